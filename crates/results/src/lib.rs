@@ -1,1 +1,31 @@
-//! To be written.
+//! What a measurement leaves behind: plain data that outlives the program that measured it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`record`] | [`ResultFile`] and its [`Sample`]s: one cell of a plan, run once |
+//! | [`histogram`] | [`Histogram`] of latencies, kept whole in the file |
+//! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
+//! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`statistics`] | medians, bootstrap intervals, verdicts |
+//! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
+//!
+//! Every key carries its unit last in its name (`elapsed_ns`, `written_bytes`). A counter that was never
+//! wired is absent; a counter that is 0 was counted and found to be 0. The JSON Schemas of both documents
+//! lie in `schema/`, and a test holds them equal to what is written.
+//!
+//! This crate knows nobody who runs an experiment or prints one. It takes no locks.
+
+#![forbid(unsafe_code)]
+
+pub mod claim;
+pub mod environment;
+pub mod file;
+pub mod histogram;
+pub mod record;
+pub mod statistics;
+
+pub use claim::{ClaimOutcome, ClaimsFile};
+pub use environment::Environment;
+pub use file::FileError;
+pub use histogram::{Histogram, Summary};
+pub use record::{Clock, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, Sample};

@@ -1,0 +1,170 @@
+//! Published claims and what became of them.
+//!
+//! A claim is a number with a band. [`ClaimOutcome`] is one claim after measuring, in the key order that
+//! `weir reproduce --json` prints; [`ClaimsFile`] is that document. JSON knows no infinity: an open bound is
+//! `null`, and so is the value of a claim that was not measured, which then says why in `reason`.
+
+use crate::record::Clock;
+use serde::{Deserialize, Serialize};
+
+/// The schema name of [`ClaimsFile`].
+pub const CLAIMS_SCHEMA: &str = "weir.claims/1";
+
+/// One published claim beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimOutcome {
+    /// Stable name, for example `hinfs.7.fileserver.gain`.
+    pub id: String,
+    /// Where it was published.
+    pub paper: String,
+    /// The figure or table there.
+    pub figure: String,
+    /// The published statement in our words.
+    pub says: String,
+    /// The printed number, where there is one.
+    pub published: Option<f64>,
+    /// Lower end of the band; `None` is open.
+    pub low: Option<f64>,
+    /// Upper end of the band; `None` is open.
+    pub high: Option<f64>,
+    /// The measured number; `None` was not measured.
+    pub value: Option<f64>,
+    /// Whether `value` lies in the band.
+    pub holds: bool,
+    /// Whether a constant was fitted on this claim. It then does not count as reproduced.
+    pub fitted: bool,
+    /// Seed of the measurement.
+    pub seed: u64,
+    /// Clock of the measurement.
+    pub clock: Clock,
+    /// Why it was not measured, or what is known of a miss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// What a claim says of itself before anything is measured. Bounds may be infinite.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// Stable name.
+    pub id: String,
+    /// Where it was published.
+    pub paper: String,
+    /// The figure or table there.
+    pub figure: String,
+    /// The published statement in our words.
+    pub says: String,
+    /// The printed number, where there is one.
+    pub published: Option<f64>,
+    /// Lower end of the band.
+    pub low: f64,
+    /// Upper end of the band.
+    pub high: f64,
+    /// Whether a constant was fitted on it.
+    pub fitted: bool,
+}
+
+impl Claim {
+    /// The outcome when `value` was measured. A value that is no number counts as not measured.
+    pub fn measured(&self, value: f64, seed: u64, clock: Clock) -> ClaimOutcome {
+        if !value.is_finite() {
+            return self.not_measured("the measurement gave no finite number", seed, clock);
+        }
+        let holds = (self.low..=self.high).contains(&value);
+        ClaimOutcome { value: Some(value), holds, ..self.unjudged(seed, clock) }
+    }
+
+    /// The outcome when nothing could be measured, and why.
+    pub fn not_measured(&self, reason: impl Into<String>, seed: u64, clock: Clock) -> ClaimOutcome {
+        ClaimOutcome { reason: Some(reason.into()), ..self.unjudged(seed, clock) }
+    }
+
+    fn unjudged(&self, seed: u64, clock: Clock) -> ClaimOutcome {
+        ClaimOutcome {
+            id: self.id.clone(),
+            paper: self.paper.clone(),
+            figure: self.figure.clone(),
+            says: self.says.clone(),
+            published: self.published,
+            low: finite(self.low),
+            high: finite(self.high),
+            value: None,
+            holds: false,
+            fitted: self.fitted,
+            seed,
+            clock,
+            reason: None,
+        }
+    }
+}
+
+fn finite(bound: f64) -> Option<f64> {
+    bound.is_finite().then_some(bound)
+}
+
+/// The document that `weir reproduce --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimsFile {
+    /// [`CLAIMS_SCHEMA`].
+    pub schema: String,
+    /// The claims in the order of their papers.
+    pub claims: Vec<ClaimOutcome>,
+}
+
+impl ClaimsFile {
+    /// The document of `claims`.
+    pub fn new(claims: Vec<ClaimOutcome>) -> Self {
+        Self { schema: CLAIMS_SCHEMA.to_owned(), claims }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(low: f64, high: f64) -> Claim {
+        Claim {
+            id: "p.1.gain".into(),
+            paper: "P".into(),
+            figure: "1".into(),
+            says: "X gains".into(),
+            published: Some(2.0),
+            low,
+            high,
+            fitted: false,
+        }
+    }
+
+    #[test]
+    fn the_band_includes_its_ends_and_nothing_else() {
+        let holds = |value| claim(1.5, 2.5).measured(value, 1, Clock::Virtual).holds;
+        assert!(holds(1.5) && holds(2.0) && holds(2.5));
+        assert!(!holds(1.499) && !holds(2.501));
+    }
+
+    #[test]
+    fn an_open_bound_is_null_and_admits_everything() {
+        let outcome = claim(1.0, f64::INFINITY).measured(1e9, 1, Clock::Virtual);
+        assert!(outcome.holds);
+        assert!(serde_json::to_string(&outcome).unwrap().contains(r#""low":1.0,"high":null"#));
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_hold_and_says_why() {
+        for outcome in [
+            claim(0.0, 9.0).not_measured("needs ext4", 1, Clock::Real),
+            claim(0.0, f64::INFINITY).measured(f64::NAN, 1, Clock::Real),
+        ] {
+            assert_eq!((outcome.value, outcome.holds), (None, false));
+            assert!(outcome.reason.is_some());
+        }
+    }
+
+    #[test]
+    fn keys_stand_in_the_published_order() {
+        let outcome = claim(1.0, 3.0).not_measured("no run", 7, Clock::Virtual);
+        let json = serde_json::to_value(&outcome).unwrap();
+        let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
+        let order = "id paper figure says published low high value holds fitted seed clock reason";
+        assert_eq!(keys.join(" "), order);
+    }
+}

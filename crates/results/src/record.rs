@@ -1,0 +1,320 @@
+//! The record of an experiment: one [`ResultFile`] a run, one [`Sample`] for each cell and repeat.
+//!
+//! A *cell* is one point of the plan's matrix; its [`axes`](Sample::axes) name it completely. Two samples of
+//! the same cell differ in `repeat` and `seed` only. What the workload did is kept by kind of operation
+//! ([`OperationRecord`]), with the ledger of where its time went, and by step of a Filebench personality
+//! ([`FlowopRecord`]).
+//!
+//! | axis | values look like |
+//! |---|---|
+//! | `workload` | `fxmark/DWOL`, `filebench/varmail` |
+//! | `fs` | `pmfs`, `hinfs`, `host:/mnt` |
+//! | `medium` | `nvmm`, `ssd` |
+//! | `threads`, `iosize`, `buffer`, `latency`, … | `8`, `4KiB`, `0.4`, `200ns` |
+
+use crate::{ClaimOutcome, Environment, Histogram};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// The schema name of [`ResultFile`].
+pub const RESULT_SCHEMA: &str = "weir.result/1";
+
+const NANOS_PER_SECOND: f64 = 1e9;
+
+/// Everything one run of a plan left behind.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultFile {
+    /// [`RESULT_SCHEMA`].
+    pub schema: String,
+    /// Name of the plan.
+    pub name: String,
+    /// The question that the plan asks, in one sentence; may be empty.
+    #[serde(default)]
+    pub why: String,
+    /// The resolved plan: every value in force, so that the run can be repeated from this file.
+    pub plan: serde_json::Value,
+    /// The command that repeats the run, free of this host's paths; may be empty.
+    #[serde(default)]
+    pub command: String,
+    /// Seed of the whole run; each sample has its own, drawn from it.
+    pub seed: u64,
+    /// Clock under which it ran.
+    pub clock: Clock,
+    /// Name of the machine preset that priced CPU work (`host` under the real clock).
+    pub machine: String,
+    /// Facts about the host.
+    #[serde(default)]
+    pub environment: Environment,
+    /// Whether the run was interrupted: the samples are good, but some are missing.
+    #[serde(default)]
+    pub partial: bool,
+    /// One record for each cell and repeat, in the order in which they ran.
+    pub samples: Vec<Sample>,
+    /// What became of the plan's expectations.
+    #[serde(default)]
+    pub hypotheses: Vec<HypothesisOutcome>,
+    /// What became of the published claims that the plan measures.
+    #[serde(default)]
+    pub claims: Vec<ClaimOutcome>,
+}
+
+/// How time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// Modelled: deterministic from the seed.
+    Virtual,
+    /// The host's own.
+    Real,
+}
+
+/// One cell of the plan, run once.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Sample {
+    /// The cell: axis name to value.
+    pub axes: BTreeMap<String, String>,
+    /// Which repeat of the cell, from 0.
+    pub repeat: u32,
+    /// Seed of this sample.
+    pub seed: u64,
+    /// Measured time, preparation excluded.
+    pub elapsed_ns: u64,
+    /// Operations as the workload counts them.
+    pub ops: u64,
+    /// `ops` by `elapsed_ns`; see [`throughput`].
+    pub throughput_ops_per_s: f64,
+    /// Operations that read data.
+    pub read_ops: u64,
+    /// Operations that wrote data.
+    pub write_ops: u64,
+    /// Bytes that the workload read.
+    pub read_bytes: u64,
+    /// Bytes that the workload wrote.
+    pub written_bytes: u64,
+    /// Operations that failed.
+    pub errors: u64,
+    /// By kind of operation.
+    pub operations: Vec<OperationRecord>,
+    /// By step of a Filebench personality; empty for other workloads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flowops: Vec<FlowopRecord>,
+    /// Further counters, units in the names: `nvmm_written_bytes`, `lines_flushed.journal`. A counter that
+    /// was never wired is absent.
+    pub counters: BTreeMap<String, u64>,
+    /// What a reader must know: warnings, interference, unusual settings.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+    /// Whether it was cut short.
+    pub partial: bool,
+}
+
+/// All operations of one kind (`open`, `read`, `write`, `fsync` …) in one sample.
+///
+/// Latency is from call to return of one operation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct OperationRecord {
+    /// The kind.
+    pub kind: String,
+    /// How many.
+    pub count: u64,
+    /// How many of them failed.
+    pub errors: u64,
+    /// Bytes that they moved; 0 for kinds that move none.
+    pub bytes: u64,
+    /// Time of all of them together.
+    pub total_ns: u64,
+    /// Their latencies.
+    pub latency_ns: Histogram,
+    /// Where `total_ns` went, by activity: `software`, `copy`, `data`, `metadata`, `journal`, `lock_wait`,
+    /// `medium_wait`, `stall` … The parts sum to `total_ns`. Empty where no ledger was kept.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub time_ns: BTreeMap<String, u64>,
+    /// The part `lock_wait` by name of the lock.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub lock_wait_ns: BTreeMap<String, u64>,
+}
+
+/// One step of a Filebench personality in one sample, as Filebench's own summary reports it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlowopRecord {
+    /// Its name in the personality.
+    pub name: String,
+    /// How often it ran.
+    pub count: u64,
+    /// Bytes that it moved.
+    pub bytes: u64,
+    /// Its latencies.
+    pub latency_ns: Histogram,
+}
+
+/// An expectation of the plan, judged.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HypothesisOutcome {
+    /// The expectation as the plan writes it: `nova/DWOL > pmfs/DWOL`.
+    pub says: String,
+    /// Whether the measurement bears it out.
+    pub holds: bool,
+    /// The ratio of its left side to its right side.
+    pub ratio: Option<f64>,
+    /// Lower end of the ratio's 95 % interval.
+    pub low: Option<f64>,
+    /// Upper end of the ratio's 95 % interval.
+    pub high: Option<f64>,
+    /// Why it could not be judged, or what decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Operations a second; 0 when no time passed.
+pub fn throughput(ops: u64, elapsed_ns: u64) -> f64 {
+    if elapsed_ns == 0 { 0.0 } else { ops as f64 * NANOS_PER_SECOND / elapsed_ns as f64 }
+}
+
+impl ResultFile {
+    /// A file without samples yet.
+    pub fn new(name: impl Into<String>, plan: serde_json::Value, seed: u64, clock: Clock) -> Self {
+        Self {
+            schema: RESULT_SCHEMA.to_owned(),
+            name: name.into(),
+            why: String::new(),
+            plan,
+            command: String::new(),
+            seed,
+            clock,
+            machine: String::new(),
+            environment: Environment::default(),
+            partial: false,
+            samples: Vec::new(),
+            hypotheses: Vec::new(),
+            claims: Vec::new(),
+        }
+    }
+
+    /// The values of `axis` in the order in which they first ran.
+    pub fn axis_values(&self, axis: &str) -> Vec<&str> {
+        let mut values: Vec<&str> = Vec::new();
+        for value in self.samples.iter().filter_map(|sample| sample.axis(axis)) {
+            if !values.contains(&value) {
+                values.push(value);
+            }
+        }
+        values
+    }
+}
+
+impl Sample {
+    /// A sample of the cell `axes` in which nothing has happened yet.
+    pub fn new(axes: BTreeMap<String, String>, repeat: u32, seed: u64) -> Self {
+        Self { axes, repeat, seed, ..Self::default() }
+    }
+
+    /// States how long it took and what was done, and works out the throughput.
+    pub fn finish(&mut self, ops: u64, elapsed_ns: u64) {
+        self.ops = ops;
+        self.elapsed_ns = elapsed_ns;
+        self.throughput_ops_per_s = throughput(ops, elapsed_ns);
+    }
+
+    /// The value of `axis` in this cell.
+    pub fn axis(&self, axis: &str) -> Option<&str> {
+        self.axes.get(axis).map(String::as_str)
+    }
+
+    /// The record of operation `kind`.
+    pub fn operation(&self, kind: &str) -> Option<&OperationRecord> {
+        self.operations.iter().find(|operation| operation.kind == kind)
+    }
+
+    /// The latencies of all operations together.
+    pub fn latency_ns(&self) -> Histogram {
+        let mut all = Histogram::new();
+        self.operations.iter().for_each(|operation| all.merge(&operation.latency_ns));
+        all
+    }
+}
+
+impl OperationRecord {
+    /// A record of `kind` that counts nothing yet.
+    pub fn new(kind: impl Into<String>) -> Self {
+        Self { kind: kind.into(), ..Self::default() }
+    }
+
+    /// Adds another record of the same kind: another thread, another repeat.
+    pub fn merge(&mut self, other: &Self) {
+        debug_assert_eq!(self.kind, other.kind);
+        self.count += other.count;
+        self.errors += other.errors;
+        self.bytes += other.bytes;
+        self.total_ns += other.total_ns;
+        self.latency_ns.merge(&other.latency_ns);
+        add_all(&mut self.time_ns, &other.time_ns);
+        add_all(&mut self.lock_wait_ns, &other.lock_wait_ns);
+    }
+
+    /// The sum of the ledger's parts; equals `total_ns` where a ledger was kept.
+    pub fn parts_ns(&self) -> u64 {
+        self.time_ns.values().sum()
+    }
+}
+
+fn add_all(into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
+    for (name, value) in from {
+        *into.entry(name.clone()).or_default() += value;
+    }
+}
+
+impl fmt::Display for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Virtual => "virtual",
+            Self::Real => "real",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn operation(total_ns: u64, journal_ns: u64) -> OperationRecord {
+        let mut record = OperationRecord::new("write");
+        record.count = 1;
+        record.total_ns = total_ns;
+        record.latency_ns.record(total_ns);
+        record.time_ns = BTreeMap::from([
+            ("journal".to_owned(), journal_ns),
+            ("software".to_owned(), total_ns - journal_ns),
+        ]);
+        record
+    }
+
+    #[test]
+    fn throughput_is_finite_even_when_no_time_passed() {
+        assert!((throughput(500, 1_000_000_000) - 500.0).abs() < 1e-9);
+        assert_eq!(throughput(500, 0).to_bits(), 0.0_f64.to_bits());
+    }
+
+    #[test]
+    fn merging_keeps_the_ledger_equal_to_the_total() {
+        let mut merged = operation(100, 30);
+        merged.merge(&operation(50, 20));
+        assert_eq!((merged.total_ns, merged.parts_ns()), (150, 150));
+        assert_eq!(merged.time_ns["journal"], 50);
+        assert_eq!(merged.latency_ns.count(), merged.count);
+    }
+
+    #[test]
+    fn axis_values_come_in_the_order_in_which_they_ran() {
+        let mut file = ResultFile::new("p", serde_json::Value::Null, 1, Clock::Virtual);
+        for fs in ["pmfs", "hinfs", "pmfs"] {
+            let axes = BTreeMap::from([("fs".to_owned(), fs.to_owned())]);
+            file.samples.push(Sample::new(axes, 0, 1));
+        }
+        assert_eq!(file.axis_values("fs"), ["pmfs", "hinfs"]);
+        assert!(file.axis_values("threads").is_empty());
+    }
+}

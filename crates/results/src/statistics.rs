@@ -1,0 +1,275 @@
+//! Statistics of repeats: robust, seeded, and shy of naming a winner without evidence.
+//!
+//! Repeats are few and not normal, so the centre is the median and intervals come from the percentile
+//! bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13). The resampling is
+//! seeded: the same data give the same interval.
+
+use rand_xoshiro::Xoshiro256StarStar;
+use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
+use serde::{Deserialize, Serialize};
+
+/// Confidence of every interval here.
+pub const CONFIDENCE: f64 = 0.95;
+const RESAMPLES: usize = 4_000;
+
+/// An estimate's confidence interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether `value` lies in it.
+    pub fn contains(&self, value: f64) -> bool {
+        (self.low..=self.high).contains(&value)
+    }
+
+    /// Half its width relative to `centre`; 0 when the centre is 0.
+    pub fn relative_half_width(&self, centre: f64) -> f64 {
+        if centre == 0.0 { 0.0 } else { (self.high - self.low) / 2.0 / centre.abs() }
+    }
+}
+
+/// What a comparison comes to. "Faster" means the larger value: give throughputs, or swap the sides.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "verdict")]
+#[non_exhaustive]
+pub enum Verdict {
+    /// The new side is larger, beyond interval and threshold.
+    Faster,
+    /// The new side is smaller, beyond interval and threshold.
+    Slower,
+    /// No difference of `at_percent` or more was detected.
+    NoDifference {
+        /// The difference that would have been detected.
+        at_percent: f64,
+    },
+    /// At least one side ran only once: there is a ratio and no evidence.
+    RanOnce,
+}
+
+/// A new set of repeats against a baseline.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Median of the new side by median of the baseline.
+    pub ratio: f64,
+    /// The ratio's interval; `None` when a side ran only once.
+    pub interval: Option<Interval>,
+    /// What it comes to.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+impl Comparison {
+    /// The relative change: +0.4 for a ratio of 1.4.
+    pub fn change(&self) -> f64 {
+        self.ratio - 1.0
+    }
+
+    /// The relative change's interval.
+    pub fn change_interval(&self) -> Option<Interval> {
+        self.interval.map(|i| Interval { low: i.low - 1.0, high: i.high - 1.0 })
+    }
+}
+
+/// The middle value, or the mean of the two middle ones; `None` for no data.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let (upper, lower) = (sorted.get(sorted.len() / 2)?, sorted.get((sorted.len() - 1) / 2)?);
+    Some(f64::midpoint(*lower, *upper))
+}
+
+/// The arithmetic mean; `None` for no data.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The geometric mean of positive values; `None` for no data or a value that is not positive.
+pub fn geometric_mean(values: &[f64]) -> Option<f64> {
+    if !values.iter().all(|&value| value > 0.0) {
+        return None;
+    }
+    mean(&values.iter().map(|value| value.ln()).collect::<Vec<_>>()).map(f64::exp)
+}
+
+/// The sample standard deviation by the mean; `None` for fewer than two values or a mean of 0.
+pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
+    let mean = mean(values)?;
+    if values.len() < 2 || mean == 0.0 {
+        return None;
+    }
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    Some((squares / (values.len() - 1) as f64).sqrt() / mean.abs())
+}
+
+/// The bootstrap interval of the median; `None` for fewer than two values.
+pub fn median_interval(values: &[f64], seed: u64) -> Option<Interval> {
+    if values.len() < 2 {
+        return None;
+    }
+    let mut resampler = Resampler::new(seed);
+    percentile_interval((0..RESAMPLES).filter_map(|_| resampler.median(values)).collect())
+}
+
+/// The bootstrap interval of `median(new) / median(baseline)`; `None` when a side has fewer than two values
+/// or the baseline can be 0.
+pub fn ratio_interval(baseline: &[f64], new: &[f64], seed: u64) -> Option<Interval> {
+    if baseline.len() < 2 || new.len() < 2 {
+        return None;
+    }
+    let mut resampler = Resampler::new(seed);
+    let ratio = |_| Some(resampler.median(new)? / resampler.median(baseline)?);
+    let ratios: Vec<f64> = (0..RESAMPLES).filter_map(ratio).collect();
+    if ratios.iter().all(|ratio| ratio.is_finite()) { percentile_interval(ratios) } else { None }
+}
+
+/// Judges `new` against `baseline`. Differences below `threshold` (0.02 for 2 %) count as none.
+/// `None` when a side is empty or the baseline's median is 0.
+pub fn compare(baseline: &[f64], new: &[f64], threshold: f64, seed: u64) -> Option<Comparison> {
+    let base = median(baseline)?;
+    if base == 0.0 {
+        return None;
+    }
+    let ratio = median(new)? / base;
+    let interval = ratio_interval(baseline, new, seed);
+    let verdict = interval.map_or(Verdict::RanOnce, |interval| judge(ratio, interval, threshold));
+    Some(Comparison { ratio, interval, verdict })
+}
+
+fn judge(ratio: f64, interval: Interval, threshold: f64) -> Verdict {
+    if interval.low > 1.0 && ratio >= 1.0 + threshold {
+        Verdict::Faster
+    } else if interval.high < 1.0 && ratio <= 1.0 - threshold {
+        Verdict::Slower
+    } else {
+        let widest = (interval.high - 1.0).abs().max((interval.low - 1.0).abs());
+        Verdict::NoDifference { at_percent: widest.max(threshold) * 100.0 }
+    }
+}
+
+fn percentile_interval(mut estimates: Vec<f64>) -> Option<Interval> {
+    estimates.sort_by(f64::total_cmp);
+    let last = estimates.len().checked_sub(1)?;
+    let at = |quantile: f64| estimates[(quantile * last as f64).round() as usize];
+    let tail = (1.0 - CONFIDENCE) / 2.0;
+    Some(Interval { low: at(tail), high: at(1.0 - tail) })
+}
+
+/// Draws with replacement, keeping its buffer between draws.
+struct Resampler {
+    rng: Xoshiro256StarStar,
+    drawn: Vec<f64>,
+}
+
+impl Resampler {
+    fn new(seed: u64) -> Self {
+        Self { rng: Xoshiro256StarStar::seed_from_u64(seed), drawn: Vec::new() }
+    }
+
+    fn median(&mut self, values: &[f64]) -> Option<f64> {
+        self.drawn.clear();
+        for _ in values {
+            let value = values[self.below(values.len())];
+            self.drawn.push(value);
+        }
+        median(&self.drawn)
+    }
+
+    /// A number below `bound`; the bias of the multiply-shift is below 2^-32 for our handfuls of repeats.
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.rng.next_u64()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const SEED: u64 = 7;
+
+    fn close(got: Option<f64>, want: f64) {
+        assert!((got.unwrap() - want).abs() < 1e-9, "{got:?} for {want}");
+    }
+
+    #[test]
+    fn centres_and_spread_of_known_data() {
+        close(median(&[3.0, 1.0, 2.0]), 2.0);
+        close(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        close(mean(&[1.0, 2.0, 6.0]), 3.0);
+        close(geometric_mean(&[1.0, 4.0]), 2.0);
+        close(coefficient_of_variation(&[9.0, 11.0]), 2.0_f64.sqrt() / 10.0);
+    }
+
+    #[test]
+    fn no_data_gives_no_number() {
+        assert_eq!(median(&[]), None);
+        assert_eq!(mean(&[]), None);
+        assert_eq!(geometric_mean(&[1.0, 0.0]), None);
+        assert_eq!(coefficient_of_variation(&[5.0]), None);
+        assert_eq!(median_interval(&[5.0], SEED), None);
+        assert_eq!(compare(&[0.0, 0.0], &[1.0, 1.0], 0.02, SEED), None);
+    }
+
+    #[test]
+    fn a_clear_difference_is_named_in_the_right_direction() {
+        let (slow, fast) = ([100.0, 101.0, 99.0, 100.5, 99.5], [140.0, 141.0, 139.0, 140.5, 139.5]);
+        let faster = compare(&slow, &fast, 0.02, SEED).unwrap();
+        assert_eq!(faster.verdict, Verdict::Faster);
+        assert!(faster.interval.unwrap().contains(1.4));
+        assert_eq!(compare(&fast, &slow, 0.02, SEED).unwrap().verdict, Verdict::Slower);
+    }
+
+    #[test]
+    fn noise_is_not_a_difference_and_says_how_coarse_it_is() {
+        let (a, b) = ([90.0, 110.0, 95.0, 105.0, 100.0], [92.0, 112.0, 96.0, 104.0, 101.0]);
+        let Verdict::NoDifference { at_percent } = compare(&a, &b, 0.02, SEED).unwrap().verdict else {
+            panic!("noise was called a difference");
+        };
+        assert!((2.0..40.0).contains(&at_percent), "{at_percent}");
+    }
+
+    #[test]
+    fn a_difference_below_the_threshold_is_none() {
+        let comparison = compare(&[100.0, 100.0], &[101.0, 101.0], 0.02, SEED).unwrap();
+        assert_eq!(comparison.verdict, Verdict::NoDifference { at_percent: 2.0 });
+    }
+
+    #[test]
+    fn one_run_gives_a_ratio_and_no_verdict() {
+        let comparison = compare(&[100.0], &[200.0], 0.02, SEED).unwrap();
+        assert_eq!((comparison.verdict, comparison.interval), (Verdict::RanOnce, None));
+        close(Some(comparison.change()), 1.0);
+    }
+
+    #[test]
+    fn the_interval_covers_the_true_median_about_as_often_as_it_says() {
+        let mut rng = Xoshiro256StarStar::seed_from_u64(SEED);
+        let mut uniform = || (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        let covered = (0..200)
+            .filter(|&trial| {
+                let values: Vec<f64> = (0..15).map(|_| uniform()).collect();
+                median_interval(&values, trial).unwrap().contains(0.5)
+            })
+            .count();
+        assert!((170..=200).contains(&covered), "{covered} of 200 with seed {SEED}");
+    }
+
+    proptest! {
+        #[test]
+        fn the_same_seed_gives_the_same_interval_and_it_lies_in_the_data(
+            values in prop::collection::vec(1.0..1e9, 2..12),
+            seed: u64,
+        ) {
+            let interval = median_interval(&values, seed).unwrap();
+            prop_assert_eq!(median_interval(&values, seed).unwrap(), interval);
+            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+            let most = values.iter().copied().fold(0.0, f64::max);
+            prop_assert!(least <= interval.low && interval.low <= interval.high && interval.high <= most);
+        }
+    }
+}

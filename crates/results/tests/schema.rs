@@ -1,0 +1,235 @@
+//! The shipped JSON Schemas are what is really written: a file in which everything is present breaks no
+//! rule of its schema, and uses every key that the schema knows.
+//!
+//! [`Checker`] knows the few words of JSON Schema that ours use and panics at any other.
+
+use results::claim::Claim;
+use results::{
+    ClaimsFile, Clock, Environment, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, Sample,
+};
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+const RESULT: &str = include_str!("../schema/weir.result-1.schema.json");
+const CLAIMS: &str = include_str!("../schema/weir.claims-1.schema.json");
+
+struct Checker {
+    schemas: BTreeMap<&'static str, Value>,
+    used: BTreeSet<String>,
+    faults: Vec<String>,
+}
+
+impl Checker {
+    fn new() -> Self {
+        let parse = |text| serde_json::from_str(text).expect("the schema is JSON");
+        let schemas = BTreeMap::from([
+            ("weir.result-1.schema.json", parse(RESULT)),
+            ("weir.claims-1.schema.json", parse(CLAIMS)),
+        ]);
+        Self { schemas, used: BTreeSet::new(), faults: Vec::new() }
+    }
+
+    fn run(&mut self, file: &str, document: &Value) {
+        let schema = self.schemas[file].clone();
+        self.check(file, &schema, document, "");
+    }
+
+    fn check(&mut self, file: &str, schema: &Value, value: &Value, at: &str) {
+        for (word, rule) in schema.as_object().expect("a schema is an object") {
+            let good = match word.as_str() {
+                "$ref" => {
+                    self.follow(file, rule.as_str().expect("text"), value, at);
+                    true
+                }
+                "type" => one_or_many(rule).any(|name| has_type(value, name)),
+                "const" => value == rule,
+                "enum" => rule.as_array().expect("list").contains(value),
+                "required" => one_or_many(rule).all(|key| value.get(key).is_some()),
+                "items" => {
+                    let items = value.as_array().into_iter().flatten();
+                    items.for_each(|item| self.check(file, rule, item, &format!("{at}[]")));
+                    true
+                }
+                "properties"
+                | "additionalProperties"
+                | "$schema"
+                | "$id"
+                | "$defs"
+                | "title"
+                | "description" => true,
+                other => panic!("the checker does not know {other}"),
+            };
+            if !good {
+                self.faults.push(format!("{at}: {word} {rule} broken by {value}"));
+            }
+        }
+        self.keys(file, schema, value, at);
+    }
+
+    fn keys(&mut self, file: &str, schema: &Value, value: &Value, at: &str) {
+        for (key, inner) in value.as_object().into_iter().flatten() {
+            let place = format!("{at}.{key}");
+            if let Some(rule) = schema.get("properties").and_then(|p| p.get(key)) {
+                self.used.insert(place.clone());
+                self.check(file, rule, inner, &place);
+            } else if let Some(rule @ Value::Object(_)) = schema.get("additionalProperties") {
+                self.check(file, rule, inner, &place);
+            } else if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
+                self.faults.push(format!("{place} is not in the schema"));
+            }
+        }
+        for key in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+            if value.get(key.0).is_none() && !self.used.contains(&format!("{at}.{}", key.0)) {
+                self.faults.push(format!("{at}.{} is in the schema and was not written", key.0));
+            }
+        }
+    }
+
+    fn follow(&mut self, file: &str, reference: &str, value: &Value, at: &str) {
+        let (other, pointer) = reference.split_once('#').expect("a pointer");
+        let other = if other.is_empty() { file } else { other };
+        let schema = self.schemas[other].pointer(pointer).expect("the reference leads somewhere").clone();
+        self.check(other, &schema, value, at);
+    }
+}
+
+fn one_or_many(rule: &Value) -> impl Iterator<Item = &str> {
+    let list = rule.as_array().map_or(std::slice::from_ref(rule), Vec::as_slice);
+    list.iter().map(|item| item.as_str().expect("a name"))
+}
+
+fn has_type(value: &Value, name: &str) -> bool {
+    match name {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "null" => value.is_null(),
+        "integer" => value.is_u64(),
+        "number" => value.is_number(),
+        other => panic!("the checker does not know the type {other}"),
+    }
+}
+
+fn faults(file: &str, document: &str) -> Vec<String> {
+    let mut checker = Checker::new();
+    checker.run(file, &serde_json::from_str(document).expect("what we write is JSON"));
+    checker.faults
+}
+
+fn map<T: Clone>(entries: &[(&str, T)]) -> BTreeMap<String, T> {
+    entries.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect()
+}
+
+fn claims() -> Vec<results::ClaimOutcome> {
+    let claim = Claim {
+        id: "p.1.gain".into(),
+        paper: "P, 2016".into(),
+        figure: "1".into(),
+        says: "X gains".into(),
+        published: Some(2.0),
+        low: 1.7,
+        high: f64::INFINITY,
+        fitted: false,
+    };
+    vec![
+        claim.not_measured("needs ext4", 7, Clock::Virtual),
+        claim.measured(2.1, 7, Clock::Virtual),
+        claim.measured(0.1, 7, Clock::Real),
+    ]
+}
+
+fn full_environment() -> Environment {
+    let text = Some("x".to_owned());
+    Environment {
+        weir_version: "0.1.0".into(),
+        commit: text.clone(),
+        compiler: text.clone(),
+        profile: text.clone(),
+        cpu_model: text.clone(),
+        architecture: text.clone(),
+        cores: Some(2),
+        numa_nodes: Some(1),
+        memory_bytes: Some(1 << 30),
+        kernel: text.clone(),
+        governor: text.clone(),
+        turbo: Some(true),
+        huge_pages: text.clone(),
+        mitigations: text.clone(),
+        container: text,
+        timer_overhead_ns: Some(20),
+    }
+}
+
+fn full_sample() -> Sample {
+    let mut sample = Sample::new(map(&[("fs", "pmfs".to_owned())]), 0, 11);
+    sample.finish(10, 1_000);
+    let mut write = OperationRecord::new("write");
+    write.latency_ns.record(100);
+    write.time_ns = map(&[("journal", 60), ("lock_wait", 40)]);
+    write.lock_wait_ns = map(&[("inode", 40)]);
+    sample.operations = vec![write];
+    sample.flowops = vec![FlowopRecord { name: "append".into(), ..FlowopRecord::default() }];
+    sample.counters = map(&[("nvmm_written_bytes", 4096)]);
+    sample.notes = vec!["governor changed".into()];
+    sample
+}
+
+fn full_file() -> ResultFile {
+    let mut file = ResultFile::new("p", json!({"seed": 7}), 7, Clock::Virtual);
+    file.environment = full_environment();
+    file.samples = vec![full_sample()];
+    file.claims = claims();
+    file.hypotheses = vec![HypothesisOutcome {
+        says: "a > b".into(),
+        holds: true,
+        ratio: Some(1.4),
+        low: Some(1.3),
+        high: None,
+        reason: Some("interval above 1".into()),
+    }];
+    file
+}
+
+#[test]
+fn a_full_result_uses_exactly_the_keys_of_its_schema() {
+    assert_eq!(faults("weir.result-1.schema.json", &full_file().to_json()), [""; 0]);
+}
+
+#[test]
+fn the_least_result_breaks_no_rule() {
+    let least = ResultFile::new("p", Value::Null, 7, Clock::Real).to_json();
+    let broken: Vec<_> = faults("weir.result-1.schema.json", &least)
+        .into_iter()
+        .filter(|fault| !fault.ends_with("was not written"))
+        .collect();
+    assert_eq!(broken, [""; 0]);
+}
+
+#[test]
+fn a_claims_document_uses_exactly_the_keys_of_its_schema() {
+    assert_eq!(faults("weir.claims-1.schema.json", &ClaimsFile::new(claims()).to_json()), [""; 0]);
+}
+
+#[test]
+fn a_full_result_comes_back_equal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.json");
+    full_file().write(&path).expect("it is written");
+    assert_eq!(ResultFile::read(&path).expect("it is read"), full_file());
+}
+
+/// The canary: the checker must notice a foreign key, a missing key and a wrong type.
+#[test]
+fn the_checker_notices_what_it_must() {
+    let good: Value = serde_json::from_str(&full_file().to_json()).expect("JSON");
+    let spoil = |change: &dyn Fn(&mut Value)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        faults("weir.result-1.schema.json", &bad.to_string())
+    };
+    assert!(!spoil(&|bad| bad["samples"][0]["speed"] = json!(1)).is_empty());
+    assert!(!spoil(&|bad| drop(bad.as_object_mut().expect("object").remove("seed"))).is_empty());
+    assert!(!spoil(&|bad| bad["samples"][0]["ops"] = json!("ten")).is_empty());
+    assert!(!spoil(&|bad| bad["samples"][0]["operations"][0]["time_ns"]["journal"] = json!(0.5)).is_empty());
+}
