@@ -1,0 +1,225 @@
+//! The clock façade: reading time, and letting it pass.
+//!
+//! | call | virtual clock | real clock |
+//! |---|---|---|
+//! | [`work`], [`copy`] | advance the task by the machine's cost | nothing: the work itself takes the time |
+//! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
+//! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
+//! | [`interact`] | let every task that is further behind run first | nothing |
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::context::{self, Context};
+use crate::ledger::Activity;
+use crate::machine::Work;
+use crate::units::Nanos;
+
+/// Which clock a run uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Clock {
+    /// Threads, and modelled time spun away.
+    Real,
+    /// Coroutines in virtual-time order.
+    Virtual,
+}
+
+impl std::fmt::Display for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Real => "real",
+            Self::Virtual => "virtual",
+        })
+    }
+}
+
+/// The clock of the current task; real outside a run.
+#[inline]
+pub fn clock() -> Clock {
+    context::current().map_or(Clock::Real, Context::clock)
+}
+
+/// The time of the current task, since the start of its run. Zero outside a run.
+#[inline]
+pub fn now() -> Nanos {
+    context::current().map_or(Nanos::ZERO, Context::now)
+}
+
+/// Private CPU work: `n` units of `work`, priced by the machine.
+#[inline]
+pub fn work(work: Work, n: u64) {
+    if let Some(cx) = virtual_task() {
+        let activity = if work == Work::Generator { Activity::Generator } else { software_of(cx, Activity::Software) };
+        advance(cx, activity, cx.run.machine.cost(work, n));
+    }
+}
+
+/// Copies smaller than this do not queue for the memory bandwidth that all cores share: they are cache traffic.
+const QUEUED_COPY_BYTES: u64 = 1024;
+
+/// The CPU's part of copying `bytes` between memory and a buffer: the core's own speed, and its turn on the machine's memory
+/// bandwidth. Copy in pieces of at most a few KiB, so that tasks share the bandwidth fairly.
+#[inline]
+pub fn copy(bytes: u64) {
+    let Some(cx) = virtual_task() else { return };
+    let machine = &cx.run.machine;
+    let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
+    let activity = software_of(cx, Activity::Copy);
+    if bytes < QUEUED_COPY_BYTES {
+        return advance(cx, activity, alone);
+    }
+    let shared = Nanos(bytes * machine.dram_ps_per_byte / 1_000);
+    let start = cx.now();
+    let done = cx.run.dram.reserve(shared).max(start + alone);
+    advance(cx, activity, done - start);
+}
+
+/// Medium time: `span`, booked on the activity in scope.
+#[inline]
+pub fn medium(span: Nanos) {
+    if let Some(cx) = context::current() {
+        let activity = crate::ledger::current_scope();
+        match cx.clock() {
+            Clock::Virtual => advance(cx, activity, span),
+            Clock::Real => spin(cx, activity, cx.run.tsc.now() + span),
+        }
+    }
+}
+
+/// Lets time pass until `deadline`, booked on `activity`: the end of a service whose time was reserved on a [`crate::Server`].
+#[inline]
+pub fn medium_until(activity: Activity, deadline: Nanos) {
+    if let Some(cx) = context::current() {
+        match cx.clock() {
+            Clock::Virtual => advance(cx, activity, deadline.since(cx.now())),
+            Clock::Real => spin(cx, activity, deadline),
+        }
+    }
+}
+
+/// Sleeps for `span`.
+pub fn sleep(span: Nanos) {
+    match context::current() {
+        Some(_) => sleep_until(now() + span),
+        None => std::thread::sleep(Duration::from_nanos(span.0)),
+    }
+}
+
+/// Sleeps until `deadline`, a time of the current run; returns at once when it has passed. Does nothing outside a run.
+pub fn sleep_until(deadline: Nanos) {
+    let Some(cx) = context::current() else { return };
+    match cx.clock() {
+        Clock::Virtual => {
+            advance(cx, Activity::Sleep, deadline.since(cx.now()));
+            interact();
+        }
+        Clock::Real => spin(cx, Activity::Sleep, deadline),
+    }
+}
+
+/// Lets every task that is further behind run first. Locks, queues and lines do this themselves; call it before reading or
+/// writing shared state by other means (an atomic of your own).
+#[inline]
+pub fn interact() {
+    if let Some(cx) = context::current()
+        && let Some(scheduler) = cx.scheduler()
+    {
+        scheduler.interact(cx);
+    }
+}
+
+#[inline]
+pub(crate) fn virtual_task() -> Option<&'static Context> {
+    context::current().filter(|cx| !cx.scheduler.is_null())
+}
+
+/// In the scope of the journal, CPU work belongs to the journal.
+#[inline]
+fn software_of(cx: &Context, activity: Activity) -> Activity {
+    if cx.activity.get() == Activity::Journal as u8 { Activity::Journal } else { activity }
+}
+
+/// Advances a task of the virtual clock. Past the limit of running ahead it interacts.
+#[inline]
+pub(crate) fn advance(cx: &Context, activity: Activity, span: Nanos) {
+    let time = cx.time.get() + span.0;
+    cx.time.set(time);
+    cx.book(activity, span.0);
+    if time > cx.run_ahead_limit.get() {
+        interact();
+    }
+}
+
+/// Spins or sleeps until `deadline` on the real clock, and books what really passed.
+fn spin(cx: &Context, activity: Activity, deadline: Nanos) {
+    let start = cx.run.tsc.now();
+    let end = cx.run.tsc.wait_until(start, deadline);
+    cx.book(activity, end.since(start).0);
+}
+
+/// Waits at least this long sleep first: a sleep costs up to 0.1 ms more than asked on a busy host.
+const SLEEP_THRESHOLD: Nanos = Nanos::from_micros(500);
+
+/// The calibrated time-stamp counter.
+pub(crate) struct Tsc {
+    counter: quanta::Clock,
+    origin: u64,
+}
+
+/// What one spin overshoots, in nanoseconds, found once for the process.
+static SPIN_OVERSHOOT_NS: AtomicU64 = AtomicU64::new(u64::MAX);
+
+impl Tsc {
+    pub(crate) fn new() -> Self {
+        let counter = quanta::Clock::new();
+        let tsc = Self { origin: counter.raw(), counter };
+        if SPIN_OVERSHOOT_NS.load(Relaxed) == u64::MAX {
+            SPIN_OVERSHOOT_NS.store(tsc.measure_overshoot(), Relaxed);
+        }
+        tsc
+    }
+
+    #[inline]
+    pub(crate) fn now(&self) -> Nanos {
+        Nanos(self.counter.delta_as_nanos(self.origin, self.counter.raw()))
+    }
+
+    /// Waits until `deadline` less the calibrated overshoot; returns the time of return.
+    fn wait_until(&self, start: Nanos, deadline: Nanos) -> Nanos {
+        let left = deadline.since(start);
+        if left > SLEEP_THRESHOLD {
+            std::thread::sleep(Duration::from_nanos(left.0 - SLEEP_THRESHOLD.0 / 2));
+        }
+        let target = Nanos(deadline.0.saturating_sub(overshoot_ns()));
+        let mut time = self.now();
+        while time < target {
+            std::hint::spin_loop();
+            time = self.now();
+        }
+        time
+    }
+
+    /// Median overshoot of a spin of 200 ns, over a few hundred of them.
+    fn measure_overshoot(&self) -> u64 {
+        SPIN_OVERSHOOT_NS.store(0, Relaxed);
+        let mut over: Vec<u64> = (0..301)
+            .map(|_| {
+                let start = self.now();
+                self.wait_until(start, start + Nanos(200));
+                self.now().since(start + Nanos(200)).0
+            })
+            .collect();
+        over.sort_unstable();
+        over[over.len() / 2]
+    }
+}
+
+fn overshoot_ns() -> u64 {
+    match SPIN_OVERSHOOT_NS.load(Relaxed) {
+        u64::MAX => 0,
+        ns => ns,
+    }
+}

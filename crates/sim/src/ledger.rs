@@ -1,0 +1,407 @@
+//! Where the time went, and how much was moved.
+//!
+//! Every task has a ledger that only it writes: time by operation kind and activity, waits by named lock, counts of what
+//! happened to media. The cells are relaxed atomics, so that anybody may read a [`Snapshot`] at any time under both clocks;
+//! a measured window is the difference of two snapshots.
+//!
+//! Under the virtual clock every nanosecond that a task advances is charged to exactly one (operation, activity). Under the
+//! real clock modelled and waited time is charged as it passes, and [`Activity::Software`] is what remains of an operation.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use crate::clock::Clock;
+use crate::context;
+use crate::units::Nanos;
+
+/// What a task was doing while time passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Activity {
+    /// CPU work other than copying: searching, checking, book-keeping.
+    Software,
+    /// Copying bytes between memory and a caller's buffer.
+    Copy,
+    /// The medium serving file data.
+    Data,
+    /// The medium serving metadata in place: inodes, directories, block trees.
+    Metadata,
+    /// Journal or log work: its CPU time and its medium time.
+    Journal,
+    /// Waiting for the medium's limited bandwidth.
+    MediumWait,
+    /// Waiting for a lock; the ledger also keeps the lock's name.
+    LockWait,
+    /// Waiting for background work to make room: a free buffer, journal space.
+    Stall,
+    /// Sleeping by choice.
+    Sleep,
+    /// What the load generator does between calls.
+    Generator,
+}
+
+impl Activity {
+    /// Number of activities.
+    pub const COUNT: usize = 10;
+
+    /// Every activity with its name in results.
+    pub const ALL: [(Self, &'static str); Self::COUNT] = [
+        (Self::Software, "software"),
+        (Self::Copy, "copy"),
+        (Self::Data, "data"),
+        (Self::Metadata, "metadata"),
+        (Self::Journal, "journal"),
+        (Self::MediumWait, "medium_wait"),
+        (Self::LockWait, "lock_wait"),
+        (Self::Stall, "stall"),
+        (Self::Sleep, "sleep"),
+        (Self::Generator, "generator"),
+    ];
+
+    fn from_index(index: u8) -> Self {
+        Self::ALL[index as usize].0
+    }
+}
+
+/// A kind of operation, as the ledger sees it: a small number with a name. `vfs` declares one for each system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Op {
+    index: u8,
+    name: &'static str,
+}
+
+impl Op {
+    /// Limit of operation kinds.
+    pub const MAX: usize = 40;
+    /// Outside any operation.
+    pub const NONE: Self = Self { index: 0, name: "none" };
+
+    /// Declares operation kind `index` (1..[`Op::MAX`]).
+    pub const fn new(index: u8, name: &'static str) -> Self {
+        assert!(index > 0 && (index as usize) < Self::MAX, "operation index out of range");
+        Self { index, name }
+    }
+
+    /// Its place in a snapshot.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+}
+
+/// Things counted besides time, each by the activity in whose scope they happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Count {
+    /// Bytes read from a medium.
+    BytesLoaded,
+    /// Bytes stored through the cache.
+    BytesStored,
+    /// Bytes stored past the cache.
+    BytesNtStored,
+    /// Cache lines written to a medium by flushes or non-temporal stores.
+    LinesWritten,
+    /// Flush calls.
+    Flushes,
+    /// Fences.
+    Fences,
+}
+
+impl Count {
+    /// Number of counts.
+    pub const COUNT: usize = 6;
+
+    /// Every count with its name in results.
+    pub const ALL: [(Self, &'static str); Self::COUNT] = [
+        (Self::BytesLoaded, "bytes_loaded"),
+        (Self::BytesStored, "bytes_stored"),
+        (Self::BytesNtStored, "bytes_nt_stored"),
+        (Self::LinesWritten, "lines_written"),
+        (Self::Flushes, "flushes"),
+        (Self::Fences, "fences"),
+    ];
+}
+
+/// Limit of lock classes in one process.
+const LOCK_CLASSES: usize = 64;
+
+/// The name that a family of locks has in the ledger, and its place in the documented lock order.
+///
+/// Declare one as a `static` for each kind of lock ("pmfs.inode"), not for each lock.
+#[derive(Debug)]
+pub struct LockClass {
+    name: &'static str,
+    /// Number in the ledger; 0 until the first wait.
+    id: AtomicU32,
+}
+
+/// The classes that have been waited for, in the order of their numbers.
+static WAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+impl LockClass {
+    /// A class called `name`: `design.lock`.
+    pub const fn new(name: &'static str) -> Self {
+        Self { name, id: AtomicU32::new(0) }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Its number in the ledger, given out at the first wait. Classes beyond the limit share the last number.
+    fn number(&self) -> usize {
+        match self.id.load(Relaxed) {
+            0 => self.register(),
+            id => id as usize - 1,
+        }
+    }
+
+    #[cold]
+    fn register(&self) -> usize {
+        let mut waited = WAITED.lock();
+        if let Some(known) = waited.iter().position(|name| *name == self.name) {
+            self.id.store(known as u32 + 1, Relaxed);
+            return known;
+        }
+        if waited.len() == LOCK_CLASSES {
+            return LOCK_CLASSES - 1;
+        }
+        waited.push(self.name);
+        self.id.store(waited.len() as u32, Relaxed);
+        waited.len() - 1
+    }
+}
+
+/// One task's ledger.
+pub(crate) struct Ledger {
+    time: [[AtomicU64; Activity::COUNT]; Op::MAX],
+    /// Time from begin to end of the operations, measured, not summed from the parts.
+    total: [AtomicU64; Op::MAX],
+    calls: [AtomicU64; Op::MAX],
+    lock_wait: [[AtomicU64; LOCK_CLASSES]; Op::MAX],
+    counts: [[AtomicU64; Count::COUNT]; Activity::COUNT],
+}
+
+/// Adds to a cell that only this task writes: no locked instruction is needed.
+#[inline]
+fn bump(cell: &AtomicU64, n: u64) {
+    cell.store(cell.load(Relaxed).wrapping_add(n), Relaxed);
+}
+
+impl Ledger {
+    pub(crate) fn new() -> Self {
+        Self {
+            time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; Op::MAX],
+            total: [const { AtomicU64::new(0) }; Op::MAX],
+            calls: [const { AtomicU64::new(0) }; Op::MAX],
+            lock_wait: [const { [const { AtomicU64::new(0) }; LOCK_CLASSES] }; Op::MAX],
+            counts: [const { [const { AtomicU64::new(0) }; Count::COUNT] }; Activity::COUNT],
+        }
+    }
+
+    #[inline]
+    pub(crate) fn add(&self, op: u8, activity: Activity, ns: u64) {
+        bump(&self.time[op as usize][activity as usize], ns);
+    }
+
+    #[cold]
+    pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
+        self.add(op, Activity::LockWait, ns);
+        bump(&self.lock_wait[op as usize][class.number()], ns);
+    }
+
+    fn add_into(&self, sum: &mut Snapshot) {
+        for op in 0..Op::MAX {
+            sum.total[op] += self.total[op].load(Relaxed);
+            sum.calls[op] += self.calls[op].load(Relaxed);
+            add_row(&mut sum.time[op], &self.time[op]);
+            add_row(&mut sum.lock_wait[op], &self.lock_wait[op]);
+        }
+        for (row, cells) in sum.counts.iter_mut().zip(&self.counts) {
+            add_row(row, cells);
+        }
+    }
+}
+
+fn add_row(sums: &mut [u64], cells: &[AtomicU64]) {
+    for (sum, cell) in sums.iter_mut().zip(cells) {
+        *sum += cell.load(Relaxed);
+    }
+}
+
+/// The sum of some ledgers at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    time: Box<[[u64; Activity::COUNT]; Op::MAX]>,
+    total: [u64; Op::MAX],
+    calls: [u64; Op::MAX],
+    lock_wait: Box<[[u64; LOCK_CLASSES]; Op::MAX]>,
+    counts: [[u64; Count::COUNT]; Activity::COUNT],
+}
+
+impl Default for Snapshot {
+    fn default() -> Self {
+        Self {
+            time: Box::new([[0; Activity::COUNT]; Op::MAX]),
+            total: [0; Op::MAX],
+            calls: [0; Op::MAX],
+            lock_wait: Box::new([[0; LOCK_CLASSES]; Op::MAX]),
+            counts: [[0; Count::COUNT]; Activity::COUNT],
+        }
+    }
+}
+
+impl Snapshot {
+    /// The ledger of the current task; empty outside a run.
+    pub fn of_task() -> Self {
+        let mut sum = Self::default();
+        if let Some(cx) = context::current() {
+            cx.ledger.add_into(&mut sum);
+        }
+        sum
+    }
+
+    /// The sum over all tasks of the current run, background tasks and ended ones included; empty outside a run.
+    pub fn of_run() -> Self {
+        let mut sum = Self::default();
+        if let Some(cx) = context::current() {
+            for ledger in cx.run.ledgers.lock().iter() {
+                ledger.add_into(&mut sum);
+            }
+        }
+        sum
+    }
+
+    /// Time of operations of kind `op` spent on `activity`.
+    pub fn time(&self, op: Op, activity: Activity) -> Nanos {
+        Nanos(self.time[op.index()][activity as usize])
+    }
+
+    /// Time from begin to end of all operations of kind `op`.
+    pub fn total(&self, op: Op) -> Nanos {
+        Nanos(self.total[op.index()])
+    }
+
+    /// Number of operations of kind `op`.
+    pub fn calls(&self, op: Op) -> u64 {
+        self.calls[op.index()]
+    }
+
+    /// Waits of operations of kind `op` by lock name, in the order of names, without zeros.
+    pub fn lock_waits(&self, op: Op) -> Vec<(&'static str, Nanos)> {
+        let row = self.lock_wait[op.index()].iter();
+        let named = WAITED.lock().iter().copied().zip(row).map(|(name, ns)| (name, Nanos(*ns))).collect::<Vec<_>>();
+        let mut waits: Vec<_> = named.into_iter().filter(|(_, wait)| *wait > Nanos::ZERO).collect();
+        waits.sort_unstable();
+        waits
+    }
+
+    /// What was counted in the scope of `activity`.
+    pub fn count(&self, count: Count, activity: Activity) -> u64 {
+        self.counts[activity as usize][count as usize]
+    }
+
+    /// What was counted in all scopes.
+    pub fn count_all(&self, count: Count) -> u64 {
+        self.counts.iter().map(|row| row[count as usize]).sum()
+    }
+
+    /// What was added since `earlier`, a snapshot of the same ledgers.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut diff = self.clone();
+        for op in 0..Op::MAX {
+            diff.total[op] -= earlier.total[op];
+            diff.calls[op] -= earlier.calls[op];
+            subtract(&mut diff.time[op], &earlier.time[op]);
+            subtract(&mut diff.lock_wait[op], &earlier.lock_wait[op]);
+        }
+        for (row, before) in diff.counts.iter_mut().zip(&earlier.counts) {
+            subtract(row, before);
+        }
+        diff
+    }
+}
+
+fn subtract(row: &mut [u64], earlier: &[u64]) {
+    for (now, before) in row.iter_mut().zip(earlier) {
+        *now -= before;
+    }
+}
+
+/// Adds `n` to a count in the scope of the current activity.
+#[inline]
+pub fn count(count: Count, n: u64) {
+    if let Some(cx) = context::current() {
+        bump(&cx.ledger.counts[cx.activity.get() as usize][count as usize], n);
+    }
+}
+
+/// Sets the activity of medium time until the guard is dropped: data (the default), metadata, journal, or any other.
+/// In the scope of [`Activity::Journal`] CPU work and copies count as journal too.
+#[inline]
+pub fn scope(activity: Activity) -> Scope {
+    let before = context::current().map_or(Activity::Data as u8, |cx| cx.activity.replace(activity as u8));
+    Scope { before }
+}
+
+/// Restores the activity that was current before [`scope`].
+#[derive(Debug)]
+#[must_use = "the scope ends when the guard is dropped"]
+pub struct Scope {
+    before: u8,
+}
+
+impl Drop for Scope {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(cx) = context::current() {
+            cx.activity.set(self.before);
+        }
+    }
+}
+
+/// The activity whose scope the current task is in.
+pub fn current_scope() -> Activity {
+    context::current().map_or(Activity::Data, |cx| Activity::from_index(cx.activity.get()))
+}
+
+/// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another belongs to the outer.
+#[inline]
+pub fn op(op: Op) -> OpGuard {
+    let Some(cx) = context::current() else { return OpGuard { outer: true } };
+    if cx.op.get() != Op::NONE.index {
+        return OpGuard { outer: false };
+    }
+    cx.op.set(op.index);
+    cx.op_start.set(cx.now().0);
+    cx.op_charged.set(0);
+    OpGuard { outer: true }
+}
+
+/// Ends the operation begun by [`op`].
+#[derive(Debug)]
+#[must_use = "the operation ends when the guard is dropped"]
+pub struct OpGuard {
+    outer: bool,
+}
+
+impl Drop for OpGuard {
+    #[inline]
+    fn drop(&mut self) {
+        let Some(cx) = context::current().filter(|_| self.outer) else { return };
+        let op = cx.op.replace(Op::NONE.index);
+        let total = cx.now().0.saturating_sub(cx.op_start.get());
+        bump(&cx.ledger.total[op as usize], total);
+        bump(&cx.ledger.calls[op as usize], 1);
+        if cx.clock() == Clock::Real {
+            cx.ledger.add(op, Activity::Software, total.saturating_sub(cx.op_charged.get()));
+        }
+    }
+}

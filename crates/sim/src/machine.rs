@@ -1,0 +1,139 @@
+//! What CPU work costs under the virtual clock.
+//!
+//! A machine is a table: one cost for each kind of [`Work`], the speed of a copy, and the shape of the machine. Values and
+//! their sources live in `presets/machines/*.toml`; nothing here is a default that a result could rest on.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// A kind of CPU work that a machine preset prices. The real clock charges none of it: there the work itself takes time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Work {
+    /// Entering and leaving the kernel once.
+    Syscall,
+    /// What the VFS does for one call besides the design's own work: descriptor lookup, permission, locks of the file table.
+    Call,
+    /// Walking one path component through the dentry cache, hit.
+    PathComponent,
+    /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned line.
+    Lock,
+    /// Getting a cache line from another core of the same socket.
+    LineSameSocket,
+    /// Getting a cache line from a core of another socket.
+    LineCrossSocket,
+    /// One step of a search: compare and follow a link that is in a cache.
+    Step,
+    /// One access that misses every cache: a load from DRAM that the next instruction waits for.
+    Miss,
+    /// Issuing one cache-line write-back instruction, besides what the medium takes.
+    FlushIssue,
+    /// A store fence with nothing outstanding.
+    Fence,
+    /// Making a sleeping task run: wake-up and context switch.
+    Wakeup,
+    /// What a load generator does around one operation: choosing a file, timing, statistics.
+    Generator,
+}
+
+impl Work {
+    /// Number of kinds.
+    pub const COUNT: usize = 12;
+
+    /// Every kind with its key in a machine preset.
+    pub const ALL: [(Self, &'static str); Self::COUNT] = [
+        (Self::Syscall, "syscall"),
+        (Self::Call, "call"),
+        (Self::PathComponent, "path_component"),
+        (Self::Lock, "lock"),
+        (Self::LineSameSocket, "line_same_socket"),
+        (Self::LineCrossSocket, "line_cross_socket"),
+        (Self::Step, "step"),
+        (Self::Miss, "miss"),
+        (Self::FlushIssue, "flush_issue"),
+        (Self::Fence, "fence"),
+        (Self::Wakeup, "wakeup"),
+        (Self::Generator, "generator"),
+    ];
+}
+
+/// A machine: shape and costs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Name of the preset.
+    pub name: String,
+    /// Number of sockets.
+    pub sockets: u16,
+    /// Cores in each socket; core `c` is on socket `c / cores_per_socket`.
+    pub cores_per_socket: u16,
+    /// Cost of each kind of [`Work`], in picoseconds, in the order of [`Work::ALL`].
+    pub work_ps: [u64; Work::COUNT],
+    /// Time that one core needs to copy a byte that is in no cache, in picoseconds.
+    pub copy_ps_per_byte: u64,
+    /// Time that the memory of the whole machine needs per copied byte, in picoseconds: the bandwidth shared by all cores.
+    pub dram_ps_per_byte: u64,
+}
+
+impl Machine {
+    /// A machine for unit tests: every kind of work costs 1 ns, a core copies 1 B/ns, memory 4 B/ns, two sockets of 40 cores.
+    pub fn unit() -> Self {
+        Self {
+            name: "unit".to_owned(),
+            sockets: 2,
+            cores_per_socket: 40,
+            work_ps: [1_000; Work::COUNT],
+            copy_ps_per_byte: 1_000,
+            dram_ps_per_byte: 250,
+        }
+    }
+
+    /// Number of cores of the machine.
+    pub fn cores(&self) -> u16 {
+        self.sockets * self.cores_per_socket
+    }
+
+    /// The socket of a core.
+    pub fn socket(&self, core: u16) -> u16 {
+        core / self.cores_per_socket.max(1)
+    }
+
+    /// The cost of `n` units of `work`, rounded to the nearest nanosecond.
+    #[inline]
+    pub fn cost(&self, work: Work, n: u64) -> Nanos {
+        Nanos((self.work_ps[work as usize] * n + 500) / 1_000)
+    }
+
+    /// The cost of moving a cache line from core `from` to core `to`; nothing when they are the same.
+    #[inline]
+    pub fn transfer(&self, from: u16, to: u16) -> Nanos {
+        if from == to {
+            Nanos::ZERO
+        } else if self.socket(from) == self.socket(to) {
+            self.cost(Work::LineSameSocket, 1)
+        } else {
+            self.cost(Work::LineCrossSocket, 1)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kind_of_work_has_its_own_place_and_key() {
+        for (index, (work, key)) in Work::ALL.iter().enumerate() {
+            assert_eq!(*work as usize, index, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_line_costs_nothing_at_home_and_most_across_sockets() {
+        let mut machine = Machine::unit();
+        machine.work_ps[Work::LineCrossSocket as usize] = 3_000;
+        assert_eq!(machine.transfer(3, 3), Nanos(0));
+        assert_eq!(machine.transfer(3, 4), Nanos(1));
+        assert_eq!(machine.transfer(3, 43), Nanos(3));
+    }
+}
