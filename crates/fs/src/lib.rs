@@ -1,1 +1,21 @@
-//! To be written.
+//! The file-system designs.
+//!
+//! A design is a folder with the same file names for the same roles (`layout.rs superblock.rs alloc.rs inode.rs dir.rs file.rs
+//! journal.rs recovery.rs fsck.rs vfs.rs fs_type.rs`), so that two of them can be read side by side. Adding one is that folder
+//! and a line in [`FILE_SYSTEMS`].
+
+#![forbid(unsafe_code)]
+
+pub mod fs_type;
+pub mod options;
+
+pub use fs_type::{FsError, FsType, FsckReport, Violation};
+pub use options::{OptionError, OptionKind, OptionSpec, Options};
+
+/// Every design, in the order in which they are listed.
+pub static FILE_SYSTEMS: &[&dyn FsType] = &[];
+
+/// The design called `name`.
+pub fn by_name(name: &str) -> Option<&'static dyn FsType> {
+    FILE_SYSTEMS.iter().copied().find(|design| design.name() == name)
+}

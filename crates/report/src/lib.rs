@@ -1,1 +1,70 @@
-//! To be written.
+//! Results made readable: terminal tables, JSON, CSV, Markdown and one self-contained HTML page.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`format`](mod@format) | [`FORMATS`]: one file each, one line to add one |
+//! | [`figure`] | [`FigureSpec`], what a plan says about a figure, and [`Figure`], its data |
+//! | `chart` | figures as SVG: bars, lines, breakdowns |
+//! | [`cell`] | repeats of one cell aggregated |
+//! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
+//! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
+//! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
+//!
+//! Nothing here measures. Repeats are aggregated to medians with intervals, and histograms are merged; every
+//! other number is printed as it was recorded. People read `KiB`, `k` and picked time units; exports carry
+//! bytes and nanoseconds. The same results give the same bytes.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod axis;
+pub mod cell;
+mod chart;
+pub mod claims;
+pub mod compare;
+pub mod explain;
+pub mod figure;
+pub mod format;
+pub mod summary;
+pub mod table;
+pub mod units;
+
+pub use compare::{Compared, compare};
+pub use explain::explain;
+pub use figure::{Figure, FigureError, FigureSpec, Kind, Metric};
+pub use format::{FORMATS, Format, by_name};
+
+use results::ResultFile;
+
+/// What a report is made of: the results of one plan or of several, and the figures of each.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// One section for each result, in the order of the page.
+    pub sections: Vec<Section>,
+}
+
+/// One result and its figures.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// The result.
+    pub results: ResultFile,
+    /// Its figures as the plan describes them, or the default ones.
+    pub figures: Vec<FigureSpec>,
+}
+
+impl Report {
+    /// A report of `results`, with the figures that each plan lists under `figure` or else the default ones.
+    pub fn new(results: Vec<ResultFile>) -> Result<Self, FigureError> {
+        let sections = results.into_iter().map(Section::new).collect::<Result<_, _>>()?;
+        Ok(Self { sections })
+    }
+}
+
+impl Section {
+    /// A section with the plan's own figures, or the default ones if it lists none.
+    pub fn new(results: ResultFile) -> Result<Self, FigureError> {
+        let listed = FigureSpec::list(&results.plan)?;
+        let figures = if listed.is_empty() { FigureSpec::defaults(&results) } else { listed };
+        Ok(Self { results, figures })
+    }
+}

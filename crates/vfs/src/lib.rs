@@ -1,1 +1,38 @@
-//! To be written.
+//! The file-system interface, and everything between a program's call and it.
+//!
+//! ```text
+//!   workload, mount, library user
+//!            │  Syscalls: paths and descriptors            syscalls.rs
+//!      ┌─────┴──────┐
+//!   Process       Host          in-process                 process.rs  walk.rs
+//!      │            └────────►  the real kernel            host.rs
+//!      │  FileSystem: inodes and names                     file_system.rs
+//!   a design
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`file_system`] | the trait that a design implements; its rules for every call |
+//! | [`syscalls`] | the trait that workloads see |
+//! | [`process`] | descriptors, offsets, working directory, credentials: [`Syscalls`] on any [`FileSystem`] |
+//! | [`walk`] | path resolution: symbolic links, limits, permissions |
+//! | [`host`] | [`Syscalls`] on a directory of the real kernel |
+//! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
+//!
+//! A design knows nothing of paths, descriptors or permissions; `Process` knows nothing of blocks. Errors are [`Errno`]
+//! from here upwards.
+
+#![forbid(unsafe_code)]
+
+pub mod attr;
+pub mod errno;
+pub mod file_system;
+pub mod flags;
+pub mod ops;
+pub mod syscalls;
+
+pub use attr::{Attr, DirEntry, FileKind, Ino, NewInode, Owner, SetAttr, SetTime, StatFs, Timestamp};
+pub use errno::{Errno, Result};
+pub use file_system::{FileSystem, Written};
+pub use flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, Whence, XattrMode};
+pub use syscalls::{Fd, Syscalls};

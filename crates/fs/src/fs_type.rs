@@ -1,0 +1,125 @@
+//! A design as the rest of Weir sees it: name, needs, options, and how to make, mount and check it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::Bytes;
+use vfs::FileSystem;
+
+use crate::options::{OptionError, OptionSpec, Options};
+
+/// A file-system design. One static value each, listed in [`crate::FILE_SYSTEMS`].
+pub trait FsType: Sync {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One line: what it is and where it was published.
+    fn summary(&self) -> &'static str;
+
+    /// Its options for mkfs and mount.
+    fn options(&self) -> &'static [OptionSpec];
+
+    /// The smallest region that mkfs accepts with these options.
+    fn min_size(&self, options: &Options) -> Bytes;
+
+    /// Makes an empty file system.
+    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError>;
+
+    /// Mounts, after recovery where it is needed. Background tasks start in the current run.
+    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError>;
+
+    /// Whether the region holds this design's format.
+    fn recognises(&self, region: &Region) -> bool;
+
+    /// Checks every invariant of the format without changing anything.
+    fn fsck(&self, region: &Region) -> FsckReport;
+
+    /// Describes a part of the image for people: `superblock`, `journal`, `inode N`, `dir N`; see [`FsType::dump_parts`].
+    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError>;
+
+    /// The parts that [`FsType::dump`] knows, with what they show.
+    fn dump_parts(&self) -> &'static [(&'static str, &'static str)];
+}
+
+impl fmt::Debug for dyn FsType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Why a file system could not be made, mounted or dumped.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FsError {
+    /// The region cannot hold the format.
+    #[error("{design} needs at least {needed}; the region has {size}: give it --size {needed} or more")]
+    TooSmall {
+        /// The design.
+        design: &'static str,
+        /// Smallest size.
+        needed: Bytes,
+        /// Size of the region.
+        size: Bytes,
+    },
+    /// The image is not of this design.
+    #[error("not a {design} image: {found}")]
+    WrongFormat {
+        /// The design asked for.
+        design: &'static str,
+        /// What was found instead, and what to do.
+        found: String,
+    },
+    /// The image is damaged beyond what mounting may repair.
+    #[error("{design} image is damaged: {what}; look with `weir fsck`, the image was not changed")]
+    Damaged {
+        /// The design.
+        design: &'static str,
+        /// What is wrong and where.
+        what: String,
+    },
+    /// An option is wrong.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+    /// The medium failed.
+    #[error(transparent)]
+    Media(#[from] media::MediaError),
+    /// A dump was asked for a part that does not exist.
+    #[error("there is no {part} to dump: {why}")]
+    NoSuchPart {
+        /// What was asked for.
+        part: String,
+        /// What there is.
+        why: String,
+    },
+    /// Writing a dump failed.
+    #[error(transparent)]
+    Output(#[from] io::Error),
+}
+
+/// What fsck found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FsckReport {
+    /// Violations; empty: the image is clean.
+    pub violations: Vec<Violation>,
+    /// Facts worth telling that are no violations: "primary superblock bad, copy used", "unclean: journal has 3 transactions".
+    pub notes: Vec<String>,
+    /// How many objects of each kind were checked.
+    pub checked: Vec<(&'static str, u64)>,
+}
+
+/// One violated invariant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Name of the predicate, as in `size_covers_blocks`.
+    pub predicate: &'static str,
+    /// What is wrong and where.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (predicate {})", self.what, self.predicate)
+    }
+}

@@ -1,0 +1,126 @@
+//! Repeats of one cell, aggregated.
+
+use crate::units;
+use results::statistics::{self, Interval};
+use results::{Histogram, OperationRecord, ResultFile, Sample};
+use std::collections::BTreeMap;
+
+/// The seed of every bootstrap here: a report is the same bytes for the same results.
+pub const BOOTSTRAP_SEED: u64 = 1;
+
+/// All repeats of one cell.
+#[derive(Clone, Debug)]
+pub struct Cell<'a> {
+    /// The cell: axis name to value.
+    pub axes: &'a BTreeMap<String, String>,
+    /// Its repeats in the order in which they ran.
+    pub samples: Vec<&'a Sample>,
+}
+
+/// A median and how sure it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// The median of the repeats.
+    pub value: f64,
+    /// Its 95 % interval; `None` for a single repeat.
+    pub interval: Option<Interval>,
+    /// How many repeats.
+    pub repeats: usize,
+}
+
+/// The cells of `results` in the order in which they first ran.
+pub fn cells(results: &ResultFile) -> Vec<Cell<'_>> {
+    let mut places: BTreeMap<&BTreeMap<String, String>, usize> = BTreeMap::new();
+    let mut cells: Vec<Cell<'_>> = Vec::new();
+    for sample in &results.samples {
+        let place = *places.entry(&sample.axes).or_insert(cells.len());
+        if place == cells.len() {
+            cells.push(Cell { axes: &sample.axes, samples: Vec::new() });
+        }
+        cells[place].samples.push(sample);
+    }
+    cells
+}
+
+impl<'a> Cell<'a> {
+    /// The value of `axis`.
+    pub fn axis(&self, axis: &str) -> Option<&'a str> {
+        self.axes.get(axis).map(String::as_str)
+    }
+
+    /// The throughput of each repeat.
+    pub fn throughputs(&self) -> Vec<f64> {
+        self.samples.iter().map(|sample| sample.throughput_ops_per_s).collect()
+    }
+
+    /// The latencies of all operations of all repeats.
+    pub fn latency_ns(&self) -> Histogram {
+        let mut all = Histogram::new();
+        for operation in self.samples.iter().flat_map(|sample| &sample.operations) {
+            all.merge(&operation.latency_ns);
+        }
+        all
+    }
+
+    /// The records of each kind of operation, all repeats together, longest total first.
+    pub fn operations(&self) -> Vec<OperationRecord> {
+        let mut merged: BTreeMap<&str, OperationRecord> = BTreeMap::new();
+        for operation in self.samples.iter().flat_map(|sample| &sample.operations) {
+            let new = || OperationRecord::new(&operation.kind);
+            merged.entry(&operation.kind).or_insert_with(new).merge(operation);
+        }
+        let mut operations: Vec<_> = merged.into_values().collect();
+        operations.sort_by_key(|operation| std::cmp::Reverse(operation.total_ns));
+        operations
+    }
+
+    /// Operations that failed, all repeats together.
+    pub fn errors(&self) -> u64 {
+        self.samples.iter().map(|sample| sample.errors).sum()
+    }
+}
+
+impl Estimate {
+    /// The median of `values`; `None` when there are none or the median is no finite number.
+    pub fn of(values: &[f64]) -> Option<Self> {
+        let value = statistics::median(values).filter(|value| value.is_finite())?;
+        let interval = statistics::median_interval(values, BOOTSTRAP_SEED);
+        Some(Self { value, interval, repeats: values.len() })
+    }
+
+    /// The ratio of the medians of `values` and `base`; `None` when it is no finite number.
+    pub fn ratio(values: &[f64], base: &[f64]) -> Option<Self> {
+        let value = statistics::median(values)? / statistics::median(base)?;
+        let interval = statistics::ratio_interval(base, values, BOOTSTRAP_SEED);
+        value.is_finite().then_some(Self { value, interval, repeats: values.len().min(base.len()) })
+    }
+
+    /// Half the interval as a part of the median, `1.2 %`; `None` without an interval.
+    pub fn spread(&self) -> Option<String> {
+        self.interval.map(|interval| units::percent(interval.relative_half_width(self.value)))
+    }
+
+    /// The upper end of what a chart must show.
+    pub fn top(&self) -> f64 {
+        self.interval.map_or(self.value, |interval| interval.high.max(self.value))
+    }
+}
+
+/// The values of each axis in order of first appearance; only axes that vary, or all.
+pub fn varying_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut axes = all_axes(cells);
+    axes.retain(|_, values| values.len() > 1);
+    axes
+}
+
+/// The values of each axis in order of first appearance.
+pub fn all_axes<'a>(cells: &[Cell<'a>]) -> BTreeMap<&'a str, Vec<&'a str>> {
+    let mut axes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (name, value) in cells.iter().flat_map(|cell| cell.axes) {
+        let values = axes.entry(name).or_default();
+        if !values.contains(&value.as_str()) {
+            values.push(value);
+        }
+    }
+    axes
+}

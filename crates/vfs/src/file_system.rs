@@ -1,0 +1,154 @@
+//! The interface of a design: inodes and names.
+//!
+//! # Rules for every call
+//!
+//! * Calls come from many tasks at once; a design does its own locking.
+//! * The caller has checked permissions, name lengths (1..=255 bytes, no `/`, not `.` or `..`) and open modes. A design checks
+//!   what only it can know: existence, kinds, emptiness, space, its own limits.
+//! * An inode that is open ([`FileSystem::open`] without its [`FileSystem::release`]) stays usable after its last name is gone.
+//! * A call that fails has changed nothing that a program can see, except that a write may have been cut short.
+//! * What is durable when a call returns is the design's promise (`SEMANTICS.md`); `fsync` makes at least one file durable.
+//!
+//! Calls that a design leaves out answer `EOPNOTSUPP`.
+
+use crate::attr::{Attr, DirEntry, FileKind, Ino, NewInode, SetAttr, StatFs};
+use crate::errno::{Errno, Result};
+use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
+
+/// What a write did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Where it began: with [`IoFlags::APPEND`] the old end of the file.
+    pub offset: u64,
+    /// Bytes written; fewer than asked when space ran out on the way.
+    pub bytes: usize,
+}
+
+/// A mounted file system. Object-safe: the call through this trait is the only virtual one on the path of a write.
+pub trait FileSystem: Send + Sync {
+    // ---- the whole ----
+
+    /// The root directory.
+    fn root(&self) -> Ino;
+
+    /// Space and inodes.
+    fn statfs(&self) -> Result<StatFs>;
+
+    /// Makes everything durable that was done before the call.
+    fn sync(&self) -> Result<()>;
+
+    /// Ends background work, makes everything durable and leaves a clean image. No other call may follow.
+    fn unmount(&self) -> Result<()>;
+
+    /// What the design counts about itself since it was mounted, by name: buffer hits, blocks written back.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
+    // ---- names ----
+
+    /// The inode called `name` in `parent`. `ENOENT`, `ENOTDIR`.
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// A new regular file. `EEXIST`, `ENOSPC`.
+    fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// A new directory. `EEXIST`, `EMLINK`, `ENOSPC`.
+    fn mkdir(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// A new device, FIFO or socket (or regular file). `EEXIST`, `ENOSPC`.
+    fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr>;
+
+    /// A new symbolic link to `target` (1..=4095 bytes). `EEXIST`, `ENOSPC`.
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr>;
+
+    /// The target of a symbolic link. `EINVAL` for any other kind.
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+
+    /// Another name for `ino`, which is not a directory. `EEXIST`, `EMLINK`, `ENOSPC`; `EPERM` for a directory.
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
+
+    /// Removes a name that is not a directory's. `ENOENT`, `EISDIR`.
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Removes an empty directory. `ENOENT`, `ENOTDIR`, `ENOTEMPTY`.
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
+
+    /// Renames, replacing what has the new name: a file by a file, an empty directory by a directory. `ENOENT`, `EEXIST` with
+    /// `NOREPLACE`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL` for a directory into its own subtree, `EMLINK`.
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()>;
+
+    /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given before) to `sink`
+    /// until it answers false. `.` and `..` are among them. An entry that exists throughout is given exactly once, whatever
+    /// else changes meanwhile.
+    fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
+
+    // ---- attributes ----
+
+    /// The attributes of an inode. `ENOENT` for a number that is not in use.
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+
+    /// Changes attributes, the size among them, and returns the new ones. `EFBIG`, `ENOSPC`.
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr>;
+
+    // ---- open files ----
+
+    /// Notes that `ino` is open once more.
+    fn open(&self, ino: Ino, flags: OpenFlags) -> Result<()>;
+
+    /// Notes that it is open once less; the last release of a nameless inode frees it.
+    fn release(&self, ino: Ino);
+
+    /// Makes a nameless regular file that is open once (`O_TMPFILE`).
+    fn tmpfile(&self, _new: &NewInode) -> Result<Attr> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    // ---- contents ----
+
+    /// Reads into `buffer` from `offset`; returns how many bytes, fewer only at the end of the file.
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], flags: IoFlags) -> Result<usize>;
+
+    /// Writes `data` at `offset`, or at the end. `ENOSPC`, `EFBIG`.
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written>;
+
+    /// Reserves, zeroes or frees a range. `EOPNOTSUPP` for a mode that the design does not have.
+    fn fallocate(&self, _ino: Ino, _mode: FallocateMode, _offset: u64, _len: u64) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The next data or hole at or after `offset`. `ENXIO` at or beyond the end. By default all of a file is data.
+    fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
+        let size = self.getattr(ino)?.size;
+        match to {
+            _ if offset >= size => Err(Errno::ENXIO),
+            SeekTo::Data => Ok(offset),
+            SeekTo::Hole => Ok(size),
+        }
+    }
+
+    /// Makes one inode durable; with `data_only`, what is needed to read its data.
+    fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
+
+    // ---- extended attributes ----
+
+    /// The value of an extended attribute. `ENODATA`.
+    fn getxattr(&self, _ino: Ino, _name: &[u8]) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Sets an extended attribute. `EEXIST`, `ENODATA`, `ENOSPC`.
+    fn setxattr(&self, _ino: Ino, _name: &[u8], _value: &[u8], _mode: XattrMode) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// The names of all extended attributes, each ended by a zero byte.
+    fn listxattr(&self, _ino: Ino) -> Result<Vec<u8>> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Removes an extended attribute. `ENODATA`.
+    fn removexattr(&self, _ino: Ino, _name: &[u8]) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+}

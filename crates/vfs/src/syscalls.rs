@@ -1,0 +1,95 @@
+//! What a program can ask for: paths and descriptors.
+//!
+//! Workloads see only this trait, so the same workload runs on a design in this process, through a mount, or on a file system
+//! of the host. Every call is an operation of the ledger (`ops.rs`).
+
+use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
+use crate::errno::Result;
+use crate::flags::{FallocateMode, OpenFlags, RenameFlags, Whence, XattrMode};
+
+/// A file descriptor of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fd(pub u32);
+
+/// The system calls of one process. Its threads share it by reference.
+///
+/// Paths are bytes, at most 4095 of them, relative to the working directory unless they begin with `/` (the root of the file
+/// system under test).
+pub trait Syscalls: Send + Sync {
+    // ---- descriptors ----
+
+    /// Opens a path; `mode` are the permission bits of a file that is made.
+    fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd>;
+    /// Closes a descriptor.
+    fn close(&self, fd: Fd) -> Result<()>;
+    /// Another descriptor for the same open file.
+    fn dup(&self, fd: Fd) -> Result<Fd>;
+    /// Reads at the offset and moves it.
+    fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize>;
+    /// Writes at the offset (with `O_APPEND` at the end) and moves it.
+    fn write(&self, fd: Fd, data: &[u8]) -> Result<usize>;
+    /// Reads at a given offset.
+    fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize>;
+    /// Writes at a given offset (with `O_APPEND`, as Linux does it, at the end).
+    fn pwrite(&self, fd: Fd, data: &[u8], offset: u64) -> Result<usize>;
+    /// Moves the offset and returns it.
+    fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64>;
+    /// Makes the file durable.
+    fn fsync(&self, fd: Fd) -> Result<()>;
+    /// Makes the file's data durable, and what is needed to read it.
+    fn fdatasync(&self, fd: Fd) -> Result<()>;
+    /// Attributes of an open file.
+    fn fstat(&self, fd: Fd) -> Result<Attr>;
+    /// Changes the size of an open file.
+    fn ftruncate(&self, fd: Fd, size: u64) -> Result<()>;
+    /// Reserves, zeroes or frees a range.
+    fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()>;
+    /// Reads directory entries from the descriptor's cursor until `sink` answers false.
+    fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
+
+    // ---- paths ----
+
+    /// Attributes; follows symbolic links.
+    fn stat(&self, path: &[u8]) -> Result<Attr>;
+    /// Attributes of the link itself.
+    fn lstat(&self, path: &[u8]) -> Result<Attr>;
+    /// Makes a directory.
+    fn mkdir(&self, path: &[u8], mode: u32) -> Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, path: &[u8]) -> Result<()>;
+    /// Makes a node.
+    fn mknod(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()>;
+    /// Removes a name.
+    fn unlink(&self, path: &[u8]) -> Result<()>;
+    /// Renames.
+    fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()>;
+    /// Adds a name.
+    fn link(&self, from: &[u8], to: &[u8]) -> Result<()>;
+    /// Makes a symbolic link at `path`.
+    fn symlink(&self, target: &[u8], path: &[u8]) -> Result<()>;
+    /// The target of a symbolic link.
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>>;
+    /// Changes the size.
+    fn truncate(&self, path: &[u8], size: u64) -> Result<()>;
+    /// Changes attributes: chmod, chown, utimens in one.
+    fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()>;
+    /// An extended attribute's value.
+    fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>>;
+    /// Sets an extended attribute.
+    fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()>;
+    /// Names of the extended attributes, each ended by a zero byte.
+    fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>>;
+    /// Removes an extended attribute.
+    fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()>;
+
+    // ---- the process and the whole ----
+
+    /// Changes the working directory.
+    fn chdir(&self, path: &[u8]) -> Result<()>;
+    /// Sets the mask of permission bits that new files do not get; returns the one before.
+    fn umask(&self, mask: u32) -> u32;
+    /// Makes everything durable.
+    fn sync(&self) -> Result<()>;
+    /// Space of the file system that holds `path`.
+    fn statfs(&self, path: &[u8]) -> Result<StatFs>;
+}
