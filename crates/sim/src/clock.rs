@@ -52,7 +52,8 @@ pub fn now() -> Nanos {
 #[inline]
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
-        let activity = if work == Work::Generator { Activity::Generator } else { software_of(cx, Activity::Software) };
+        let activity =
+            if work == Work::Generator { Activity::Generator } else { software_of(cx, Activity::Software) };
         advance(cx, activity, cx.run.machine.cost(work, n));
     }
 }

@@ -56,7 +56,13 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(run: &Arc<RunShared>, scheduler: *const Scheduler, id: TaskId, name: String, core: u16) -> Self {
+    pub(crate) fn new(
+        run: &Arc<RunShared>,
+        scheduler: *const Scheduler,
+        id: TaskId,
+        name: String,
+        core: u16,
+    ) -> Self {
         let ledger = Arc::new(Ledger::new());
         run.ledgers.lock().push(Arc::clone(&ledger));
         Self {

@@ -296,7 +296,8 @@ impl Snapshot {
     /// Waits of operations of kind `op` by lock name, in the order of names, without zeros.
     pub fn lock_waits(&self, op: Op) -> Vec<(&'static str, Nanos)> {
         let row = self.lock_wait[op.index()].iter();
-        let named = WAITED.lock().iter().copied().zip(row).map(|(name, ns)| (name, Nanos(*ns))).collect::<Vec<_>>();
+        let named =
+            WAITED.lock().iter().copied().zip(row).map(|(name, ns)| (name, Nanos(*ns))).collect::<Vec<_>>();
         let mut waits: Vec<_> = named.into_iter().filter(|(_, wait)| *wait > Nanos::ZERO).collect();
         waits.sort_unstable();
         waits

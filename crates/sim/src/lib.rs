@@ -11,7 +11,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`units`] | [`Nanos`], [`Bytes`], the cache line and page sizes |
+//! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
@@ -47,6 +47,8 @@ pub use clock::{Clock, clock, copy, interact, medium, medium_until, now, sleep, 
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Machine, Work};
 pub use rng::{Rng, Seed, seed};
-pub use sync::{Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server};
+pub use sync::{
+    Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
+};
 pub use task::{JoinHandle, RunError, Setup, TaskSpec, run, spawn};
-pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES};
+pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

@@ -48,7 +48,8 @@ mod tests {
     #[test]
     fn streams_differ_by_label_and_by_number() {
         let root = Seed(7);
-        let seeds = [root, root.derive("a", 0), root.derive("a", 1), root.derive("b", 0), Seed(8).derive("a", 0)];
+        let seeds =
+            [root, root.derive("a", 0), root.derive("a", 1), root.derive("b", 0), Seed(8).derive("a", 0)];
         for (i, x) in seeds.iter().enumerate() {
             assert!(seeds[..i].iter().all(|y| x != y), "stream {i} repeats");
         }

@@ -32,7 +32,13 @@ pub struct Setup {
 impl Setup {
     /// A virtual run.
     pub fn virtual_clock(machine: Machine, seed: Seed) -> Self {
-        Self { clock: Clock::Virtual, machine, seed, stack: Bytes::kib(256), run_ahead: Nanos::from_millis(10) }
+        Self {
+            clock: Clock::Virtual,
+            machine,
+            seed,
+            stack: Bytes::kib(256),
+            run_ahead: Nanos::from_millis(10),
+        }
     }
 
     /// A real run. The machine is kept for its name and shape only.
@@ -71,7 +77,10 @@ pub enum RunError {
 
 /// Runs `main` as the first task and returns its result when it has ended. Tasks that still exist then are unwound (virtual
 /// clock) or left to end by themselves (real clock): join what must be finished.
-pub fn run<T: Send + 'static>(setup: &Setup, main: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+pub fn run<T: Send + 'static>(
+    setup: &Setup,
+    main: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
     let shared = Arc::new(RunShared {
         machine: setup.machine.clone(),
         seed: setup.seed,
@@ -87,7 +96,10 @@ pub fn run<T: Send + 'static>(setup: &Setup, main: impl FnOnce() -> T + Send + '
     }
 }
 
-fn run_real<T: Send + 'static>(shared: &Arc<RunShared>, main: impl FnOnce() -> T + Send + 'static) -> Result<T, RunError> {
+fn run_real<T: Send + 'static>(
+    shared: &Arc<RunShared>,
+    main: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RunError> {
     let shared = Arc::clone(shared);
     let seed = shared.seed.0;
     let thread = std::thread::spawn(move || in_context(&shared, TaskSpec::named("main"), main));
@@ -201,7 +213,9 @@ pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send 
         Some(cx) => {
             let run = Arc::clone(&cx.run);
             // The result is delivered inside the context: the lock of the outcome books its waits there.
-            std::thread::spawn(move || in_context(&run, spec, || deliver(catch_unwind(AssertUnwindSafe(body)))));
+            std::thread::spawn(move || {
+                in_context(&run, spec, || deliver(catch_unwind(AssertUnwindSafe(body))))
+            });
         }
         None => {
             std::thread::spawn(move || deliver(catch_unwind(AssertUnwindSafe(body))));

@@ -1,4 +1,14 @@
 //! Units: a bare integer never means time or size across a crate's border.
+//!
+//! | type | unit | is written |
+//! |---|---|---|
+//! | [`Nanos`] | nanoseconds: a span, or a time since the start of the run | `200ns`, `1.5ms`, `30s` |
+//! | [`Bytes`] | bytes | `4096`, `4k`, `1.5GiB`, `1GB` |
+//! | [`Rate`] | bytes a second | `1GB/s`, `1GiB/s` |
+
+mod parse;
+
+pub use parse::ParseUnitError;
 
 use std::fmt;
 use std::iter::Sum;
@@ -161,6 +171,41 @@ impl fmt::Display for Bytes {
     }
 }
 
+/// A bandwidth, in bytes a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Rate(pub u64);
+
+impl Rate {
+    /// `n` GB/s: n * 10^9 bytes a second.
+    pub const fn gb(n: u64) -> Self {
+        Self(n * 1_000_000_000)
+    }
+
+    /// The time that `size` takes at this rate, rounded to the nearest nanosecond; [`Nanos::MAX`] at rate zero.
+    pub const fn time(self, size: Bytes) -> Nanos {
+        if self.0 == 0 {
+            return Nanos::MAX;
+        }
+        Nanos(((size.0 as u128 * 1_000_000_000 + self.0 as u128 / 2) / self.0 as u128) as u64)
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const STEPS: [(u64, &str); 3] = [(1_000_000_000, "GB/s"), (1_000_000, "MB/s"), (1_000, "kB/s")];
+        for (unit, name) in STEPS {
+            if self.0 >= unit {
+                return match self.0 % unit {
+                    0 => write!(f, "{} {name}", self.0 / unit),
+                    _ => write!(f, "{:.2} {name}", self.0 as f64 / unit as f64),
+                };
+            }
+        }
+        write!(f, "{} B/s", self.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -170,6 +215,15 @@ mod tests {
         assert_eq!(Bytes::gib(5).to_string(), "5 GiB");
         assert_eq!(Bytes(1536).to_string(), "1.5 KiB");
         assert_eq!(Bytes(17).to_string(), "17 B");
+    }
+
+    #[test]
+    fn a_rate_tells_how_long_a_size_takes() {
+        assert_eq!(Rate::gb(1).time(Bytes(4096)), Nanos(4096));
+        assert_eq!(Rate::gb(2).time(Bytes(65)), Nanos(33));
+        assert_eq!(Rate(0).time(Bytes(1)), Nanos::MAX);
+        assert_eq!(Rate::gb(64).time(Bytes::gib(64)), Nanos(1 << 30));
+        assert_eq!(Rate(2_500_000_000).to_string(), "2.50 GB/s");
     }
 
     #[test]

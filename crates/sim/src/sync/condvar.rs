@@ -43,7 +43,11 @@ impl Condvar {
     /// One whose waits have a name of their own in the ledger.
     pub const fn of_class(class: &'static LockClass) -> Self {
         let tickets = parking_lot::Mutex::new(Tickets { next: 0, called: 0 });
-        Self { class, waiters: WaitQueue::new(), real: RealCondvar { tickets, called: parking_lot::Condvar::new() } }
+        Self {
+            class,
+            waiters: WaitQueue::new(),
+            real: RealCondvar { tickets, called: parking_lot::Condvar::new() },
+        }
     }
 
     /// Releases the lock, waits for a notification, takes the lock again.
@@ -52,11 +56,19 @@ impl Condvar {
     }
 
     /// Like [`Condvar::wait`], for at most `timeout`. False when the time ran out.
-    pub fn wait_timeout<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, timeout: Nanos) -> (MutexGuard<'a, T>, bool) {
+    pub fn wait_timeout<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Nanos,
+    ) -> (MutexGuard<'a, T>, bool) {
         self.wait_for(guard, Some(timeout))
     }
 
-    fn wait_for<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>, timeout: Option<Nanos>) -> (MutexGuard<'a, T>, bool) {
+    fn wait_for<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        timeout: Option<Nanos>,
+    ) -> (MutexGuard<'a, T>, bool) {
         let mutex = MutexGuard::mutex(&guard);
         let notified = match virtual_task() {
             Some(_) => self.wait_virtual(guard, timeout),
@@ -71,7 +83,8 @@ impl Condvar {
         self.waiters.push(scheduler, cx.id);
         drop(guard);
         let deadline = timeout.map(|timeout| (parked_at + timeout).0);
-        let notified = scheduler.park(cx, Waiting { class: self.class, holder: NOBODY, write: true }, deadline);
+        let notified =
+            scheduler.park(cx, Waiting { class: self.class, holder: NOBODY, write: true }, deadline);
         if !notified {
             self.waiters.remove(scheduler, cx.id);
         }

@@ -89,7 +89,11 @@ impl<T: ?Sized> RwLock<T> {
         match virtual_task() {
             Some((cx, scheduler)) => {
                 self.acquire(cx, scheduler, true);
-                assert!(self.raw.try_lock_exclusive(), "lock {} is used by two runs at once", self.class.name());
+                assert!(
+                    self.raw.try_lock_exclusive(),
+                    "lock {} is used by two runs at once",
+                    self.class.name()
+                );
             }
             None if self.raw.try_lock_exclusive() => {}
             None => timed_wait(self.class, || self.raw.lock_exclusive()),
@@ -113,7 +117,8 @@ impl<T: ?Sized> RwLock<T> {
             scheduler.park(cx, Waiting { class: self.class, holder, write }, None);
             return book_park(cx, self.class, parked_at);
         }
-        let earliest = state.write_end.load(Relaxed).max(if write { state.read_end.load(Relaxed) } else { 0 });
+        let earliest =
+            state.write_end.load(Relaxed).max(if write { state.read_end.load(Relaxed) } else { 0 });
         wait_until(cx, self.class, earliest);
         state.admit(cx.id, write);
         let (wait, own) = state.line.take(cx);

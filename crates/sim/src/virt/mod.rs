@@ -313,15 +313,23 @@ impl Scheduler {
 
     fn deadlock(&self, shared: &RunShared, last: TaskId) -> RunError {
         let tasks = self.tasks.borrow();
-        let name_of = |id: TaskId| tasks.get(id as usize).and_then(Option::as_ref).map(|task| task.context.name.as_str());
+        let name_of = |id: TaskId| {
+            tasks.get(id as usize).and_then(Option::as_ref).map(|task| task.context.name.as_str())
+        };
         let mut waits = String::new();
         for task in tasks.iter().flatten().filter(|task| !task.background) {
             let Some(waiting) = task.waits.get() else { continue };
             let separator = if waits.is_empty() { "" } else { "; " };
             let holder = name_of(waiting.holder).map_or(String::new(), |name| format!(" held by \"{name}\""));
-            let _ = write!(waits, "{separator}\"{}\" waits for {}{holder}", task.context.name, waiting.class.name());
+            let _ = write!(
+                waits,
+                "{separator}\"{}\" waits for {}{holder}",
+                task.context.name,
+                waiting.class.name()
+            );
         }
-        let time = tasks.get(last as usize).and_then(Option::as_ref).map_or(0, |task| task.context.time.get());
+        let time =
+            tasks.get(last as usize).and_then(Option::as_ref).map_or(0, |task| task.context.time.get());
         RunError::Deadlock { time: Nanos(time), seed: shared.seed.0, waits }
     }
 
