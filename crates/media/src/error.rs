@@ -1,6 +1,8 @@
 //! Errors of a medium.
 
-/// Why a medium refused an access.
+use crate::fault::Target;
+
+/// Why a medium refused an access, or could not be opened. It does not repeat the path of a file: whoever opens one knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
@@ -14,4 +16,60 @@ pub enum MediaError {
         /// Size of the medium.
         size: u64,
     },
+    /// A word access that does not start at a multiple of its size.
+    #[error("word at byte {offset} is not aligned to {align} bytes")]
+    Misaligned {
+        /// First byte.
+        offset: u64,
+        /// What it must be a multiple of.
+        align: u64,
+    },
+    /// The medium has lost what was in this line: an uncorrectable error.
+    #[error(
+        "line at byte {offset} is unreadable (poisoned); it becomes readable when the whole line is written"
+    )]
+    Poisoned {
+        /// First byte of the line.
+        offset: u64,
+    },
+    /// A fault that a test asked for.
+    #[error("injected fault on {target} of bytes {offset}..{offset}+{len}")]
+    Injected {
+        /// What was refused.
+        target: Target,
+        /// First byte.
+        offset: u64,
+        /// Length.
+        len: u64,
+    },
+    /// A store to a medium that was opened for reading.
+    #[error("store at byte {offset} of a medium that was opened read-only")]
+    ReadOnly {
+        /// First byte.
+        offset: u64,
+    },
+    /// A medium of no bytes.
+    #[error("the medium has no bytes: give a length, or a file that has one")]
+    Empty,
+    /// Another user has the medium open.
+    #[error("the medium is in use by another process or mount: unmount it there first")]
+    InUse,
+    /// The file is not on a file system that can map persistent memory (`MAP_SYNC`), or the processor cannot write it back.
+    #[error("not persistent memory that can be mapped directly: open it as a file instead")]
+    NotPersistent,
+    /// The host refused.
+    #[error("cannot {doing}: {}", std::io::Error::from_raw_os_error(*errno))]
+    Io {
+        /// What was tried.
+        doing: &'static str,
+        /// The host's error number.
+        errno: i32,
+    },
+}
+
+impl MediaError {
+    /// The host's error while `doing` something.
+    pub(crate) fn io(doing: &'static str, error: &std::io::Error) -> Self {
+        Self::Io { doing, errno: error.raw_os_error().unwrap_or(0) }
+    }
 }

@@ -2,7 +2,13 @@
 
 #![allow(unsafe_code)] // mappings and cache-line instructions; every block says why it is sound
 
+pub mod cost;
 pub mod error;
+pub mod event;
+pub mod fault;
 pub mod nvmm;
 
+pub use cost::CostModel;
 pub use error::MediaError;
+pub use event::{Event, Mark, Promise, Tap};
+pub use nvmm::Region;

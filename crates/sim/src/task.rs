@@ -160,6 +160,11 @@ impl TaskSpec {
     }
 }
 
+/// The number of the current task, unique among the tasks of its run that are alive; none outside a run.
+pub fn current_id() -> Option<u32> {
+    context::current().map(|cx| cx.id)
+}
+
 static JOIN: LockClass = LockClass::new("sim.join");
 
 /// Where a task leaves its result.

@@ -1,0 +1,187 @@
+//! The event tap: everything that reaches a region, as one stream.
+//!
+//! The crash explorer, the statistics and the hardware simulator read the same events. The tap is always compiled: what is
+//! tested is what ships. While nothing listens it costs one predictable branch for each store, flush and fence, and none for
+//! a load (the bounds check leads to it).
+//!
+//! | event | told | carries |
+//! |---|---|---|
+//! | [`Event::Load`] | before the bytes are read | the range |
+//! | [`Event::Store`], [`Event::NtStore`] | after the bytes are in place | the range and the new bytes |
+//! | [`Event::Flush`], [`Event::Fence`] | after the instruction | the range |
+//! | [`Event::Mark`] | where the design says so | what the design is doing |
+//!
+//! Events of one task come in its program order; events of several tasks interleave as they happen. An access that fails
+//! tells nothing.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+/// Which task did it: numbers are unique among the tasks that are alive.
+pub type TaskId = u32;
+
+/// What a store through the cache is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StoreKind {
+    /// Bytes: becomes visible in pieces of at most 8 aligned bytes, in the order of addresses.
+    Bytes,
+    /// One aligned word of up to 8 bytes: one piece.
+    Word,
+    /// Two words in 16 aligned bytes, stored at once (`cmpxchg16b`): one piece.
+    Pair,
+}
+
+/// Something that happened to a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// Bytes are read.
+    Load {
+        /// First byte.
+        off: u64,
+        /// Length.
+        len: u64,
+    },
+    /// Bytes were stored through the cache.
+    Store {
+        /// First byte.
+        off: u64,
+        /// The new bytes.
+        data: &'a [u8],
+        /// How.
+        kind: StoreKind,
+    },
+    /// Whole aligned 8-byte words were stored past the cache.
+    NtStore {
+        /// First byte, a multiple of 8.
+        off: u64,
+        /// The new bytes, a multiple of 8.
+        data: &'a [u8],
+    },
+    /// The lines that hold these bytes are being written back.
+    Flush {
+        /// First byte.
+        off: u64,
+        /// Length.
+        len: u64,
+    },
+    /// The task's earlier flushes and non-temporal stores are complete.
+    Fence,
+    /// What the design says about itself.
+    Mark(Mark<'a>),
+}
+
+/// What a design, or whoever drives it, says about the stream of events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark<'a> {
+    /// A call begins.
+    OpBegin(&'static str),
+    /// The call returns and promises this much.
+    OpEnd(&'static str, Promise),
+    /// The next store of this task to `at` commits: what it makes reachable must be guaranteed by now.
+    Commit {
+        /// Where the commit store goes: log tail, journal tail or head, valid word.
+        at: u64,
+        /// Ranges (offset, length) that become reachable.
+        needs: &'a [(u64, u64)],
+    },
+    /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no more.
+    Free {
+        /// First byte.
+        off: u64,
+        /// Length.
+        len: u64,
+        /// Offset of the 8-byte word that pointed there.
+        pointer: u64,
+    },
+    /// Recovery after a crash begins.
+    RecoveryBegin,
+    /// Recovery has ended.
+    RecoveryEnd,
+}
+
+/// What a call promises when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Promise {
+    /// Nothing is durable yet: a buffered call.
+    Nothing,
+    /// Metadata is durable, data may be pending.
+    Metadata,
+    /// All is durable.
+    All,
+}
+
+/// Receives the events of a region.
+///
+/// It is called on the task's own stack, while the design may hold locks. It must not access the region that it listens to.
+pub trait Tap: Send + Sync {
+    /// `task` has done `event`.
+    fn event(&self, task: TaskId, event: Event<'_>);
+}
+
+/// Counts events: the smallest tap.
+#[derive(Debug, Default)]
+pub struct Counting {
+    counts: [AtomicU64; 6],
+}
+
+impl Counting {
+    /// All zero.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// How many events of the kind of `event` there were.
+    pub fn of(&self, event: Event<'_>) -> u64 {
+        self.counts[index(event)].load(Relaxed)
+    }
+}
+
+fn index(event: Event<'_>) -> usize {
+    match event {
+        Event::Load { .. } => 0,
+        Event::Store { .. } => 1,
+        Event::NtStore { .. } => 2,
+        Event::Flush { .. } => 3,
+        Event::Fence => 4,
+        Event::Mark(_) => 5,
+    }
+}
+
+impl Tap for Counting {
+    fn event(&self, _: TaskId, event: Event<'_>) {
+        self.counts[index(event)].fetch_add(1, Relaxed);
+    }
+}
+
+/// The listeners of a region at one moment.
+#[derive(Clone, Default)]
+pub(crate) struct Taps(pub(crate) Vec<Arc<dyn Tap>>);
+
+impl fmt::Debug for Taps {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} taps", self.0.len())
+    }
+}
+
+/// Threads outside any run get numbers from here up.
+const OUTSIDE_RUNS: TaskId = 1 << 31;
+
+/// The task that runs now: its number in the run, or one for this host thread outside a run.
+pub(crate) fn current_task() -> TaskId {
+    sim::task::current_id().unwrap_or_else(host_thread)
+}
+
+fn host_thread() -> TaskId {
+    static NEXT: AtomicU32 = AtomicU32::new(OUTSIDE_RUNS);
+    thread_local! {
+        static MINE: Cell<TaskId> = const { Cell::new(0) };
+    }
+    MINE.with(|mine| {
+        if mine.get() == 0 {
+            mine.set(NEXT.fetch_add(1, Relaxed));
+        }
+        mine.get()
+    })
+}

@@ -1,0 +1,126 @@
+//! Faults: what a medium may do wrong, on request.
+//!
+//! | fault | effect | models |
+//! |---|---|---|
+//! | [`Fault::Poison`] | loads of the line fail until it is written as a whole | an uncorrectable media error |
+//! | [`Fault::FailNth`] | the nth load or store from now fails once, and changes nothing | a device error |
+//! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
+//!
+//! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves nothing.
+
+use std::collections::BTreeSet;
+
+use sim::LINE_BYTES;
+
+use crate::error::MediaError;
+
+/// A kind of access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// Any read.
+    Load,
+    /// Any write, through the cache or past it.
+    Store,
+    /// Write-back of lines.
+    Flush,
+    /// Waiting for write-backs.
+    Fence,
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Load => "load",
+            Self::Store => "store",
+            Self::Flush => "flush",
+            Self::Fence => "fence",
+        })
+    }
+}
+
+/// Something that goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The line that holds this byte cannot be read.
+    Poison {
+        /// A byte of the line.
+        offset: u64,
+    },
+    /// The nth access of this kind from now (1 is the next) fails. Flushes and fences report nothing, so they cannot fail.
+    FailNth {
+        /// [`Target::Load`] or [`Target::Store`].
+        target: Target,
+        /// Counted from 1.
+        nth: u64,
+    },
+    /// The nth access of this kind from now (1 is the next) is left out. Loads and stores cannot be left out.
+    DropNth {
+        /// [`Target::Flush`] or [`Target::Fence`].
+        target: Target,
+        /// Counted from 1.
+        nth: u64,
+    },
+}
+
+/// An access that will go wrong, and how many of its kind come before it.
+#[derive(Debug)]
+struct Countdown {
+    target: Target,
+    left: u64,
+}
+
+/// The faults that a region is to show.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    poisoned: BTreeSet<u64>,
+    countdowns: Vec<Countdown>,
+}
+
+impl Faults {
+    pub(crate) fn add(&mut self, fault: Fault) {
+        match fault {
+            Fault::Poison { offset } => {
+                self.poisoned.insert(offset / LINE_BYTES as u64);
+            }
+            Fault::FailNth { target, nth } | Fault::DropNth { target, nth } => {
+                self.countdowns.push(Countdown { target, left: nth.max(1) });
+            }
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.poisoned.is_empty() && self.countdowns.is_empty()
+    }
+
+    /// Whether this access is one that a countdown has been waiting for.
+    pub(crate) fn strikes(&mut self, target: Target) -> bool {
+        let mut struck = false;
+        self.countdowns.retain_mut(|countdown| {
+            if countdown.target != target {
+                return true;
+            }
+            countdown.left -= 1;
+            struck |= countdown.left == 0;
+            countdown.left > 0
+        });
+        struck
+    }
+
+    /// Refuses a load of a poisoned line; a store heals the lines that it covers.
+    pub(crate) fn check_poison(&mut self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
+        if self.poisoned.is_empty() || len == 0 {
+            return Ok(());
+        }
+        let line_bytes = LINE_BYTES as u64;
+        if target == Target::Store {
+            let (first, end) = (offset.div_ceil(line_bytes), (offset + len) / line_bytes);
+            self.poisoned.retain(|line| !(first..end).contains(line));
+            return Ok(());
+        }
+        let lines = offset / line_bytes..=(offset + len - 1) / line_bytes;
+        match self.poisoned.range(lines).next() {
+            Some(line) => Err(MediaError::Poisoned { offset: line * line_bytes }),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! The memory behind a region.
+//!
+//! | mapping | bytes live in | what a fence makes durable |
+//! |---|---|---|
+//! | anonymous | memory of this process | nothing |
+//! | file | the host's page cache, shared with the file | nothing; what was stored survives the end of the process, and [`sync`] (`msync`) makes it survive a power loss |
+//! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
+//!
+//! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops other users of
+//! Weir, not other programs: whoever truncates a mapped file makes this process die of `SIGBUS`. To leave no other way to
+//! that end, a file that is created or grown gets its blocks at once (a full disk is an error then, not a signal later).
+//!
+//! [`sync`]: super::Region::sync
+
+use std::ffi::c_void;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::Path;
+use std::ptr;
+
+use memmap2::{Advice, MmapOptions, MmapRaw};
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use sim::Bytes;
+
+use super::instruction::Instructions;
+use crate::MediaError;
+
+/// What a file is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Stores are refused.
+    ReadOnly,
+    /// The file is created when it is missing and a length is given.
+    ReadWrite,
+}
+
+#[derive(Debug)]
+pub(super) enum Mapping {
+    Anonymous(MmapRaw),
+    File(MmapRaw, #[expect(dead_code, reason = "holds the lock")] File),
+    Direct(Direct, #[expect(dead_code, reason = "holds the lock")] File),
+}
+
+impl Mapping {
+    pub(super) fn anonymous(len: Bytes) -> Result<Self, MediaError> {
+        if len.0 == 0 {
+            return Err(MediaError::Empty);
+        }
+        let map = MmapOptions::new().len(len.as_usize()).no_reserve_swap().map_anon();
+        let map = MmapRaw::from(map.map_err(|e| MediaError::io("reserve memory for the medium", &e))?);
+        // Advice only: a host without huge pages is slower, not wrong.
+        let _ = map.advise(Advice::HugePage);
+        Ok(Self::Anonymous(map))
+    }
+
+    pub(super) fn file(path: &Path, len: Option<Bytes>, access: Access) -> Result<Self, MediaError> {
+        let (file, _) = open(path, len, access)?;
+        let options = MmapOptions::new();
+        let map = match access {
+            Access::ReadOnly => options.map_raw_read_only(&file),
+            Access::ReadWrite => options.map_raw(&file),
+        };
+        Ok(Self::File(map.map_err(|e| MediaError::io("map the file", &e))?, file))
+    }
+
+    pub(super) fn direct(path: &Path, len: Option<Bytes>) -> Result<(Self, Instructions), MediaError> {
+        let instructions = Instructions::detect().ok_or(MediaError::NotPersistent)?;
+        let (file, size) = open(path, len, Access::ReadWrite)?;
+        Ok((Self::Direct(Direct::map(&file, size)?, file), instructions))
+    }
+
+    pub(super) fn base(&self) -> *mut u8 {
+        match self {
+            Self::Anonymous(map) | Self::File(map, _) => map.as_mut_ptr(),
+            Self::Direct(direct, _) => direct.base.cast(),
+        }
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        match self {
+            Self::Anonymous(map) | Self::File(map, _) => map.len() as u64,
+            Self::Direct(direct, _) => direct.len as u64,
+        }
+    }
+
+    pub(super) fn sync(&self) -> Result<(), MediaError> {
+        match self {
+            Self::File(map, _) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
+            Self::Anonymous(_) | Self::Direct(..) => Ok(()),
+        }
+    }
+}
+
+/// Opens, locks and, if asked, grows a file. Returns its size.
+fn open(path: &Path, len: Option<Bytes>, access: Access) -> Result<(File, u64), MediaError> {
+    let write = access == Access::ReadWrite;
+    let mut options = OpenOptions::new();
+    options.read(true).write(write).create(write && len.is_some()).truncate(false);
+    let file = options.open(path).map_err(|e| MediaError::io("open the file", &e))?;
+    let locked = if write { file.try_lock() } else { file.try_lock_shared() };
+    match locked {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(MediaError::InUse),
+        Err(TryLockError::Error(e)) => return Err(MediaError::io("lock the file", &e)),
+    }
+    let mut size = file.metadata().map_err(|e| MediaError::io("read the size of the file", &e))?.len();
+    if let Some(len) = len.filter(|len| write && len.0 > size) {
+        grow(&file, size, len.0)?;
+        size = len.0;
+    }
+    if size == 0 { Err(MediaError::Empty) } else { Ok((file, size)) }
+}
+
+/// Gives the file blocks up to `to`; on a host file system that cannot reserve, a hole.
+fn grow(file: &File, from: u64, to: u64) -> Result<(), MediaError> {
+    match fallocate(file, FallocateFlags::empty(), from, to - from) {
+        Ok(()) => Ok(()),
+        Err(rustix::io::Errno::OPNOTSUPP) => {
+            file.set_len(to).map_err(|e| MediaError::io("grow the file", &e))
+        }
+        Err(errno) => Err(MediaError::io("reserve space for the file", &errno.into())),
+    }
+}
+
+/// A mapping with `MAP_SYNC`: the file's blocks are the memory, and the file system keeps them where they are.
+#[derive(Debug)]
+pub(super) struct Direct {
+    base: *mut c_void,
+    len: usize,
+}
+
+impl Direct {
+    fn map(file: &File, size: u64) -> Result<Self, MediaError> {
+        let len = size as usize;
+        let flags = MapFlags::SHARED_VALIDATE | MapFlags::SYNC;
+        // SAFETY: a new mapping at an address that the kernel chooses touches nothing of ours.
+        let base = unsafe { mmap(ptr::null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, flags, file, 0) };
+        match base {
+            Ok(base) => Ok(Self { base, len }),
+            Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::INVAL) => Err(MediaError::NotPersistent),
+            Err(errno) => Err(MediaError::io("map the persistent memory", &errno.into())),
+        }
+    }
+}
+
+impl Drop for Direct {
+    fn drop(&mut self) {
+        // SAFETY: the range is the one that `map` made, and the region that used it is going.
+        let _ = unsafe { munmap(self.base, self.len) };
+    }
+}

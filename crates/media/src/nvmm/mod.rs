@@ -1,0 +1,563 @@
+//! Byte-addressable storage: the region that designs load from and store to.
+//!
+//! # What is durable
+//!
+//! ```text
+//!   store, write, store_u64 …        flush                      fence
+//!   ──────────► dirty in a cache ───────────► being written back ───────► guaranteed
+//!                      │                                          ▲
+//!                      └── may be written back at any time ──┐    │
+//!   nt_store, nt_zero                                        ▼    │
+//!   ──────────────────────────────────────────────► pending, per word
+//! ```
+//!
+//! The unit of atomicity is an aligned word of 8 bytes (16 for [`Region::store_pair`]); the unit of write-back is a line of 64.
+//! A fence completes the flushes and non-temporal stores of its own task only. `recorder` holds the exact model.
+//!
+//! # What an access costs
+//!
+//! | call | CPU (`sim`) | medium ([`CostModel`]) | counted |
+//! |---|---|---|---|
+//! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
+//! | [`load`] | `copy(len)` | `load`, a page at a time | bytes loaded |
+//! | [`store`] | `copy(len)` | – | bytes stored |
+//! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
+//! | [`nt_store`], [`nt_zero`] | `copy(len)` | `write`, a page at a time | bytes and lines |
+//! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
+//! | [`fence`] | `Fence` | `fence` | fences |
+//!
+//! [`peek`]: Region::peek
+//! [`read`]: Region::read
+//! [`load`]: Region::load
+//! [`store`]: Region::store
+//! [`write`]: Region::write
+//! [`store_pair`]: Region::store_pair
+//! [`nt_store`]: Region::nt_store
+//! [`nt_zero`]: Region::nt_zero
+//! [`flush`]: Region::flush
+//! [`fence`]: Region::fence
+//!
+//! # Why it is sound
+//!
+//! A region is plain bytes: no reference into it ever exists, every value of its bytes is valid, and every access is checked
+//! against its length. Bytes move by `copy_nonoverlapping` between the mapping and a buffer of the caller; words of up to 8
+//! bytes are atomics. What a medium cannot decide is whether two tasks copy from and to the same bytes at once: designs hold
+//! their locks over copies, as they must on real persistent memory, and read without a lock by words only.
+//!
+//! # Watching
+//!
+//! The bounds check of an access compares with a limit that is zero while somebody watches: then every access takes the slow
+//! path, which checks the real length, shows faults and tells the taps. Unwatched, a load is one compare and the load.
+
+mod instruction;
+mod mapping;
+pub mod null;
+mod watch;
+
+use std::path::Path;
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+
+use sim::{Bytes, Count, LINE_BYTES, PAGE_BYTES, Work};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::MediaError;
+use crate::cost::CostModel;
+use crate::event::{Event, Mark, StoreKind, Tap};
+use crate::fault::{Fault, Target};
+use instruction::Instructions;
+pub use mapping::Access;
+use mapping::Mapping;
+use watch::Watch;
+
+const LINE: u64 = LINE_BYTES as u64;
+const PAGE: u64 = PAGE_BYTES as u64;
+/// The unit that a non-temporal store writes whole.
+const WORD: u64 = 8;
+
+static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
+
+/// A range of byte-addressable storage. All methods take `&self`: share it in an `Arc`.
+pub struct Region {
+    base: *mut u8,
+    len: u64,
+    /// `len`, or zero while somebody watches.
+    load_limit: AtomicU64,
+    /// The same for stores; always zero when the region is read-only.
+    store_limit: AtomicU64,
+    watched: AtomicBool,
+    read_only: bool,
+    /// Present when the memory is really persistent.
+    instructions: Option<Instructions>,
+    model: Box<dyn CostModel>,
+    watch: Watch,
+    mapping: Mapping,
+}
+
+// SAFETY: the memory belongs to `mapping`, which only goes with the region; concurrent accesses are the subject of "Why it is
+// sound" above.
+unsafe impl Send for Region {}
+// SAFETY: as above.
+unsafe impl Sync for Region {}
+
+impl std::fmt::Debug for Region {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Region").field("len", &self.len).field("model", &self.model).finish_non_exhaustive()
+    }
+}
+
+/// # Opening
+impl Region {
+    /// Memory of this process, zero at first and touched lazily.
+    pub fn anonymous(len: Bytes, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
+        Ok(Self::over(Mapping::anonymous(len)?, None, false, model))
+    }
+
+    /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file is created and
+    /// a shorter one grows; a longer one keeps its length. Durable against power loss only by [`Region::sync`].
+    pub fn file(
+        path: &Path,
+        len: Option<Bytes>,
+        access: Access,
+        model: Box<dyn CostModel>,
+    ) -> Result<Self, MediaError> {
+        let mapping = Mapping::file(path, len, access)?;
+        Ok(Self::over(mapping, None, access == Access::ReadOnly, model))
+    }
+
+    /// Real persistent memory: a file on a file system that maps it directly. Flushes and fences are the processor's own, and
+    /// what they promise survives a power loss. The model is usually [`null::Null`]: the memory takes its own time.
+    pub fn direct(path: &Path, len: Option<Bytes>, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
+        let (mapping, instructions) = Mapping::direct(path, len)?;
+        Ok(Self::over(mapping, Some(instructions), false, model))
+    }
+
+    fn over(
+        mapping: Mapping,
+        instructions: Option<Instructions>,
+        read_only: bool,
+        model: Box<dyn CostModel>,
+    ) -> Self {
+        let len = mapping.len();
+        Self {
+            base: mapping.base(),
+            len,
+            load_limit: AtomicU64::new(len),
+            store_limit: AtomicU64::new(if read_only { 0 } else { len }),
+            watched: AtomicBool::new(false),
+            read_only,
+            instructions,
+            model,
+            watch: Watch::new(),
+            mapping,
+        }
+    }
+
+    /// Size in bytes; never zero.
+    #[inline]
+    #[allow(clippy::len_without_is_empty)] // a region is never empty
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// What accesses cost.
+    pub fn model(&self) -> &dyn CostModel {
+        &*self.model
+    }
+
+    /// Whether fences make bytes survive a power loss of this host.
+    pub fn is_persistent(&self) -> bool {
+        self.instructions.is_some()
+    }
+
+    /// Makes all that was stored survive a power loss: `msync` of a file, nothing where a fence suffices or nothing helps.
+    pub fn sync(&self) -> Result<(), MediaError> {
+        self.mapping.sync()
+    }
+}
+
+/// # Loads
+impl Region {
+    /// Copies file data out of the region: the path that pays for the medium.
+    pub fn load(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let from = self.load_from(off, buf.len() as u64)?;
+        sim::count(Count::BytesLoaded, buf.len() as u64);
+        let mut at = 0;
+        for (piece, len) in pages(off, buf.len() as u64) {
+            sim::copy(len);
+            self.model.load(piece, len);
+            // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
+            unsafe { ptr::copy_nonoverlapping(from.add(at), buf.as_mut_ptr().add(at), len as usize) };
+            at += len as usize;
+        }
+        Ok(())
+    }
+
+    /// Copies metadata out of the region: a plain memory read, served by the caches.
+    #[inline]
+    pub fn peek(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
+        let from = self.load_from(off, buf.len() as u64)?;
+        // SAFETY: `load_from` checked the range; `buf` is ours, so the two cannot overlap.
+        unsafe { ptr::copy_nonoverlapping(from, buf.as_mut_ptr(), buf.len()) };
+        Ok(())
+    }
+
+    /// Reads a structure: a plain memory read.
+    #[inline]
+    pub fn read<T: FromBytes>(&self, off: u64) -> Result<T, MediaError> {
+        let from = self.load_from(off, size_of::<T>() as u64)?;
+        // SAFETY: `load_from` checked the range, and any bytes are a valid `T`.
+        Ok(unsafe { from.cast::<T>().read_unaligned() })
+    }
+
+    /// An aligned word.
+    #[inline]
+    pub fn load_u16(&self, off: u64) -> Result<u16, MediaError> {
+        let from = self.load_word::<2>(off)?;
+        // SAFETY: `load_word` checked range and alignment (the base is page-aligned).
+        Ok(u16::from_le(unsafe { AtomicU16::from_ptr(from.cast()) }.load(Ordering::Acquire)))
+    }
+
+    /// An aligned word.
+    #[inline]
+    pub fn load_u32(&self, off: u64) -> Result<u32, MediaError> {
+        let from = self.load_word::<4>(off)?;
+        // SAFETY: as in `load_u16`.
+        Ok(u32::from_le(unsafe { AtomicU32::from_ptr(from.cast()) }.load(Ordering::Acquire)))
+    }
+
+    /// An aligned word.
+    #[inline]
+    pub fn load_u64(&self, off: u64) -> Result<u64, MediaError> {
+        let from = self.load_word::<8>(off)?;
+        // SAFETY: as in `load_u16`.
+        Ok(u64::from_le(unsafe { AtomicU64::from_ptr(from.cast()) }.load(Ordering::Acquire)))
+    }
+
+    #[inline]
+    fn load_word<const SIZE: u64>(&self, off: u64) -> Result<*mut u8, MediaError> {
+        aligned::<SIZE>(off)?;
+        self.load_from(off, SIZE)
+    }
+
+    #[inline]
+    fn load_from(&self, off: u64, len: u64) -> Result<*mut u8, MediaError> {
+        if !fits(off, len, self.load_limit.load(Ordering::Relaxed)) {
+            self.load_slowly(off, len)?;
+        }
+        // SAFETY: the range lies inside the mapping.
+        Ok(unsafe { self.base.add(off as usize) })
+    }
+
+    /// The range is outside, or somebody watches.
+    #[cold]
+    fn load_slowly(&self, off: u64, len: u64) -> Result<(), MediaError> {
+        self.check_range(off, len)?;
+        self.watch.admit(Target::Load, off, len)?;
+        self.watch.tell(Event::Load { off, len });
+        Ok(())
+    }
+}
+
+/// # Stores
+impl Region {
+    /// Copies bytes into the region through the cache: durable after flush and fence.
+    pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+        sim::copy(data.len() as u64);
+        self.store_bytes(off, data)
+    }
+
+    /// Writes a structure through the cache.
+    #[inline]
+    pub fn write<T: IntoBytes + Immutable>(&self, off: u64, value: &T) -> Result<(), MediaError> {
+        self.store_bytes(off, value.as_bytes())
+    }
+
+    #[inline]
+    fn store_bytes(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+        let to = self.store_to(off, data.len() as u64)?;
+        // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references exist.
+        unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
+        self.stored(off, data, StoreKind::Bytes);
+        Ok(())
+    }
+
+    /// Stores an aligned word.
+    #[inline]
+    pub fn store_u16(&self, off: u64, v: u16) -> Result<(), MediaError> {
+        let to = self.store_word::<2>(off)?;
+        // SAFETY: `store_word` checked range and alignment (the base is page-aligned).
+        unsafe { AtomicU16::from_ptr(to.cast()) }.store(v.to_le(), Ordering::Release);
+        self.stored(off, &v.to_le_bytes(), StoreKind::Word);
+        Ok(())
+    }
+
+    /// Stores an aligned word.
+    #[inline]
+    pub fn store_u32(&self, off: u64, v: u32) -> Result<(), MediaError> {
+        let to = self.store_word::<4>(off)?;
+        // SAFETY: as in `store_u16`.
+        unsafe { AtomicU32::from_ptr(to.cast()) }.store(v.to_le(), Ordering::Release);
+        self.stored(off, &v.to_le_bytes(), StoreKind::Word);
+        Ok(())
+    }
+
+    /// Stores an aligned word: the unit that a power loss cannot tear.
+    #[inline]
+    pub fn store_u64(&self, off: u64, v: u64) -> Result<(), MediaError> {
+        let to = self.store_word::<8>(off)?;
+        // SAFETY: as in `store_u16`.
+        unsafe { AtomicU64::from_ptr(to.cast()) }.store(v.to_le(), Ordering::Release);
+        self.stored(off, &v.to_le_bytes(), StoreKind::Word);
+        Ok(())
+    }
+
+    /// Stores two words, 16-aligned, so that a power loss cannot tear them apart. Readers may still see one without the other
+    /// unless the region is persistent, where it is one instruction.
+    #[inline]
+    pub fn store_pair(&self, off: u64, v: [u64; 2]) -> Result<(), MediaError> {
+        aligned::<16>(off)?;
+        let to = self.store_to(off, 16)?;
+        let pair = v.map(u64::to_le);
+        match self.instructions {
+            // SAFETY: `store_to` checked the range, and `aligned` the alignment.
+            Some(instructions) => unsafe { instructions.store_pair(to, pair) },
+            None => {
+                for (index, word) in pair.into_iter().enumerate() {
+                    // SAFETY: as in `store_u16`; both words lie in the checked 16 bytes.
+                    unsafe { AtomicU64::from_ptr(to.add(8 * index).cast()) }.store(word, Ordering::Release);
+                }
+            }
+        }
+        self.stored(off, pair.as_bytes(), StoreKind::Pair);
+        Ok(())
+    }
+
+    /// Copies bytes into the region past the cache, as a bulk write does: durable after a fence. The bytes before the first
+    /// and after the last whole word go through the cache and are flushed, as PMFS does.
+    pub fn nt_store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+        // One check for the whole range, so that nothing is written when a part does not fit.
+        self.check_range(off, data.len() as u64)?;
+        let head = (off.wrapping_neg() % WORD).min(data.len() as u64);
+        let (head, rest) = data.split_at(head as usize);
+        let (body, tail) = rest.split_at(rest.len() - rest.len() % WORD as usize);
+        self.store_edge(off, head)?;
+        let mut at = 0;
+        for (piece, len) in pages(off + head.len() as u64, body.len() as u64) {
+            self.nt_words(piece, &body[at..at + len as usize])?;
+            at += len as usize;
+        }
+        self.store_edge(off + (head.len() + body.len()) as u64, tail)
+    }
+
+    /// Zeroes bytes past the cache.
+    pub fn nt_zero(&self, off: u64, len: u64) -> Result<(), MediaError> {
+        self.check_range(off, len)?;
+        for (piece, len) in pages(off, len) {
+            self.nt_store(piece, &ZEROS[..len as usize])?;
+        }
+        Ok(())
+    }
+
+    /// Part of a word at the edge of a bulk store.
+    #[inline]
+    fn store_edge(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+        if !data.is_empty() {
+            self.store(off, data)?;
+            self.flush(off, data.len() as u64);
+        }
+        Ok(())
+    }
+
+    /// Whole words inside one page, past the cache.
+    #[inline]
+    fn nt_words(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+        let len = data.len() as u64;
+        let to = self.store_to(off, len)?;
+        let lines = lines(off, len);
+        sim::copy(len);
+        match self.instructions {
+            // SAFETY: `store_to` checked the range; offset and length are multiples of 8.
+            Some(instructions) => unsafe { instructions.stream(to, data) },
+            // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references exist.
+            None => unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) },
+        }
+        sim::count(Count::BytesNtStored, len);
+        sim::count(Count::LinesWritten, lines);
+        self.model.write(off, lines);
+        if self.is_watched() {
+            self.watch.tell(Event::NtStore { off, data });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn store_word<const SIZE: u64>(&self, off: u64) -> Result<*mut u8, MediaError> {
+        aligned::<SIZE>(off)?;
+        self.store_to(off, SIZE)
+    }
+
+    #[inline]
+    fn store_to(&self, off: u64, len: u64) -> Result<*mut u8, MediaError> {
+        if !fits(off, len, self.store_limit.load(Ordering::Relaxed)) {
+            self.admit_store(off, len)?;
+        }
+        // SAFETY: the range lies inside the mapping.
+        Ok(unsafe { self.base.add(off as usize) })
+    }
+
+    /// The range is outside, or the region is read-only, or somebody watches.
+    #[cold]
+    fn admit_store(&self, off: u64, len: u64) -> Result<(), MediaError> {
+        self.check_range(off, len)?;
+        if self.read_only {
+            return Err(MediaError::ReadOnly { offset: off });
+        }
+        self.watch.admit(Target::Store, off, len)
+    }
+
+    #[inline]
+    fn stored(&self, off: u64, data: &[u8], kind: StoreKind) {
+        sim::count(Count::BytesStored, data.len() as u64);
+        if self.is_watched() {
+            self.watch.tell(Event::Store { off, data, kind });
+        }
+    }
+}
+
+/// # Ordering
+impl Region {
+    /// Starts the write-back of every line that holds one of these bytes. Bytes outside the region are ignored.
+    pub fn flush(&self, off: u64, len: u64) {
+        let end = off.saturating_add(len).min(self.len);
+        if len == 0 || off >= end || self.leaves_out(Target::Flush) {
+            return;
+        }
+        let (first, len) = (off - off % LINE, end - (off - off % LINE));
+        let lines = lines(first, len);
+        sim::work(Work::FlushIssue, lines);
+        sim::count(Count::Flushes, 1);
+        sim::count(Count::LinesWritten, lines);
+        if let Some(instructions) = self.instructions {
+            for line in 0..lines {
+                // SAFETY: every line begins inside the region.
+                unsafe { instructions.write_back(self.base.add((first + line * LINE) as usize)) };
+            }
+        }
+        for (piece, len) in pages(first, len) {
+            self.model.write(piece, len.div_ceil(LINE));
+        }
+        if self.is_watched() {
+            self.watch.tell(Event::Flush { off, len: end - off });
+        }
+    }
+
+    /// Waits until this task's earlier flushes and non-temporal stores are durable.
+    pub fn fence(&self) {
+        if self.leaves_out(Target::Fence) {
+            return;
+        }
+        sim::work(Work::Fence, 1);
+        sim::count(Count::Fences, 1);
+        if let Some(instructions) = self.instructions {
+            instructions.fence();
+        }
+        self.model.fence();
+        if self.is_watched() {
+            self.watch.tell(Event::Fence);
+        }
+    }
+
+    /// Tells the taps what the design is doing.
+    #[inline]
+    pub fn mark(&self, mark: Mark<'_>) {
+        if self.is_watched() {
+            self.watch.tell(Event::Mark(mark));
+        }
+    }
+}
+
+/// # Watching
+impl Region {
+    /// Lets `tap` listen from now on, after those that listen already.
+    pub fn attach(&self, tap: Arc<dyn Tap>) {
+        self.watch.change_taps(|taps| taps.push(tap));
+        self.rewatch();
+    }
+
+    /// Stops telling `tap`. The region keeps it alive until it goes itself.
+    pub fn detach<T: Tap + ?Sized>(&self, tap: &Arc<T>) {
+        let gone = Arc::as_ptr(tap).cast::<()>();
+        self.watch.change_taps(|taps| taps.retain(|tap| Arc::as_ptr(tap).cast::<()>() != gone));
+        self.rewatch();
+    }
+
+    /// Makes something go wrong.
+    pub fn inject(&self, fault: Fault) {
+        self.watch.add_fault(fault);
+        self.rewatch();
+    }
+
+    /// Makes all well again.
+    pub fn clear_faults(&self) {
+        self.watch.clear_faults();
+        self.rewatch();
+    }
+
+    #[inline]
+    fn is_watched(&self) -> bool {
+        self.watched.load(Ordering::Relaxed)
+    }
+
+    fn rewatch(&self) {
+        let on = self.watch.is_on();
+        let limit = if on { 0 } else { self.len };
+        self.watched.store(on, Ordering::Release);
+        self.load_limit.store(limit, Ordering::Release);
+        self.store_limit.store(if self.read_only { 0 } else { limit }, Ordering::Release);
+    }
+
+    /// Whether a fault makes this flush or fence not happen.
+    #[inline]
+    fn leaves_out(&self, target: Target) -> bool {
+        self.is_watched() && self.watch.drops(target)
+    }
+
+    #[inline]
+    fn check_range(&self, offset: u64, len: u64) -> Result<(), MediaError> {
+        if fits(offset, len, self.len) {
+            Ok(())
+        } else {
+            Err(MediaError::OutOfRange { offset, len, size: self.len })
+        }
+    }
+}
+
+#[inline]
+fn fits(off: u64, len: u64, limit: u64) -> bool {
+    off <= limit && len <= limit - off
+}
+
+#[inline]
+fn aligned<const ALIGN: u64>(offset: u64) -> Result<(), MediaError> {
+    if offset.is_multiple_of(ALIGN) { Ok(()) } else { Err(MediaError::Misaligned { offset, align: ALIGN }) }
+}
+
+/// Number of lines that hold a byte of the range.
+#[inline]
+fn lines(off: u64, len: u64) -> u64 {
+    if len == 0 { 0 } else { (off + len - 1) / LINE - off / LINE + 1 }
+}
+
+/// Cuts a range at page borders: no piece is longer than a page, and no line is in two pieces.
+#[inline]
+fn pages(off: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+    let end = off + len;
+    let mut at = off;
+    std::iter::from_fn(move || {
+        let from = at;
+        at = (from / PAGE * PAGE + PAGE).min(end);
+        (from < end).then(|| (from, at - from))
+    })
+}

@@ -1,0 +1,87 @@
+//! Who watches a region: its taps and its faults.
+//!
+//! The list of taps is read by every event and changed by almost none, so readers take no lock: they load a pointer to an
+//! immutable list. A list that was replaced stays allocated until the region goes, because a reader may still walk it.
+
+use std::ptr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::MediaError;
+use crate::event::{Event, Tap, Taps, current_task};
+use crate::fault::{Fault, Faults, Target};
+
+#[derive(Debug)]
+pub(super) struct Watch {
+    /// The current list, or null; it is the last of `lists`.
+    taps: AtomicPtr<Taps>,
+    /// Every list there has been.
+    lists: Mutex<Vec<Arc<Taps>>>,
+    faults: Mutex<Faults>,
+}
+
+impl Watch {
+    pub(super) fn new() -> Self {
+        Self {
+            taps: AtomicPtr::new(ptr::null_mut()),
+            lists: Mutex::new(Vec::new()),
+            faults: Mutex::new(Faults::default()),
+        }
+    }
+
+    /// Somebody listens or something is to fail.
+    pub(super) fn is_on(&self) -> bool {
+        !self.current().is_empty() || !self.faults.lock().is_empty()
+    }
+
+    #[inline]
+    fn current(&self) -> &[Arc<dyn Tap>] {
+        // SAFETY: the pointer is null or points to a list of `lists`, which lives as long as `self` and is never changed.
+        unsafe { self.taps.load(Ordering::Acquire).as_ref() }.map_or(&[], |taps| &taps.0)
+    }
+
+    /// Replaces the list of taps by `change` of it.
+    pub(super) fn change_taps(&self, change: impl FnOnce(&mut Vec<Arc<dyn Tap>>)) {
+        let mut lists = self.lists.lock();
+        let mut next = lists.last().map_or_else(Taps::default, |taps| (**taps).clone());
+        change(&mut next.0);
+        let next = Arc::new(next);
+        self.taps.store(Arc::as_ptr(&next).cast_mut(), Ordering::Release);
+        lists.push(next);
+    }
+
+    pub(super) fn add_fault(&self, fault: Fault) {
+        self.faults.lock().add(fault);
+    }
+
+    pub(super) fn clear_faults(&self) {
+        *self.faults.lock() = Faults::default();
+    }
+
+    #[inline]
+    pub(super) fn tell(&self, event: Event<'_>) {
+        let taps = self.current();
+        if !taps.is_empty() {
+            let task = current_task();
+            for tap in taps {
+                tap.event(task, event);
+            }
+        }
+    }
+
+    /// Whether a load or store may go on.
+    pub(super) fn admit(&self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
+        let mut faults = self.faults.lock();
+        if faults.strikes(target) {
+            return Err(MediaError::Injected { target, offset, len });
+        }
+        faults.check_poison(target, offset, len)
+    }
+
+    /// Whether this flush or fence is to be left out.
+    pub(super) fn drops(&self, target: Target) -> bool {
+        self.faults.lock().strikes(target)
+    }
+}
