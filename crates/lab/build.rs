@@ -1,0 +1,41 @@
+//! Makes the tables of embedded presets from the folders under `presets/`: adding a preset is adding a file.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{env, fs};
+
+const KINDS: [(&str, &str); 3] = [("machines", "MACHINES"), ("plans", "PLANS"), ("papers", "PAPERS")];
+
+fn main() {
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../presets");
+    let mut code = String::new();
+    for (folder, table) in KINDS {
+        let folder = root.join(folder);
+        println!("cargo:rerun-if-changed={}", folder.display());
+        writeln!(code, "/// The presets in `presets/{}`.", folder.file_name().unwrap().display()).unwrap();
+        writeln!(code, "pub static {table}: &[Preset] = &[").unwrap();
+        for file in toml_files(&folder) {
+            let name = file.file_stem().expect("it has an extension").display().to_string();
+            let path = file.canonicalize().expect("it was just listed");
+            writeln!(code, "    Preset {{ name: {name:?}, text: include_str!({path:?}) }},").unwrap();
+        }
+        writeln!(code, "];").unwrap();
+    }
+    let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("presets.rs");
+    fs::write(out, code).expect("cargo made the folder");
+    println!("cargo:rustc-env=WEIR_COMPILER={}", compiler());
+    println!("cargo:rustc-env=WEIR_PROFILE={}", env::var("PROFILE").unwrap_or_default());
+}
+
+fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut files: Vec<_> = entries.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
+    files.sort();
+    files
+}
+
+fn compiler() -> String {
+    let rustc = env::var("RUSTC").unwrap_or_else(|_| "rustc".to_owned());
+    let output = std::process::Command::new(rustc).arg("--version").output();
+    output.map_or_else(|_| "unknown".to_owned(), |out| String::from_utf8_lossy(&out.stdout).trim().to_owned())
+}

@@ -1,0 +1,81 @@
+//! What can go wrong in an experiment, each with place, reason and remedy.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::document::Problem;
+
+/// Why an experiment could not be set up, run or judged.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A plan, preset or machine file is wrong.
+    #[error(transparent)]
+    Problem(#[from] Problem),
+    /// A name that nothing has.
+    #[error("there is no {what} called \"{name}\"; {advice}")]
+    Unknown {
+        /// The kind of thing.
+        what: &'static str,
+        /// As given.
+        name: String,
+        /// The nearest names, or where to look.
+        advice: String,
+    },
+    /// A setting that cannot be served.
+    #[error("{0}")]
+    Setting(String),
+    /// This host cannot do it.
+    #[error("{0}")]
+    Host(String),
+    /// The operating system refused a file.
+    #[error("cannot {action} {path}: {source}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What it answered.
+        source: io::Error,
+    },
+    /// A cell failed while it ran.
+    #[error("{cell}: {what}")]
+    Cell {
+        /// Which cell.
+        cell: String,
+        /// What went wrong.
+        what: String,
+    },
+    /// An image is not what it should be after a run.
+    #[error("{cell}: {what}")]
+    Corrupt {
+        /// Which cell.
+        cell: String,
+        /// What is wrong, and where the image is.
+        what: String,
+    },
+}
+
+/// `did you mean "x"?`, or the list of names when none is near.
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let known: Vec<&str> = known.collect();
+    let near = known.iter().map(|other| (strsim::damerau_levenshtein(name, other), *other)).min();
+    match near {
+        Some((distance, other)) if distance <= 1 + name.chars().count() / 3 => {
+            format!("did you mean \"{other}\"?")
+        }
+        _ if known.is_empty() => "there are none".to_owned(),
+        _ => format!("there are: {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_near_name_is_offered_and_a_far_one_lists_all() {
+        assert_eq!(nearest("thread", ["fs", "threads"].into_iter()), "did you mean \"threads\"?");
+        assert_eq!(nearest("colour", ["fs", "threads"].into_iter()), "there are: fs, threads");
+    }
+}

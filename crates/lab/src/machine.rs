@@ -1,0 +1,235 @@
+//! Machine presets: what CPU work costs, each value with its source.
+//!
+//! A preset has the keys of [`sim::Work::ALL`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
+//! copying under `[memory]`. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
+//! source is refused, and so are missing and unknown keys.
+
+use std::path::{Path, PathBuf};
+
+use sim::{Machine, Work};
+
+use crate::document::{self, Item, Problem, Table};
+use crate::error::{Error, nearest};
+use crate::presets::{self, MACHINES};
+
+/// The name of the machine that `weir calibrate` measures.
+pub const THIS_HOST: &str = "this-host";
+
+/// A machine with the origin of each value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MachinePreset {
+    /// The machine.
+    pub machine: Machine,
+    /// One line for lists.
+    pub summary: String,
+    /// Claims on which a value was fitted; they do not count as reproduced.
+    pub fitted_on: Vec<String>,
+    /// Every value with its source, in the order of the file format.
+    pub values: Vec<Value>,
+}
+
+/// One value of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// Its key.
+    pub key: &'static str,
+    /// The value with its unit.
+    pub value: String,
+    /// Where it comes from.
+    pub source: String,
+}
+
+impl MachinePreset {
+    /// Parses a preset; `origin` names the file in messages.
+    pub fn parse(origin: &str, text: &str) -> Result<Self, Problem> {
+        document::read(origin, text, |root| {
+            let mut values = Vec::new();
+            let shape = root.need("shape", "sockets and cores")?.read(|table| shape(table, &mut values))?;
+            let memory = root.need("memory", "speeds of copying")?.read(|table| memory(table, &mut values))?;
+            let work_ps = root.need("work", "costs of CPU work")?.read(|table| work(table, &mut values))?;
+            let machine = Machine {
+                name: root.need("name", "how it is called")?.text()?,
+                sockets: shape.0,
+                cores_per_socket: shape.1,
+                work_ps,
+                copy_ps_per_byte: memory.0,
+                dram_ps_per_byte: memory.1,
+            };
+            let summary = root.need("summary", "one line for lists")?.text()?;
+            let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
+            Ok(Self { machine, summary, fitted_on, values })
+        })
+    }
+
+    /// The preset called `name`, the calibrated one, or the one in a file.
+    pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some(preset) = MACHINES.iter().find(|preset| preset.name == name) {
+            return Ok(Self::parse(&format!("presets/machines/{name}.toml"), preset.text)?);
+        }
+        if name == THIS_HOST {
+            return Self::read(&this_host_path()?, "run `weir calibrate` once to measure this host");
+        }
+        if name.ends_with(".toml") {
+            return Self::read(Path::new(name), "give a file written by `weir calibrate -o`");
+        }
+        let known = MACHINES.iter().map(|preset| preset.name).chain([THIS_HOST]);
+        let advice = nearest(name, known);
+        Err(Error::Unknown { what: "machine", name: name.to_owned(), advice })
+    }
+
+    fn read(path: &Path, advice: &str) -> Result<Self, Error> {
+        match std::fs::read_to_string(path) {
+            Ok(text) => Ok(Self::parse(&path.display().to_string(), &text)?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::Unknown {
+                what: "machine file",
+                name: path.display().to_string(),
+                advice: advice.to_owned(),
+            }),
+            Err(source) => Err(Error::Io { action: "read", path: path.to_owned(), source }),
+        }
+    }
+
+    /// Every preset that is part of the program.
+    pub fn embedded() -> Result<Vec<Self>, Error> {
+        presets::MACHINES.iter().map(|preset| Self::load(preset.name)).collect()
+    }
+
+    /// The preset as a file.
+    pub fn to_toml(&self) -> String {
+        let mut text = format!("name = {:?}\nsummary = {:?}\n", self.machine.name, self.summary);
+        text += &format!("fitted_on = {:?}\n", self.fitted_on);
+        for (index, value) in self.values.iter().enumerate() {
+            match index {
+                0 => text += "\n[shape]\n",
+                2 => text += "\n[memory]\n",
+                4 => text += "\n[work]\n",
+                _ => {}
+            }
+            let (number, unit) = value.value.split_once(' ').unwrap_or((&value.value, "count"));
+            let unit = if unit == "GB/s" { "gb_per_s" } else { unit };
+            text += &format!("{} = {{ {unit} = {number}, source = {:?} }}\n", value.key, value.source);
+        }
+        text
+    }
+}
+
+/// Where `weir calibrate` writes: the user's configuration folder.
+pub fn this_host_path() -> Result<PathBuf, Error> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    let config = config.ok_or_else(|| {
+        Error::Host("neither XDG_CONFIG_HOME nor HOME is set: name a file, as in --machine host.toml".to_owned())
+    })?;
+    Ok(config.join("weir/machines/this-host.toml"))
+}
+
+fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16), Problem> {
+    Ok((count(table, "sockets", values)?, count(table, "cores_per_socket", values)?))
+}
+
+fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u64, u64), Problem> {
+    Ok((ps_per_byte(table, "copy", values)?, ps_per_byte(table, "dram", values)?))
+}
+
+fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::COUNT], Problem> {
+    let mut work_ps = [0; Work::COUNT];
+    for (work, key) in Work::ALL {
+        work_ps[work as usize] = picoseconds(table, key, values)?;
+    }
+    Ok(work_ps)
+}
+
+/// Reads one value with `read`, and notes it with its source.
+fn value<T>(
+    table: &Table<'_>,
+    key: &'static str,
+    values: &mut Vec<Value>,
+    read: impl FnOnce(&Table<'_>) -> Result<(T, String), Problem>,
+) -> Result<T, Problem> {
+    table.need(key, "every value of the format must be there")?.read(|entry| {
+        let source = entry.need("source", "where the number comes from")?.text()?;
+        let (parsed, text) = read(entry)?;
+        if source.trim().is_empty() {
+            return Err(entry.problem(format!("\"{key}\" has an empty source: say where it comes from")));
+        }
+        values.push(Value { key, value: text, source });
+        Ok(parsed)
+    })
+}
+
+fn count(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u16, Problem> {
+    value(table, key, values, |entry| {
+        let item = entry.need("count", "a number, at least 1")?;
+        let number = u16::try_from(item.number()?).ok().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| item.problem("must be between 1 and 65535"))?;
+        Ok((number, number.to_string()))
+    })
+}
+
+fn picoseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u64, Problem> {
+    value(table, key, values, |entry| {
+        let (item, factor, unit) = match entry.get("ps") {
+            Some(item) => (item, 1.0, "ps"),
+            None => (entry.need("ns", "or \"ps\": the cost of one")?, 1_000.0, "ns"),
+        };
+        let number = positive(&item)?;
+        Ok(((number * factor).round() as u64, format!("{number} {unit}")))
+    })
+}
+
+fn ps_per_byte(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u64, Problem> {
+    value(table, key, values, |entry| {
+        let rate = positive(&entry.need("gb_per_s", "10^9 bytes copied a second")?)?;
+        Ok(((1_000.0 / rate).round() as u64, format!("{rate} GB/s")))
+    })
+}
+
+fn positive(item: &Item<'_>) -> Result<f64, Problem> {
+    let number = item.float()?;
+    if number > 0.0 && number.is_finite() { Ok(number) } else { Err(item.problem("must be above 0")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SERVER: &str = include_str!("../../../presets/machines/hinfs-server.toml");
+
+    fn parse(text: &str) -> Result<MachinePreset, Problem> {
+        MachinePreset::parse("m.toml", text)
+    }
+
+    #[test]
+    fn every_embedded_machine_parses_and_every_value_has_a_source() {
+        for preset in MachinePreset::embedded().unwrap() {
+            assert_eq!(preset.values.len(), Work::COUNT + 4, "{}", preset.machine.name);
+        }
+    }
+
+    #[test]
+    fn values_arrive_in_picoseconds() {
+        let machine = parse(SERVER).unwrap().machine;
+        assert_eq!(machine.work_ps[Work::Syscall as usize], 67_000);
+        assert_eq!((machine.copy_ps_per_byte, machine.dram_ps_per_byte), (169, 125));
+        assert_eq!(machine.cores(), 12);
+    }
+
+    #[test]
+    fn a_preset_written_out_reads_back_the_same() {
+        let preset = parse(SERVER).unwrap();
+        assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
+    }
+
+    #[test]
+    fn a_value_without_source_is_refused() {
+        let text = SERVER.replace("sockets = { count = 2, source = ", "sockets = { count = 2, sauce = ");
+        let told = parse(&text).unwrap_err().to_string();
+        assert!(told.contains("needs \"source\": where the number comes from"), "{told}");
+    }
+
+    #[test]
+    fn a_misspelt_kind_of_work_is_told_by_its_place() {
+        let told = parse(&SERVER.replace("\nfence =", "\nfences =")).unwrap_err().to_string();
+        assert!(told.contains("[work] needs \"fence\""), "{told}");
+    }
+}

@@ -1,0 +1,34 @@
+//! The presets that are part of the program: every TOML file under `presets/`, found by name.
+
+use crate::error::{Error, nearest};
+
+/// A preset file inside the program.
+#[derive(Clone, Copy, Debug)]
+pub struct Preset {
+    /// The file's name without its extension.
+    pub name: &'static str,
+    /// The file's text.
+    pub text: &'static str,
+}
+
+include!(concat!(env!("OUT_DIR"), "/presets.rs"));
+
+/// Finds `name` in a table. `what` says what the table holds ("plan").
+pub fn find(table: &'static [Preset], what: &'static str, name: &str) -> Result<&'static Preset, Error> {
+    table.iter().find(|preset| preset.name == name).ok_or_else(|| Error::Unknown {
+        what,
+        name: name.to_owned(),
+        advice: nearest(name, table.iter().map(|preset| preset.name)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_preset_names_the_nearest_one() {
+        let error = find(MACHINES, "machine", "hinfs-sever").unwrap_err();
+        assert!(error.to_string().contains("did you mean \"hinfs-server\"?"), "{error}");
+    }
+}
