@@ -31,6 +31,13 @@ pub struct Table {
     pub rows: Vec<Vec<String>>,
 }
 
+impl Column {
+    /// Whether its cells are numbers, which line up on the right.
+    pub fn is_number(&self) -> bool {
+        self.align == Align::Right
+    }
+}
+
 impl Table {
     /// An empty table with a title.
     pub fn new(title: impl Into<String>) -> Self {

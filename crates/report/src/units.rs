@@ -67,10 +67,31 @@ impl Unit {
     /// The number with its unit: `2.31 Mop/s`, `390 ns`, `4 KiB`, `2.84x`.
     pub fn human(self, value: f64) -> String {
         let scale = self.scale(value);
-        let number = digits(value / scale.divisor);
+        self.suffixed(&self.digits(value, scale), scale)
+    }
+
+    /// A number with its interval in the same unit: `2.31 Mop/s (2.28 to 2.35)`.
+    pub fn human_interval(self, value: f64, low: f64, high: f64) -> String {
+        let scale = self.scale(value);
+        let [low, high] = [low, high].map(|end| self.digits(end, scale));
+        format!("{} ({low} to {high})", self.human(value))
+    }
+
+    /// The digits of `value` in the unit `scale`.
+    pub fn digits(self, value: f64, scale: Scale) -> String {
+        let scaled = value / scale.divisor;
+        match self {
+            Self::Ratio => number(scaled),
+            Self::Bytes | Self::BytesPerSecond => digits(scaled),
+            _ if scale.divisor == 1.0 => digits(scaled),
+            _ => significant(scaled),
+        }
+    }
+
+    fn suffixed(self, number: &str, scale: Scale) -> String {
         match self {
             Self::Ratio => format!("{number}x"),
-            Self::Count if scale.name.is_empty() => number,
+            Self::Count if scale.name.is_empty() => number.to_owned(),
             _ => format!("{number} {}", scale.name),
         }
     }
@@ -78,11 +99,13 @@ impl Unit {
 
 /// Three significant digits without exponent; whole numbers below 1000 stay whole.
 pub fn digits(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e3 { format!("{}", value as i64) } else { significant(value) }
+}
+
+/// Three significant digits without exponent.
+fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
-    }
-    if value.fract() == 0.0 && value.abs() < 1e3 {
-        return format!("{}", value as i64);
     }
     let decimals = (2.0 - value.abs().log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.decimals$}")
@@ -125,6 +148,8 @@ mod tests {
         assert_eq!(Unit::Nanos.human(390.0), "390 ns");
         assert_eq!(Unit::Nanos.human(1_100.0), "1.10 µs");
         assert_eq!(Unit::Nanos.human(0.0), "0 ns");
+        assert_eq!(Unit::Nanos.human(21_000.0), "21.0 µs");
+        assert_eq!(Unit::Nanos.human_interval(21_000.0, 20_700.0, 21_300.0), "21.0 µs (20.7 to 21.3)");
     }
 
     #[test]

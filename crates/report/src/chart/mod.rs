@@ -1,0 +1,77 @@
+//! Figures as SVG.
+//!
+//! Written by hand rather than with a plotting library: the charts need patterns and dashes beside colours,
+//! style-sheet classes so that one drawing serves light and dark pages, a tooltip for each mark and text
+//! that the browser lays out. A library draws pixels of one theme and measures text with a font of its own.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `svg` | the element writer |
+//! | `frame` | axes, ticks, grid, labels: what bars and lines share |
+//! | `bars`, `lines`, `breakdown` | a kind of chart each |
+//! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
+//!
+//! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
+//! palette. Every chart is drawn in the sizes of [`SIZES`]; the style sheet shows the one that fits.
+
+mod bars;
+mod breakdown;
+mod frame;
+mod lines;
+mod palette;
+mod svg;
+
+pub(crate) use palette::{Palette, legend_key, patterns, published_key};
+
+use crate::figure::{Figure, Kind, Panel};
+
+/// A size in which a chart is drawn.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Size {
+    /// The class that the style sheet shows or hides.
+    pub(crate) class: &'static str,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+    /// Size of the text.
+    pub(crate) font: f64,
+}
+
+const WIDE: Size = Size { class: "wide", width: 960.0, height: 400.0, font: 14.0 };
+const NARROW: Size = Size { class: "narrow", width: 340.0, height: 320.0, font: 12.5 };
+/// A chart among others, small enough for a phone and therefore alone in its size.
+const SMALL: Size = Size { class: "small", width: 340.0, height: 270.0, font: 12.5 };
+
+/// The sizes for a figure of so many panels.
+fn sizes(panels: usize) -> &'static [Size] {
+    if panels > 1 { &[SMALL] } else { &[WIDE, NARROW] }
+}
+
+/// The drawings of a panel, one for each size, as SVG elements.
+pub(crate) fn draw(figure: &Figure, panel: &Panel, palette: &Palette) -> Vec<String> {
+    sizes(figure.panels.len()).iter().map(|size| draw_at(figure, panel, palette, *size)).collect()
+}
+
+fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> String {
+    match figure.kind {
+        Kind::Bars => bars::draw(figure, panel, palette, size),
+        Kind::Lines => lines::draw(figure, panel, palette, size),
+        Kind::Breakdown => breakdown::draw(figure, panel, palette, size),
+    }
+}
+
+/// The text alternative of a chart: what it is, and where its numbers are.
+fn description(figure: &Figure, panel: &Panel) -> String {
+    let kind = match figure.kind {
+        Kind::Bars => "Bar chart",
+        Kind::Lines => "Line chart",
+        Kind::Breakdown => "Stacked bars",
+    };
+    let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };
+    format!(
+        "{kind}: {}{of}. {} by {} for {}. The numbers are in the table below.",
+        figure.title,
+        figure.y_label,
+        figure.x_label,
+        figure.series.join(", ")
+    )
+}

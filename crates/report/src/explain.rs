@@ -1,0 +1,110 @@
+//! Where the time went, in text: what `weir explain` prints of a result.
+//!
+//! ```text
+//! filebench/varmail  fs hinfs  threads 8
+//!   fsync   120 k calls, mean 8.31 µs, 41 % of the time
+//!     journal      ██████████████▌                 48 %   3.99 µs
+//!     lock wait    ██████▏                         21 %   1.75 µs   (inode 80 %, journal 20 %)
+//!     parts                                       100 %   8.31 µs   (the total)
+//! ```
+
+use crate::axis;
+use crate::cell::{self, Cell};
+use crate::figure::rank;
+use crate::units::{Unit, percent};
+use results::{OperationRecord, ResultFile};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const BAR_CELLS: usize = 30;
+const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+
+/// Where the time of each kind of operation went, in each cell that agrees with `only` on every axis there.
+pub fn explain(results: &ResultFile, only: &BTreeMap<String, String>) -> String {
+    let cells = cell::cells(results);
+    let matches = |cell: &&Cell<'_>| only.iter().all(|(axis, value)| cell.axis(axis) == Some(value));
+    let texts: Vec<String> = cells.iter().filter(matches).map(explain_cell).collect();
+    if texts.is_empty() { "No sample matches.\n".to_owned() } else { texts.join("\n") }
+}
+
+fn explain_cell(cell: &Cell<'_>) -> String {
+    let mut text = heading(cell) + "\n";
+    let operations = cell.operations();
+    let all_ns: u64 = operations.iter().map(|operation| operation.total_ns).sum();
+    for operation in operations.iter().filter(|operation| operation.count > 0) {
+        text += &explain_operation(operation, all_ns);
+    }
+    if all_ns == 0 {
+        text += "  No times of operations were recorded.\n";
+    }
+    text
+}
+
+fn heading(cell: &Cell<'_>) -> String {
+    let workload = cell.axis("workload").map(str::to_owned);
+    let others = cell.axes.iter().filter(|(name, _)| *name != "workload");
+    let others = others.map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[])));
+    workload.into_iter().chain(others).collect::<Vec<_>>().join("  ")
+}
+
+fn explain_operation(operation: &OperationRecord, all_ns: u64) -> String {
+    let mut text = format!(
+        "  {}   {} calls, mean {}, {} of the time\n",
+        operation.kind,
+        Unit::Count.human(operation.count as f64),
+        mean(operation.total_ns, operation),
+        percent(operation.total_ns as f64 / all_ns.max(1) as f64),
+    );
+    let mut parts: Vec<(&str, u64)> =
+        operation.time_ns.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    parts.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), rank(name)));
+    for (name, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
+        let note = if name == "lock_wait" { locks(operation) } else { String::new() };
+        part(&mut text, &name.replace('_', " "), ns, operation, true, &note);
+    }
+    if !operation.time_ns.is_empty() {
+        part(&mut text, "parts", operation.parts_ns(), operation, false, &balance(operation));
+    }
+    text
+}
+
+fn part(text: &mut String, name: &str, ns: u64, operation: &OperationRecord, bar: bool, note: &str) {
+    let share = ns as f64 / operation.total_ns.max(1) as f64;
+    let bar = if bar { bar_of(share) } else { String::new() };
+    let (share, mean) = (percent(share), mean(ns, operation));
+    let line = format!("    {name:<14} {bar:<BAR_CELLS$} {share:>6}  {mean:>8}   {note}");
+    writeln!(text, "{}", line.trim_end()).expect("a string takes every byte");
+}
+
+fn mean(ns: u64, operation: &OperationRecord) -> String {
+    Unit::Nanos.human(ns as f64 / operation.count.max(1) as f64)
+}
+
+/// A bar of `share` of the full width, to an eighth of a character.
+fn bar_of(share: f64) -> String {
+    let eighths = (share.clamp(0.0, 1.0) * (BAR_CELLS * 8) as f64).round() as usize;
+    "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
+}
+
+/// The named locks by their part of the wait, longest first.
+fn locks(operation: &OperationRecord) -> String {
+    let total: u64 = operation.lock_wait_ns.values().sum();
+    if total == 0 {
+        return String::new();
+    }
+    let mut locks: Vec<(&String, &u64)> = operation.lock_wait_ns.iter().collect();
+    locks.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
+    let texts: Vec<String> =
+        locks.iter().map(|(name, ns)| format!("{name} {}", percent(**ns as f64 / total as f64))).collect();
+    format!("({})", texts.join(", "))
+}
+
+/// Whether the ledger accounts for the total, which it must.
+fn balance(operation: &OperationRecord) -> String {
+    let (parts, total) = (operation.parts_ns(), operation.total_ns);
+    if parts == total {
+        "(the total)".to_owned()
+    } else {
+        format!("(the total is {}: the ledger does not balance)", mean(total, operation))
+    }
+}

@@ -1,0 +1,207 @@
+//! One self-contained HTML page: opens offline, needs no script, follows the reader's light or dark theme.
+//!
+//! The page is `templates/page.html` with `templates/style.css` inside it, filled from [`Page`]. Charts are
+//! inline SVG; every one has a text alternative and its numbers in a table under it. Wide tables scroll in
+//! their own box, which the keyboard reaches, so the page itself never scrolls sideways.
+
+use super::{Format, RenderError};
+use crate::chart::{self, Palette};
+use crate::claims::{self, Standing};
+use crate::figure::{Figure, Kind, Panel};
+use crate::table::Table;
+use crate::{Report, Section, answer, summary};
+use askama::Template;
+use results::ResultFile;
+
+pub(super) struct Html;
+
+impl Format for Html {
+    fn name(&self) -> &'static str {
+        "html"
+    }
+
+    fn extension(&self) -> &'static str {
+        "html"
+    }
+
+    fn summary(&self) -> &'static str {
+        "one page with charts, readable offline and without script"
+    }
+
+    fn render(&self, report: &Report) -> Result<String, RenderError> {
+        Ok(Page::new(report).render()?)
+    }
+}
+
+/// What the template shows.
+#[derive(Template)]
+#[template(path = "page.html")]
+struct Page {
+    title: String,
+    patterns: String,
+    sections: Vec<PageSection>,
+    /// Whether the page needs a table of contents.
+    many: bool,
+}
+
+/// One result on the page.
+struct PageSection {
+    id: String,
+    name: String,
+    why: String,
+    answer: String,
+    fixed: String,
+    notes: Vec<String>,
+    figures: Vec<PageFigure>,
+    tables: Vec<Table>,
+    hypotheses: Option<Table>,
+    claims: Vec<PageClaim>,
+    facts: Vec<(String, String)>,
+    command: String,
+    plan: String,
+}
+
+/// One figure on the page, or the reason why it is missing.
+struct PageFigure {
+    id: String,
+    title: String,
+    caption: String,
+    legend: Vec<(String, String)>,
+    panels: Vec<PagePanel>,
+    table: Table,
+    error: String,
+}
+
+struct PagePanel {
+    title: String,
+    drawings: Vec<String>,
+}
+
+struct PageClaim {
+    id: String,
+    figure: String,
+    paper: String,
+    says: String,
+    published: String,
+    band: String,
+    measured: String,
+    verdict: &'static str,
+    key: &'static str,
+    reason: String,
+}
+
+impl Page {
+    fn new(report: &Report) -> Self {
+        let mut palette = Palette::default();
+        let built: Vec<Vec<_>> = report.sections.iter().map(|section| build(section, &mut palette)).collect();
+        let sections = report.sections.iter().zip(built).enumerate();
+        let sections: Vec<PageSection> =
+            sections.map(|(at, (section, figures))| page_section(at, section, figures, &palette)).collect();
+        let names: Vec<&str> = report.sections.iter().map(|s| s.results.name.as_str()).collect();
+        Self { title: names.join(", "), patterns: chart::patterns(), many: sections.len() > 1, sections }
+    }
+}
+
+type Built = Result<Figure, String>;
+
+/// The section's figures filled with data; each name gets its look on the page.
+fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
+    let build = |spec| Figure::build(spec, &section.results).map_err(|error| error.to_string());
+    let figures: Vec<Built> = section.figures.iter().map(build).collect();
+    for figure in figures.iter().flatten() {
+        figure.series.iter().for_each(|name| palette.add(figure.kind, name));
+    }
+    figures
+}
+
+fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Palette) -> PageSection {
+    let results = &section.results;
+    let id = format!("r{}", at + 1);
+    let figures = section.figures.iter().zip(figures).enumerate();
+    PageSection {
+        name: results.name.clone(),
+        why: results.why.clone(),
+        answer: answer::sentences(results).join(" "),
+        fixed: summary::fixed_axes(results),
+        notes: summary::notes(results),
+        figures: figures
+            .map(|(n, (spec, built))| match built {
+                Ok(figure) => page_figure(format!("{id}-f{}", n + 1), &figure, palette),
+                Err(error) => missing(format!("{id}-f{}", n + 1), spec.title.clone(), error),
+            })
+            .collect(),
+        tables: summary::tables(results),
+        hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
+        claims: results.claims.iter().map(page_claim).collect(),
+        facts: summary::environment(results),
+        command: results.command.clone(),
+        plan: plan_text(results),
+        id,
+    }
+}
+
+fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
+    let panel = |panel: &Panel| PagePanel {
+        title: panel.title.clone(),
+        drawings: chart::draw(figure, panel, palette),
+    };
+    PageFigure {
+        id,
+        title: figure.title.clone(),
+        caption: caption(figure),
+        legend: legend(figure, palette),
+        panels: figure.panels.iter().map(panel).collect(),
+        table: figure.table(),
+        error: String::new(),
+    }
+}
+
+fn caption(figure: &Figure) -> String {
+    let scales = figure.panels.len() > 1 && figure.kind != Kind::Bars;
+    let note = if scales { "Each chart has its own scale." } else { "" };
+    [figure.caption.as_str(), note].join(" ").trim().to_owned()
+}
+
+fn legend(figure: &Figure, palette: &Palette) -> Vec<(String, String)> {
+    let key = |name: &String| (chart::legend_key(figure.kind, palette.look(figure.kind, name)), name.clone());
+    let mut legend: Vec<_> = figure.series.iter().map(key).collect();
+    if figure.has_published() {
+        legend.push((chart::published_key(), "published value and band".to_owned()));
+    }
+    legend
+}
+
+fn missing(id: String, title: String, error: String) -> PageFigure {
+    PageFigure {
+        id,
+        title,
+        caption: String::new(),
+        legend: Vec::new(),
+        panels: Vec::new(),
+        table: Table::default(),
+        error,
+    }
+}
+
+fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
+    let standing = Standing::of(claim);
+    PageClaim {
+        id: claim.id.clone(),
+        figure: claim.figure.clone(),
+        paper: claim.paper.clone(),
+        says: claim.says.clone(),
+        published: claims::published(claim),
+        band: claims::band(claim),
+        measured: claims::measured(claim),
+        verdict: standing.words(),
+        key: standing.key(),
+        reason: claim.reason.clone().unwrap_or_default(),
+    }
+}
+
+/// The resolved plan as people write plans; as JSON if it cannot be said in TOML.
+fn plan_text(results: &ResultFile) -> String {
+    toml::to_string_pretty(&results.plan).unwrap_or_else(|_| {
+        serde_json::to_string_pretty(&results.plan).expect("a JSON value has string keys only")
+    })
+}

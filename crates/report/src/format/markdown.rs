@@ -1,0 +1,53 @@
+//! GitHub's Markdown, for issues and papers in progress.
+
+use super::{Format, RenderError};
+use crate::{Report, Section, answer, claims, summary};
+
+pub(super) struct Markdown;
+
+impl Format for Markdown {
+    fn name(&self) -> &'static str {
+        "markdown"
+    }
+
+    fn extension(&self) -> &'static str {
+        "md"
+    }
+
+    fn summary(&self) -> &'static str {
+        "tables to paste into an issue"
+    }
+
+    fn render(&self, report: &Report) -> Result<String, RenderError> {
+        Ok(report.sections.iter().map(section).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn section(section: &Section) -> String {
+    let results = &section.results;
+    let mut text = format!("# {}\n\n", results.name);
+    if !results.why.is_empty() {
+        text += &format!("*{}*\n\n", results.why);
+    }
+    text += &format!("{}\n\n", answer::sentences(results).join(" "));
+    for note in summary::notes(results) {
+        text += &format!("> {note}\n\n");
+    }
+    let fixed = summary::fixed_axes(results);
+    if !fixed.is_empty() {
+        text += &format!("Everywhere: {fixed}.\n\n");
+    }
+    summary::tables(results).iter().for_each(|table| text += &table.to_markdown());
+    if !results.hypotheses.is_empty() {
+        text += &summary::hypotheses(&results.hypotheses).to_markdown();
+    }
+    if !results.claims.is_empty() {
+        text += &claims::table(&results.claims).to_markdown();
+    }
+    for (id, reason) in summary::reasons(&results.claims) {
+        text += &format!("- `{id}`: {reason}\n");
+    }
+    let facts = summary::environment(results);
+    let facts: Vec<String> = facts.iter().map(|(name, value)| format!("{name}: {value}")).collect();
+    text + &format!("\n{}\n", facts.join(" · "))
+}

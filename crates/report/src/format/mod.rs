@@ -1,0 +1,42 @@
+//! The formats, one file each; a new one is a file and a line in [`FORMATS`].
+
+mod csv;
+mod html;
+mod json;
+mod markdown;
+mod terminal;
+
+use crate::Report;
+
+/// A way to write a report down.
+pub trait Format: Sync {
+    /// Its name on the command line.
+    fn name(&self) -> &'static str;
+    /// The extension of its files.
+    fn extension(&self) -> &'static str;
+    /// What it is for, in one line.
+    fn summary(&self) -> &'static str;
+    /// The whole document.
+    fn render(&self, report: &Report) -> Result<String, RenderError>;
+}
+
+/// Why a report could not be written down.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RenderError {
+    /// The CSV writer refused.
+    #[error("cannot write CSV: {0}")]
+    Csv(#[from] ::csv::Error),
+    /// The page's template refused.
+    #[error("cannot write the page: {0}")]
+    Page(#[from] askama::Error),
+}
+
+/// Every format.
+pub const FORMATS: &[&dyn Format] =
+    &[&terminal::Terminal, &json::Json, &csv::Csv, &markdown::Markdown, &html::Html];
+
+/// The format called `name`.
+pub fn by_name(name: &str) -> Option<&'static dyn Format> {
+    FORMATS.iter().find(|format| format.name() == name).copied()
+}

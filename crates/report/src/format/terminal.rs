@@ -1,0 +1,47 @@
+//! Plain tables for a terminal. No colour: nothing in them depends on it.
+
+use super::{Format, RenderError};
+use crate::{Report, Section, claims, summary};
+
+pub(super) struct Terminal;
+
+impl Format for Terminal {
+    fn name(&self) -> &'static str {
+        "terminal"
+    }
+
+    fn extension(&self) -> &'static str {
+        "txt"
+    }
+
+    fn summary(&self) -> &'static str {
+        "aligned tables to read in a terminal"
+    }
+
+    fn render(&self, report: &Report) -> Result<String, RenderError> {
+        Ok(report.sections.iter().map(section).collect::<Vec<_>>().join("\n"))
+    }
+}
+
+fn section(section: &Section) -> String {
+    let results = &section.results;
+    let mut text = format!("{}   seed {}   {} clock", results.name, results.seed, results.clock);
+    let fixed = summary::fixed_axes(results);
+    if !fixed.is_empty() {
+        text += &format!("   {fixed}");
+    }
+    text.push('\n');
+    for note in summary::notes(results) {
+        text += &format!("note: {note}\n");
+    }
+    for table in summary::tables(results) {
+        text += &format!("\n{}", table.to_text());
+    }
+    if !results.hypotheses.is_empty() {
+        text += &format!("\n{}", summary::hypotheses(&results.hypotheses).to_text());
+    }
+    if !results.claims.is_empty() {
+        text += &format!("\n{}", claims::to_text(&results.claims));
+    }
+    text
+}
