@@ -319,9 +319,16 @@ pub struct Report {
 
 impl Report {
     /// The `problems` of the script `source`, which is called `name` in messages.
-    pub fn new(name: &str, source: Arc<str>, mut problems: Vec<Problem>) -> Self {
+    ///
+    /// A problem that was found twice is told once.
+    pub fn new(name: &str, source: Arc<str>, found: Vec<Problem>) -> Self {
+        let mut problems: Vec<Problem> = Vec::with_capacity(found.len());
+        for problem in found {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
         problems.sort_by_key(|problem| (!problem.is_error(), problem.offset()));
-        problems.dedup();
         Self { name: name.to_owned(), source, problems }
     }
 
@@ -448,6 +455,9 @@ fn distance(name: &str, candidate: &str) -> usize {
     if candidate.starts_with(&name) && name.len() >= 3 {
         return 1;
     }
+    if name.starts_with(&candidate) && candidate.len() >= 3 {
+        return 2;
+    }
     strsim::damerau_levenshtein(&name, &candidate)
 }
 
@@ -498,7 +508,7 @@ mod tests {
         assert_eq!(did_you_mean("nfile", ["nfiles", "dir"]).unwrap(), "did you mean \"nfiles\"?");
         assert_eq!(
             did_you_mean("readfile", ["read", "statfile", "deletefile"]).unwrap(),
-            "did you mean \"statfile\"?"
+            "did you mean \"read\"?"
         );
         assert_eq!(did_you_mean("xyzzy", ["one", "two"]).unwrap(), "known: \"one\", \"two\"");
         assert_eq!(did_you_mean("xyzzy", (0..40).map(|_| "abcdefgh")), None);

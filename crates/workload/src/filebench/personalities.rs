@@ -1,0 +1,5 @@
+//! placeholder
+/// x
+pub struct Personality;
+/// y
+pub const PERSONALITIES: &[Personality] = &[];

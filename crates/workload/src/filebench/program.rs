@@ -1,0 +1,509 @@
+//! A script after all checks: every name resolved, every variable read, every number in range.
+//!
+//! Filebench reads variables when they are used, which is at the run. A [`Program`] is therefore what the script
+//! means at its first `run` (for filesets: at `create files`, when that comes first), with the caller's overrides in
+//! place. Random variables stay what they are: an [`Amount`] is drawn each time it is used.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use rand::Rng;
+
+use super::ast::{Operand, SetValue, Statement};
+use super::distribution::Distribution;
+use super::parse::parse;
+use super::print::Number;
+use super::problem::Report;
+use super::span::Span;
+use super::vocabulary::{Direction, Op};
+
+/// A checked script, ready to be run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What the script is called in messages.
+    pub name: String,
+    /// Its filesets, single files included, in order of definition.
+    pub filesets: Vec<Fileset>,
+    /// Its processes, in order of definition.
+    pub processes: Vec<Process>,
+    /// What happens before the run, in order.
+    pub steps: Vec<Step>,
+    /// When the run ends.
+    pub end: EndPolicy,
+    /// The run; none for a script that only defines.
+    pub run: Option<Run>,
+    /// Events per second that limiters may consume; 0 or none means that limiters never wait.
+    pub event_rate: Option<Amount>,
+    /// Whether the script asks for latency histograms (`enable lathist`). Weir always keeps them.
+    pub latency_histograms: bool,
+    /// Whether the use of processors is measured.
+    pub cpu_statistics: bool,
+    /// The values of all variables at the run, for the record of the result.
+    pub variables: Vec<(String, Value)>,
+    /// What the author should know.
+    pub warnings: Report,
+}
+
+/// A value of a variable.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// A whole number.
+    Int(u64),
+    /// True or false.
+    Bool(bool),
+    /// A string.
+    Text(String),
+    /// A random variable.
+    Random(Arc<Distribution>),
+}
+
+/// A number that is fixed, or drawn at every use.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Amount {
+    /// Always the same.
+    Fixed(u64),
+    /// Drawn from a distribution.
+    Drawn(Arc<Distribution>),
+}
+
+/// A step before the run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Print a text.
+    Echo(String),
+    /// Wait, in seconds.
+    Sleep(u64),
+    /// Build the filesets now instead of at the run.
+    CreateFiles,
+    /// Print the filesets.
+    ListFilesets,
+    /// Print the flowops.
+    ListFlowops,
+    /// Print the version.
+    Version,
+}
+
+/// When a run ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EndPolicy {
+    /// After the time; running out of files is an error.
+    #[default]
+    Timeout,
+    /// When every thread has nothing left to do.
+    AllDone,
+    /// When one thread has nothing left to do.
+    FirstDone,
+}
+
+/// `run` or `psrun`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Seconds to run; none means until the end policy ends it. In timeout mode the default is 60.
+    pub seconds: Option<u64>,
+    /// Periodic snapshots.
+    pub snapshots: Option<Snapshots>,
+}
+
+/// The snapshots of `psrun`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshots {
+    /// Seconds between two.
+    pub period_s: u64,
+    /// Whether each starts the statistics anew.
+    pub reset: bool,
+}
+
+/// A tree of files.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fileset {
+    /// Its name, which is also the name of its root directory.
+    pub name: String,
+    /// The directory that holds the root.
+    pub path: String,
+    /// Number of files.
+    pub entries: Amount,
+    /// Number of empty directories that can be made and removed.
+    pub leafdirs: Amount,
+    /// Mean number of entries in a directory.
+    pub dirwidth: Amount,
+    /// Depth of each branch; none to compute it from entries and width.
+    pub dirdepth: Option<Amount>,
+    /// Shape of the gamma distributions of width and depth; 0 means exactly the means. Default 1.5.
+    pub dirgamma: f64,
+    /// Nominal size of each file in bytes, drawn once for each. Default 1024.
+    pub size: Amount,
+    /// Percent of the files that exist when the run starts. Default 0.
+    pub prealloc_percent: u8,
+    /// Whether files are preallocated in parallel (up to 32 at once).
+    pub paralloc: bool,
+    /// Whether a tree that exists is kept, its files resized where needed.
+    pub reuse: bool,
+    /// Whether a tree that exists is trusted unseen.
+    pub trusttree: bool,
+    /// Files are opened for reading only.
+    pub readonly: bool,
+    /// Files are opened for writing only.
+    pub writeonly: bool,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// A process and its threads.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Process {
+    /// Its name.
+    pub name: String,
+    /// How many run. Default 1.
+    pub instances: u32,
+    /// Its threads.
+    pub threads: Vec<Thread>,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// A thread and its loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Thread {
+    /// Its name.
+    pub name: String,
+    /// How many run in each instance of the process. Default 1.
+    pub instances: u32,
+    /// Bytes of memory that I/O is done from and to; 0 gives each flowop its own buffer. Default 0.
+    pub memsize: u64,
+    /// Whether the instances share their memory.
+    pub useism: bool,
+    /// The loop.
+    pub flowops: Vec<Flowop>,
+    /// Where it is defined.
+    pub span: Span,
+}
+
+/// A step of a loop.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flowop {
+    /// Its name; steps of a composite are called `composite.step`.
+    pub name: String,
+    /// How often it is done before the next. Default 1.
+    pub iterations: Amount,
+    /// What it does.
+    pub action: Action,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// What a step does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// One operation.
+    Operation(Box<Operation>),
+    /// The steps of a composite flowop, with its parameters put in.
+    Composite(Vec<Flowop>),
+}
+
+/// An operation with its attributes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// The type.
+    pub op: Op,
+    /// The fileset, as an index into [`Program::filesets`].
+    pub fileset: Option<usize>,
+    /// The descriptor slot, 0 to 127. Default 0.
+    pub fd: u8,
+    /// The slot whose file gives `writewholefile` its size. Default 0.
+    pub srcfd: u8,
+    /// Bytes of one I/O. Default 0.
+    pub iosize: Amount,
+    /// Bytes within which random offsets fall; 0 means the nominal size of the file. Default 0.
+    pub workingset: Amount,
+    /// Which file to pick, instead of the next in turn.
+    pub indexed: Option<Amount>,
+    /// The number of `hog`, `delay`, semaphores and `finishon…`. Default 0.
+    pub value: Amount,
+    /// The text of `print`.
+    pub text: String,
+    /// The name of the flowops that are woken, posted to or counted.
+    pub target: Option<String>,
+    /// Initial credit of a semaphore. Default 1.
+    pub highwater: u64,
+    /// Random offsets, multiples of `iosize`.
+    pub random: bool,
+    /// Open with `O_SYNC`.
+    pub dsync: bool,
+    /// Open with `O_DIRECT`.
+    pub directio: bool,
+    /// A semaphore post that waits for credit.
+    pub blocking: bool,
+    /// A slot for each file of the set, taken in turn; with it files are picked by a rotor of the thread's own.
+    pub opennext: bool,
+    /// Tell the file system not to read ahead.
+    pub noreadahead: bool,
+}
+
+impl Operation {
+    /// An operation of this type with every attribute at its default.
+    pub fn new(op: Op) -> Self {
+        Self {
+            op,
+            fileset: None,
+            fd: 0,
+            srcfd: 0,
+            iosize: Amount::Fixed(0),
+            workingset: Amount::Fixed(0),
+            indexed: None,
+            value: Amount::Fixed(0),
+            text: String::new(),
+            target: None,
+            highwater: 1,
+            random: false,
+            dsync: false,
+            directio: false,
+            blocking: false,
+            opennext: false,
+            noreadahead: false,
+        }
+    }
+}
+
+/// What one turn of a loop does, where that is fixed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LoopCount {
+    /// Operations that count in the summary.
+    pub ops: u64,
+    /// Those of read type.
+    pub reads: u64,
+    /// Those of write type.
+    pub writes: u64,
+    /// Synchronisations to the medium.
+    pub fsyncs: u64,
+}
+
+impl Program {
+    /// The fileset of this name and its index.
+    pub fn fileset(&self, name: &str) -> Option<(usize, &Fileset)> {
+        self.filesets.iter().enumerate().find(|(_, fileset)| fileset.name == name)
+    }
+
+    /// All threads with their processes.
+    pub fn threads(&self) -> impl Iterator<Item = (&Process, &Thread)> {
+        self.processes.iter().flat_map(|process| process.threads.iter().map(move |thread| (process, thread)))
+    }
+
+    /// How many threads run at once.
+    pub fn thread_instances(&self) -> u64 {
+        self.threads()
+            .map(|(process, thread)| u64::from(process.instances) * u64::from(thread.instances))
+            .sum()
+    }
+}
+
+impl Thread {
+    /// What one turn of its loop does; none when a random number of iterations decides.
+    pub fn loop_count(&self) -> Option<LoopCount> {
+        let mut count = LoopCount::default();
+        count_flowops(&self.flowops, 1, &mut count).then_some(count)
+    }
+
+    /// All operations of its loop, those inside composites included, in order.
+    pub fn operations(&self) -> Vec<(&Flowop, &Operation)> {
+        let mut operations = Vec::new();
+        collect(&self.flowops, &mut operations);
+        operations
+    }
+}
+
+fn collect<'a>(flowops: &'a [Flowop], into: &mut Vec<(&'a Flowop, &'a Operation)>) {
+    for flowop in flowops {
+        match &flowop.action {
+            Action::Operation(operation) => into.push((flowop, operation)),
+            Action::Composite(body) => collect(body, into),
+        }
+    }
+}
+
+fn count_flowops(flowops: &[Flowop], times: u64, count: &mut LoopCount) -> bool {
+    flowops.iter().all(|flowop| {
+        let Amount::Fixed(iterations) = flowop.iterations else { return false };
+        let times = times.saturating_mul(iterations);
+        match &flowop.action {
+            Action::Composite(body) => count_flowops(body, times, count),
+            Action::Operation(operation) => {
+                count_operation(operation.op, times, count);
+                true
+            }
+        }
+    })
+}
+
+fn count_operation(op: Op, times: u64, count: &mut LoopCount) {
+    if op.is_counted() {
+        count.ops += times;
+    }
+    match op.info().direction {
+        Direction::Read => count.reads += times,
+        Direction::Write => count.writes += times,
+        Direction::None => {}
+    }
+    if matches!(op, Op::Fsync | Op::FsyncSet) {
+        count.fsyncs += times;
+    }
+}
+
+impl Amount {
+    /// The number to use now.
+    pub fn draw<R: Rng + ?Sized>(&self, rng: &mut R) -> u64 {
+        match self {
+            Self::Fixed(value) => *value,
+            Self::Drawn(distribution) => distribution.sample_u64(rng),
+        }
+    }
+
+    /// The number to use now, with its fraction.
+    pub fn draw_f64<R: Rng + ?Sized>(&self, rng: &mut R) -> f64 {
+        match self {
+            Self::Fixed(value) => *value as f64,
+            Self::Drawn(distribution) => distribution.sample(rng),
+        }
+    }
+
+    /// The mean.
+    pub fn mean(&self) -> f64 {
+        match self {
+            Self::Fixed(value) => *value as f64,
+            Self::Drawn(distribution) => distribution.mean(),
+        }
+    }
+
+    /// The number, when it is fixed.
+    pub fn fixed(&self) -> Option<u64> {
+        match self {
+            Self::Fixed(value) => Some(*value),
+            Self::Drawn(_) => None,
+        }
+    }
+
+    /// Whether it is always 0.
+    pub fn is_zero(&self) -> bool {
+        *self == Self::Fixed(0)
+    }
+}
+
+impl Value {
+    /// Its type in words.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Int(_) => "a number",
+            Self::Bool(_) => "true or false",
+            Self::Text(_) => "a string",
+            Self::Random(_) => "a random variable",
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => Number(*value).fmt(f),
+            Self::Bool(value) => value.fmt(f),
+            Self::Text(text) => text.fmt(f),
+            Self::Random(distribution) => distribution.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fixed(value) => Number(*value).fmt(f),
+            Self::Drawn(distribution) => distribution.fmt(f),
+        }
+    }
+}
+
+/// A value from the command line that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not a value: {why}")]
+pub struct ValueError {
+    text: String,
+    why: String,
+}
+
+impl FromStr for Value {
+    type Err = ValueError;
+
+    /// Reads a value as it stands after `-D name=`.
+    ///
+    /// Takes what `set` takes, and the usual spellings of sizes: `16k`, `16K`, `16Ki` and `16KiB` are 16384.
+    /// Anything that is no number, truth value or `cvar(…)`/`randvar(…)` is a string.
+    fn from_str(text: &str) -> Result<Self, ValueError> {
+        let error = |why: &str| ValueError { text: text.to_owned(), why: why.to_owned() };
+        if let Some(size) = size_of(text) {
+            return size.map(Self::Int).ok_or_else(|| error("it does not fit into 63 bits"));
+        }
+        match text {
+            "true" => return Ok(Self::Bool(true)),
+            "false" => return Ok(Self::Bool(false)),
+            _ if text.starts_with("cvar(") || text.starts_with("randvar(") => {}
+            _ => return Ok(Self::Text(text.to_owned())),
+        }
+        let (script, problems) = parse(&format!("set $value={text}"));
+        if let Some(problem) = problems.first() {
+            return Err(error(&problem.to_string()));
+        }
+        let value = script.statements.first().map(|statement| &statement.node);
+        let Some(Statement::Set { value, .. }) = value else { return Err(error("it is not complete")) };
+        match value {
+            SetValue::Plain(operand) if matches!(operand.node, Operand::Int(_)) => Err(error("it is not complete")),
+            value => super::check::random::constant(value).map_err(|problem| error(&problem.to_string())),
+        }
+    }
+}
+
+/// Digits with an optional size suffix; `Some(None)` when the value does not fit.
+fn size_of(text: &str) -> Option<Option<u64>> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, suffix) = text.split_at(digits);
+    if number.is_empty() {
+        return None;
+    }
+    let shift = match suffix.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" | "ki" | "kib" => 10,
+        "m" | "mi" | "mib" => 20,
+        "g" | "gi" | "gib" => 30,
+        "t" | "ti" | "tib" => 40,
+        _ => return None,
+    };
+    let value = number.parse::<u64>().ok().and_then(|value| value.checked_mul(1 << shift));
+    Some(value.filter(|&value| i64::try_from(value).is_ok()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overrides_take_every_usual_spelling_of_a_size() {
+        for text in ["16k", "16K", "16Ki", "16KiB", "16384"] {
+            assert_eq!(text.parse::<Value>().unwrap(), Value::Int(16384), "{text}");
+        }
+        assert_eq!("5g".parse::<Value>().unwrap(), Value::Int(5 << 30));
+    }
+
+    #[test]
+    fn overrides_take_truth_values_strings_and_random_variables() {
+        assert_eq!("true".parse::<Value>().unwrap(), Value::Bool(true));
+        assert_eq!("/mnt/x".parse::<Value>().unwrap(), Value::Text("/mnt/x".into()));
+        let value = "cvar(type=cvar-gamma,parameters=mean:4096;gamma:2)".parse::<Value>().unwrap();
+        let Value::Random(distribution) = value else { panic!("{value:?}") };
+        assert_eq!(distribution.mean(), 4096.0);
+    }
+
+    #[test]
+    fn unreadable_overrides_say_what_is_wrong() {
+        let error = "cvar(type=cvar-gama)".parse::<Value>().unwrap_err().to_string();
+        assert!(error.contains("cvar-gama"), "{error}");
+        let error = "99999999999g".parse::<Value>().unwrap_err().to_string();
+        assert!(error.contains("63 bits"), "{error}");
+    }
+}
