@@ -6,9 +6,12 @@ pub mod cost;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod medium;
 pub mod nvmm;
+mod preset;
 
 pub use cost::CostModel;
 pub use error::MediaError;
 pub use event::{Event, Mark, Promise, Tap};
+pub use medium::{MEDIA, Medium, MediumError, MediumType};
 pub use nvmm::Region;

@@ -49,9 +49,13 @@
 //! The bounds check of an access compares with a limit that is zero while somebody watches: then every access takes the slow
 //! path, which checks the real length, shows faults and tells the taps. Unwatched, a load is one compare and the load.
 
+pub mod bucket;
+pub mod flat;
+pub mod hinfs;
 mod instruction;
 mod mapping;
 pub mod null;
+pub mod optane;
 mod watch;
 
 use std::path::Path;

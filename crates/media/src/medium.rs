@@ -1,0 +1,397 @@
+//! Media by name: types with parameters, presets that set them, and the form in which people write one.
+//!
+//! | written | means |
+//! |---|---|
+//! | `hinfs` | the preset or the type of this name, with its defaults |
+//! | `hinfs,latency=400ns,round=ceil` | the same with other values |
+//!
+//! A *type* is code: one file under `nvmm/` and one line in [`MEDIA`]. A *preset* is data: one file under
+//! `presets/media/` that names its type and gives values with their sources, and one line in `preset.rs`. A type of
+//! which no preset has the name is its own preset.
+
+use std::fmt;
+
+use sim::{Bytes, Nanos, Rate};
+
+use crate::cost::CostModel;
+use crate::nvmm::{bucket, flat, hinfs, null, optane};
+use crate::preset::{self, Preset};
+
+/// Every kind of memory medium.
+pub static MEDIA: &[&dyn MediumType] =
+    &[&null::NullType, &hinfs::HinfsType, &bucket::BucketType, &flat::FlatType, &optane::OptaneType];
+
+/// A kind of medium: what it is called, what can be set, how it is built.
+pub trait MediumType: Sync {
+    /// The name on the command line.
+    fn name(&self) -> &'static str;
+
+    /// One line: what it models.
+    fn summary(&self) -> &'static str;
+
+    /// What can be set.
+    fn parameters(&self) -> &'static [ParamSpec];
+
+    /// Builds the model from values for all parameters.
+    fn build(&self, params: &Params) -> Result<Box<dyn CostModel>, MediumError>;
+}
+
+impl fmt::Debug for dyn MediumType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One parameter of a medium.
+#[derive(Clone, Copy, Debug)]
+pub struct ParamSpec {
+    /// Its name.
+    pub name: &'static str,
+    /// What it takes.
+    pub kind: ParamKind,
+    /// The value when neither preset nor user gives one.
+    pub default: &'static str,
+    /// What it does.
+    pub help: &'static str,
+    /// Where the default comes from.
+    pub source: &'static str,
+}
+
+/// What a parameter takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamKind {
+    /// A time: `200ns`.
+    Time,
+    /// A bandwidth: `1GB/s`.
+    Rate,
+    /// A size: `4KiB`.
+    Size,
+    /// A whole number.
+    Count,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// A time.
+    Time(Nanos),
+    /// A bandwidth.
+    Rate(Rate),
+    /// A size.
+    Size(Bytes),
+    /// A number.
+    Count(u64),
+    /// A word.
+    Choice(&'static str),
+}
+
+impl fmt::Display for Value {
+    /// As it can be parsed again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time(time) => write!(f, "{}ns", time.0),
+            Self::Rate(rate) => write!(f, "{}", Compact(rate)),
+            Self::Size(size) => write!(f, "{}", Compact(size)),
+            Self::Count(count) => write!(f, "{count}"),
+            Self::Choice(word) => f.write_str(word),
+        }
+    }
+}
+
+/// A unit without the blank between number and suffix. Values print exactly: see `canonical`.
+struct Compact<'a, T>(&'a T);
+
+impl fmt::Display for Compact<'_, Rate> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.0 {
+            rate if rate > 0 && rate.is_multiple_of(1_000_000_000) => {
+                write!(f, "{}GB/s", rate / 1_000_000_000)
+            }
+            rate if rate > 0 && rate.is_multiple_of(1_000_000) => write!(f, "{}MB/s", rate / 1_000_000),
+            rate => write!(f, "{rate}B/s"),
+        }
+    }
+}
+
+impl fmt::Display for Compact<'_, Bytes> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.0 {
+            size if size > 0 && size.is_multiple_of(sim::KIB) => write!(f, "{}KiB", size / sim::KIB),
+            size => write!(f, "{size}"),
+        }
+    }
+}
+
+impl ParamKind {
+    fn expects(self) -> String {
+        match self {
+            Self::Time => "a time such as 200ns".to_owned(),
+            Self::Rate => "a bandwidth such as 1GB/s".to_owned(),
+            Self::Size => "a size such as 4KiB".to_owned(),
+            Self::Count => "a whole number".to_owned(),
+            Self::Choice(words) => format!("one of {}", words.join(", ")),
+        }
+    }
+
+    fn parse(self, text: &str) -> Option<Value> {
+        match self {
+            Self::Time => text.parse().ok().map(Value::Time),
+            Self::Rate => text.parse().ok().map(Value::Rate),
+            Self::Size => text.parse().ok().map(Value::Size),
+            Self::Count => text.parse().ok().map(Value::Count),
+            Self::Choice(words) => words.iter().find(|word| **word == text).map(|word| Value::Choice(word)),
+        }
+    }
+}
+
+/// Why a medium could not be named, read or built.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MediumError {
+    /// No such medium.
+    #[error("there is no medium \"{name}\"{suggestion}; there are: {known}")]
+    Unknown {
+        /// What was asked for.
+        name: String,
+        /// ", did you mean …?" or nothing.
+        suggestion: String,
+        /// All names.
+        known: String,
+    },
+    /// No such parameter.
+    #[error("medium {medium} has no parameter \"{name}\"{suggestion}; it has: {known}")]
+    UnknownParameter {
+        /// The medium.
+        medium: String,
+        /// What was given.
+        name: String,
+        /// ", did you mean …?" or nothing.
+        suggestion: String,
+        /// All names.
+        known: String,
+    },
+    /// A value that the parameter does not take.
+    #[error("medium {medium}: {name} = \"{value}\" is not {expected}")]
+    BadValue {
+        /// The medium.
+        medium: String,
+        /// The parameter.
+        name: String,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        expected: String,
+    },
+    /// Something other than `key=value` after the name.
+    #[error("medium {medium}: write \"{text}\" as parameter=value")]
+    NotAnAssignment {
+        /// The medium.
+        medium: String,
+        /// What was given.
+        text: String,
+    },
+    /// A preset file that does not follow the format.
+    #[error("medium preset {preset}: {what}")]
+    BadPreset {
+        /// The preset.
+        preset: String,
+        /// What is wrong, with the line.
+        what: String,
+    },
+}
+
+/// One parameter with its value and where that comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Param {
+    /// The parameter's name.
+    pub name: &'static str,
+    /// Its value.
+    pub value: Value,
+    /// Who says so: a preset's source, "given", or the source of the default.
+    pub source: String,
+}
+
+/// Values for all parameters of a type, in the order of its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Params(Vec<Param>);
+
+impl Params {
+    fn get(&self, name: &str) -> Value {
+        let param = self.0.iter().find(|param| param.name == name);
+        param.expect("a model asks for the parameters that its type declares").value
+    }
+
+    /// The time `name`.
+    pub fn time(&self, name: &str) -> Nanos {
+        if let Value::Time(time) = self.get(name) { time } else { Nanos::ZERO }
+    }
+
+    /// The bandwidth `name`.
+    pub fn rate(&self, name: &str) -> Rate {
+        if let Value::Rate(rate) = self.get(name) { rate } else { Rate(0) }
+    }
+
+    /// The size `name`.
+    pub fn size(&self, name: &str) -> Bytes {
+        if let Value::Size(size) = self.get(name) { size } else { Bytes(0) }
+    }
+
+    /// The number `name`.
+    pub fn count(&self, name: &str) -> u64 {
+        if let Value::Count(count) = self.get(name) { count } else { 0 }
+    }
+
+    /// The word `name`.
+    pub fn choice(&self, name: &str) -> &'static str {
+        if let Value::Choice(word) = self.get(name) { word } else { "" }
+    }
+}
+
+/// A medium with all its values: what a plan names and a region is built on.
+#[derive(Clone, Debug)]
+pub struct Medium {
+    name: String,
+    summary: String,
+    kind: &'static dyn MediumType,
+    params: Params,
+}
+
+impl Medium {
+    /// The medium that people write as `NAME[,parameter=value…]`.
+    pub fn parse(text: &str) -> Result<Self, MediumError> {
+        let mut parts = text.split(',').map(str::trim);
+        let mut medium = Self::named(parts.next().unwrap_or(""))?;
+        for part in parts {
+            let (name, value) = part.split_once('=').ok_or_else(|| MediumError::NotAnAssignment {
+                medium: medium.name.clone(),
+                text: part.to_owned(),
+            })?;
+            medium.set(name.trim(), value.trim(), "given")?;
+        }
+        Ok(medium)
+    }
+
+    /// The preset, or else the type, of this name.
+    pub fn named(name: &str) -> Result<Self, MediumError> {
+        if let Some((_, text)) = preset::PRESETS.iter().find(|(preset, _)| *preset == name) {
+            return Self::from_preset(name, text);
+        }
+        let Some(kind) = kind_named(name) else {
+            let known = names();
+            return Err(MediumError::Unknown {
+                name: name.to_owned(),
+                suggestion: suggestion(name, known.iter().copied()),
+                known: known.join(", "),
+            });
+        };
+        Ok(Self::of_type(kind.name(), kind.summary(), kind))
+    }
+
+    /// A preset's text, for people's own files.
+    pub fn from_preset(name: &str, text: &str) -> Result<Self, MediumError> {
+        let preset = Preset::read(name, text)?;
+        let kind = kind_named(&preset.model).ok_or_else(|| MediumError::BadPreset {
+            preset: name.to_owned(),
+            what: format!(
+                "there is no model \"{}\"{}; there are: {}",
+                preset.model,
+                suggestion(&preset.model, MEDIA.iter().map(|kind| kind.name())),
+                MEDIA.iter().map(|kind| kind.name()).collect::<Vec<_>>().join(", ")
+            ),
+        })?;
+        let mut medium = Self::of_type(name, &preset.summary, kind);
+        for (param, setting) in &preset.parameters {
+            medium.set(param, &setting.value, &setting.source)?;
+        }
+        Ok(medium)
+    }
+
+    fn of_type(name: &str, summary: &str, kind: &'static dyn MediumType) -> Self {
+        let default = |spec: &ParamSpec| Param {
+            name: spec.name,
+            value: spec.kind.parse(spec.default).expect("a test parses every default"),
+            source: spec.source.to_owned(),
+        };
+        let params = Params(kind.parameters().iter().map(default).collect());
+        Self { name: name.to_owned(), summary: summary.to_owned(), kind, params }
+    }
+
+    /// Gives a parameter another value.
+    pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<(), MediumError> {
+        let specs = self.kind.parameters();
+        let Some(index) = specs.iter().position(|spec| spec.name == name) else {
+            return Err(MediumError::UnknownParameter {
+                medium: self.name.clone(),
+                name: name.to_owned(),
+                suggestion: suggestion(name, specs.iter().map(|spec| spec.name)),
+                known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
+            });
+        };
+        let parsed = specs[index].kind.parse(value).ok_or_else(|| MediumError::BadValue {
+            medium: self.name.clone(),
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected: specs[index].kind.expects(),
+        })?;
+        self.params.0[index] = Param { name: specs[index].name, value: parsed, source: source.to_owned() };
+        Ok(())
+    }
+
+    /// The preset's or type's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// One line: what it is.
+    pub fn summary(&self) -> &str {
+        &self.summary
+    }
+
+    /// The type of its model.
+    pub fn kind(&self) -> &'static dyn MediumType {
+        self.kind
+    }
+
+    /// Every parameter with its value and source, in the order of the type's table.
+    pub fn parameters(&self) -> &[Param] {
+        &self.params.0
+    }
+
+    /// A fresh model: empty queues, cold buffers.
+    pub fn build(&self) -> Result<Box<dyn CostModel>, MediumError> {
+        self.kind.build(&self.params)
+    }
+}
+
+/// Every value spelled out, so that equal texts mean equal media: what a result records.
+impl fmt::Display for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.params.0.iter().try_for_each(|param| write!(f, ",{}={}", param.name, param.value))
+    }
+}
+
+fn kind_named(name: &str) -> Option<&'static dyn MediumType> {
+    MEDIA.iter().copied().find(|kind| kind.name() == name)
+}
+
+/// The names of all presets and types, without repeats: presets first.
+pub fn names() -> Vec<&'static str> {
+    let mut names: Vec<_> = preset::PRESETS.iter().map(|(name, _)| *name).collect();
+    for kind in MEDIA {
+        if !names.contains(&kind.name()) {
+            names.push(kind.name());
+        }
+    }
+    names
+}
+
+/// `, did you mean "…"?` for the known name nearest to `name`, if one is near.
+pub(crate) fn suggestion<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let scored =
+        known.map(|known| (strsim::jaro_winkler(name, known), known)).filter(|(score, _)| *score > 0.75);
+    let best = scored.max_by(|(a, _), (b, _)| a.total_cmp(b));
+    best.map_or(String::new(), |(_, known)| format!(", did you mean \"{known}\"?"))
+}
