@@ -80,7 +80,7 @@ impl Timestamp {
 
     fn at(virtual_time: Nanos) -> Self {
         let (secs, nanos) = (virtual_time.0 / 1_000_000_000, virtual_time.0 % 1_000_000_000);
-        Self { secs: VIRTUAL_EPOCH_SECS + secs as i64, nanos: nanos as u32 }
+        Self { secs: VIRTUAL_EPOCH_SECS + secs.cast_signed(), nanos: nanos as u32 }
     }
 }
 

@@ -26,6 +26,7 @@ errnos! {
     ENOENT = 2, "no such file or directory";
     EIO = 5, "input/output error";
     ENXIO = 6, "no such data or address";
+    E2BIG = 7, "argument list too long";
     EBADF = 9, "bad file descriptor";
     EAGAIN = 11, "resource temporarily unavailable";
     ENOMEM = 12, "out of memory";

@@ -6,12 +6,13 @@
 //! * The caller has checked permissions, name lengths (1..=255 bytes, no `/`, not `.` or `..`) and open modes. A design checks
 //!   what only it can know: existence, kinds, emptiness, space, its own limits.
 //! * An inode that is open ([`FileSystem::open`] without its [`FileSystem::release`]) stays usable after its last name is gone.
+//!   A directory that was removed while open has no names, not even `.`, and takes none: `ENOENT`.
 //! * A call that fails has changed nothing that a program can see, except that a write may have been cut short.
 //! * What is durable when a call returns is the design's promise (`SEMANTICS.md`); `fsync` makes at least one file durable.
 //!
 //! Calls that a design leaves out answer `EOPNOTSUPP`.
 
-use crate::attr::{Attr, DirEntry, FileKind, Ino, NewInode, SetAttr, StatFs};
+use crate::attr::{Attr, DirEntry, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
 
@@ -90,6 +91,13 @@ pub trait FileSystem: Send + Sync {
 
     /// Changes attributes, the size among them, and returns the new ones. `EFBIG`, `ENOSPC`.
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr>;
+
+    /// Notes that the contents were read now: sets the access time and no other. It need not be durable, nor exact after a
+    /// crash; `vfs` calls it as the mount's policy has it. A design that can do it by one store should; by default it goes
+    /// through [`FileSystem::setattr`], which moves the time of the attributes too.
+    fn accessed(&self, ino: Ino) -> Result<()> {
+        self.setattr(ino, &SetAttr { atime: Some(SetTime::Now), ..SetAttr::default() }).map(drop)
+    }
 
     // ---- open files ----
 

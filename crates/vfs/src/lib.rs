@@ -25,14 +25,24 @@
 #![forbid(unsafe_code)]
 
 pub mod attr;
+pub mod credentials;
+mod dentry;
+mod descriptors;
 pub mod errno;
 pub mod file_system;
 pub mod flags;
+pub mod mount;
 pub mod ops;
+pub mod process;
 pub mod syscalls;
+mod vnode;
+pub mod walk;
 
 pub use attr::{Attr, DirEntry, FileKind, Ino, NewInode, Owner, SetAttr, SetTime, StatFs, Timestamp};
+pub use credentials::Credentials;
 pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Written};
 pub use flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, Whence, XattrMode};
+pub use mount::{AccessTimes, Mount, MountOptions};
+pub use process::{Limits, Process};
 pub use syscalls::{Fd, Syscalls};

@@ -1,0 +1,406 @@
+//! The dentry cache: what the names of a mounted file system lead to.
+//!
+//! The kernel has one above every file system, so the published figures include it: a path whose components are cached costs
+//! the design nothing. It also remembers names that do not exist.
+//!
+//! # States of a dentry
+//!
+//! ```text
+//!   (none) ──take──► claimed ──settle──► Present ◄──► Absent
+//!                       ▲                   │            │
+//!                       └────────take───────┴────────────┘        evict: Present (not held) or Absent ──► (none)
+//! ```
+//!
+//! Whoever asks the design about a name, or changes it, *claims* the name first and settles the dentry afterwards; others that
+//! meet a claimed name wait. So what is cached is what the design would say: no answer can be stored that was overtaken by a
+//! removal. Claims take no lock of the design's, names of one directory are claimed independently, and a walk holds no claim
+//! while it waits for one.
+//!
+//! # Memory
+//!
+//! At most `limit` dentries besides those that are claimed or whose vnode somebody holds; a clock hand per shard chooses the
+//! victim. A dentry whose vnode is held stays, because it is the way to that vnode: a second vnode for an inode must not be.
+//!
+//! # Keys
+//!
+//! The number of the directory and the name. Numbers are reused, but only an empty directory is ever removed, and what remains
+//! cached of it then says *absent*, which is true of every new directory too.
+//!
+//! # Locks
+//!
+//! A shard's lock is held for a few instructions and never over anything that may yield, so the virtual clock does not see it;
+//! the kernel's walk takes no lock either. Waiting for a claim goes through `vfs.dentry`. Order: `vfs.dentry`, then a shard.
+
+use std::hash::Hasher;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHasher;
+use sim::{Condvar, LockClass};
+
+use crate::attr::Ino;
+use crate::vnode::Vnode;
+
+static DENTRY: LockClass = LockClass::new("vfs.dentry");
+
+const SHARDS: usize = 64;
+const NONE: u32 = u32::MAX;
+
+/// What a name leads to.
+pub(crate) enum Binding {
+    /// Claimed, or the design answered with an error.
+    Unknown,
+    /// Nothing has this name.
+    Absent,
+    /// This inode has.
+    Present(Arc<Vnode>),
+}
+
+/// The cache.
+pub(crate) struct Dentries {
+    shards: Box<[Mutex<Shard>]>,
+    /// Dentries that a shard keeps before it evicts.
+    shard_limit: usize,
+    turnstile: sim::Mutex<()>,
+    settled: Condvar,
+}
+
+/// A dentry that the holder may change; give it back with [`Dentries::settle`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket {
+    shard: u32,
+    slot: u32,
+}
+
+/// What a look at the cache gave.
+pub(crate) enum Seen {
+    Present(Arc<Vnode>),
+    Absent,
+    /// Not cached: the caller asks the design, and settles.
+    Claimed(Ticket),
+}
+
+impl Dentries {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self {
+            shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
+            shard_limit: (limit / SHARDS).max(8),
+            turnstile: sim::Mutex::new(&DENTRY, ()),
+            settled: Condvar::of_class(&DENTRY),
+        }
+    }
+
+    /// What `name` in `parent` leads to; a name that is not cached is claimed.
+    #[inline]
+    pub(crate) fn look(&self, parent: Ino, name: &[u8]) -> Seen {
+        let hash = hash_of(parent, name);
+        loop {
+            let mut shard = self.shard(hash).lock();
+            let Some(slot) = shard.find(hash, parent, name) else {
+                return Seen::Claimed(self.claim_new(shard, hash, parent, name));
+            };
+            let dentry = &mut shard.dentries[slot as usize];
+            if dentry.claim == ClaimState::Free {
+                dentry.used = true;
+                match &dentry.binding {
+                    Binding::Present(vnode) => return Seen::Present(Arc::clone(vnode)),
+                    Binding::Absent => return Seen::Absent,
+                    Binding::Unknown => unreachable!("only a claimed name is unknown"),
+                }
+            }
+            drop(shard);
+            self.wait(Ticket { shard: shard_of(hash), slot });
+        }
+    }
+
+    /// The vnode called `name` in `parent`, when it is cached and the name is not claimed.
+    #[inline]
+    pub(crate) fn peek(&self, parent: Ino, name: &[u8]) -> Option<Arc<Vnode>> {
+        let hash = hash_of(parent, name);
+        let mut shard = self.shard(hash).lock();
+        let slot = shard.find(hash, parent, name)?;
+        let dentry = &mut shard.dentries[slot as usize];
+        dentry.used = true;
+        match &dentry.binding {
+            Binding::Present(vnode) if dentry.claim == ClaimState::Free => Some(Arc::clone(vnode)),
+            _ => None,
+        }
+    }
+
+    /// Claims `name` in `parent` and takes out what it leads to, as far as that is known.
+    #[inline]
+    pub(crate) fn claim(&self, parent: Ino, name: &[u8]) -> (Ticket, Binding) {
+        let hash = hash_of(parent, name);
+        loop {
+            let mut shard = self.shard(hash).lock();
+            let Some(slot) = shard.find(hash, parent, name) else {
+                return (self.claim_new(shard, hash, parent, name), Binding::Unknown);
+            };
+            let ticket = Ticket { shard: shard_of(hash), slot };
+            let dentry = &mut shard.dentries[slot as usize];
+            if dentry.claim == ClaimState::Free {
+                dentry.claim = ClaimState::Claimed;
+                dentry.used = true;
+                return (ticket, std::mem::replace(&mut dentry.binding, Binding::Unknown));
+            }
+            drop(shard);
+            self.wait(ticket);
+        }
+    }
+
+    /// Ends a claim: what the name leads to from now on.
+    pub(crate) fn settle(&self, ticket: Ticket, binding: Binding) {
+        let mut shard = self.shards[ticket.shard as usize].lock();
+        let dentry = &mut shard.dentries[ticket.slot as usize];
+        dentry.binding = binding; // a claim has taken out what was there
+        let awaited = std::mem::replace(&mut dentry.claim, ClaimState::Free) == ClaimState::Awaited;
+        if matches!(dentry.binding, Binding::Unknown) {
+            shard.remove(ticket.slot);
+        }
+        drop(shard);
+        // A task that is unwound because its run has ended must not wait for a lock; nobody waits for it either.
+        if awaited && !std::thread::panicking() {
+            let _turn = self.turnstile.lock();
+            self.settled.notify_all();
+        }
+    }
+
+    /// Forgets everything that nobody holds.
+    pub(crate) fn forget_unused(&self) {
+        for shard in &self.shards {
+            let dropped = shard.lock().take_unused();
+            drop(dropped);
+        }
+    }
+
+    /// Number of dentries.
+    pub(crate) fn len(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().live).sum()
+    }
+
+    #[inline]
+    fn shard(&self, hash: u64) -> &Mutex<Shard> {
+        &self.shards[shard_of(hash) as usize]
+    }
+
+    /// Adds a claimed dentry, in the place of another when the shard is full.
+    fn claim_new(
+        &self,
+        mut shard: parking_lot::MutexGuard<'_, Shard>,
+        hash: u64,
+        parent: Ino,
+        name: &[u8],
+    ) -> Ticket {
+        let evicted = if shard.live >= self.shard_limit { shard.evict() } else { Binding::Unknown };
+        let slot = shard.insert(hash, parent, name);
+        drop(shard);
+        drop(evicted);
+        Ticket { shard: shard_of(hash), slot }
+    }
+
+    /// Waits until the claim on this dentry has ended (or another has begun: the caller looks again).
+    #[cold]
+    fn wait(&self, ticket: Ticket) {
+        let turn = self.turnstile.lock();
+        let mut shard = self.shards[ticket.shard as usize].lock();
+        let dentry = &mut shard.dentries[ticket.slot as usize];
+        if dentry.claim == ClaimState::Free {
+            return;
+        }
+        dentry.claim = ClaimState::Awaited;
+        drop(shard);
+        drop(self.settled.wait(turn));
+    }
+}
+
+#[inline]
+fn hash_of(parent: Ino, name: &[u8]) -> u64 {
+    let mut hasher = FxHasher::default();
+    hasher.write_u64(parent.0);
+    hasher.write(name);
+    hasher.finish()
+}
+
+#[inline]
+fn shard_of(hash: u64) -> u32 {
+    (hash % SHARDS as u64) as u32
+}
+
+/// A part of the cache: a chained hash table over a slab.
+#[derive(Default)]
+struct Shard {
+    /// First dentry of each chain; their number is a power of two.
+    buckets: Vec<u32>,
+    dentries: Vec<Dentry>,
+    /// Dentries of the slab that are free.
+    free: Vec<u32>,
+    /// Dentries in use.
+    live: usize,
+    /// Where the search for a victim goes on.
+    hand: usize,
+}
+
+/// Whether somebody asks the design about a name, or changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ClaimState {
+    Free,
+    Claimed,
+    /// Claimed, and somebody waits for the end of it.
+    Awaited,
+}
+
+struct Dentry {
+    hash: u64,
+    parent: Ino,
+    name: Name,
+    binding: Binding,
+    /// Next of the chain.
+    next: u32,
+    claim: ClaimState,
+    /// Looked up since the hand passed.
+    used: bool,
+    /// Not on the free list.
+    live: bool,
+}
+
+impl Dentry {
+    fn new(hash: u64, parent: Ino, name: &[u8]) -> Self {
+        Self {
+            hash,
+            parent,
+            name: Name::new(name),
+            binding: Binding::Unknown,
+            next: NONE,
+            claim: ClaimState::Claimed,
+            used: true,
+            live: true,
+        }
+    }
+
+    /// Nobody would notice that it is gone.
+    fn is_unused(&self) -> bool {
+        let held = matches!(&self.binding, Binding::Present(vnode) if Arc::strong_count(vnode) > 1);
+        self.live && self.claim == ClaimState::Free && !held
+    }
+}
+
+impl Shard {
+    #[inline]
+    fn bucket(&self, hash: u64) -> usize {
+        (hash / SHARDS as u64) as usize & (self.buckets.len() - 1)
+    }
+
+    #[inline]
+    fn find(&self, hash: u64, parent: Ino, name: &[u8]) -> Option<u32> {
+        if self.buckets.is_empty() {
+            return None;
+        }
+        let mut slot = self.buckets[self.bucket(hash)];
+        while slot != NONE {
+            let dentry = &self.dentries[slot as usize];
+            if dentry.hash == hash && dentry.parent == parent && dentry.name.as_bytes() == name {
+                return Some(slot);
+            }
+            slot = dentry.next;
+        }
+        None
+    }
+
+    fn insert(&mut self, hash: u64, parent: Ino, name: &[u8]) -> u32 {
+        if self.live >= self.buckets.len() {
+            self.grow();
+        }
+        let dentry = Dentry::new(hash, parent, name);
+        let slot = self.free.pop().unwrap_or(self.dentries.len() as u32);
+        match self.dentries.get_mut(slot as usize) {
+            Some(free) => *free = dentry,
+            None => self.dentries.push(dentry),
+        }
+        self.live += 1;
+        self.link(slot);
+        slot
+    }
+
+    fn link(&mut self, slot: u32) {
+        let bucket = self.bucket(self.dentries[slot as usize].hash);
+        self.dentries[slot as usize].next = std::mem::replace(&mut self.buckets[bucket], slot);
+    }
+
+    fn grow(&mut self) {
+        let buckets = (self.buckets.len() * 2).max(16);
+        self.buckets.clear();
+        self.buckets.resize(buckets, NONE);
+        for slot in 0..self.dentries.len() as u32 {
+            if self.dentries[slot as usize].live {
+                self.link(slot);
+            }
+        }
+    }
+
+    /// Takes a dentry out of its chain and gives its place back.
+    fn remove(&mut self, slot: u32) -> Binding {
+        let bucket = self.bucket(self.dentries[slot as usize].hash);
+        let next = self.dentries[slot as usize].next;
+        if self.buckets[bucket] == slot {
+            self.buckets[bucket] = next;
+        } else {
+            let mut at = self.buckets[bucket];
+            while self.dentries[at as usize].next != slot {
+                at = self.dentries[at as usize].next;
+            }
+            self.dentries[at as usize].next = next;
+        }
+        self.live -= 1;
+        self.free.push(slot);
+        let dentry = &mut self.dentries[slot as usize];
+        dentry.live = false;
+        std::mem::replace(&mut dentry.binding, Binding::Unknown)
+    }
+
+    /// Removes the first unused dentry that nobody has looked up since the hand last passed. None is found when all are held
+    /// or claimed; then the shard grows.
+    fn evict(&mut self) -> Binding {
+        for _ in 0..2 * self.dentries.len() {
+            self.hand = (self.hand + 1) % self.dentries.len();
+            let dentry = &mut self.dentries[self.hand];
+            if dentry.is_unused() && !std::mem::take(&mut dentry.used) {
+                return self.remove(self.hand as u32);
+            }
+        }
+        Binding::Unknown
+    }
+
+    fn take_unused(&mut self) -> Vec<Binding> {
+        let unused: Vec<u32> = (0..self.dentries.len() as u32)
+            .filter(|slot| self.dentries[*slot as usize].is_unused())
+            .collect();
+        unused.into_iter().map(|slot| self.remove(slot)).collect()
+    }
+}
+
+/// Names up to this long lie in the dentry itself.
+const INLINE_BYTES: usize = 30;
+
+enum Name {
+    Inline { len: u8, bytes: [u8; INLINE_BYTES] },
+    Long(Box<[u8]>),
+}
+
+impl Name {
+    fn new(name: &[u8]) -> Self {
+        if name.len() > INLINE_BYTES {
+            return Self::Long(name.into());
+        }
+        let mut bytes = [0; INLINE_BYTES];
+        bytes[..name.len()].copy_from_slice(name);
+        Self::Inline { len: name.len() as u8, bytes }
+    }
+
+    #[inline]
+    fn as_bytes(&self) -> &[u8] {
+        match self {
+            Self::Inline { len, bytes } => &bytes[..usize::from(*len)],
+            Self::Long(name) => name,
+        }
+    }
+}

@@ -1,0 +1,395 @@
+//! A mounted file system: the design, its dentry cache, and the names that are being changed.
+//!
+//! All processes share a [`Mount`] by reference count. Names must change through it alone; whoever calls the design directly
+//! makes the cache lie. It adds no lock to the design's own: a call that changes names holds claims on exactly these names
+//! (`dentry.rs`), so calls on different names meet only in the design. Two claims (rename) are taken in the order of their keys.
+
+use std::sync::{Arc, Weak};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+
+use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
+use crate::dentry::{Binding, Dentries, Seen, Ticket};
+use crate::errno::{Errno, Result};
+use crate::file_system::FileSystem;
+use crate::flags::RenameFlags;
+use crate::vnode::{Graves, Vnode};
+
+/// When reading sets the access time of a file or directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AccessTimes {
+    /// When it is not later than the last change, or a day old: Linux's default. Checked once after each change.
+    #[default]
+    Relative,
+    /// Always.
+    Strict,
+    /// Never.
+    Never,
+}
+
+/// How to mount.
+#[derive(Clone, Debug)]
+pub struct MountOptions {
+    /// Refuse every change with `EROFS`.
+    pub read_only: bool,
+    /// When reading sets access times.
+    pub access_times: AccessTimes,
+    /// Limit of the dentry cache, in names; what is in use does not count.
+    pub dentries: usize,
+}
+
+impl Default for MountOptions {
+    fn default() -> Self {
+        Self { read_only: false, access_times: AccessTimes::default(), dentries: 1 << 20 }
+    }
+}
+
+/// A file system with its dentry cache.
+pub struct Mount {
+    fs: Arc<dyn FileSystem>,
+    options: MountOptions,
+    root: Arc<Vnode>,
+    dentries: Dentries,
+    /// Vnodes of files that have, or had, several names.
+    linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
+    graves: Arc<Graves>,
+}
+
+impl Mount {
+    /// Mounts `fs`. The design is not told: it was mounted when it was made.
+    pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
+        let graves = Arc::new(Graves::default());
+        let root = Vnode::new(&fs.getattr(fs.root())?, None, &graves);
+        let dentries = Dentries::new(options.dentries);
+        Ok(Arc::new(Self { fs, options, root, dentries, linked: Mutex::default(), graves }))
+    }
+
+    /// The design.
+    #[inline]
+    pub fn file_system(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
+    /// How it was mounted.
+    pub fn options(&self) -> &MountOptions {
+        &self.options
+    }
+
+    /// Number of names in the dentry cache.
+    pub fn cached_names(&self) -> usize {
+        self.dentries.len()
+    }
+
+    /// Forgets all names that nothing refers to, as `echo 2 > /proc/sys/vm/drop_caches` does.
+    pub fn drop_cached_names(&self) {
+        self.dentries.forget_unused();
+        self.reap();
+    }
+
+    /// Ends the file system. No process may use the mount afterwards.
+    pub fn unmount(&self) -> Result<()> {
+        self.reap();
+        self.fs.unmount()
+    }
+
+    #[inline]
+    pub(crate) fn root(&self) -> &Arc<Vnode> {
+        &self.root
+    }
+
+    /// Lets the design free inodes whose last holder has gone.
+    #[inline]
+    pub(crate) fn reap(&self) {
+        self.graves.empty(&*self.fs);
+    }
+
+    /// `EROFS` when nothing may change.
+    #[inline]
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        if self.options.read_only { Err(Errno::EROFS) } else { Ok(()) }
+    }
+
+    /// The vnode called `name` in `dir`, from the cache or from the design.
+    #[inline]
+    pub(crate) fn lookup(&self, dir: &Arc<Vnode>, name: &[u8]) -> Result<Arc<Vnode>> {
+        match self.dentries.look(dir.ino, name) {
+            Seen::Present(vnode) => Ok(vnode),
+            Seen::Absent => Err(Errno::ENOENT),
+            Seen::Claimed(ticket) => {
+                Claim { mount: self, dir, name, ticket, binding: Some(Binding::Unknown) }.resolve()
+            }
+        }
+    }
+
+    /// What `name` in `dir` leads to, if the cache knows that it is there. Waits for nobody.
+    #[inline]
+    pub(crate) fn cached(&self, dir: &Arc<Vnode>, name: &[u8]) -> Option<Arc<Vnode>> {
+        self.dentries.peek(dir.ino, name)
+    }
+
+    /// Claims `name` in `dir` and finds out what it leads to.
+    pub(crate) fn claim<'a>(&'a self, dir: &'a Arc<Vnode>, name: &'a [u8]) -> Result<Claim<'a>> {
+        self.reap();
+        sim::interact();
+        let (ticket, binding) = self.dentries.claim(dir.ino, name);
+        let mut claim = Claim { mount: self, dir, name, ticket, binding: Some(binding) };
+        claim.find()?;
+        Ok(claim)
+    }
+
+    /// Claims two names, in an order in which no two callers can wait for each other.
+    pub(crate) fn claim_two<'a>(
+        &'a self,
+        first: (&'a Arc<Vnode>, &'a [u8]),
+        second: (&'a Arc<Vnode>, &'a [u8]),
+    ) -> Result<(Claim<'a>, Claim<'a>)> {
+        if (first.0.ino, first.1) <= (second.0.ino, second.1) {
+            let a = self.claim(first.0, first.1)?;
+            Ok((a, self.claim(second.0, second.1)?))
+        } else {
+            let b = self.claim(second.0, second.1)?;
+            Ok((self.claim(first.0, first.1)?, b))
+        }
+    }
+
+    /// A vnode for a nameless file, which the design has opened once.
+    pub(crate) fn nameless(&self, attr: &Attr) -> Arc<Vnode> {
+        Vnode::new(attr, None, &self.graves)
+    }
+
+    /// The vnode of an inode that a name has led to. The name is claimed.
+    fn vnode(&self, dir: &Arc<Vnode>, attr: &Attr) -> Arc<Vnode> {
+        if attr.kind == FileKind::Directory {
+            return Vnode::new(attr, Some(dir), &self.graves);
+        }
+        let mut linked = self.linked.lock();
+        if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
+            return vnode;
+        }
+        let vnode = Vnode::new(attr, Some(dir), &self.graves);
+        if attr.nlink > 1 {
+            insert_linked(&mut linked, &vnode);
+        }
+        vnode
+    }
+
+    /// Notes that `vnode` is about to have several names.
+    fn note_linked(&self, vnode: &Arc<Vnode>) {
+        insert_linked(&mut self.linked.lock(), vnode);
+    }
+
+    /// Changes attributes and keeps the vnode's copy.
+    pub(crate) fn setattr(&self, vnode: &Vnode, set: &SetAttr) -> Result<Attr> {
+        let copied = set.perm.is_some() || set.uid.is_some() || set.gid.is_some();
+        let _order = copied.then(|| vnode.changes.lock());
+        let attr = self.fs.setattr(vnode.ino, set)?;
+        if copied {
+            vnode.note(&attr);
+        }
+        vnode.changed();
+        Ok(attr)
+    }
+
+    /// Sets the access time after a read, as the policy has it. A failure is not the reader's.
+    #[inline]
+    pub(crate) fn accessed(&self, vnode: &Vnode) {
+        match self.options.access_times {
+            AccessTimes::Relative if !vnode.is_accessed() => self.access_after_change(vnode),
+            AccessTimes::Strict if !self.options.read_only => {
+                let _ = self.fs.accessed(vnode.ino);
+            }
+            _ => {}
+        }
+    }
+
+    #[cold]
+    fn access_after_change(&self, vnode: &Vnode) {
+        const DAY_SECS: i64 = 24 * 60 * 60;
+        vnode.set_accessed();
+        let Ok(attr) = self.fs.getattr(vnode.ino) else { return };
+        let stale =
+            attr.atime <= attr.mtime.max(attr.ctime) || Timestamp::now().secs - attr.atime.secs >= DAY_SECS;
+        if stale && !self.options.read_only {
+            let _ = self.fs.accessed(vnode.ino);
+        }
+    }
+}
+
+impl std::fmt::Debug for Mount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Mount").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Adds to the table of files with several names, and sweeps it when it would grow.
+fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
+    if linked.len() == linked.capacity() {
+        linked.retain(|_, vnode| vnode.strong_count() > 0);
+    }
+    linked.insert(vnode.ino, Arc::downgrade(vnode));
+}
+
+/// The right to ask the design about one name, and to change it. Dropped without a change, it leaves the name as it was.
+///
+/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether anybody else holds it.
+pub(crate) struct Claim<'a> {
+    mount: &'a Mount,
+    dir: &'a Arc<Vnode>,
+    name: &'a [u8],
+    ticket: Ticket,
+    /// What the name leads to; none when the claim has been settled.
+    binding: Option<Binding>,
+}
+
+impl Claim<'_> {
+    /// What the name leads to.
+    #[inline]
+    pub(crate) fn vnode(&self) -> Option<&Arc<Vnode>> {
+        match &self.binding {
+            Some(Binding::Present(vnode)) => Some(vnode),
+            _ => None,
+        }
+    }
+
+    /// The vnode that the name leads to; the claim ends. `ENOENT`.
+    fn resolve(mut self) -> Result<Arc<Vnode>> {
+        self.find()?;
+        self.vnode().cloned().ok_or(Errno::ENOENT)
+    }
+
+    /// Asks the design, unless the answer is known.
+    fn find(&mut self) -> Result<()> {
+        if !matches!(self.binding, Some(Binding::Unknown)) {
+            return Ok(());
+        }
+        self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
+            Ok(attr) => Binding::Present(self.mount.vnode(self.dir, &attr)),
+            Err(Errno::ENOENT) => Binding::Absent,
+            Err(other) => return Err(other),
+        });
+        Ok(())
+    }
+
+    /// A new regular file.
+    pub(crate) fn create(self, new: &NewInode) -> Result<Arc<Vnode>> {
+        let attr = self.mount.fs.create(self.dir.ino, self.name, new)?;
+        Ok(self.made(&attr))
+    }
+
+    /// A new directory.
+    pub(crate) fn mkdir(self, new: &NewInode) -> Result<()> {
+        let attr = self.mount.fs.mkdir(self.dir.ino, self.name, new)?;
+        self.made(&attr);
+        Ok(())
+    }
+
+    /// A new node.
+    pub(crate) fn mknod(self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
+        let attr = self.mount.fs.mknod(self.dir.ino, self.name, kind, rdev, new)?;
+        self.made(&attr);
+        Ok(())
+    }
+
+    /// A new symbolic link.
+    pub(crate) fn symlink(self, target: &[u8], new: &NewInode) -> Result<()> {
+        let attr = self.mount.fs.symlink(self.dir.ino, self.name, target, new)?;
+        self.made(&attr);
+        Ok(())
+    }
+
+    /// Another name for `source`.
+    pub(crate) fn link(self, source: &Arc<Vnode>) -> Result<()> {
+        self.mount.note_linked(source);
+        self.mount.fs.link(source.ino, self.dir.ino, self.name)?;
+        source.changed();
+        self.leads_to(Some(Arc::clone(source)));
+        Ok(())
+    }
+
+    /// Removes the name of a file.
+    pub(crate) fn unlink(self) -> Result<()> {
+        self.removing(|fs, dir, name| fs.unlink(dir, name))?;
+        self.leads_to(None);
+        Ok(())
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn rmdir(self) -> Result<()> {
+        self.removing(|fs, dir, name| fs.rmdir(dir, name))?;
+        self.mark_removed();
+        self.leads_to(None);
+        Ok(())
+    }
+
+    /// Renames what this claim names to what `to` names.
+    pub(crate) fn rename(mut self, mut to: Claim<'_>, flags: RenameFlags) -> Result<()> {
+        let from = (self.dir.ino, self.name);
+        if flags.contains(RenameFlags::EXCHANGE) {
+            self.mount.fs.rename(from, (to.dir.ino, to.name), flags)?;
+            let other = to.take_vnode();
+            to.leads_to(self.take_vnode());
+            self.leads_to(other);
+        } else {
+            to.removing(|fs, dir, name| fs.rename(from, (dir, name), flags))?;
+            to.mark_removed();
+            let moved = self.take_vnode();
+            self.leads_to(None);
+            to.leads_to(moved);
+        }
+        Ok(())
+    }
+
+    /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`.
+    fn removing(&self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
+        let fs = &*self.mount.fs;
+        let held = self.vnode().filter(|vnode| Arc::strong_count(vnode) > 1);
+        let pinned = held.map(|vnode| vnode.pin(fs)).transpose()?.unwrap_or(false);
+        let result = call(fs, self.dir.ino, self.name);
+        if let Some(vnode) = held {
+            if result.is_err() && pinned {
+                vnode.unpin(fs);
+            }
+            vnode.changed();
+        }
+        result
+    }
+
+    fn mark_removed(&self) {
+        if let Some(vnode) = self.vnode().filter(|vnode| vnode.is_dir()) {
+            vnode.set_removed();
+        }
+    }
+
+    fn take_vnode(&mut self) -> Option<Arc<Vnode>> {
+        match self.binding.replace(Binding::Absent) {
+            Some(Binding::Present(vnode)) => Some(vnode),
+            _ => None,
+        }
+    }
+
+    fn made(self, attr: &Attr) -> Arc<Vnode> {
+        let vnode = Vnode::new(attr, Some(self.dir), &self.mount.graves);
+        self.leads_to(Some(Arc::clone(&vnode)));
+        vnode
+    }
+
+    /// Ends the claim: the name has changed and leads to `vnode` now.
+    fn leads_to(mut self, vnode: Option<Arc<Vnode>>) {
+        self.dir.changed();
+        self.binding = Some(vnode.map_or(Binding::Absent, |vnode| {
+            vnode.changed();
+            if vnode.is_dir() {
+                vnode.set_parent(self.dir);
+            }
+            Binding::Present(vnode)
+        }));
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let binding = self.binding.take().unwrap_or(Binding::Unknown);
+        self.mount.dentries.settle(self.ticket, binding);
+    }
+}

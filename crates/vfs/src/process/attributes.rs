@@ -1,0 +1,174 @@
+//! Attributes by path, the working directory, extended attributes.
+
+use super::Process;
+use crate::attr::{FileKind, SetAttr};
+use crate::credentials::{Access, STICKY};
+use crate::errno::{Errno, Result};
+use crate::flags::XattrMode;
+use crate::vnode::Vnode;
+use crate::walk::NAME_MAX;
+
+/// Longest value of an extended attribute, in bytes.
+const XATTR_SIZE_MAX: usize = 1 << 16;
+
+impl Process {
+    pub(super) fn change_directory(&self, path: &[u8]) -> Result<()> {
+        let dir = self.resolve(path, true)?;
+        if !dir.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        self.check(&dir, Access::EXECUTE)?;
+        let before = std::mem::replace(&mut *self.cwd.lock(), dir);
+        drop(before);
+        self.mount.reap();
+        Ok(())
+    }
+
+    pub(super) fn read_link(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let vnode = self.resolve(path, false)?;
+        if vnode.kind != FileKind::Symlink {
+            return Err(Errno::EINVAL);
+        }
+        let target = self.mount.file_system().readlink(vnode.ino)?;
+        self.mount.accessed(&vnode);
+        Ok(target)
+    }
+
+    pub(super) fn truncate_path(&self, path: &[u8], size: u64) -> Result<()> {
+        if i64::try_from(size).is_err() {
+            return Err(Errno::EINVAL);
+        }
+        let vnode = self.resolve(path, true)?;
+        self.check_truncate(&vnode)?;
+        self.set_size(&vnode, size)
+    }
+
+    fn check_truncate(&self, vnode: &Vnode) -> Result<()> {
+        match vnode.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::EISDIR),
+            _ => return Err(Errno::EINVAL),
+        }
+        self.mount.check_writable()?;
+        self.check(vnode, Access::WRITE)
+    }
+
+    pub(super) fn change_attributes(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        let vnode = self.resolve(path, true)?;
+        self.mount.check_writable()?;
+        if set.size.is_some() {
+            self.check_truncate(&vnode)?;
+        }
+        let subject = vnode.subject();
+        let mut allowed = self.who.check_setattr(&subject, set)?;
+        if let Some(size) = allowed.size.take() {
+            self.set_size(&vnode, size)?;
+        }
+        if allowed != SetAttr::default() {
+            self.mount.setattr(&vnode, &allowed)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        check_xattr_name(name)?;
+        let vnode = self.resolve(path, true)?;
+        self.check_xattr(&vnode, name, Access::READ)?;
+        self.mount.file_system().getxattr(vnode.ino, name)
+    }
+
+    pub(super) fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        check_xattr_name(name)?;
+        if value.len() > XATTR_SIZE_MAX {
+            return Err(Errno::E2BIG);
+        }
+        let vnode = self.resolve(path, true)?;
+        self.check_xattr(&vnode, name, Access::WRITE)?;
+        let done = self.mount.file_system().setxattr(vnode.ino, name, value, mode);
+        vnode.changed();
+        done
+    }
+
+    /// Names that only root may see are left out for others.
+    pub(super) fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let vnode = self.resolve(path, true)?;
+        let names = self.mount.file_system().listxattr(vnode.ino)?;
+        if self.who.is_root() {
+            return Ok(names);
+        }
+        let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(b"trusted."));
+        Ok(shown.flatten().copied().collect())
+    }
+
+    pub(super) fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+        check_xattr_name(name)?;
+        let vnode = self.resolve(path, true)?;
+        self.check_xattr(&vnode, name, Access::WRITE)?;
+        let done = self.mount.file_system().removexattr(vnode.ino, name);
+        vnode.changed();
+        done
+    }
+
+    /// The rules of a namespace. `EOPNOTSUPP` for one that does not exist; `system.` has no attributes here.
+    fn check_xattr(&self, vnode: &Vnode, name: &[u8], want: Access) -> Result<()> {
+        let write = want == Access::WRITE;
+        if write {
+            self.mount.check_writable()?;
+        }
+        let denied = Err(if write { Errno::EPERM } else { Errno::ENODATA });
+        match namespace(name) {
+            Some(Namespace::Trusted) => {
+                if self.who.is_root() {
+                    Ok(())
+                } else {
+                    denied
+                }
+            }
+            Some(Namespace::Security) => {
+                if write && !self.who.is_root() {
+                    denied
+                } else {
+                    Ok(())
+                }
+            }
+            Some(Namespace::User) => {
+                let subject = vnode.subject();
+                match vnode.kind {
+                    FileKind::Directory if write && subject.perm & STICKY != 0 => {
+                        self.who.check_owner(&subject)?;
+                    }
+                    FileKind::Regular | FileKind::Directory => {}
+                    _ => return denied,
+                }
+                self.who.check(&subject, want)
+            }
+            None => Err(Errno::EOPNOTSUPP),
+        }
+    }
+}
+
+enum Namespace {
+    User,
+    Trusted,
+    Security,
+}
+
+/// The namespace of an attribute's name; a prefix alone names nothing.
+fn namespace(name: &[u8]) -> Option<Namespace> {
+    let dot = name.iter().position(|byte| *byte == b'.').filter(|dot| dot + 1 < name.len())?;
+    match &name[..dot] {
+        b"user" => Some(Namespace::User),
+        b"trusted" => Some(Namespace::Trusted),
+        b"security" => Some(Namespace::Security),
+        _ => None,
+    }
+}
+
+fn check_xattr_name(name: &[u8]) -> Result<()> {
+    match name.len() {
+        0 => Err(Errno::ERANGE),
+        len if len > NAME_MAX => Err(Errno::ERANGE),
+        _ if name.contains(&0) => Err(Errno::EINVAL),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,204 @@
+//! Reading, writing, offsets, sizes of open files.
+
+use super::{FILE_SIZE_MAX, OpenFile, Process};
+use crate::attr::{DirEntry, FileKind, SetAttr};
+use crate::errno::{Errno, Result};
+use crate::file_system::Written;
+use crate::flags::{FallocateMode, IoFlags, OpenFlags, SeekTo, Whence};
+use crate::vnode::Vnode;
+
+impl Process {
+    #[inline]
+    pub(super) fn read_at(&self, file: &OpenFile, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        if !file.flags.contains(OpenFlags::READ) {
+            return Err(Errno::EBADF);
+        }
+        check_range(offset, buffer.len())?;
+        if file.vnode.is_dir() {
+            return Err(Errno::EISDIR);
+        }
+        let bytes = self.mount.file_system().read(file.vnode.ino, offset, buffer, file.io)?;
+        self.accessed(file);
+        Ok(bytes)
+    }
+
+    #[inline]
+    pub(super) fn write_at(&self, file: &OpenFile, data: &[u8], offset: u64) -> Result<Written> {
+        if !file.flags.contains(OpenFlags::WRITE) {
+            return Err(Errno::EBADF);
+        }
+        check_range(offset, data.len())?;
+        if data.is_empty() {
+            return Ok(Written { offset, bytes: 0 });
+        }
+        let room = self.room_for(file, offset, data.len())?;
+        if file.vnode.perm() & 0o6000 != 0 {
+            self.clear_set_id(&file.vnode)?;
+        }
+        let written = self.mount.file_system().write(file.vnode.ino, offset, &data[..room], file.io);
+        file.vnode.changed();
+        written
+    }
+
+    /// How many of `len` bytes may be written without exceeding the limit of sizes. `EFBIG` when none.
+    #[inline]
+    fn room_for(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
+        let limit = self.limits.file_size;
+        if offset.saturating_add(len as u64) <= limit && !file.io.contains(IoFlags::APPEND) {
+            return Ok(len);
+        }
+        self.room_at_limit(file, offset, len)
+    }
+
+    /// The end of a file that is appended to may move before the write: the limit of a process is not exact then.
+    #[cold]
+    fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
+        let limit = self.limits.file_size;
+        let start = match file.io.contains(IoFlags::APPEND) {
+            true if limit == FILE_SIZE_MAX => return Ok(len),
+            true => self.mount.file_system().getattr(file.vnode.ino)?.size,
+            false => offset,
+        };
+        if start >= limit { Err(Errno::EFBIG) } else { Ok(len.min((limit - start) as usize)) }
+    }
+
+    pub(super) fn read_on(&self, file: &OpenFile, buffer: &mut [u8]) -> Result<usize> {
+        let mut position = file.position.lock();
+        let bytes = self.read_at(file, buffer, *position)?;
+        *position += bytes as u64;
+        Ok(bytes)
+    }
+
+    pub(super) fn write_on(&self, file: &OpenFile, data: &[u8]) -> Result<usize> {
+        let mut position = file.position.lock();
+        let written = self.write_at(file, data, *position)?;
+        if written.bytes > 0 {
+            *position = written.offset + written.bytes as u64;
+        }
+        Ok(written.bytes)
+    }
+
+    pub(super) fn seek(&self, file: &OpenFile, offset: i64, whence: Whence) -> Result<u64> {
+        let fs = self.mount.file_system();
+        let ino = file.vnode.ino;
+        let mut position = file.position.lock();
+        let from = match whence {
+            Whence::Set => 0,
+            Whence::Current => *position,
+            Whence::End => fs.getattr(ino)?.size,
+            Whence::Find(to) => {
+                *position = self.find(file, offset, to)?;
+                return Ok(*position);
+            }
+        };
+        let target =
+            i64::try_from(from).ok().and_then(|from| from.checked_add(offset)).ok_or(Errno::EINVAL)?;
+        *position = u64::try_from(target).map_err(|_| Errno::EINVAL)?;
+        Ok(*position)
+    }
+
+    fn find(&self, file: &OpenFile, offset: i64, to: SeekTo) -> Result<u64> {
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
+        if file.vnode.kind != FileKind::Regular {
+            return Err(Errno::EINVAL);
+        }
+        self.mount.file_system().seek(file.vnode.ino, offset, to)
+    }
+
+    /// Sets the access time of a file that was read.
+    #[inline]
+    fn accessed(&self, file: &OpenFile) {
+        if !file.flags.contains(OpenFlags::NOATIME) {
+            self.mount.accessed(&file.vnode);
+        }
+    }
+
+    /// Somebody who is not root writes to a file with set-id bits.
+    #[cold]
+    fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
+        let subject = vnode.subject();
+        let perm = self.who.perm_after_write(&subject);
+        if perm != subject.perm {
+            self.mount.setattr(vnode, &SetAttr { perm: Some(perm), ..SetAttr::default() })?;
+        }
+        Ok(())
+    }
+
+    /// Truncates or extends a regular file.
+    pub(super) fn set_size(&self, vnode: &Vnode, size: u64) -> Result<()> {
+        if size > FILE_SIZE_MAX {
+            return Err(Errno::EINVAL);
+        }
+        if size > self.limits.file_size {
+            return Err(Errno::EFBIG);
+        }
+        let subject = vnode.subject();
+        let perm = self.who.perm_after_write(&subject);
+        let perm = (perm != subject.perm).then_some(perm);
+        self.mount.setattr(vnode, &SetAttr { size: Some(size), perm, ..SetAttr::default() }).map(drop)
+    }
+
+    pub(super) fn truncate_file(&self, file: &OpenFile, size: u64) -> Result<()> {
+        if file.vnode.kind != FileKind::Regular || !file.flags.contains(OpenFlags::WRITE) {
+            return Err(Errno::EINVAL);
+        }
+        self.set_size(&file.vnode, size)
+    }
+
+    pub(super) fn allocate(&self, file: &OpenFile, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        if offset > FILE_SIZE_MAX || len > FILE_SIZE_MAX || len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let (punch, keep) =
+            (mode.contains(FallocateMode::PUNCH_HOLE), mode.contains(FallocateMode::KEEP_SIZE));
+        if punch && (!keep || mode.contains(FallocateMode::ZERO_RANGE)) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        match file.vnode.kind {
+            _ if !file.flags.contains(OpenFlags::WRITE) => return Err(Errno::EBADF),
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(Errno::EISDIR),
+            _ => return Err(Errno::ENODEV),
+        }
+        if !punch && offset.saturating_add(len) > self.limits.file_size {
+            return Err(Errno::EFBIG);
+        }
+        self.clear_set_id(&file.vnode)?;
+        let done = self.mount.file_system().fallocate(file.vnode.ino, mode, offset, len);
+        file.vnode.changed();
+        done
+    }
+
+    pub(super) fn read_entries(
+        &self,
+        file: &OpenFile,
+        sink: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<()> {
+        if !file.vnode.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        if file.vnode.is_removed() {
+            return Err(Errno::ENOENT);
+        }
+        let mut position = file.position.lock();
+        let mut cursor = *position;
+        self.mount.file_system().readdir(file.vnode.ino, cursor, &mut |entry| {
+            let next = entry.next;
+            let more = sink(entry);
+            cursor = next;
+            more
+        })?;
+        *position = cursor;
+        self.accessed(file);
+        Ok(())
+    }
+}
+
+/// `EINVAL` unless the range lies within what signed offsets reach.
+#[inline]
+fn check_range(offset: u64, len: usize) -> Result<()> {
+    match offset.checked_add(len as u64) {
+        Some(end) if end <= FILE_SIZE_MAX => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}

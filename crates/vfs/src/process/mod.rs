@@ -1,0 +1,364 @@
+//! A process: descriptors, working directory, umask and credentials, and the system calls on a [`Mount`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | `mod.rs` | [`Process`], and [`Syscalls`] in terms of the rest |
+//! | `open.rs` | `open` and its flags, `close` |
+//! | `io.rs` | reading, writing, offsets, sizes |
+//! | `names.rs` | calls that change names |
+//! | `attributes.rs` | stat, chmod, chown, utimens, truncate, extended attributes |
+//!
+//! Every call is an operation of the ledger and charges one system-call entry and one `Work::Call`. `open` with `CREATE` is
+//! booked as `create`.
+//!
+//! Threads share a process by reference. An open file has one offset, behind a lock that a read or write at the offset holds
+//! throughout, so two of them never get the same bytes; `pread` and `pwrite` take no lock here. A file that another thread
+//! closes meanwhile stays usable until the call returns.
+//!
+//! Lock order: `vfs.position`, then the claims of the dentry cache, then `vfs.attributes`, then the design's locks.
+
+mod attributes;
+mod io;
+mod names;
+mod open;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use sim::{LockClass, Op, Work};
+
+use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
+use crate::credentials::{Access, Credentials};
+use crate::descriptors::Descriptors;
+use crate::errno::{Errno, Result};
+use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, Whence, XattrMode};
+use crate::mount::Mount;
+use crate::ops;
+use crate::syscalls::{Fd, Syscalls};
+use crate::vnode::Vnode;
+use crate::walk::Walk;
+
+static POSITION: LockClass = LockClass::new("vfs.position");
+
+/// Limits of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Open descriptors; one more is `EMFILE`.
+    pub descriptors: u32,
+    /// Size in bytes that a write or truncation may give a file; more is `EFBIG`.
+    pub file_size: u64,
+}
+
+/// Offsets are signed: the largest size of a file.
+const FILE_SIZE_MAX: u64 = i64::MAX as u64;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { descriptors: 1 << 20, file_size: FILE_SIZE_MAX }
+    }
+}
+
+/// A process on a mounted file system.
+pub struct Process {
+    mount: Arc<Mount>,
+    who: Credentials,
+    limits: Limits,
+    /// Held for one reference count, never over a yield.
+    cwd: Mutex<Arc<Vnode>>,
+    umask: AtomicU32,
+    files: Descriptors<OpenFile>,
+}
+
+/// An open file description: what all duplicates of a descriptor share.
+struct OpenFile {
+    vnode: Arc<Vnode>,
+    flags: OpenFlags,
+    io: IoFlags,
+    /// The offset of a file, the cursor of a directory.
+    position: sim::Mutex<u64>,
+}
+
+impl OpenFile {
+    fn new(vnode: Arc<Vnode>, flags: OpenFlags) -> Arc<Self> {
+        Arc::new(Self { vnode, flags, io: flags.io(), position: sim::Mutex::new(&POSITION, 0) })
+    }
+
+    /// `EBADF` for a descriptor that is only a reference.
+    fn check_usable(&self) -> Result<()> {
+        if self.flags.contains(OpenFlags::PATH) { Err(Errno::EBADF) } else { Ok(()) }
+    }
+}
+
+impl Process {
+    /// A process in the root directory, with umask 022.
+    pub fn new(mount: Arc<Mount>, who: Credentials) -> Self {
+        Self::with_limits(mount, who, Limits::default())
+    }
+
+    /// The same with limits.
+    pub fn with_limits(mount: Arc<Mount>, who: Credentials, limits: Limits) -> Self {
+        let cwd = Mutex::new(Arc::clone(mount.root()));
+        let files = Descriptors::new(limits.descriptors);
+        Self { mount, who, limits, cwd, umask: AtomicU32::new(0o022), files }
+    }
+
+    /// The mount that it works on.
+    pub fn mount(&self) -> &Arc<Mount> {
+        &self.mount
+    }
+
+    /// Who it is.
+    pub fn credentials(&self) -> &Credentials {
+        &self.who
+    }
+
+    /// Runs `call` on an open file.
+    #[inline]
+    fn with_file<T>(&self, fd: Fd, call: impl FnOnce(&OpenFile) -> Result<T>) -> Result<T> {
+        let file = self.files.get(fd)?;
+        let result = call(&file);
+        self.put(file);
+        result
+    }
+
+    /// Like [`Process::with_file`], for files that are more than a reference.
+    #[inline]
+    fn with_usable<T>(&self, fd: Fd, call: impl FnOnce(&OpenFile) -> Result<T>) -> Result<T> {
+        self.with_file(fd, |file| file.check_usable().and_then(|()| call(file)))
+    }
+
+    /// Gives back a reference to an open file; the last one closes it.
+    #[inline]
+    fn put(&self, file: Arc<OpenFile>) {
+        if let Some(file) = Descriptors::put(file) {
+            self.end(file);
+        }
+    }
+
+    fn walk<'a>(&'a self, path: &'a [u8]) -> Result<Walk<'a>> {
+        match path.first() {
+            Some(b'/') => Walk::new(&self.mount, &self.who, self.mount.root(), path),
+            _ => Walk::new(&self.mount, &self.who, &Arc::clone(&self.cwd.lock()), path),
+        }
+    }
+
+    /// The vnode that a path leads to.
+    fn resolve(&self, path: &[u8], follow: bool) -> Result<Arc<Vnode>> {
+        self.walk(path)?.resolve(follow)
+    }
+
+    fn check(&self, vnode: &Vnode, want: Access) -> Result<()> {
+        self.who.check(&vnode.subject(), want)
+    }
+
+    fn umask(&self) -> u32 {
+        self.umask.load(Relaxed)
+    }
+}
+
+impl Drop for Process {
+    /// Closes what is open, unless the run is over: then the design may not be called.
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let open: Vec<_> = self.files.drain().collect();
+            for file in open {
+                self.put(file);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Process {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Process")
+            .field("who", &self.who)
+            .field("limits", &self.limits)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Begins a system call.
+#[inline]
+fn enter(op: Op) -> sim::ledger::OpGuard {
+    let guard = sim::op(op);
+    sim::work(Work::Syscall, 1);
+    sim::work(Work::Call, 1);
+    guard
+}
+
+impl Syscalls for Process {
+    fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+        let _op = enter(if flags.contains(OpenFlags::CREATE) { ops::CREATE } else { ops::OPEN });
+        self.open_path(path, flags, mode)
+    }
+
+    fn close(&self, fd: Fd) -> Result<()> {
+        let _op = enter(ops::CLOSE);
+        self.put(self.files.take(fd)?);
+        Ok(())
+    }
+
+    fn dup(&self, fd: Fd) -> Result<Fd> {
+        let _op = enter(ops::OPEN);
+        self.dup_file(fd)
+    }
+
+    fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+        let _op = enter(ops::READ);
+        self.with_file(fd, |file| self.read_on(file, buffer))
+    }
+
+    fn write(&self, fd: Fd, data: &[u8]) -> Result<usize> {
+        let _op = enter(ops::WRITE);
+        self.with_file(fd, |file| self.write_on(file, data))
+    }
+
+    #[inline]
+    fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        let _op = enter(ops::READ);
+        self.with_file(fd, |file| self.read_at(file, buffer, offset))
+    }
+
+    #[inline]
+    fn pwrite(&self, fd: Fd, data: &[u8], offset: u64) -> Result<usize> {
+        let _op = enter(ops::WRITE);
+        self.with_file(fd, |file| self.write_at(file, data, offset)).map(|written| written.bytes)
+    }
+
+    fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
+        let _op = enter(ops::SEEK);
+        self.with_usable(fd, |file| self.seek(file, offset, whence))
+    }
+
+    fn fsync(&self, fd: Fd) -> Result<()> {
+        let _op = enter(ops::FSYNC);
+        self.with_usable(fd, |file| self.mount.file_system().fsync(file.vnode.ino, false))
+    }
+
+    fn fdatasync(&self, fd: Fd) -> Result<()> {
+        let _op = enter(ops::FSYNC);
+        self.with_usable(fd, |file| self.mount.file_system().fsync(file.vnode.ino, true))
+    }
+
+    fn fstat(&self, fd: Fd) -> Result<Attr> {
+        let _op = enter(ops::STAT);
+        self.with_file(fd, |file| self.mount.file_system().getattr(file.vnode.ino))
+    }
+
+    fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
+        let _op = enter(ops::TRUNCATE);
+        self.with_usable(fd, |file| self.truncate_file(file, size))
+    }
+
+    fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        let _op = enter(ops::FALLOCATE);
+        self.with_usable(fd, |file| self.allocate(file, mode, offset, len))
+    }
+
+    fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let _op = enter(ops::READDIR);
+        self.with_usable(fd, |file| self.read_entries(file, sink))
+    }
+
+    fn stat(&self, path: &[u8]) -> Result<Attr> {
+        let _op = enter(ops::STAT);
+        self.mount.file_system().getattr(self.resolve(path, true)?.ino)
+    }
+
+    fn lstat(&self, path: &[u8]) -> Result<Attr> {
+        let _op = enter(ops::STAT);
+        self.mount.file_system().getattr(self.resolve(path, false)?.ino)
+    }
+
+    fn mkdir(&self, path: &[u8], mode: u32) -> Result<()> {
+        let _op = enter(ops::MKDIR);
+        self.make_directory(path, mode)
+    }
+
+    fn rmdir(&self, path: &[u8]) -> Result<()> {
+        let _op = enter(ops::RMDIR);
+        self.remove_directory(path)
+    }
+
+    fn mknod(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> {
+        let _op = enter(ops::MKNOD);
+        self.make_node(path, kind, mode, rdev)
+    }
+
+    fn unlink(&self, path: &[u8]) -> Result<()> {
+        let _op = enter(ops::UNLINK);
+        self.remove_file(path)
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+        let _op = enter(ops::RENAME);
+        self.rename_paths(from, to, flags)
+    }
+
+    fn link(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let _op = enter(ops::LINK);
+        self.add_name(from, to)
+    }
+
+    fn symlink(&self, target: &[u8], path: &[u8]) -> Result<()> {
+        let _op = enter(ops::SYMLINK);
+        self.make_symlink(target, path)
+    }
+
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let _op = enter(ops::READLINK);
+        self.read_link(path)
+    }
+
+    fn truncate(&self, path: &[u8], size: u64) -> Result<()> {
+        let _op = enter(ops::TRUNCATE);
+        self.truncate_path(path, size)
+    }
+
+    fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        let _op = enter(ops::SETATTR);
+        self.change_attributes(path, set)
+    }
+
+    fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        let _op = enter(ops::XATTR);
+        self.get_xattr(path, name)
+    }
+
+    fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let _op = enter(ops::XATTR);
+        self.set_xattr(path, name, value, mode)
+    }
+
+    fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+        let _op = enter(ops::XATTR);
+        self.list_xattr(path)
+    }
+
+    fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+        let _op = enter(ops::XATTR);
+        self.remove_xattr(path, name)
+    }
+
+    fn chdir(&self, path: &[u8]) -> Result<()> {
+        let _op = enter(ops::STAT);
+        self.change_directory(path)
+    }
+
+    fn umask(&self, mask: u32) -> u32 {
+        self.umask.swap(mask & 0o777, Relaxed)
+    }
+
+    fn sync(&self) -> Result<()> {
+        let _op = enter(ops::SYNC);
+        self.mount.reap();
+        self.mount.file_system().sync()
+    }
+
+    fn statfs(&self, path: &[u8]) -> Result<StatFs> {
+        let _op = enter(ops::STATFS);
+        self.resolve(path, true)?;
+        self.mount.file_system().statfs()
+    }
+}

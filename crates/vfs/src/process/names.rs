@@ -1,0 +1,260 @@
+//! Calls that change names.
+//!
+//! Each walks to the directory, claims the name (`dentry.rs`), asks in the kernel's order (what is there, may this process, is
+//! it of the right kind) and lets the design do it under the claim.
+
+use std::sync::Arc;
+
+use super::Process;
+use crate::attr::{FileKind, NewInode};
+use crate::credentials::Access;
+use crate::errno::{Errno, Result};
+use crate::flags::RenameFlags;
+use crate::mount::Claim;
+use crate::vnode::Vnode;
+use crate::walk::{Last, PATH_MAX, Walk, check_name};
+
+impl Process {
+    /// The right to add names to `dir`, or take them out.
+    pub(super) fn check_change(&self, dir: &Vnode) -> Result<()> {
+        self.mount.check_writable()?;
+        if self.who.is_root() { Ok(()) } else { self.check(dir, Access::WRITE | Access::EXECUTE) }
+    }
+
+    /// Walks to the directory of a name that is to be made.
+    fn walk_to_new<'a>(&'a self, path: &'a [u8]) -> Result<Walk<'a>> {
+        let mut walk = self.walk(path)?;
+        walk.parent()?;
+        match walk.last() {
+            Last::Name(name) => check_name(walk.dir(), name)?,
+            _ => return Err(Errno::EEXIST),
+        }
+        walk.dir().touch();
+        Ok(walk)
+    }
+
+    /// Makes the name at which `walk` stands: `make` gets the claim and what the inode starts with.
+    fn make<'w>(
+        &'w self,
+        walk: &'w Walk<'_>,
+        kind: FileKind,
+        mode: u32,
+        make: impl FnOnce(Claim<'w>, &NewInode) -> Result<()>,
+    ) -> Result<()> {
+        let dir = walk.dir();
+        let Last::Name(name) = walk.last() else { return Err(Errno::EEXIST) };
+        let claim = self.mount.claim(dir, name)?;
+        if claim.vnode().is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if walk.has_slash() && kind != FileKind::Directory {
+            return Err(Errno::ENOENT);
+        }
+        self.check_change(dir)?;
+        make(claim, &self.who.new_inode(&dir.subject(), kind, mode, self.umask()))
+    }
+
+    pub(super) fn make_directory(&self, path: &[u8], mode: u32) -> Result<()> {
+        let walk = self.walk_to_new(path)?;
+        self.make(&walk, FileKind::Directory, mode, Claim::mkdir)
+    }
+
+    pub(super) fn make_node(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> {
+        match kind {
+            FileKind::Directory => return Err(Errno::EPERM),
+            FileKind::Symlink => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        let walk = self.walk_to_new(path)?;
+        self.make(&walk, kind, mode, |claim, new| {
+            let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
+            if device && !self.who.is_root() { Err(Errno::EPERM) } else { claim.mknod(kind, rdev, new) }
+        })
+    }
+
+    pub(super) fn make_symlink(&self, target: &[u8], path: &[u8]) -> Result<()> {
+        match target {
+            [] => return Err(Errno::ENOENT),
+            long if long.len() > PATH_MAX => return Err(Errno::ENAMETOOLONG),
+            _ => {}
+        }
+        let walk = self.walk_to_new(path)?;
+        // The bits of a link mean nothing, and no mask applies.
+        self.make(&walk, FileKind::Symlink, 0o777, |claim, new| {
+            claim.symlink(target, &NewInode { perm: 0o777, ..*new })
+        })
+    }
+
+    pub(super) fn add_name(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        let source = self.resolve(from, false)?;
+        let walk = self.walk_to_new(to)?;
+        self.make(&walk, source.kind, 0, |claim, _| {
+            if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
+        })
+    }
+
+    pub(super) fn remove_file(&self, path: &[u8]) -> Result<()> {
+        let mut walk = self.walk(path)?;
+        walk.parent()?;
+        let Last::Name(name) = walk.last() else { return Err(Errno::EISDIR) };
+        check_name(walk.dir(), name)?;
+        walk.dir().touch();
+        let claim = self.mount.claim(walk.dir(), name)?;
+        let victim = claim.vnode().ok_or(Errno::ENOENT)?;
+        if walk.has_slash() {
+            return Err(if victim.is_dir() { Errno::EISDIR } else { Errno::ENOTDIR });
+        }
+        self.check_removal(walk.dir(), victim)?;
+        if victim.is_dir() {
+            return Err(Errno::EISDIR);
+        }
+        claim.unlink()
+    }
+
+    pub(super) fn remove_directory(&self, path: &[u8]) -> Result<()> {
+        let mut walk = self.walk(path)?;
+        walk.parent()?;
+        let name = match walk.last() {
+            Last::Name(name) => name,
+            Last::Dot => return Err(Errno::EINVAL),
+            Last::DotDot => return Err(Errno::ENOTEMPTY),
+            Last::Root => return Err(Errno::EBUSY),
+        };
+        check_name(walk.dir(), name)?;
+        walk.dir().touch();
+        let claim = self.mount.claim(walk.dir(), name)?;
+        let victim = claim.vnode().ok_or(Errno::ENOENT)?;
+        self.check_removal(walk.dir(), victim)?;
+        if !victim.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        claim.rmdir()
+    }
+
+    /// The right to take the name of `victim` out of `dir`.
+    fn check_removal(&self, dir: &Vnode, victim: &Vnode) -> Result<()> {
+        self.mount.check_writable()?;
+        if self.who.is_root() { Ok(()) } else { self.who.check_removal(&dir.subject(), &victim.subject()) }
+    }
+
+    pub(super) fn rename_paths(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+        if flags.contains(RenameFlags::NOREPLACE | RenameFlags::EXCHANGE) {
+            return Err(Errno::EINVAL);
+        }
+        let (mut old, mut new) = (self.walk(from)?, self.walk(to)?);
+        old.parent()?;
+        new.parent()?;
+        let Last::Name(old_name) = old.last() else { return Err(Errno::EBUSY) };
+        let Last::Name(new_name) = new.last() else {
+            return Err(if flags.contains(RenameFlags::NOREPLACE) { Errno::EEXIST } else { Errno::EBUSY });
+        };
+        check_name(old.dir(), old_name)?;
+        old.dir().touch();
+        new.dir().touch();
+        if Arc::ptr_eq(old.dir(), new.dir()) && old_name == new_name {
+            return self.rename_onto_itself(&old, &new, flags);
+        }
+        if let Err(errno) = check_name(new.dir(), new_name) {
+            // A missing old name comes first.
+            return self.mount.lookup(old.dir(), old_name).and(Err(errno));
+        }
+        let (from, to) = self.mount.claim_two((old.dir(), old_name), (new.dir(), new_name))?;
+        self.rename_claimed((&old, from), (&new, to), flags)
+    }
+
+    fn rename_claimed(
+        &self,
+        (old, from): (&Walk<'_>, Claim<'_>),
+        (new, to): (&Walk<'_>, Claim<'_>),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let source = from.vnode().ok_or(Errno::ENOENT)?;
+        check_target(to.vnode(), flags)?;
+        check_slashes((old, source), (new, to.vnode()), flags)?;
+        check_ancestry((old.dir(), source), (new.dir(), to.vnode()), flags)?;
+        if to.vnode().is_some_and(|target| Arc::ptr_eq(source, target)) {
+            return Ok(()); // two names of one file: nothing happens
+        }
+        self.check_rename((old.dir(), source), (new.dir(), to.vnode()), flags)?;
+        from.rename(to, flags)
+    }
+
+    fn rename_onto_itself(&self, old: &Walk<'_>, new: &Walk<'_>, flags: RenameFlags) -> Result<()> {
+        let Last::Name(name) = old.last() else { return Err(Errno::EBUSY) };
+        let vnode = self.mount.lookup(old.dir(), name)?;
+        check_target(Some(&vnode), flags)?;
+        check_slashes((old, &vnode), (new, Some(&vnode)), flags)
+    }
+
+    fn check_rename(
+        &self,
+        (old_dir, source): (&Vnode, &Vnode),
+        (new_dir, target): (&Vnode, Option<&Arc<Vnode>>),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        self.check_removal(old_dir, source)?;
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
+        match target {
+            None => self.check_change(new_dir)?,
+            Some(target) => {
+                self.check_removal(new_dir, target)?;
+                match (source.is_dir(), target.is_dir()) {
+                    (true, false) if !exchange => return Err(Errno::ENOTDIR),
+                    (false, true) if !exchange => return Err(Errno::EISDIR),
+                    _ => {}
+                }
+            }
+        }
+        if old_dir.ino == new_dir.ino {
+            return Ok(());
+        }
+        // A directory that moves to another gets a new "..".
+        let moved = [Some(source), target.filter(|_| exchange).map(|target| &**target)];
+        moved
+            .into_iter()
+            .flatten()
+            .filter(|vnode| vnode.is_dir())
+            .try_for_each(|dir| self.check(dir, Access::WRITE))
+    }
+}
+
+/// Whether the new name may be there, or must be.
+fn check_target(target: Option<&Arc<Vnode>>, flags: RenameFlags) -> Result<()> {
+    match target {
+        Some(_) if flags.contains(RenameFlags::NOREPLACE) => Err(Errno::EEXIST),
+        None if flags.contains(RenameFlags::EXCHANGE) => Err(Errno::ENOENT),
+        _ => Ok(()),
+    }
+}
+
+/// A slash may follow only the name of a directory.
+fn check_slashes(
+    (old, source): (&Walk<'_>, &Vnode),
+    (new, target): (&Walk<'_>, Option<&Arc<Vnode>>),
+    flags: RenameFlags,
+) -> Result<()> {
+    let new_must_be_dir = if flags.contains(RenameFlags::EXCHANGE) {
+        new.has_slash() && target.is_some_and(|target| !target.is_dir())
+    } else {
+        new.has_slash() && !source.is_dir()
+    };
+    let old_must_be_dir = old.has_slash() && !source.is_dir();
+    if new_must_be_dir || old_must_be_dir { Err(Errno::ENOTDIR) } else { Ok(()) }
+}
+
+/// Neither may be above the other. The design decides again under its own locks.
+fn check_ancestry(
+    (old_dir, source): (&Arc<Vnode>, &Arc<Vnode>),
+    (new_dir, target): (&Arc<Vnode>, Option<&Arc<Vnode>>),
+    flags: RenameFlags,
+) -> Result<()> {
+    if source.is_dir() && source.is_ancestor_of(new_dir) {
+        return Err(Errno::EINVAL);
+    }
+    let above = target.is_some_and(|target| target.is_dir() && target.is_ancestor_of(old_dir));
+    match above {
+        true if flags.contains(RenameFlags::EXCHANGE) => Err(Errno::EINVAL),
+        true => Err(Errno::ENOTEMPTY),
+        false => Ok(()),
+    }
+}

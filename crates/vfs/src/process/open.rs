@@ -1,0 +1,188 @@
+//! `open`, `dup`, and the end of an open file.
+
+use std::sync::Arc;
+
+use super::{OpenFile, Process};
+use crate::attr::FileKind;
+use crate::credentials::Access;
+use crate::errno::{Errno, Result};
+use crate::flags::OpenFlags;
+use crate::syscalls::Fd;
+use crate::vnode::Vnode;
+use crate::walk::{Last, Walk, check_name};
+
+/// What `open` has found.
+enum Found {
+    /// A file that was there.
+    Old(Arc<Vnode>),
+    /// A file that it has made: its bits do not bind the one who made it.
+    New(Arc<Vnode>),
+}
+
+impl Process {
+    /// Takes a descriptor first, as the kernel does: without one nothing is made.
+    pub(super) fn open_path(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+        let flags = check_flags(flags)?;
+        let fd = self.files.reserve()?;
+        match self.open_file(path, flags, mode) {
+            Ok(file) => {
+                self.files.install(fd, file);
+                Ok(fd)
+            }
+            Err(errno) => {
+                self.files.cancel(fd);
+                Err(errno)
+            }
+        }
+    }
+
+    fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Arc<OpenFile>> {
+        let walk = self.walk(path)?;
+        if flags.contains(OpenFlags::TMPFILE) {
+            return self.open_nameless(walk, flags, mode);
+        }
+        if flags.contains(OpenFlags::PATH) {
+            return Ok(OpenFile::new(find_existing(walk, flags)?, flags));
+        }
+        let vnode = if flags.contains(OpenFlags::CREATE) {
+            match self.find_or_create(walk, flags, mode)? {
+                Found::New(vnode) => {
+                    self.mount.file_system().open(vnode.ino, flags)?;
+                    return Ok(OpenFile::new(vnode, flags));
+                }
+                Found::Old(vnode) => vnode,
+            }
+        } else {
+            find_existing(walk, flags)?
+        };
+        self.open_existing(vnode, flags)
+    }
+
+    fn open_existing(&self, vnode: Arc<Vnode>, flags: OpenFlags) -> Result<Arc<OpenFile>> {
+        self.check_open(&vnode, flags)?;
+        let fs = self.mount.file_system();
+        fs.open(vnode.ino, flags)?;
+        if flags.contains(OpenFlags::TRUNCATE) && vnode.kind == FileKind::Regular {
+            self.set_size(&vnode, 0).inspect_err(|_| fs.release(vnode.ino))?;
+        }
+        Ok(OpenFile::new(vnode, flags))
+    }
+
+    /// Kind, permission and flags of a file that is there.
+    fn check_open(&self, vnode: &Vnode, flags: OpenFlags) -> Result<()> {
+        let want = wanted_access(flags);
+        match vnode.kind {
+            FileKind::Symlink => return Err(Errno::ELOOP),
+            FileKind::Directory if want.contains(Access::WRITE) => return Err(Errno::EISDIR),
+            FileKind::Directory | FileKind::Regular => {}
+            FileKind::Fifo | FileKind::Socket | FileKind::CharDevice | FileKind::BlockDevice => {
+                self.check(vnode, want)?;
+                return Err(Errno::ENXIO); // nobody is at the other end
+            }
+        }
+        if want.contains(Access::WRITE) {
+            self.mount.check_writable()?;
+        }
+        self.check(vnode, want)?;
+        if flags.contains(OpenFlags::NOATIME) { self.who.check_owner(&vnode.subject()) } else { Ok(()) }
+    }
+
+    /// `O_CREAT`: the last component, followed through symbolic links unless `O_EXCL` or `O_NOFOLLOW` says otherwise.
+    fn find_or_create(&self, mut walk: Walk<'_>, flags: OpenFlags, mode: u32) -> Result<Found> {
+        loop {
+            walk.parent()?;
+            let Last::Name(name) = walk.last() else {
+                return Err(if flags.contains(OpenFlags::EXCLUSIVE) { Errno::EEXIST } else { Errno::EISDIR });
+            };
+            if walk.has_slash() {
+                return Err(Errno::EISDIR);
+            }
+            check_name(walk.dir(), name)?;
+            let old = match self.old_or_new(walk.dir(), name, flags, mode)? {
+                Found::Old(old) => old,
+                new @ Found::New(_) => return Ok(new),
+            };
+            match old.kind {
+                _ if flags.contains(OpenFlags::EXCLUSIVE) => return Err(Errno::EEXIST),
+                FileKind::Symlink if flags.contains(OpenFlags::NOFOLLOW) => return Err(Errno::ELOOP),
+                FileKind::Symlink => walk.follow(&old)?,
+                FileKind::Directory => return Err(Errno::EISDIR),
+                _ => return Ok(Found::Old(old)),
+            }
+        }
+    }
+
+    /// What has the name, or a new file.
+    fn old_or_new(&self, dir: &Arc<Vnode>, name: &[u8], flags: OpenFlags, mode: u32) -> Result<Found> {
+        if !flags.contains(OpenFlags::EXCLUSIVE)
+            && let Some(old) = self.mount.cached(dir, name)
+        {
+            return Ok(Found::Old(old));
+        }
+        dir.touch();
+        let claim = self.mount.claim(dir, name)?;
+        if let Some(old) = claim.vnode() {
+            return Ok(Found::Old(Arc::clone(old)));
+        }
+        self.check_change(dir)?;
+        let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
+        claim.create(&new).map(Found::New)
+    }
+
+    fn open_nameless(&self, walk: Walk<'_>, flags: OpenFlags, mode: u32) -> Result<Arc<OpenFile>> {
+        let dir = walk.resolve(true)?;
+        if !dir.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        self.check_change(&dir)?;
+        let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
+        let attr = self.mount.file_system().tmpfile(&new)?;
+        Ok(OpenFile::new(self.mount.nameless(&attr), flags))
+    }
+
+    pub(super) fn dup_file(&self, fd: Fd) -> Result<Fd> {
+        let file = self.files.get(fd)?;
+        let copy = self.files.reserve();
+        match copy {
+            Ok(copy) => self.files.install(copy, file),
+            Err(_) => self.put(file),
+        }
+        copy
+    }
+
+    /// The last reference to an open file is gone.
+    pub(super) fn end(&self, file: OpenFile) {
+        file.vnode.touch();
+        if !file.flags.contains(OpenFlags::PATH) {
+            self.mount.file_system().release(file.vnode.ino);
+        }
+        drop(file);
+        self.mount.reap();
+    }
+}
+
+/// `O_PATH` and an open of what must exist.
+fn find_existing(walk: Walk<'_>, flags: OpenFlags) -> Result<Arc<Vnode>> {
+    let vnode = walk.resolve(!flags.contains(OpenFlags::NOFOLLOW))?;
+    if flags.contains(OpenFlags::DIRECTORY) && !vnode.is_dir() { Err(Errno::ENOTDIR) } else { Ok(vnode) }
+}
+
+/// `O_TRUNC` needs the right to write, whatever the open mode.
+fn wanted_access(flags: OpenFlags) -> Access {
+    let mut want = Access::empty();
+    want.set(Access::READ, flags.contains(OpenFlags::READ));
+    want.set(Access::WRITE, flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE));
+    want
+}
+
+/// Combinations that the kernel refuses, and flags that others make void.
+fn check_flags(flags: OpenFlags) -> Result<OpenFlags> {
+    if flags.contains(OpenFlags::PATH) {
+        return Ok(flags & (OpenFlags::PATH | OpenFlags::DIRECTORY | OpenFlags::NOFOLLOW));
+    }
+    let nameless = flags.contains(OpenFlags::TMPFILE);
+    let refused = !flags.intersects(OpenFlags::READ | OpenFlags::WRITE)
+        || flags.contains(OpenFlags::CREATE | OpenFlags::DIRECTORY)
+        || (nameless && (flags.contains(OpenFlags::CREATE) || !flags.contains(OpenFlags::WRITE)));
+    if refused { Err(Errno::EINVAL) } else { Ok(flags) }
+}

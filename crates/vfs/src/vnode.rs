@@ -1,0 +1,204 @@
+//! The inode as `vfs` keeps it in memory while a name in the cache, an open file or a working directory refers to it.
+//!
+//! # The invariant of a held vnode
+//!
+//! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile. Removing the
+//! last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]); the pin goes when the vnode does.
+//! A destructor may not call a design (it could wait for a lock), so the number goes to [`Graves`], which the next call that
+//! changes names empties.
+//!
+//! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is never evicted
+//! while the vnode is held, and files with several names are kept in a table of their own (`mount.rs`).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
+
+use parking_lot::Mutex;
+use sim::{Line, LockClass};
+
+use crate::attr::{Attr, FileKind, Ino, Owner};
+use crate::credentials::Subject;
+use crate::errno::Result;
+use crate::file_system::FileSystem;
+use crate::flags::OpenFlags;
+
+static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
+
+/// An inode in memory.
+pub(crate) struct Vnode {
+    pub(crate) ino: Ino,
+    pub(crate) kind: FileKind,
+    perm: AtomicU32,
+    uid: AtomicU32,
+    gid: AtomicU32,
+    /// The access time is later than every change that went through this mount: a relative access time need not be set.
+    accessed: AtomicBool,
+    /// Opened to keep the number from being given away.
+    pinned: AtomicBool,
+    /// A directory that has been removed.
+    removed: AtomicBool,
+    /// Orders changes of owner and permission, so that this copy is that of the design.
+    pub(crate) changes: sim::Mutex<()>,
+    /// The kernel's reference count: every call that ends its walk here moves this line to its core.
+    references: Line,
+    /// The directory that has a directory; a held directory holds its ancestors.
+    parent: Mutex<Option<Arc<Vnode>>>,
+    graves: Arc<Graves>,
+}
+
+impl Vnode {
+    pub(crate) fn new(attr: &Attr, parent: Option<&Arc<Self>>, graves: &Arc<Graves>) -> Arc<Self> {
+        let parent = parent.filter(|_| attr.kind == FileKind::Directory);
+        Arc::new(Self {
+            ino: attr.ino,
+            kind: attr.kind,
+            perm: AtomicU32::new(attr.perm),
+            uid: AtomicU32::new(attr.owner.uid),
+            gid: AtomicU32::new(attr.owner.gid),
+            accessed: AtomicBool::new(false),
+            pinned: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+            changes: sim::Mutex::new(&ATTRIBUTES, ()),
+            references: Line::new(),
+            parent: Mutex::new(parent.cloned()),
+            graves: Arc::clone(graves),
+        })
+    }
+
+    #[inline]
+    pub(crate) fn is_dir(&self) -> bool {
+        self.kind == FileKind::Directory
+    }
+
+    /// What permission depends on.
+    #[inline]
+    pub(crate) fn subject(&self) -> Subject {
+        let owner = Owner { uid: self.uid.load(Relaxed), gid: self.gid.load(Relaxed) };
+        Subject { kind: self.kind, perm: self.perm.load(Relaxed), owner }
+    }
+
+    #[inline]
+    pub(crate) fn perm(&self) -> u32 {
+        self.perm.load(Relaxed)
+    }
+
+    /// Takes over what a change of attributes has led to.
+    pub(crate) fn note(&self, attr: &Attr) {
+        self.perm.store(attr.perm, Relaxed);
+        self.uid.store(attr.owner.uid, Relaxed);
+        self.gid.store(attr.owner.gid, Relaxed);
+    }
+
+    /// Takes or drops a reference, as the kernel counts it.
+    #[inline]
+    pub(crate) fn touch(&self) {
+        self.references.touch();
+    }
+
+    #[inline]
+    pub(crate) fn is_accessed(&self) -> bool {
+        self.accessed.load(Relaxed)
+    }
+
+    pub(crate) fn set_accessed(&self) {
+        self.accessed.store(true, Relaxed);
+    }
+
+    /// Contents or attributes have changed: the access time is old again.
+    #[inline]
+    pub(crate) fn changed(&self) {
+        if self.accessed.load(Relaxed) {
+            self.accessed.store(false, Relaxed);
+        }
+    }
+
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.load(Relaxed)
+    }
+
+    pub(crate) fn set_removed(&self) {
+        self.removed.store(true, Relaxed);
+    }
+
+    /// The directory above; a root is its own parent.
+    pub(crate) fn parent(self: &Arc<Self>) -> Arc<Self> {
+        self.parent.lock().as_ref().map_or_else(|| Arc::clone(self), Arc::clone)
+    }
+
+    pub(crate) fn set_parent(&self, parent: &Arc<Self>) {
+        let before = self.parent.lock().replace(Arc::clone(parent));
+        drop(before); // outside the lock: it may be the last reference
+    }
+
+    /// Whether `self` is `other` or above it.
+    pub(crate) fn is_ancestor_of(self: &Arc<Self>, other: &Arc<Self>) -> bool {
+        let mut at = Arc::clone(other);
+        while !Arc::ptr_eq(self, &at) {
+            let above = at.parent();
+            if Arc::ptr_eq(&above, &at) {
+                return false;
+            }
+            at = above;
+        }
+        true
+    }
+
+    /// Keeps the number from being given away after the last name is gone. True when this call pinned it.
+    pub(crate) fn pin(&self, fs: &dyn FileSystem) -> Result<bool> {
+        if self.pinned.swap(true, SeqCst) {
+            return Ok(false);
+        }
+        fs.open(self.ino, OpenFlags::PATH).inspect_err(|_| self.pinned.store(false, SeqCst))?;
+        Ok(true)
+    }
+
+    /// Undoes the pin of a removal that failed.
+    pub(crate) fn unpin(&self, fs: &dyn FileSystem) {
+        self.pinned.store(false, SeqCst);
+        fs.release(self.ino);
+    }
+
+    fn bury(&mut self) -> Option<Arc<Self>> {
+        if *self.pinned.get_mut() {
+            self.graves.add(self.ino);
+        }
+        self.parent.get_mut().take()
+    }
+}
+
+impl Drop for Vnode {
+    /// Climbs in a loop: a chain of directories may be longer than the stack of a task is deep.
+    fn drop(&mut self) {
+        let mut above = self.bury();
+        while let Some(mut vnode) = above.and_then(Arc::into_inner) {
+            above = vnode.bury();
+            *vnode.pinned.get_mut() = false;
+        }
+    }
+}
+
+/// Pinned inodes whose vnode is gone.
+#[derive(Default)]
+pub(crate) struct Graves {
+    any: AtomicBool,
+    inos: Mutex<Vec<Ino>>,
+}
+
+impl Graves {
+    fn add(&self, ino: Ino) {
+        self.inos.lock().push(ino);
+        self.any.store(true, SeqCst);
+    }
+
+    /// Lets the design have them.
+    #[inline]
+    pub(crate) fn empty(&self, fs: &dyn FileSystem) {
+        if self.any.load(Relaxed) {
+            self.any.store(false, SeqCst);
+            let inos = std::mem::take(&mut *self.inos.lock());
+            for ino in inos {
+                fs.release(ino);
+            }
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Path resolution: from bytes to vnodes, as the kernel's `namei.c` does it.
+//!
+//! A [`Walk`] goes through a path one component at a time. Before each component the directory must be one (`ENOTDIR`) and be
+//! searchable (`EACCES`); `.` stays, `..` goes up (the root is above itself), any other name is looked up in the dentry cache
+//! or the design. A symbolic link on the way is replaced by its target, in front of what is left of the path; the fortieth is
+//! the last (`ELOOP`). A call that changes a name stops before the last component ([`Walk::parent`]); the others go on
+//! ([`Walk::resolve`]).
+//!
+//! Errors come in the kernel's order: for `a/b`, a missing `a` is reported before an overlong `b`.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use sim::Work;
+
+use crate::attr::FileKind;
+use crate::credentials::{Access, Credentials};
+use crate::errno::{Errno, Result};
+use crate::mount::Mount;
+use crate::vnode::Vnode;
+
+/// Longest name, in bytes.
+pub const NAME_MAX: usize = 255;
+/// Longest path, in bytes (the kernel's limit of 4096 counts the zero at the end).
+pub const PATH_MAX: usize = 4095;
+/// Symbolic links that one walk follows.
+pub const LINKS_MAX: u32 = 40;
+
+/// The last component of a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Last<'a> {
+    /// A name.
+    Name(&'a [u8]),
+    /// `.`
+    Dot,
+    /// `..`
+    DotDot,
+    /// None: the path is the root.
+    Root,
+}
+
+/// A walk in progress: it stands in `dir`, and the part of `text` from `at` on is before it.
+pub(crate) struct Walk<'a> {
+    mount: &'a Mount,
+    who: &'a Credentials,
+    dir: Arc<Vnode>,
+    text: Cow<'a, [u8]>,
+    at: usize,
+    /// Where the last component that was read lies.
+    component: Range<usize>,
+    links: u32,
+}
+
+impl<'a> Walk<'a> {
+    /// Begins at the root or in `cwd`. `ENOENT` for an empty path, `ENAMETOOLONG` for one that is too long, `EINVAL` for one
+    /// with a zero byte, which no system call can carry.
+    pub(crate) fn new(
+        mount: &'a Mount,
+        who: &'a Credentials,
+        cwd: &Arc<Vnode>,
+        path: &'a [u8],
+    ) -> Result<Self> {
+        match path.first() {
+            None => return Err(Errno::ENOENT),
+            Some(_) if path.len() > PATH_MAX => return Err(Errno::ENAMETOOLONG),
+            Some(_) if path.contains(&0) => return Err(Errno::EINVAL),
+            Some(_) => {}
+        }
+        sim::interact(); // the cache is shared state; from here to its end a walk over cached names takes no virtual time
+        let dir = Arc::clone(if path[0] == b'/' { mount.root() } else { cwd });
+        Ok(Self { mount, who, dir, text: Cow::Borrowed(path), at: 0, component: 0..0, links: 0 })
+    }
+
+    /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`], [`Walk::follow`].
+    pub(crate) fn parent(&mut self) -> Result<()> {
+        while self.next_component()? {
+            let next = self.step()?;
+            if next.kind == FileKind::Symlink {
+                self.follow(&next)?;
+            } else {
+                self.dir = next;
+            }
+        }
+        Ok(())
+    }
+
+    /// The vnode at the end of the path. A symbolic link there is followed when the call says so, or a slash follows it.
+    pub(crate) fn resolve(mut self, follow: bool) -> Result<Arc<Vnode>> {
+        loop {
+            self.parent()?;
+            let vnode = self.step()?;
+            if vnode.kind == FileKind::Symlink && (follow || self.has_slash()) {
+                self.follow(&vnode)?;
+                continue;
+            }
+            if self.has_slash() && !vnode.is_dir() {
+                return Err(Errno::ENOTDIR);
+            }
+            vnode.touch();
+            return Ok(vnode);
+        }
+    }
+
+    /// The directory in which the walk stands.
+    pub(crate) fn dir(&self) -> &Arc<Vnode> {
+        &self.dir
+    }
+
+    /// The last component.
+    pub(crate) fn last(&self) -> Last<'_> {
+        match &self.text[self.component.clone()] {
+            b"" => Last::Root,
+            b"." => Last::Dot,
+            b".." => Last::DotDot,
+            name => Last::Name(name),
+        }
+    }
+
+    /// Whether slashes follow the last component.
+    pub(crate) fn has_slash(&self) -> bool {
+        self.text.len() > self.component.end
+    }
+
+    /// Puts the target of the symbolic link `link`, which the component that was read names, in its place.
+    pub(crate) fn follow(&mut self, link: &Vnode) -> Result<()> {
+        self.links += 1;
+        if self.links > LINKS_MAX {
+            return Err(Errno::ELOOP);
+        }
+        let mut text = self.mount.file_system().readlink(link.ino)?;
+        if text.is_empty() {
+            return Err(Errno::ENOENT);
+        }
+        if text[0] == b'/' {
+            self.dir = Arc::clone(self.mount.root());
+        }
+        text.extend_from_slice(&self.text[self.component.end..]);
+        self.text = Cow::Owned(text);
+        self.at = 0;
+        self.component = 0..0;
+        Ok(())
+    }
+
+    /// Reads the next component. False when it is the last, before which the walk stops.
+    fn next_component(&mut self) -> Result<bool> {
+        let start = self.at + self.text[self.at..].iter().take_while(|byte| **byte == b'/').count();
+        let len = self.text[start..].iter().position(|byte| *byte == b'/').unwrap_or(self.text.len() - start);
+        self.component = start..start + len;
+        self.at = start + len;
+        if len > 0 {
+            self.check_searchable()?;
+            sim::work(Work::PathComponent, 1);
+        }
+        Ok(self.text[self.at..].iter().any(|byte| *byte != b'/'))
+    }
+
+    fn check_searchable(&self) -> Result<()> {
+        if !self.dir.is_dir() {
+            return Err(Errno::ENOTDIR);
+        }
+        if self.who.is_root() { Ok(()) } else { self.who.check(&self.dir.subject(), Access::EXECUTE) }
+    }
+
+    /// The vnode of the component that was read.
+    fn step(&self) -> Result<Arc<Vnode>> {
+        match self.last() {
+            Last::Root | Last::Dot => Ok(Arc::clone(&self.dir)),
+            Last::DotDot => Ok(self.dir.parent()),
+            Last::Name(name) => {
+                check_name(&self.dir, name)?;
+                self.mount.lookup(&self.dir, name)
+            }
+        }
+    }
+}
+
+/// What is asked of a name before a directory is: `ENOENT` in a removed directory, `ENAMETOOLONG`.
+pub(crate) fn check_name(dir: &Vnode, name: &[u8]) -> Result<()> {
+    if dir.is_removed() {
+        Err(Errno::ENOENT)
+    } else if name.len() > NAME_MAX {
+        Err(Errno::ENAMETOOLONG)
+    } else {
+        Ok(())
+    }
+}
