@@ -3,7 +3,7 @@
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
 use crate::claims;
-use crate::units::ratio;
+use crate::units::{number, ratio};
 use results::ResultFile;
 use results::statistics::{self, Verdict};
 
@@ -111,8 +111,7 @@ impl Contest<'_> {
                 format!("no difference between {winner} and {rival} is detectable at {at_percent:.0} %")
             }
             (_, Some(i)) => {
-                let (low, high) = (ratio(i.low), ratio(i.high));
-                format!("{winner} is fastest: {change} {rival} ({low} to {high})")
+                format!("{winner} is fastest: {change} {rival} ({} to {})", number(i.low), number(i.high))
             }
             (_, None) => format!("{winner} is fastest: {change} {rival} (one run of each)"),
         })

@@ -52,11 +52,10 @@ impl Standing {
 /// The band: `2.41 to 3.27`, `at least 1.30`, `at most 0.70`.
 pub fn band(claim: &ClaimOutcome) -> String {
     match (claim.low, claim.high) {
-        (Some(low), Some(high)) if low == 0.0 => format!("at most {}", number(high)),
         (Some(low), Some(high)) if (high - low).abs() < f64::EPSILON => format!("exactly {}", number(low)),
+        (Some(0.0) | None, Some(high)) => format!("at most {}", number(high)),
         (Some(low), Some(high)) => format!("{} to {}", number(low), number(high)),
         (Some(low), None) => format!("at least {}", number(low)),
-        (None, Some(high)) => format!("at most {}", number(high)),
         (None, None) => "any".to_owned(),
     }
 }

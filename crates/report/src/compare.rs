@@ -3,7 +3,7 @@
 use crate::answer::THRESHOLD;
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
-use crate::units::ratio;
+use crate::units::{Unit, ratio};
 use results::ResultFile;
 use results::statistics::{self, Comparison, Verdict};
 use serde::Serialize;
@@ -140,11 +140,14 @@ fn single(comparison: &Comparison, old: &str, new: &str) -> String {
 /// `1.40x (1.35 to 1.45)`; upside down for slower, so that the number is above 1.
 fn times(comparison: &Comparison, slower: bool) -> String {
     let turn = |value: f64| if slower { 1.0 / value } else { value };
-    let centre = ratio(turn(comparison.ratio));
-    comparison.interval.map_or(centre.clone(), |interval| {
-        let (a, b) = (turn(interval.low), turn(interval.high));
-        format!("{centre} ({} to {})", ratio(a.min(b)), ratio(a.max(b)))
-    })
+    let centre = turn(comparison.ratio);
+    comparison.interval.map_or_else(
+        || ratio(centre),
+        |interval| {
+            let (a, b) = (turn(interval.low), turn(interval.high));
+            Unit::Ratio.human_interval(centre, a.min(b), a.max(b))
+        },
+    )
 }
 
 fn name(axes: &BTreeMap<String, String>) -> String {

@@ -15,6 +15,7 @@
 //! bytes and nanoseconds. The same results give the same bytes.
 
 #![forbid(unsafe_code)]
+#![allow(clippy::format_push_string, reason = "documents are written once; plain appending reads best")]
 
 pub mod answer;
 pub mod axis;

@@ -99,7 +99,7 @@ impl<'c> Summary<'c> {
         table.numbers("p50");
         table.numbers("p99");
         if let (Some(first), true) = (self.first, self.designs > 1) {
-            table.numbers(format!("by {first}"));
+            table.numbers(format!("vs {first}"));
         }
         if self.errors {
             table.numbers("errors");
@@ -194,8 +194,7 @@ pub fn hypotheses(outcomes: &[HypothesisOutcome]) -> Table {
 /// Run and host, fact by fact.
 pub fn environment(results: &ResultFile) -> Vec<(String, String)> {
     let host = &results.environment;
-    let clock = format!("{} clock", results.clock);
-    let mut facts = vec![("seed", results.seed.to_string()), ("clock", clock)];
+    let mut facts = vec![("seed", results.seed.to_string()), ("clock", results.clock.to_string())];
     facts.push(("machine preset", results.machine.clone()));
     facts.push(("Weir", host.weir_version.clone()));
     facts.extend(host_facts(host));

@@ -98,7 +98,9 @@ impl Table {
         }
         for row in &self.rows {
             text.push_str("\n|");
-            row.iter().for_each(|cell| text += &format!(" {} |", escape(cell)));
+            for cell in row {
+                text += &format!(" {} |", escape(cell));
+            }
         }
         text.push_str("\n\n");
         text

@@ -83,7 +83,7 @@ impl Unit {
         match self {
             Self::Ratio => number(scaled),
             Self::Bytes | Self::BytesPerSecond => digits(scaled),
-            _ if scale.divisor == 1.0 => digits(scaled),
+            _ if scale.divisor <= 1.0 => digits(scaled),
             _ => significant(scaled),
         }
     }
@@ -107,7 +107,8 @@ fn significant(value: f64) -> String {
     if !value.is_finite() {
         return "not a number".to_owned();
     }
-    let decimals = (2.0 - value.abs().log10().floor()).clamp(0.0, 6.0) as usize;
+    // What rounds up to the next power of ten needs a decimal less.
+    let decimals = (2.0 - (value.abs() * 1.0005).log10().floor()).clamp(0.0, 6.0) as usize;
     format!("{value:.decimals$}")
 }
 

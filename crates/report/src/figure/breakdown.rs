@@ -10,7 +10,7 @@ use crate::axis;
 use crate::cell::{Cell, Estimate};
 use crate::units::Unit;
 use results::OperationRecord;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Kinds that take less of the time than this in every design are left out, unless they are asked for.
 const LEAST_SHARE: f64 = 0.03;
@@ -43,7 +43,7 @@ pub(super) fn build(spec: &FigureSpec, cells: &[Cell<'_>]) -> Result<Figure, Fig
         let kinds = kinds(spec, bars);
         panels.extend(kinds.iter().filter_map(|kind| panel_of(&prefix, kind, bars, &activities)));
     }
-    Ok(figure(spec, activities, panels))
+    Ok(figure(spec, &activities, panels))
 }
 
 fn bars<'a>(
@@ -65,13 +65,13 @@ fn bars<'a>(
 
 /// Every activity that took time, in the order of [`ACTIVITIES`].
 fn activities<'b>(bars: impl Iterator<Item = &'b Bar<'b>>) -> Vec<String> {
-    let mut found: BTreeMap<(usize, String), ()> = BTreeMap::new();
+    let mut found: BTreeSet<(usize, String)> = BTreeSet::new();
     for operation in bars.flat_map(|bar| &bar.operations) {
         for (name, _) in operation.time_ns.iter().filter(|(_, time)| **time > 0) {
-            found.insert((rank(name), name.clone()), ());
+            found.insert((rank(name), name.clone()));
         }
     }
-    found.into_keys().map(|(_, name)| name).collect()
+    found.into_iter().map(|(_, name)| name).collect()
 }
 
 /// The place of `activity` in a bar.
@@ -118,7 +118,7 @@ fn segments(x: usize, operation: &OperationRecord, activities: &[String]) -> Vec
     values.filter_map(|(series, value)| value.map(|value| Point { x, series, y: estimate(value) })).collect()
 }
 
-fn figure(spec: &FigureSpec, activities: Vec<String>, panels: Vec<Panel>) -> Figure {
+fn figure(spec: &FigureSpec, activities: &[String], panels: Vec<Panel>) -> Figure {
     Figure {
         id: spec.id.clone(),
         title: spec.title.clone(),

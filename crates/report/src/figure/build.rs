@@ -22,7 +22,7 @@ impl Figure {
             return breakdown::build(spec, &cells);
         }
         let builder = Builder::new(spec, results, &cells)?;
-        let panels = builder.panels.iter().map(|panel| builder.panel(panel)).collect::<Result<_, _>>()?;
+        let panels = builder.panels.iter().map(|panel| builder.panel(*panel)).collect::<Result<_, _>>()?;
         Ok(builder.finish(panels))
     }
 }
@@ -107,17 +107,17 @@ impl<'a> Builder<'a> {
         if measured { Ok(()) } else { Err(FigureError::NotMeasured(self.spec.metric.clone())) }
     }
 
-    fn panel(&self, panel: &Option<&str>) -> Result<Panel, FigureError> {
-        let xs = self.xs_of(*panel);
+    fn panel(&self, panel: Option<&str>) -> Result<Panel, FigureError> {
+        let xs = self.xs_of(panel);
         let mut points = Vec::new();
         for (x, x_value) in xs.iter().enumerate() {
             for (series, name) in self.series.iter().enumerate() {
-                let y = self.estimate(*panel, x_value, name)?;
+                let y = self.estimate(panel, x_value, name)?;
                 points.extend(y.map(|y| Point { x, series, y }));
             }
         }
         let published =
-            self.spec.published.iter().filter_map(|mark| self.published(mark, *panel, &xs)).collect();
+            self.spec.published.iter().filter_map(|mark| self.published(mark, panel, &xs)).collect();
         let title = panel.map_or_else(String::new, |value| self.panel_title(value));
         Ok(Panel { title, xs: self.x_values(&xs), points, published })
     }

@@ -58,12 +58,12 @@ impl<'a> Shape<'a> {
     /// Workloads differ by orders of magnitude, so several of them are shown relative to the first design.
     fn bars(&self) -> FigureSpec {
         let mut spec = FigureSpec::new("throughput", "Throughput", Kind::Bars);
-        spec.series = self.design.to_owned();
+        self.design.clone_into(&mut spec.series);
         if self.workloads > 1 && self.designs.len() > 1 {
             spec.relative_to = Some(self.designs[0].to_owned());
         }
         if !self.has_workload {
-            spec.x = self.design.to_owned();
+            self.design.clone_into(&mut spec.x);
         }
         spec
     }
@@ -71,8 +71,8 @@ impl<'a> Shape<'a> {
     fn over(&self, other: &str) -> FigureSpec {
         let title = format!("Throughput over {}", axis::title(other));
         let mut spec = FigureSpec::new(format!("throughput-{other}"), title, Kind::Lines);
-        spec.x = other.to_owned();
-        spec.series = self.design.to_owned();
+        other.clone_into(&mut spec.x);
+        self.design.clone_into(&mut spec.series);
         spec.only = self.fixed(other);
         spec.panel = self.has_workload.then(|| "workload".to_owned());
         spec.caption = self.fixed_note(other);
@@ -81,7 +81,7 @@ impl<'a> Shape<'a> {
 
     fn breakdown(&self) -> FigureSpec {
         let mut spec = FigureSpec::new("time", "Where the time of an operation went", Kind::Breakdown);
-        spec.series = self.design.to_owned();
+        self.design.clone_into(&mut spec.series);
         spec.panel = (self.workloads > 1).then(|| "workload".to_owned());
         spec.only = self.fixed("");
         spec.caption = self.fixed_note("");

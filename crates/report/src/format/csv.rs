@@ -8,6 +8,7 @@ use super::{Format, RenderError};
 use crate::Report;
 use results::{Histogram, ResultFile, Sample};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 
 pub(super) struct Csv;
 
@@ -126,7 +127,7 @@ fn sample_row(plan: &str, sample: &Sample) -> Row {
     row
 }
 
-fn put(row: &mut Row, head: &str, value: impl ToString) {
+fn put(row: &mut Row, head: &str, value: impl Display) {
     row.insert(head.to_owned(), value.to_string());
 }
 

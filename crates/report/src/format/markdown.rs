@@ -37,7 +37,9 @@ fn section(section: &Section) -> String {
     if !fixed.is_empty() {
         text += &format!("Everywhere: {fixed}.\n\n");
     }
-    summary::tables(results).iter().for_each(|table| text += &table.to_markdown());
+    for table in summary::tables(results) {
+        text += &table.to_markdown();
+    }
     if !results.hypotheses.is_empty() {
         text += &summary::hypotheses(&results.hypotheses).to_markdown();
     }

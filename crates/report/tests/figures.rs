@@ -1,0 +1,194 @@
+//! What a figure shows, and every way in which it refuses to show something misleading.
+
+#[path = "sample/mod.rs"]
+mod sample;
+
+use report::figure::{OneOrMany, PublishedMark};
+use report::{Figure, FigureError, FigureSpec, Kind, Metric, Section, compare, explain};
+use results::ResultFile;
+use std::collections::BTreeMap;
+
+fn bars() -> FigureSpec {
+    FigureSpec::new("1", "t", Kind::Bars)
+}
+
+fn only(axis: &str, value: &str) -> BTreeMap<String, OneOrMany> {
+    BTreeMap::from([(axis.to_owned(), OneOrMany::One(value.to_owned()))])
+}
+
+fn over_threads() -> ResultFile {
+    sample::lines().remove(0)
+}
+
+fn value(figure: &Figure, x: &str, series: &str) -> f64 {
+    let panel = &figure.panels[0];
+    let x = panel.xs.iter().position(|value| value.label == x).expect("the x is there");
+    let series = figure.series.iter().position(|name| name == series).expect("the series is there");
+    panel.point(x, series).expect("it was measured").y.value
+}
+
+#[test]
+fn a_value_is_the_median_of_the_repeats() {
+    let figure = Figure::build(&bars(), &sample::bars()).unwrap();
+    let got = value(&figure, "fileserver", "pmfs");
+    assert!((got - 21_000.0).abs() < 1.0, "{got}");
+}
+
+#[test]
+fn a_relative_figure_divides_by_the_reference_in_the_same_place() {
+    let spec = FigureSpec { relative_to: Some("pmfs".into()), ..bars() };
+    let figure = Figure::build(&spec, &sample::bars()).unwrap();
+    assert!((value(&figure, "fileserver", "hinfs") - 2.7).abs() < 0.01);
+    assert!((value(&figure, "varmail", "pmfs") - 1.0).abs() < 1e-12);
+}
+
+#[test]
+fn cells_are_never_averaged_over_a_forgotten_axis() {
+    let spec = FigureSpec { x: "workload".into(), ..bars() };
+    let error = Figure::build(&spec, &over_threads()).unwrap_err();
+    assert!(matches!(&error, FigureError::Mixed { axis, .. } if axis == "threads"), "{error}");
+    assert!(error.to_string().contains("only.threads"));
+    let fixed = FigureSpec { only: only("threads", "8"), ..spec };
+    assert!(Figure::build(&fixed, &over_threads()).is_ok());
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let file = sample::bars();
+    let error = |spec: FigureSpec| Figure::build(&spec, &file).unwrap_err().to_string();
+    assert!(error(FigureSpec { x: "colour".into(), ..bars() }).contains("fs, medium, threads, workload"));
+    assert!(error(FigureSpec { relative_to: Some("nova".into()), ..bars() }).contains("\"nova\""));
+    assert!(error(FigureSpec { only: only("fs", "nova"), ..bars() }).contains("no sample"));
+    let unwired = Metric::Counter("stores".into());
+    assert!(error(FigureSpec { metric: unwired, ..bars() }).contains("counter.stores"));
+}
+
+#[test]
+fn a_published_ratio_is_not_drawn_on_an_absolute_axis() {
+    let mark = PublishedMark {
+        claim: "sample.gain".into(),
+        x: "filebench/fileserver".into(),
+        series: "hinfs".into(),
+        panel: None,
+    };
+    let absolute = FigureSpec { published: vec![mark], ..bars() };
+    let error = Figure::build(&absolute, &sample::bars()).unwrap_err();
+    assert_eq!(error, FigureError::NotARatio { claim: "sample.gain".into() });
+    let relative = FigureSpec { relative_to: Some("pmfs".into()), ..absolute };
+    let figure = Figure::build(&relative, &sample::bars()).unwrap();
+    assert_eq!(figure.panels[0].published.len(), 1);
+    assert!(figure.table().rows[0].last().unwrap().contains("2.41 to 3.27"));
+}
+
+#[test]
+fn numbers_on_the_x_axis_are_sorted_and_names_are_not() {
+    let spec = FigureSpec {
+        kind: Kind::Lines,
+        x: "iosize".into(),
+        only: only("workload", "filebench/varmail"),
+        ..bars()
+    };
+    let figure = Figure::build(&spec, &sample::lines()[1]).unwrap();
+    let labels: Vec<&str> = figure.panels[0].xs.iter().map(|x| x.label.as_str()).collect();
+    assert_eq!(labels, ["64", "256", "1 KiB", "4 KiB", "16 KiB", "64 KiB", "1 MiB"]);
+    assert!(figure.x_log, "sizes over four orders are logarithmic");
+    assert_eq!(figure.series, ["pmfs", "hinfs", "ext4-dax", "ext2", "ext4"]);
+}
+
+#[test]
+fn lines_over_names_become_bars() {
+    let figure = Figure::build(&FigureSpec { kind: Kind::Lines, ..bars() }, &sample::bars()).unwrap();
+    assert_eq!(figure.kind, Kind::Bars);
+}
+
+#[test]
+fn the_segments_of_a_breakdown_sum_to_the_mean_time() {
+    let spec = FigureSpec { kind: Kind::Breakdown, only: only("workload", "filebench/varmail"), ..bars() };
+    let file = sample::bars();
+    let figure = Figure::build(&spec, &file).unwrap();
+    let panel = figure.panels.iter().find(|panel| panel.title == "write").expect("writes were measured");
+    let sum: f64 = panel.at(0).map(|point| point.y.value).sum();
+    let matching = |s: &&results::Sample| {
+        s.axis("fs") == Some("pmfs") && s.axis("workload") == Some("filebench/varmail")
+    };
+    let writes: Vec<_> = file.samples.iter().filter(matching).filter_map(|s| s.operation("write")).collect();
+    let (ns, count) = writes.iter().fold((0, 0), |(ns, count), op| (ns + op.total_ns, count + op.count));
+    assert!((sum / (ns as f64 / count as f64) - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn a_plan_without_figures_gets_figures_that_can_be_drawn() {
+    for mut file in [sample::bars(), over_threads()] {
+        file.plan = serde_json::Value::Null;
+        let section = Section::new(file).unwrap();
+        assert!(section.figures.len() >= 2);
+        for spec in &section.figures {
+            Figure::build(spec, &section.results).unwrap_or_else(|error| panic!("{}: {error}", spec.title));
+        }
+    }
+}
+
+#[test]
+fn explain_accounts_for_all_the_time() {
+    let text = explain(&sample::bars(), &BTreeMap::from([("fs".to_owned(), "hinfs".to_owned())]));
+    assert!(text.contains("filebench/varmail") && !text.contains("pmfs"));
+    assert!(text.contains("inode 80 %, journal 20 %"), "{text}");
+    assert!(text.contains("100 %") && text.contains("(the total)"), "{text}");
+    assert!(!text.contains("does not balance"));
+    assert_eq!(
+        explain(&sample::bars(), &BTreeMap::from([("fs".to_owned(), "x".to_owned())])),
+        "No sample matches.\n"
+    );
+}
+
+#[test]
+fn explain_says_when_the_ledger_does_not_balance() {
+    let mut file = sample::bars();
+    file.samples.truncate(1);
+    file.samples[0].operations[1].total_ns *= 2;
+    assert!(explain(&file, &BTreeMap::new()).contains("the ledger does not balance"));
+}
+
+#[test]
+fn a_result_compared_with_itself_shows_no_difference() {
+    let file = sample::bars();
+    let compared = compare(("old", &file), ("new", &file), None);
+    assert_eq!(compared.cells.len(), 20);
+    assert!(!compared.slower_than(0.0));
+    assert!(
+        compared.to_text().lines().filter(|line| line.contains("no difference detectable")).count() == 20
+    );
+}
+
+#[test]
+fn a_slower_result_is_named_slower_with_its_interval() {
+    let (old, mut new) = (sample::bars(), sample::bars());
+    for sample in &mut new.samples {
+        sample.throughput_ops_per_s /= 1.4;
+    }
+    let compared = compare(("old", &old), ("new", &new), None);
+    let text = compared.to_text();
+    assert!(text.contains("new is 1.40x (1.37 to 1.43) slower than old"), "{text}");
+    assert!(compared.slower_than(0.05) && !compared.slower_than(0.5));
+    let json: serde_json::Value = serde_json::from_str(&compared.to_json()).unwrap();
+    assert_eq!(json["cells"][0]["verdict"], "slower");
+}
+
+#[test]
+fn what_only_one_side_has_is_counted() {
+    let (old, mut new) = (sample::bars(), sample::bars());
+    new.samples.retain(|sample| sample.axis("fs") == Some("pmfs"));
+    let compared = compare(("old", &old), ("new", &new), None);
+    assert_eq!((compared.only_in_baseline, compared.only_in_new), (16, 0));
+    assert!(compared.to_text().contains("16 cells are only in old"));
+}
+
+#[test]
+fn one_run_of_each_names_no_winner() {
+    let (mut old, mut new) = (sample::bars(), over_threads());
+    old.samples.truncate(1);
+    new.samples = old.samples.clone();
+    new.samples[0].throughput_ops_per_s *= 2.0;
+    let text = compare(("old", &old), ("new", &new), None).to_text();
+    assert!(text.contains("one run of each; repeat both to judge") && !text.contains("faster"), "{text}");
+}

@@ -1,0 +1,197 @@
+//! What every format promises: complete, parseable, the same bytes for the same results.
+
+#[path = "sample/mod.rs"]
+mod sample;
+
+use report::{FORMATS, Figure, Report, by_name};
+use results::{ResultFile, Sample};
+use std::collections::{BTreeMap, BTreeSet};
+
+fn all() -> Report {
+    let mut results = vec![sample::bars()];
+    results.extend(sample::lines());
+    Report::new(results).expect("the sample's figures are right")
+}
+
+fn render(format: &str, report: &Report) -> String {
+    by_name(format).expect("the format exists").render(report).expect("it renders")
+}
+
+fn one(file: ResultFile) -> Report {
+    Report::new(vec![file]).expect("its figures are right")
+}
+
+/// Results that break careless code.
+fn awkward() -> Vec<(&'static str, ResultFile)> {
+    let no_samples = sample::empty("nothing", "What if nothing ran?");
+    let mut partial = sample::bars();
+    partial.partial = true;
+    partial.samples.truncate(7);
+    let mut zeros = sample::empty("zeros", "");
+    zeros.plan = serde_json::Value::Null;
+    zeros.samples = vec![Sample::new(BTreeMap::new(), 0, 1), Sample::new(BTreeMap::new(), 1, 2)];
+    let mut hostile = sample::bars();
+    hostile.name = "</title><script>alert(1)</script>|\n".into();
+    vec![("no samples", no_samples), ("partial", partial), ("zeros", zeros), ("hostile", hostile)]
+}
+
+#[test]
+fn the_same_results_give_the_same_bytes() {
+    for format in FORMATS {
+        let [first, second] = [all(), all()].map(|report| format.render(&report).expect("it renders"));
+        assert!(first == second, "{}", format.name());
+    }
+}
+
+#[test]
+fn formats_have_names_of_their_own() {
+    let names: BTreeSet<_> = FORMATS.iter().map(|format| format.name()).collect();
+    assert_eq!(names.len(), FORMATS.len());
+    assert!(FORMATS.iter().all(|format| !format.summary().is_empty() && !format.extension().is_empty()));
+}
+
+#[test]
+fn no_format_prints_a_number_that_is_none() {
+    for (what, file) in awkward() {
+        for format in FORMATS {
+            let text = format.render(&one(file.clone())).expect("it renders");
+            let words = text.split(|c: char| !c.is_alphanumeric());
+            let bad: Vec<_> = words.filter(|word| ["NaN", "inf", "Infinity"].contains(word)).collect();
+            assert_eq!(bad, [""; 0], "{what} as {}", format.name());
+            assert!(!text.contains("not a number"), "{what} as {}", format.name());
+        }
+    }
+}
+
+#[test]
+fn an_empty_result_says_so_in_words() {
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(sample::empty("nothing", "")));
+        assert!(text.contains("Nothing was measured"), "{format}");
+    }
+}
+
+#[test]
+fn a_partial_result_says_so_in_words() {
+    let mut partial = sample::bars();
+    partial.partial = true;
+    partial.samples[0].partial = true;
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(partial.clone()));
+        assert!(text.contains("results are partial") && text.contains("1 of 60 samples were cut short"));
+    }
+}
+
+#[test]
+fn json_is_the_result_itself_and_comes_back_equal() {
+    let text = render("json", &one(sample::bars()));
+    assert_eq!(serde_json::from_str::<ResultFile>(&text).expect("JSON"), sample::bars());
+    let several: serde_json::Value = serde_json::from_str(&render("json", &all())).expect("JSON");
+    assert_eq!(several["results"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn csv_has_a_row_for_each_sample_and_units_in_its_heads() {
+    let text = render("csv", &one(sample::bars()));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().expect("heads").clone();
+    let operation = heads.iter().position(|head| head == "operation").expect("a column");
+    let rows: Vec<_> = reader.records().collect::<Result<_, _>>().expect("every row has every cell");
+    let samples = rows.iter().filter(|row| &row[operation] == "all").count();
+    assert_eq!(samples, sample::bars().samples.len());
+    for head in ["elapsed_ns", "throughput_ops_per_s", "read_bytes", "latency_p99_9_ns", "time_ns.journal"] {
+        assert!(heads.iter().any(|there| there == head), "{head}");
+    }
+}
+
+#[test]
+fn claims_that_were_missed_or_not_measured_are_shown() {
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(sample::bars()));
+        for word in ["missed", "not measured", "fitted", "needs ext4, which is not built", "2.41 to 3.27"] {
+            assert!(text.contains(word), "{format}: {word}");
+        }
+    }
+}
+
+#[test]
+fn the_page_needs_nothing_from_outside_and_no_script() {
+    let page = render("html", &all());
+    for foreign in ["http:", "https:", "//", "<script", "@import", "<link rel=\"stylesheet\"", "<img"] {
+        let comments_apart = page.replace("/*", "").replace("*/", "");
+        assert!(!comments_apart.contains(foreign), "{foreign}");
+    }
+}
+
+#[test]
+fn text_from_results_cannot_break_out_of_the_page() {
+    for (_, file) in awkward() {
+        assert!(!render("html", &one(file)).contains("<script"));
+    }
+}
+
+#[test]
+fn every_chart_has_a_name_and_every_figure_its_table() {
+    let page = render("html", &all());
+    let figures: Vec<&str> = page.split("<figure>").skip(1).collect();
+    assert!(figures.len() > 10);
+    for figure in figures {
+        let figure = figure.split("</figure>").next().expect("it ends");
+        assert!(figure.contains("<tbody>") && figure.contains("class=\"legend\""));
+        for chart in figure.split("role=\"img\" aria-label=\"").skip(1) {
+            assert!(chart.split('"').next().is_some_and(|name| name.len() > 30));
+        }
+    }
+}
+
+#[test]
+fn a_figure_that_cannot_be_drawn_says_why_and_the_page_goes_on() {
+    let page = render("html", &one(sample::bars()));
+    assert!(page.contains("could not be drawn: there is no axis &#34;colour&#34;"));
+    assert!(page.contains("Run it again"));
+}
+
+#[test]
+fn every_colour_is_defined_in_light_and_in_dark() {
+    let style = include_str!("../templates/style.css");
+    let dark = style.split("prefers-color-scheme: dark").nth(1).expect("a dark theme");
+    let dark = &dark[..dark.find("\n}\n").expect("it ends")];
+    let light = &style[..style.find("@media").expect("the light theme comes first")];
+    let used: BTreeSet<&str> =
+        style.split("var(").skip(1).map(|rest| &rest[..rest.find(')').expect("it closes")]).collect();
+    assert!(used.len() > 20);
+    for name in used.into_iter().filter(|name| *name != "--c") {
+        assert!(light.contains(&format!("{name}:")), "{name} in light");
+        assert!(dark.contains(&format!("{name}:")), "{name} in dark");
+    }
+}
+
+#[test]
+fn every_class_of_the_charts_has_a_style() {
+    let style = include_str!("../templates/style.css");
+    let page = render("html", &all());
+    let charts =
+        page.split("<svg class=\"chart").skip(1).map(|rest| rest.split("</svg>").next().unwrap_or(""));
+    let classes: BTreeSet<String> = charts
+        .flat_map(|chart| chart.split("class=\"").skip(1))
+        .flat_map(|rest| rest.split('"').next().unwrap_or("").split(' ').map(str::to_owned))
+        .collect();
+    assert!(classes.len() > 15);
+    // `d0` and `h0` are the solid line and the plain area: nothing to add.
+    for class in classes.iter().filter(|class| !["d0", "h0"].contains(&class.as_str())) {
+        assert!(style.contains(&format!(".{class} ")), "{class}");
+    }
+}
+
+/// What is drawn is what is in the table: every point of every figure appears in it.
+#[test]
+fn every_point_of_a_figure_is_in_its_table() {
+    for section in all().sections {
+        for spec in &section.figures {
+            let Ok(figure) = Figure::build(spec, &section.results) else { continue };
+            let cells: BTreeSet<String> = figure.table().rows.into_iter().flatten().collect();
+            assert!(figure.points().count() > 0);
+            assert!(figure.points().all(|point| cells.contains(&figure.human(&point.y))), "{}", figure.title);
+        }
+    }
+}
