@@ -16,11 +16,13 @@ const WATCH: &str = "<script>window.faults = []; \
     addEventListener('error', e => faults.push(String(e.message)), true);</script>";
 
 /// Measures the finished page.
-const MEASURE: &str = r#"<script>
+const MEASURE: &str = r"<script>
 const shown = e => e.getClientRects().length > 0;
 const charts = [...document.querySelectorAll('figure svg.chart[role=img]')].filter(shown);
-const inside = (a, b) => a.left >= b.left - 2 && a.right <= b.right + 2 && a.top >= b.top - 2 && a.bottom <= b.bottom + 2;
-const apart = (a, b) => a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
+const inside = (a, b) =>
+  a.left >= b.left - 2 && a.right <= b.right + 2 && a.top >= b.top - 2 && a.bottom <= b.bottom + 2;
+const apart = (a, b) =>
+  a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 3 || b.bottom <= a.top + 3;
 const straight = [...document.querySelectorAll('figure svg.chart text:not([transform])')].filter(shown);
 const clashes = [], outside = [], small = [];
 for (const chart of charts) {
@@ -48,7 +50,7 @@ const found = {
   loaded: performance.getEntriesByType('resource').map(r => r.name).filter(n => !n.startsWith('data:')),
 };
 parent.postMessage(JSON.stringify(found), '*');
-</script>"#;
+</script>";
 
 /// A page that shows the measuring page in a frame of `WIDTH` pixels (a window cannot be as narrow as a
 /// phone) and writes down what it reports. The frame takes over the theme because this page accepts both.
@@ -73,7 +75,7 @@ fn measuring_page() -> String {
 }
 
 fn measure(folder: &Path, width: u32, dark: bool) -> Value {
-    let scheme = if dark { 0 } else { 1 };
+    let scheme = u8::from(!dark);
     let frame = folder.join("frame.html");
     std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).expect("the frame is written");
     let output = Command::new("chromium")

@@ -195,3 +195,22 @@ fn every_point_of_a_figure_is_in_its_table() {
         }
     }
 }
+
+#[test]
+fn the_first_paragraph_names_winners_only_where_there_is_a_difference() {
+    let sentences = report::answer::sentences(&sample::bars()).join(" ");
+    assert!(sentences.contains("On fileserver, hinfs is fastest: 2.70x pmfs (2.64 to 2.77)."), "{sentences}");
+    assert!(sentences.contains("On webserver, no difference between hinfs and pmfs"), "{sentences}");
+    assert!(sentences.contains("2 of 5 published claims hold"), "{sentences}");
+    let scaling = report::answer::sentences(&sample::lines()[0]).join(" ");
+    assert!(scaling.contains("hinfs is fastest at all 6 points: 2.70x to 5.62x pmfs"), "{scaling}");
+}
+
+#[test]
+fn the_first_paragraph_says_when_nothing_is_compared_or_ran_once() {
+    let mut file = sample::bars();
+    file.samples.retain(|sample| sample.repeat == 0);
+    assert!(report::answer::sentences(&file).join(" ").contains("(one run of each)"));
+    file.samples.truncate(1);
+    assert!(report::answer::sentences(&file).join(" ").contains("Only pmfs was measured"));
+}

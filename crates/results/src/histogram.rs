@@ -6,7 +6,7 @@
 //!
 //! | constructor | memory | recording allocates |
 //! |---|---|---|
-//! | [`Histogram::new`] | 16 KiB, then 8 KiB for each doubling of the maximum: 88 KiB at 1 ms, 168 KiB at 1 s | when the maximum doubles |
+//! | [`Histogram::new`] | 16 KiB, 88 KiB from 1 ms, 168 KiB from 1 s | when the maximum doubles |
 //! | [`Histogram::for_an_hour`] | 264 KiB | never below one hour |
 
 use base64::Engine as _;

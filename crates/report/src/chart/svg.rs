@@ -56,9 +56,8 @@ impl Svg {
     /// A text that ends at its position and rises to it.
     pub(super) fn slanted(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let (x, y, text) = (n(x), n(y), escape(text));
-        self.push(&format!(
-            r#"<text class="{class}" transform="translate({x} {y}) rotate(-35)" text-anchor="end">{text}</text>"#
-        ));
+        let place = format!("translate({x} {y}) rotate(-35)");
+        self.push(&format!(r#"<text class="{class}" transform="{place}" text-anchor="end">{text}</text>"#));
     }
 
     fn push(&mut self, element: &str) {

@@ -94,10 +94,11 @@ fn latencies(sample: &Sample) -> Option<Histogram> {
     Some(sample.latency_ns()).filter(|all| !all.is_empty())
 }
 
-/// A counter's name as words, without the unit that the axis shows: `nvmm_written_bytes` is "nvmm written".
+/// A counter's name as words, times without their unit: `nvmm_written_bytes` is
+/// "NVMM written bytes".
 fn words(counter: &str) -> String {
     let (base, part) = counter.split_once('.').unwrap_or((counter, ""));
-    let base = base.strip_suffix("_ns").unwrap_or(base).replace('_', " ");
+    let base = base.strip_suffix("_ns").unwrap_or(base).replace('_', " ").replace("nvmm", "NVMM");
     if part.is_empty() { base } else { format!("{base} ({})", part.replace('_', " ")) }
 }
 

@@ -189,7 +189,7 @@ fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
         id: claim.id.clone(),
         figure: claim.figure.clone(),
         paper: claim.paper.clone(),
-        says: claim.says.clone(),
+        says: claim.says.replace(" %", "\u{a0}%"),
         published: claims::published(claim),
         band: claims::band(claim),
         measured: claims::measured(claim),

@@ -58,7 +58,8 @@ pub(crate) fn lines() -> Vec<ResultFile> {
 fn over(axis: &str, values: &[&str], growth: f64) -> ResultFile {
     let mut file = empty(&format!("sample-{axis}"), "Invented numbers: how does it scale?");
     file.plan = json!({"seed": 7, "figure": [
-        {"id": "8", "title": format!("Throughput over {axis}"), "kind": "lines", "x": axis, "panel": "workload",
+        {"id": "8", "title": format!("Throughput over {axis}"), "kind": "lines", "x": axis,
+         "panel": "workload",
          "only": {"workload": ["filebench/fileserver", "filebench/varmail"]}},
         {"id": "9", "title": "Relative to PMFS, fileserver only", "kind": "lines", "x": axis,
          "relative_to": "pmfs", "only": {"workload": "filebench/fileserver"},
