@@ -3,7 +3,7 @@
 //! A reader asks a [`Table`] for the keys that it knows; [`Table::finish`] then refuses every key that nobody asked for. So the
 //! list of legal keys is the code that reads them and cannot go stale.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
@@ -70,6 +70,8 @@ pub struct Table<'d> {
     span: Range<usize>,
     entries: &'d DeTable<'d>,
     asked: RefCell<BTreeSet<&'static str>>,
+    /// Whether the author's own keys were taken, so that none is unknown.
+    open: Cell<bool>,
 }
 
 /// A value of the file.
@@ -99,7 +101,7 @@ impl<'d> Table<'d> {
         span: Range<usize>,
         entries: &'d DeTable<'d>,
     ) -> Self {
-        Self { source, name, span, entries, asked: RefCell::default() }
+        Self { source, name, span, entries, asked: RefCell::default(), open: Cell::new(false) }
     }
 
     /// The value of `key`, if it is there.
@@ -114,8 +116,9 @@ impl<'d> Table<'d> {
         self.get(key).ok_or_else(|| self.problem(format!("{} needs \"{key}\": {why}", self.title())))
     }
 
-    /// Every entry whose key nobody has asked for; they count as known from now on.
-    pub fn rest(&self) -> Vec<(String, Item<'d>)> {
+    /// Every entry whose key nobody has asked for: keys of the author's own. They count as known from now on.
+    pub fn take_rest(&self) -> Vec<(String, Item<'d>)> {
+        self.open.set(true);
         let asked = self.asked.borrow();
         let rest = self.entries.iter().filter(|(key, _)| !asked.contains(key.get_ref().as_ref()));
         rest.map(|(key, value)| {
@@ -127,6 +130,9 @@ impl<'d> Table<'d> {
 
     /// Refuses keys that nobody asked for.
     pub fn finish(&self) -> Result<(), Problem> {
+        if self.open.get() {
+            return Ok(());
+        }
         let asked = self.asked.borrow();
         let unknown = self.entries.keys().find(|key| !asked.contains(key.get_ref().as_ref()));
         let Some(key) = unknown else { return Ok(()) };

@@ -1,7 +1,28 @@
 //! Experiments: plans, cells, runs, claims, calibration.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`plan`] | [`Plan`]: what varies, what is kept, what is expected; checked whole before anything runs |
+//! | [`script`] | the workload of a cell |
+//! | [`claims`] | published numbers, and how each is computed from cells |
+//! | [`machine`] | what CPU work costs on which machine, each value with its source |
+//! | [`environment`] | facts about the host |
+//! | [`presets`] | the plans, papers and machines that are part of the program |
+//! | [`document`] | TOML with places: messages that point at line and column |
+//!
+//! This crate knows no output format: it measures and judges, `report` shows.
+
 #![forbid(unsafe_code)]
+
+pub mod claims;
 pub mod document;
+pub mod environment;
 pub mod error;
 pub mod machine;
+pub mod plan;
 pub mod presets;
+pub mod script;
+
 pub use error::Error;
+pub use machine::MachinePreset;
+pub use plan::{CellSpec, Plan};

@@ -1,0 +1,272 @@
+//! A claim's number: a ratio of cells, folded over axes.
+//!
+//! | key | means |
+//! |---|---|
+//! | `plan` | whose cells |
+//! | `top`, `bottom` | a cell: axis to value. One axis may have a list; `pick` (`min`, `max`, `mean`) says which of them |
+//! | `over` | axes that vary in both: a list of values, or `"*"` for all that were measured |
+//! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1) |
+//! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
+//! | `metric` | `throughput` (the default) or the name of a counter |
+//!
+//! Without `bottom` the number is a ratio only by `neighbours`.
+
+use std::collections::BTreeMap;
+
+use results::statistics::{mean, median};
+use results::{ResultFile, Sample};
+
+use crate::document::{Problem, Table};
+
+/// How a number is made of cells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Whose cells.
+    pub plan: String,
+    metric: Option<String>,
+    top: Cells,
+    bottom: Option<Cells>,
+    over: BTreeMap<String, Values>,
+    neighbours: Option<String>,
+    fold: Fold,
+}
+
+/// Cells that differ in at most one axis, and which of them counts.
+#[derive(Clone, Debug, PartialEq)]
+struct Cells {
+    axes: BTreeMap<String, Vec<String>>,
+    pick: Fold,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Values {
+    All,
+    These(Vec<String>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fold {
+    Only,
+    Min,
+    Max,
+    Mean,
+    Furthest,
+}
+
+const FOLDS: [(&str, Fold); 4] =
+    [("min", Fold::Min), ("max", Fold::Max), ("mean", Fold::Mean), ("furthest", Fold::Furthest)];
+
+impl Fold {
+    /// The one number that many become; an error names what is wrong with them.
+    fn of(self, values: &[f64]) -> Result<f64, String> {
+        let by = |key: fn(f64) -> f64| values.iter().copied().max_by(|a, b| key(*a).total_cmp(&key(*b)));
+        let folded = match self {
+            Self::Only if values.len() > 1 => return Err(format!("{} values and no fold", values.len())),
+            Self::Only => values.first().copied(),
+            Self::Min => by(|value| -value),
+            Self::Max => by(|value| value),
+            Self::Mean => mean(values),
+            Self::Furthest => by(|value| value.ln().abs()),
+        };
+        folded.ok_or_else(|| "nothing was measured".to_owned())
+    }
+}
+
+impl Measure {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, Problem> {
+        let over = table.get("over").map(|item| item.read(over)).transpose()?.unwrap_or_default();
+        Ok(Self {
+            plan: table.need("plan", "whose cells")?.text()?,
+            metric: table.get("metric").map(|item| item.text()).transpose()?.filter(|name| name != "throughput"),
+            top: table.need("top", "the cell on top")?.read(cells)?,
+            bottom: table.get("bottom").map(|item| item.read(cells)).transpose()?,
+            neighbours: table.get("neighbours").map(|item| item.text()).transpose()?,
+            fold: table.get("fold").map_or(Ok(Fold::Only), |item| item.one_of(&FOLDS))?,
+            over,
+        })
+    }
+
+    /// The number in these results, or why there is none.
+    pub fn value(&self, results: &ResultFile) -> Result<f64, String> {
+        let mut values = Vec::new();
+        for place in self.places(results) {
+            match &self.neighbours {
+                None => values.push(self.at(results, &place)?),
+                Some(axis) => values.extend(self.steps(results, &place, axis)?),
+            }
+        }
+        self.fold.of(&values)
+    }
+
+    /// Every combination of the axes in `over`.
+    fn places<'a>(&'a self, results: &'a ResultFile) -> Vec<BTreeMap<&'a str, &'a str>> {
+        let mut places = vec![BTreeMap::new()];
+        for (axis, values) in &self.over {
+            let values: Vec<&str> = match values {
+                Values::All => results.axis_values(axis),
+                Values::These(values) => values.iter().map(String::as_str).collect(),
+            };
+            places = places.iter().flat_map(|place| values.iter().map(|v| with(place, axis, v))).collect();
+        }
+        places
+    }
+
+    /// Next by previous along `axis`.
+    fn steps(
+        &self,
+        results: &ResultFile,
+        place: &BTreeMap<&str, &str>,
+        axis: &str,
+    ) -> Result<Vec<f64>, String> {
+        let values = results.axis_values(axis);
+        let along = values.iter().map(|value| self.at(results, &with(place, axis, value)));
+        let along = along.collect::<Result<Vec<_>, _>>()?;
+        Ok(along.windows(2).map(|pair| pair[1] / pair[0]).collect())
+    }
+
+    /// Top by bottom at one place.
+    fn at(&self, results: &ResultFile, place: &BTreeMap<&str, &str>) -> Result<f64, String> {
+        let top = self.top.value(results, place, self.metric.as_deref())?;
+        match &self.bottom {
+            None => Ok(top),
+            Some(bottom) => Ok(top / bottom.value(results, place, self.metric.as_deref())?),
+        }
+    }
+}
+
+fn with<'a>(place: &BTreeMap<&'a str, &'a str>, axis: &'a str, value: &'a str) -> BTreeMap<&'a str, &'a str> {
+    let mut place = place.clone();
+    place.insert(axis, value);
+    place
+}
+
+impl Cells {
+    fn value(
+        &self,
+        results: &ResultFile,
+        place: &BTreeMap<&str, &str>,
+        metric: Option<&str>,
+    ) -> Result<f64, String> {
+        let mut cells: Vec<BTreeMap<&str, &str>> = vec![place.clone()];
+        for (axis, values) in &self.axes {
+            cells = cells.iter().flat_map(|cell| values.iter().map(|value| with(cell, axis, value))).collect();
+        }
+        let values = cells.iter().map(|cell| one(results, cell, metric)).collect::<Result<Vec<_>, _>>()?;
+        self.pick.of(&values)
+    }
+}
+
+/// The median over the repeats of one cell.
+fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) -> Result<f64, String> {
+    let chosen: Vec<&Sample> =
+        results.samples.iter().filter(|sample| cell.iter().all(|(axis, v)| is(sample, axis, v))).collect();
+    let describe = || cell.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ");
+    let Some(first) = chosen.first() else { return Err(format!("no cell with {}", describe())) };
+    if chosen.iter().any(|sample| sample.axes != first.axes) {
+        return Err(format!("more than one cell with {}", describe()));
+    }
+    if chosen.iter().any(|sample| sample.partial) {
+        return Err(format!("the run with {} was cut short", describe()));
+    }
+    let number = |sample: &&Sample| match metric {
+        None => Some(sample.throughput_ops_per_s),
+        Some(counter) => sample.counters.get(counter).map(|count| *count as f64),
+    };
+    let numbers = chosen.iter().map(number).collect::<Option<Vec<_>>>();
+    numbers.and_then(|numbers| median(&numbers)).ok_or_else(|| format!("no such counter with {}", describe()))
+}
+
+/// Whether the sample has this value; the leading folder of a workload may be left out.
+fn is(sample: &Sample, axis: &str, value: &str) -> bool {
+    sample.axis(axis).is_some_and(|has| has == value || has.rsplit('/').next() == Some(value))
+}
+
+fn cells(table: &Table<'_>) -> Result<Cells, Problem> {
+    let pick = table.get("pick").map_or(Ok(Fold::Only), |item| item.one_of(&FOLDS[..3]))?;
+    let axes = table.take_rest().into_iter().map(|(axis, item)| Ok((axis, item.words()?)));
+    Ok(Cells { axes: axes.collect::<Result<_, Problem>>()?, pick })
+}
+
+fn over(table: &Table<'_>) -> Result<BTreeMap<String, Values>, Problem> {
+    let axes = table.take_rest().into_iter().map(|(axis, item)| {
+        let values = item.words()?;
+        Ok((axis, if values == ["*"] { Values::All } else { Values::These(values) }))
+    });
+    axes.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document;
+    use results::Clock;
+
+    /// hinfs 20, 24, 12 and pmfs 10, 20, 10 operations a second at 1, 2 and 8 threads.
+    fn results() -> ResultFile {
+        let mut file = ResultFile::new("p", serde_json::Value::Null, 1, Clock::Virtual);
+        for (fs, rates) in [("hinfs", [20.0, 24.0, 12.0]), ("pmfs", [10.0, 20.0, 10.0])] {
+            for (threads, rate) in ["1", "2", "8"].into_iter().zip(rates) {
+                let axes = [("fs", fs), ("threads", threads), ("workload", "filebench/varmail")];
+                let axes = axes.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
+                let mut sample = Sample::new(axes.into(), 0, 1);
+                sample.throughput_ops_per_s = rate;
+                sample.counters.insert("lines".to_owned(), rate as u64 * 2);
+                file.samples.push(sample);
+            }
+        }
+        file
+    }
+
+    fn value(measure: &str) -> Result<f64, String> {
+        let text = format!("measure = {{ plan = \"p\", {measure} }}");
+        let measure =
+            document::read("t", &text, |root| root.need("measure", "")?.read(Measure::read)).unwrap();
+        measure.value(&results())
+    }
+
+    const GAIN: &str = "top = { fs = \"hinfs\" }, bottom = { fs = \"pmfs\" }";
+
+    fn close(measure: &str, want: f64) {
+        let got = value(measure).unwrap();
+        assert!((got - want).abs() < 1e-9, "{measure}: {got}");
+    }
+
+    #[test]
+    fn a_ratio_of_two_cells() {
+        close(&format!("{GAIN}, over = {{ threads = 8 }}"), 1.2);
+        close("top = { fs = \"hinfs\", threads = 8 }, bottom = { fs = \"hinfs\", threads = 2 }", 0.5);
+        close(&format!("{GAIN}, over = {{ threads = 8, workload = \"varmail\" }}"), 1.2);
+    }
+
+    #[test]
+    fn folds_over_an_axis() {
+        close(&format!("{GAIN}, over = {{ threads = \"*\" }}, fold = \"min\""), 1.2);
+        close(&format!("{GAIN}, over = {{ threads = [1, 2] }}, fold = \"max\""), 2.0);
+        close(&format!("{GAIN}, over = {{ threads = \"*\" }}, fold = \"furthest\""), 2.0);
+        close(&format!("{GAIN}, over = {{ threads = [1, 8] }}, fold = \"mean\""), 1.6);
+    }
+
+    #[test]
+    fn neighbours_compare_next_by_previous() {
+        close("top = { fs = \"hinfs\" }, neighbours = \"threads\", fold = \"min\"", 0.5);
+        close(&format!("{GAIN}, neighbours = \"threads\", fold = \"max\""), 1.0);
+    }
+
+    #[test]
+    fn the_better_or_worse_of_several_cells() {
+        let best = "bottom = { fs = [\"pmfs\", \"hinfs\"], pick = \"max\" }";
+        close(&format!("top = {{ fs = \"pmfs\" }}, {best}, over = {{ threads = 1 }}"), 0.5);
+    }
+
+    #[test]
+    fn counters_count_as_well() {
+        close(&format!("{GAIN}, over = {{ threads = 1 }}, metric = \"lines\""), 2.0);
+    }
+
+    #[test]
+    fn what_was_not_measured_is_named() {
+        assert!(value(&format!("{GAIN}, over = {{ threads = 4 }}")).unwrap_err().contains("threads 4"));
+        assert!(value(GAIN).unwrap_err().contains("more than one cell"));
+        assert!(value(&format!("{GAIN}, over = {{ threads = [1, 2] }}")).unwrap_err().contains("no fold"));
+    }
+}

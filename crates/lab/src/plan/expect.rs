@@ -1,0 +1,162 @@
+//! Hypotheses of a plan: `hinfs/fileserver > 2 * pmfs/fileserver`, judged with their intervals.
+//!
+//! A side is a number of times a cell, and a cell is named by values of its axes, joined by `/`; the leading folder of a
+//! workload may be left out. Where an axis is not named, the hypothesis must hold at each of its values.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use results::statistics::{median, ratio_interval};
+use results::{HypothesisOutcome, Sample};
+use serde::Serialize;
+
+/// Seed of the bootstrap: the same results are judged the same.
+const BOOTSTRAP_SEED: u64 = 1;
+
+/// An expectation: one side larger or smaller than the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hypothesis {
+    says: String,
+    left: Side,
+    larger: bool,
+    right: Side,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Side {
+    factor: f64,
+    values: Vec<String>,
+}
+
+impl FromStr for Hypothesis {
+    type Err = String;
+
+    fn from_str(says: &str) -> Result<Self, String> {
+        let sign = says.find(['<', '>']).ok_or("a hypothesis compares two sides with > or <")?;
+        let (left, right) = (side(&says[..sign])?, side(&says[sign + 1..])?);
+        let larger = says[sign..].starts_with('>');
+        Ok(Self { says: says.to_owned(), left, larger, right })
+    }
+}
+
+fn side(text: &str) -> Result<Side, String> {
+    let (factor, cell) = text.split_once('*').unwrap_or(("1", text));
+    let factor: f64 = factor.trim().parse().map_err(|_| format!("\"{}\" is no number", factor.trim()))?;
+    let values: Vec<String> = cell.trim().split('/').map(str::to_owned).collect();
+    if factor <= 0.0 || values.iter().any(String::is_empty) {
+        return Err(format!("\"{}\" names no cell; write it as design/workload", text.trim()));
+    }
+    Ok(Side { factor, values })
+}
+
+impl fmt::Display for Hypothesis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.says)
+    }
+}
+
+impl Serialize for Hypothesis {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Throughputs of one cell, by the axes that a side does not name.
+type Rates<'a> = BTreeMap<BTreeMap<&'a str, &'a str>, Vec<f64>>;
+
+impl Side {
+    /// The rates of the cells that this side names.
+    fn rates<'a>(&self, samples: &'a [Sample]) -> Rates<'a> {
+        let mut rates = Rates::new();
+        for sample in samples {
+            if let Some(rest) = self.rest(sample) {
+                rates.entry(rest).or_default().push(sample.throughput_ops_per_s * self.factor);
+            }
+        }
+        rates
+    }
+
+    /// The axes that are not named, if all names are values of the sample's axes.
+    fn rest<'a>(&self, sample: &'a Sample) -> Option<BTreeMap<&'a str, &'a str>> {
+        let mut rest: BTreeMap<_, _> =
+            sample.axes.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
+        for value in &self.values {
+            let named = |other: &str| other == value || other.rsplit('/').next() == Some(value);
+            let axis = rest.iter().find(|(_, other)| named(other)).map(|(axis, _)| *axis)?;
+            rest.remove(axis);
+        }
+        Some(rest)
+    }
+}
+
+impl Hypothesis {
+    /// What became of it. The worst of its places decides.
+    pub fn judge(&self, samples: &[Sample]) -> HypothesisOutcome {
+        let (left, right) = (self.left.rates(samples), self.right.rates(samples));
+        let shared = left.iter().filter_map(|(place, rates)| Some((place, rates, right.get(place)?)));
+        let judged: Vec<_> = shared.map(|(place, left, right)| self.at(place, left, right)).collect();
+        let worst = judged.into_iter().min_by(|a, b| self.margin(a).total_cmp(&self.margin(b)));
+        worst.unwrap_or_else(|| self.outcome(None, Some("no cells of that name were measured".to_owned())))
+    }
+
+    fn at(&self, place: &BTreeMap<&str, &str>, left: &[f64], right: &[f64]) -> HypothesisOutcome {
+        let ratio = median(left).zip(median(right)).map(|(left, right)| left / right);
+        let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
+        let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        let reason = format!("decided at {}", places.join(", "));
+        let outcome = self.outcome(ratio.filter(|ratio| ratio.is_finite()), (!places.is_empty()).then_some(reason));
+        HypothesisOutcome { low: interval.map(|i| i.low), high: interval.map(|i| i.high), ..outcome }
+    }
+
+    fn outcome(&self, ratio: Option<f64>, reason: Option<String>) -> HypothesisOutcome {
+        let holds = ratio.is_some_and(|ratio| if self.larger { ratio > 1.0 } else { ratio < 1.0 });
+        HypothesisOutcome { says: self.says.clone(), holds, ratio, low: None, high: None, reason }
+    }
+
+    /// How far it holds: larger is better.
+    fn margin(&self, outcome: &HypothesisOutcome) -> f64 {
+        let ratio = outcome.ratio.unwrap_or(0.0);
+        if self.larger { ratio } else { -ratio }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(fs: &str, threads: &str, rate: f64) -> Sample {
+        let pairs = [("fs", fs), ("threads", threads), ("workload", "filebench/varmail")];
+        let axes = pairs.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
+        let mut sample = Sample::new(axes.into(), 0, 1);
+        sample.throughput_ops_per_s = rate;
+        sample
+    }
+
+    fn judge(says: &str) -> HypothesisOutcome {
+        let rates = [("pmfs", "1", 10.0), ("hinfs", "1", 30.0), ("pmfs", "8", 50.0), ("hinfs", "8", 60.0)];
+        says.parse::<Hypothesis>().unwrap().judge(&rates.map(|(fs, threads, rate)| sample(fs, threads, rate)))
+    }
+
+    #[test]
+    fn the_worst_place_decides() {
+        let outcome = judge("hinfs/varmail > pmfs/varmail");
+        assert!(outcome.holds && outcome.ratio == Some(1.2), "{outcome:?}");
+        assert!(outcome.reason.unwrap().contains("threads 8"));
+        assert!(!judge("hinfs > 1.5 * pmfs").holds);
+        assert!(judge("hinfs/1 > 1.5 * pmfs/1").holds);
+    }
+
+    #[test]
+    fn a_cell_that_was_not_measured_is_no_success() {
+        let outcome = judge("hinfs > nova");
+        assert!(!outcome.holds && outcome.reason.unwrap().contains("no cells"));
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for says in ["hinfs", "x * hinfs > pmfs", "hinfs > "] {
+            assert!(says.parse::<Hypothesis>().is_err(), "{says}");
+        }
+    }
+}

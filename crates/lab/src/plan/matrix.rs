@@ -1,0 +1,256 @@
+//! From a plan to its cells, with every check that can be made before anything runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use fs::{FILE_SYSTEMS, FsType, Options};
+use media::Medium;
+use sim::{Bytes, Clock};
+
+use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
+use crate::error::{Error, nearest};
+use crate::machine::MachinePreset;
+use crate::script::Script;
+
+/// One point of the matrix: everything that is needed to run it.
+#[derive(Clone, Debug)]
+pub struct CellSpec {
+    /// The cell's name: axis to value.
+    pub axes: BTreeMap<String, String>,
+    /// Where calls go.
+    pub door: Door,
+    /// The medium with all its parameters.
+    pub medium: Medium,
+    /// What is done.
+    pub script: Script,
+    /// When it has run enough.
+    pub stop: Stop,
+    /// Size of the region, if the plan says one.
+    pub region: Option<Bytes>,
+}
+
+/// Where calls go.
+#[derive(Clone, Debug)]
+pub enum Door {
+    /// To a design in this process.
+    Design {
+        /// The design.
+        design: &'static dyn FsType,
+        /// Its options.
+        options: BTreeMap<String, String>,
+    },
+    /// To a directory of the host.
+    Host(PathBuf),
+}
+
+/// What a cell is while its axes are put in, one after the other.
+#[derive(Clone, Default)]
+struct Draft {
+    labels: BTreeMap<String, String>,
+    design: Option<AxisValue>,
+    medium: Option<String>,
+    medium_keys: Vec<(String, String)>,
+    options: BTreeMap<String, String>,
+    vars: BTreeMap<String, String>,
+}
+
+/// The medium of a plan that does not say one.
+pub const DEFAULT_MEDIUM: &str = "hinfs";
+
+impl CellSpec {
+    /// The name in messages and on progress lines: `fileserver hinfs threads 8`.
+    pub fn title(&self) -> String {
+        let value = |axis: &str| self.axes.get(axis).cloned().unwrap_or_default();
+        let workload = value("workload");
+        let workload = workload.rsplit('/').next().unwrap_or_default();
+        let rest = self.axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
+        let rest: Vec<_> = rest.map(|(axis, value)| format!(" {axis} {value}")).collect();
+        format!("{workload} {}{}", value("fs"), rest.concat())
+    }
+
+    /// Everything that decides what happens in the cell. Cells of equal settings give equal samples, so they run once.
+    pub fn settings(&self) -> String {
+        let door = match &self.door {
+            Door::Design { design, options } => format!("{design:?} {options:?}"),
+            Door::Host(path) => format!("host {}", path.display()),
+        };
+        let Script { name, vars, .. } = &self.script;
+        format!("{door} | {} | {name} {vars:?} | {} | {:?}", self.medium, self.stop, self.region)
+    }
+}
+
+impl Plan {
+    /// Every cell, after every check. The first axis varies slowest, workloads slower still.
+    pub fn cells(&self) -> Result<Vec<CellSpec>, Error> {
+        self.check_whole()?;
+        let mut cells = Vec::new();
+        for workload in &self.workload {
+            let mut drafts = vec![Draft { vars: workload.vars.clone(), ..Draft::default() }];
+            for axis in &self.axis {
+                drafts = extend(&drafts, axis)?;
+            }
+            for draft in drafts {
+                cells.push(self.cell(workload, draft)?);
+            }
+        }
+        Ok(cells)
+    }
+
+    /// What concerns the plan as a whole.
+    fn check_whole(&self) -> Result<(), Error> {
+        let says = |message: &str| Error::Setting(format!("plan {}: {message}", self.name));
+        if self.workload.is_empty() {
+            return Err(says("there is no [[workload]]; `weir list workloads` shows what there is"));
+        }
+        let Some(designs) = self.axis.iter().find(|axis| axis.sets.contains(&Target::Design)) else {
+            return Err(says("there is no [[axis]] with fs = [...]; `weir list fs` shows what there is"));
+        };
+        if self.clock == Clock::Virtual {
+            MachinePreset::load(&self.machine)?;
+        }
+        self.check_unaffected(designs)?;
+        self.check_options(designs)
+    }
+
+    /// `unaffected` must name designs of the plan.
+    fn check_unaffected(&self, designs: &Axis) -> Result<(), Error> {
+        for axis in &self.axis {
+            let stranger = axis.unaffected.iter().find(|name| !designs.values.iter().any(|v| v.label == **name));
+            if let Some(name) = stranger {
+                let advice = nearest(name, designs.values.iter().map(|value| value.label.as_str()));
+                let message = format!("axis \"{}\" is said not to affect \"{name}\"; {advice}", axis.name);
+                return Err(axis.at.problem(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// An option for all designs must be known to at least one of them.
+    fn check_options(&self, designs: &Axis) -> Result<(), Error> {
+        let known: BTreeSet<&str> =
+            designs.values.iter().filter_map(|value| fs::by_name(&value.value)).flat_map(option_names).collect();
+        match self.fs.keys().find(|name| !known.contains(name.as_str())) {
+            None => Ok(()),
+            Some(name) => {
+                let advice = nearest(name, known.into_iter());
+                Err(Error::Setting(format!("plan {}: no design has the option \"{name}\"; {advice}", self.name)))
+            }
+        }
+    }
+
+    fn cell(&self, workload: &Workload, draft: Draft) -> Result<CellSpec, Error> {
+        let mut axes = draft.labels.clone();
+        axes.insert("workload".to_owned(), workload.name.clone());
+        let script = Script::load(&workload.name, &draft.vars)
+            .map_err(|error| if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) })?;
+        let door = self.door(&draft)?;
+        let medium = medium(&draft)?;
+        axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
+        let stop = workload.stop.unwrap_or(self.stop);
+        Ok(CellSpec { axes, door, medium, script, stop, region: workload.region.or(self.region) })
+    }
+
+    fn door(&self, draft: &Draft) -> Result<Door, Error> {
+        let value = draft.design.as_ref().expect("check_whole found the axis");
+        if let Some(path) = value.value.strip_prefix("host:") {
+            return self.host(path);
+        }
+        let design = design(&value.value)?;
+        let names: Vec<_> = option_names(design).collect();
+        let shared = self.fs.iter().filter(|(name, _)| names.contains(&name.as_str()));
+        let mut options: BTreeMap<String, String> = shared.map(|(k, v)| (k.clone(), v.clone())).collect();
+        options.extend(draft.options.clone());
+        options.extend(value.options.clone());
+        Options::resolve(design.name(), design.options(), &options)
+            .map_err(|error| Error::Setting(format!("plan {}: {error}", self.name)))?;
+        Ok(Door::Design { design, options })
+    }
+
+    fn host(&self, path: &str) -> Result<Door, Error> {
+        if self.clock == Clock::Virtual {
+            return Err(Error::Setting(format!(
+                "host:{path} is the real kernel, which takes real time: use --clock real"
+            )));
+        }
+        if !std::path::Path::new(path).is_dir() {
+            return Err(Error::Setting(format!("host:{path}: there is no such directory; make it first")));
+        }
+        Ok(Door::Host(path.into()))
+    }
+}
+
+/// The design called `name`.
+pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
+    fs::by_name(name).ok_or_else(|| Error::Unknown {
+        what: "file system",
+        name: name.to_owned(),
+        advice: nearest(name, FILE_SYSTEMS.iter().map(|design| design.name())),
+    })
+}
+
+fn option_names(design: &'static dyn FsType) -> impl Iterator<Item = &'static str> {
+    design.options().iter().map(|option| option.name)
+}
+
+/// Each draft with each value of `axis`.
+fn extend(drafts: &[Draft], axis: &Axis) -> Result<Vec<Draft>, Error> {
+    let pairs = drafts.iter().flat_map(|draft| axis.values.iter().map(move |value| (draft, value)));
+    pairs.map(|(draft, value)| draft.with(axis, value)).collect()
+}
+
+impl Draft {
+    fn with(&self, axis: &Axis, value: &AxisValue) -> Result<Self, Error> {
+        let mut draft = self.clone();
+        draft.labels.insert(axis.name.clone(), value.label.clone());
+        for target in &axis.sets {
+            draft.set(target, axis, value)?;
+        }
+        Ok(draft)
+    }
+
+    fn set(&mut self, target: &Target, axis: &Axis, value: &AxisValue) -> Result<(), Error> {
+        match target {
+            Target::Design => self.design = Some(value.clone()),
+            Target::Medium => self.medium = Some(value.value.clone()),
+            Target::MediumKey(key) => self.medium_keys.push((key.clone(), value.value.clone())),
+            Target::Threads => self.set_variable("nthreads", value),
+            Target::Variable(name) => self.set_variable(name, value),
+            Target::Option(name) => self.set_option(name, axis, value)?,
+        }
+        Ok(())
+    }
+
+    fn set_variable(&mut self, name: &str, value: &AxisValue) {
+        self.vars.insert(name.to_owned(), value.value.clone());
+    }
+
+    /// An option of the design in force; the axis of designs must come first.
+    fn set_option(&mut self, option: &str, axis: &Axis, value: &AxisValue) -> Result<(), Error> {
+        let Some(design_value) = &self.design else {
+            let message = format!("axis \"{}\" sets fs.{option} and must come after the axis \"fs\"", axis.name);
+            return Err(axis.at.problem(message));
+        };
+        if axis.unaffected.contains(&design_value.label) {
+            return Ok(());
+        }
+        let served = fs::by_name(&design_value.value).is_some_and(|d| option_names(d).any(|name| name == option));
+        if !served && fs::by_name(&design_value.value).is_some() {
+            return Err(axis.at.problem(format!(
+                "axis \"{}\" sets fs.{option}, which {} does not have; \
+                 name it in unaffected = [\"{}\"] or leave it out",
+                axis.name, design_value.value, design_value.label
+            )));
+        }
+        self.options.insert(option.to_owned(), value.value.clone());
+        Ok(())
+    }
+}
+
+/// The medium with the parameters that axes have set.
+fn medium(draft: &Draft) -> Result<Medium, Error> {
+    let mut text = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
+    for (key, value) in &draft.medium_keys {
+        text += &format!(",{key}={value}");
+    }
+    Medium::parse(&text).map_err(|error| Error::Setting(error.to_string()))
+}

@@ -1,0 +1,355 @@
+//! Plans: what an experiment varies, keeps and expects.
+//!
+//! ```toml
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order
+//! name = "quick"
+//! stop = "2s"                # or "1M ops"
+//! [[axis]]                   # one key names the axis, its list holds the values
+//! fs = ["pmfs", { name = "hinfs", buffer = "64MiB" }]
+//! [[axis]]
+//! iosize = ["64", "4KiB"]
+//! sets = ["var.iosize"]      # what an axis of your own changes: var.NAME, fs.OPTION, medium.KEY
+//! [[workload]]               # a personality, or a file of yours ending in .f
+//! name = "filebench/fileserver"
+//! vars = { nfiles = 1000 }
+//! [fs]                       # options for every design that has them
+//! [quick]                    # what `--quick` changes
+//! [[figure]]                 # drawn by the report
+//! [expect]                   # hypotheses, judged with their intervals
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `read` | from TOML |
+//! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
+//! | [`expect`] | hypotheses |
+
+pub mod expect;
+pub mod matrix;
+mod read;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use serde::Serialize;
+use sim::{Bytes, Clock, Nanos};
+
+use crate::document::Problem;
+use crate::error::{Error, nearest};
+use crate::presets::PLANS;
+pub use expect::Hypothesis;
+pub use matrix::CellSpec;
+
+/// An experiment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Plan {
+    /// Its name, also that of its results.
+    pub name: String,
+    /// The question it asks, in one sentence.
+    pub why: String,
+    /// Where its randomness starts.
+    pub seed: u64,
+    /// How often each cell runs.
+    pub repeats: u32,
+    /// When a cell has run enough.
+    pub stop: Stop,
+    /// Which clock.
+    pub clock: Clock,
+    /// The machine that prices CPU work under the virtual clock.
+    pub machine: String,
+    /// In which order cells run under the real clock.
+    pub order: Order,
+    /// Whether `--quick` made it smaller.
+    pub quick: bool,
+    /// Size of the region of each cell; by default worked out from the workload's files.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<Bytes>,
+    /// What varies.
+    pub axis: Vec<Axis>,
+    /// What is done.
+    pub workload: Vec<Workload>,
+    /// Options for every design that has them.
+    pub fs: BTreeMap<String, String>,
+    /// Figures, as the report reads them.
+    pub figure: Vec<serde_json::Value>,
+    /// What the author expects.
+    pub expect: Vec<Hypothesis>,
+}
+
+/// When a cell has run enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After a time of the clock in force.
+    After(Nanos),
+    /// After that many operations.
+    Operations(u64),
+}
+
+/// The order of cells under the real clock. Under the virtual clock order changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Order {
+    /// First repeat of all cells, then the second, so that drift meets all alike.
+    Interleaved,
+    /// All repeats of a cell, then the next cell.
+    Sequential,
+}
+
+/// What varies.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Axis {
+    /// Its name in results.
+    pub name: String,
+    /// Its values.
+    pub values: Vec<AxisValue>,
+    /// What a value changes.
+    pub sets: Vec<Target>,
+    /// Designs that it does not change: they are measured once for all its values.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unaffected: Vec<String>,
+    /// Where it is written, for messages.
+    #[serde(skip)]
+    pub at: Place,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AxisValue {
+    /// The value in results.
+    pub label: String,
+    /// What the targets are set to.
+    pub value: String,
+    /// Further options, for a design.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
+}
+
+/// Something that an axis changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// The design.
+    Design,
+    /// The medium.
+    Medium,
+    /// A parameter of the medium.
+    MediumKey(String),
+    /// The number of threads: the variable `nthreads` of a personality.
+    Threads,
+    /// A variable of the workload.
+    Variable(String),
+    /// An option of the design.
+    Option(String),
+}
+
+/// What is done.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Workload {
+    /// `filebench/NAME`, or a file ending in `.f`.
+    pub name: String,
+    /// Variables that win over the script's own.
+    pub vars: BTreeMap<String, String>,
+    /// Stops it otherwise than the plan says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
+    /// A region of another size than the plan says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub region: Option<Bytes>,
+    /// Where it is written, for messages.
+    #[serde(skip)]
+    pub at: Place,
+}
+
+/// A place in the plan's file. Two places are always equal: they do not make two plans differ.
+#[derive(Clone, Debug, Default)]
+pub struct Place(Option<Problem>);
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Place {
+    /// A problem at this place, or without one for a plan made from flags.
+    pub fn problem(&self, message: impl Into<String>) -> Error {
+        let message = message.into();
+        match &self.0 {
+            Some(place) => Error::Problem(Problem { message, ..place.clone() }),
+            None => Error::Setting(message),
+        }
+    }
+}
+
+impl Plan {
+    /// Parses a plan; `origin` names the file in messages. With `quick`, its `[quick]` is applied.
+    pub fn parse(origin: &str, text: &str, quick: bool) -> Result<Self, Error> {
+        Ok(read::plan(origin, text, quick)?)
+    }
+
+    /// The plan called `name` among the presets, or the one in a file.
+    pub fn load(name: &str, quick: bool) -> Result<Self, Error> {
+        if let Some(preset) = PLANS.iter().find(|preset| preset.name == name) {
+            return Self::parse(&format!("presets/plans/{name}.toml"), preset.text, quick);
+        }
+        if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+            let advice = nearest(name, PLANS.iter().map(|preset| preset.name));
+            return Err(Error::Unknown { what: "plan", name: name.to_owned(), advice });
+        }
+        let text = std::fs::read_to_string(name);
+        let text = text.map_err(|source| Error::Io { action: "read", path: name.into(), source })?;
+        Self::parse(name, &text, quick)
+    }
+
+    /// A plan without axes and workloads, for a command that adds them.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            why: String::new(),
+            seed: 1,
+            repeats: 1,
+            stop: Stop::After(Nanos::from_secs(10)),
+            clock: Clock::Virtual,
+            machine: "hinfs-server".to_owned(),
+            order: Order::Interleaved,
+            quick: false,
+            region: None,
+            axis: Vec::new(),
+            workload: Vec::new(),
+            fs: BTreeMap::new(),
+            figure: Vec::new(),
+            expect: Vec::new(),
+        }
+    }
+
+    /// The resolved plan as it stands in a result.
+    pub fn to_json(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("a plan has string keys only")
+    }
+}
+
+impl Axis {
+    /// An axis whose name says what it sets.
+    pub fn known(name: &str, values: impl IntoIterator<Item = AxisValue>) -> Option<Self> {
+        let target = match name {
+            "fs" => Target::Design,
+            "medium" => Target::Medium,
+            "threads" => Target::Threads,
+            _ => return None,
+        };
+        let values = values.into_iter().collect();
+        let sets = vec![target];
+        Some(Self { name: name.to_owned(), values, sets, unaffected: Vec::new(), at: Place::default() })
+    }
+}
+
+impl AxisValue {
+    /// A value that is its own label.
+    pub fn plain(value: impl Into<String>) -> Self {
+        let value = value.into();
+        Self { label: value.clone(), value, options: BTreeMap::new() }
+    }
+}
+
+impl FromStr for Stop {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("\"{text}\" is neither a time such as 60s nor a count such as \"1M ops\"");
+        if let Some(count) = text.strip_suffix("ops") {
+            return operations(count.trim()).map(Self::Operations).ok_or_else(expected);
+        }
+        let time: Nanos = text.parse().map_err(|_| expected())?;
+        if time == Nanos::ZERO { Err("a run of no time measures nothing".to_owned()) } else { Ok(Self::After(time)) }
+    }
+}
+
+/// `10k`, `1M`: counts step by 1000.
+fn operations(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let factor = match text[end..].trim() {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        _ => return None,
+    };
+    text[..end].parse::<u64>().ok()?.checked_mul(factor).filter(|count| *count > 0)
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::After(time) => match (time.0 % 1_000_000_000, time.0 % 1_000_000) {
+                (0, _) => write!(f, "{}s", time.0 / 1_000_000_000),
+                (_, 0) => write!(f, "{}ms", time.0 / 1_000_000),
+                _ => write!(f, "{}ns", time.0),
+            },
+            Self::Operations(count) => write!(f, "{count} ops"),
+        }
+    }
+}
+
+impl Serialize for Stop {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text.split_once('.') {
+            None if text == "fs" => Self::Design,
+            None if text == "medium" => Self::Medium,
+            None if text == "threads" => Self::Threads,
+            Some(("var", name)) => Self::Variable(name.to_owned()),
+            Some(("fs", name)) => Self::Option(name.to_owned()),
+            Some(("medium", name)) => Self::MediumKey(name.to_owned()),
+            _ => return Err(format!("\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads")),
+        })
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Design => f.write_str("fs"),
+            Self::Medium => f.write_str("medium"),
+            Self::Threads => f.write_str("threads"),
+            Self::Variable(name) => write!(f, "var.{name}"),
+            Self::Option(name) => write!(f, "fs.{name}"),
+            Self::MediumKey(name) => write!(f, "medium.{name}"),
+        }
+    }
+}
+
+impl Serialize for Target {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_stops_by_time_or_by_operations() {
+        assert_eq!("60s".parse(), Ok(Stop::After(Nanos::from_secs(60))));
+        assert_eq!("1M ops".parse(), Ok(Stop::Operations(1_000_000)));
+        assert!("0s".parse::<Stop>().is_err() && "ops".parse::<Stop>().is_err());
+        for text in ["60s", "1500ms", "500000 ops"] {
+            assert_eq!(text.parse::<Stop>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_target_is_written_as_it_is_read() {
+        for text in ["fs", "medium", "threads", "var.iosize", "fs.buffer", "medium.latency"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+        assert!("iosize".parse::<Target>().is_err());
+    }
+}

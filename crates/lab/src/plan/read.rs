@@ -1,0 +1,207 @@
+//! From TOML to a plan. Every key that is not asked for here is refused with its place.
+
+use std::collections::BTreeMap;
+
+use sim::Clock;
+
+use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
+use crate::document::{self, Item, Problem, Table};
+
+const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
+const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
+
+pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Problem> {
+    document::read(origin, text, |root| {
+        let head = root.need("plan", "name, why and how to run")?;
+        let mut plan = head.read(head_of)?;
+        plan.axis = each(root, "axis", axis)?;
+        plan.workload = each(root, "workload", |table| workload(table, quick))?;
+        plan.fs = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words))?;
+        plan.figure = each_item(root, "figure")?;
+        plan.expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses))?;
+        if let Some(item) = root.get("quick") {
+            item.read(|table| quicken(table, &mut plan, quick))?;
+        }
+        distinct_axes(&plan, root)?;
+        Ok(plan)
+    })
+}
+
+fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
+    let mut plan = Plan::new(&table.need("name", "how results are called")?.text()?);
+    plan.why = table.need("why", "the question that the plan asks")?.text()?;
+    plan.stop = table.need("stop", "a time such as \"60s\" or a count such as \"1M ops\"")?.parse()?;
+    if let Some(item) = table.get("seed") {
+        plan.seed = item.number()?;
+    }
+    if let Some(item) = table.get("repeats") {
+        plan.repeats = repeats(&item)?;
+    }
+    if let Some(item) = table.get("clock") {
+        plan.clock = item.one_of(&CLOCKS)?;
+    }
+    if let Some(item) = table.get("machine") {
+        plan.machine = item.text()?;
+    }
+    if let Some(item) = table.get("order") {
+        plan.order = item.one_of(&ORDERS)?;
+    }
+    plan.region = table.get("region").map(|item| item.parse()).transpose()?;
+    Ok(plan)
+}
+
+fn repeats(item: &Item<'_>) -> Result<u32, Problem> {
+    match u32::try_from(item.number()?) {
+        Ok(number @ 1..=1000) => Ok(number),
+        _ => Err(item.problem("\"repeats\" must be between 1 and 1000")),
+    }
+}
+
+/// Reads each table of an array of tables.
+fn each<T>(
+    root: &Table<'_>,
+    key: &'static str,
+    read: impl Fn(&Table<'_>) -> Result<T, Problem>,
+) -> Result<Vec<T>, Problem> {
+    let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items())?;
+    items.iter().map(|item| item.read(&read)).collect()
+}
+
+fn each_item(root: &Table<'_>, key: &'static str) -> Result<Vec<serde_json::Value>, Problem> {
+    let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items())?;
+    items.iter().map(Item::json).collect()
+}
+
+/// A table of words by free names.
+fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
+    table.take_rest().into_iter().map(|(key, item)| Ok((key, item.word()?))).collect()
+}
+
+fn place(table: &Table<'_>) -> Place {
+    Place(Some(table.problem("")))
+}
+
+fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
+    let sets = table.get("sets").map(|item| targets(&item)).transpose()?;
+    let unaffected = table.get("unaffected").map_or(Ok(Vec::new()), |item| item.words())?;
+    let mut rest = table.take_rest();
+    let Some((name, item)) = rest.pop() else {
+        return Err(table.problem("[axis] needs a key that names the axis, such as threads = [1, 2, 4]"));
+    };
+    if let Some((other, item)) = rest.pop() {
+        return Err(item.problem(format!("an [[axis]] has one name, and this has \"{name}\" and \"{other}\"")));
+    }
+    let values = values(&name, &item)?;
+    let axis = match (Axis::known(&name, values.clone()), sets) {
+        (Some(_), Some(_)) => return Err(item.problem(format!("\"{name}\" already says what it sets"))),
+        (Some(axis), None) => axis,
+        (None, Some(sets)) => Axis { name, values, sets, unaffected: Vec::new(), at: Place::default() },
+        (None, None) => {
+            let message = format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
+            return Err(item.problem(message));
+        }
+    };
+    Ok(Axis { unaffected, at: place(table), ..axis })
+}
+
+fn targets(item: &Item<'_>) -> Result<Vec<Target>, Problem> {
+    item.one_or_more()?.iter().map(Item::parse).collect()
+}
+
+fn values(axis: &str, item: &Item<'_>) -> Result<Vec<AxisValue>, Problem> {
+    let mut values: Vec<AxisValue> = Vec::new();
+    for element in item.one_or_more()? {
+        let value = if element.is_table() {
+            element.read(|table| rich_value(axis, table))?
+        } else {
+            AxisValue::plain(element.word()?)
+        };
+        if values.iter().any(|other| other.label == value.label) {
+            return Err(element.problem(format!("axis \"{axis}\" has \"{}\" twice", value.label)));
+        }
+        values.push(value);
+    }
+    if values.is_empty() { Err(item.problem(format!("axis \"{axis}\" has no values"))) } else { Ok(values) }
+}
+
+/// `{ name = "hinfs", label = "small", buffer = "64MiB" }`, or `{ label = "0.1", value = "512MiB" }`.
+fn rich_value(axis: &str, table: &Table<'_>) -> Result<AxisValue, Problem> {
+    let key = if axis == "fs" { "name" } else { "value" };
+    let value = table.need(key, "what is set")?.word()?;
+    let label = table.get("label").map_or(Ok(value.clone()), |item| item.word())?;
+    let options = if axis == "fs" { words(table)? } else { BTreeMap::new() };
+    Ok(AxisValue { label, value, options })
+}
+
+fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
+    let mut workload = Workload {
+        name: table.need("name", "such as \"filebench/varmail\", or a file ending in .f")?.text()?,
+        vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
+        stop: table.get("stop").map(|item| item.parse()).transpose()?,
+        region: table.get("region").map(|item| item.parse()).transpose()?,
+        at: place(table),
+    };
+    let smaller = table.get("quick").map(|item| item.read(|quick| quick_workload(quick))).transpose()?;
+    if let Some((vars, stop, region)) = smaller.filter(|_| quick) {
+        workload.vars.extend(vars);
+        workload.stop = stop.or(workload.stop);
+        workload.region = region.or(workload.region);
+    }
+    Ok(workload)
+}
+
+type QuickWorkload = (BTreeMap<String, String>, Option<super::Stop>, Option<sim::Bytes>);
+
+fn quick_workload(table: &Table<'_>) -> Result<QuickWorkload, Problem> {
+    let stop = table.get("stop").map(|item| item.parse()).transpose()?;
+    let region = table.get("region").map(|item| item.parse()).transpose()?;
+    Ok((words(table)?, stop, region))
+}
+
+fn quicken(table: &Table<'_>, plan: &mut Plan, quick: bool) -> Result<(), Problem> {
+    let mut quickened = plan.clone();
+    quickened.quick = true;
+    if let Some(item) = table.get("stop") {
+        quickened.stop = item.parse()?;
+    }
+    if let Some(item) = table.get("repeats") {
+        quickened.repeats = repeats(&item)?;
+    }
+    if let Some(item) = table.get("region") {
+        quickened.region = Some(item.parse()?);
+    }
+    if let Some(item) = table.get("fs") {
+        quickened.fs.extend(item.read(words)?);
+    }
+    if let Some(item) = table.get("axis") {
+        item.read(|axes| quicken_axes(axes, &mut quickened))?;
+    }
+    if quick {
+        *plan = quickened;
+    }
+    Ok(())
+}
+
+fn quicken_axes(table: &Table<'_>, plan: &mut Plan) -> Result<(), Problem> {
+    for (name, item) in table.take_rest() {
+        let Some(axis) = plan.axis.iter_mut().find(|axis| axis.name == name) else {
+            return Err(item.problem(format!("[quick.axis] names \"{name}\", which is no axis of this plan")));
+        };
+        axis.values = values(&name, &item)?;
+    }
+    Ok(())
+}
+
+fn hypotheses(table: &Table<'_>) -> Result<Vec<Hypothesis>, Problem> {
+    let entries = table.take_rest();
+    entries.into_iter().map(|(_, item)| item.parse()).collect()
+}
+
+fn distinct_axes(plan: &Plan, root: &Table<'_>) -> Result<(), Problem> {
+    for (at, axis) in plan.axis.iter().enumerate() {
+        if axis.name == "workload" || plan.axis[..at].iter().any(|other| other.name == axis.name) {
+            return Err(root.problem(format!("axis \"{}\" is there twice", axis.name)));
+        }
+    }
+    Ok(())
+}
