@@ -1,4 +1,4 @@
-//! Cache-line instructions: `clwb` (or `clflushopt`), `sfence`, non-temporal stores, `cmpxchg16b`.
+//! Cache-line instructions: `clwb` (or `clflushopt`), `sfence`, non-temporal stores, 16-byte stores.
 //!
 //! Only a region over real persistent memory executes them. An emulated region charges their modelled cost instead: on DRAM
 //! the real ones are posted and take a nanosecond a line, which says nothing about persistent memory.
@@ -7,8 +7,7 @@
 #[allow(clippy::cast_ptr_alignment)] // the callers promise alignment
 mod x86 {
     use core::arch::asm;
-    use core::arch::x86_64::{_mm_sfence, _mm_stream_si64, cmpxchg16b};
-    use std::sync::atomic::Ordering;
+    use core::arch::x86_64::{_mm_set_epi64x, _mm_sfence, _mm_store_si128, _mm_stream_si64};
 
     /// The instructions that this processor has.
     #[derive(Clone, Copy, Debug)]
@@ -17,11 +16,11 @@ mod x86 {
     }
 
     impl Instructions {
-        /// None when the processor lacks `clflushopt` or `cmpxchg16b`.
+        /// None when the processor lacks `clflushopt` or AVX.
         pub(in crate::nvmm) fn detect() -> Option<Self> {
             let extended = core::arch::x86_64::__cpuid_count(7, 0).ebx;
             let (clflushopt, clwb) = (extended >> 23 & 1 == 1, extended >> 24 & 1 == 1);
-            (clflushopt && std::is_x86_feature_detected!("cmpxchg16b")).then_some(Self { clwb })
+            (clflushopt && std::is_x86_feature_detected!("avx")).then_some(Self { clwb })
         }
 
         /// Starts the write-back of the line that holds `at`.
@@ -68,18 +67,9 @@ mod x86 {
         /// `to` must be aligned to 16 bytes, mapped and writable, and accessed by nobody else but atomically.
         #[allow(clippy::unused_self)]
         pub(in crate::nvmm) unsafe fn store_pair(self, to: *mut u8, pair: [u64; 2]) {
-            let to = to.cast::<u128>();
-            let new = u128::from(pair[0]) | u128::from(pair[1]) << 64;
-            // SAFETY: `to` is valid for reads; the value is only a first guess.
-            let mut old = unsafe { to.read_volatile() };
-            loop {
-                // SAFETY: `detect` found `cmpxchg16b`; alignment and validity are the caller's promise.
-                let seen = unsafe { cmpxchg16b(to, old, new, Ordering::AcqRel, Ordering::Acquire) };
-                if seen == old {
-                    return;
-                }
-                old = seen;
-            }
+            // SAFETY: the caller owns 16 aligned bytes at `to`. `detect` found AVX, whose vendors promise that an aligned
+            // 16-byte store is atomic (Intel SDM volume 3, 10.1.1; AMD APM volume 2, 7.3.2).
+            unsafe { _mm_store_si128(to.cast(), _mm_set_epi64x(pair[1].cast_signed(), pair[0].cast_signed())) }
         }
     }
 }
