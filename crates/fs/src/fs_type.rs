@@ -33,7 +33,12 @@ pub trait FsType: Sync {
     /// Whether the region holds this design's format.
     fn recognises(&self, region: &Region) -> bool;
 
-    /// Checks every invariant of the format without changing anything.
+    /// Brings an image that was not unmounted to the state in which mounting would use it; says what was done. Give it a
+    /// private mapping when the image itself must not change.
+    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError>;
+
+    /// Checks every invariant of the format without changing anything. An image that was not unmounted must have been
+    /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, region: &Region) -> FsckReport;
 
     /// Describes a part of the image for people: `superblock`, `journal`, `inode N`, `dir N`; see [`FsType::dump_parts`].

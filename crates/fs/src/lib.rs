@@ -6,14 +6,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod error;
 pub mod fs_type;
 pub mod options;
+mod persist;
+mod pmfs;
 
 pub use fs_type::{FsError, FsType, FsckReport, Violation};
 pub use options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// Every design, in the order in which they are listed.
-pub static FILE_SYSTEMS: &[&dyn FsType] = &[];
+pub static FILE_SYSTEMS: &[&dyn FsType] = &[&pmfs::fs_type::PmfsType];
 
 /// The design called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn FsType> {

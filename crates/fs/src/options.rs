@@ -105,9 +105,11 @@ impl Options {
         specs: &'static [OptionSpec],
         given: &BTreeMap<String, String>,
     ) -> Result<Self, OptionError> {
-        let mut values: BTreeMap<_, _> = specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect();
+        let mut values: BTreeMap<_, _> =
+            specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect();
         for (name, value) in given {
-            let spec = specs.iter().find(|spec| spec.name == name).ok_or_else(|| unknown(design, specs, name))?;
+            let spec =
+                specs.iter().find(|spec| spec.name == name).ok_or_else(|| unknown(design, specs, name))?;
             if !spec.kind.accepts(value) {
                 return Err(OptionError::Value {
                     name: name.clone(),

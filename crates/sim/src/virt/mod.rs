@@ -359,7 +359,8 @@ impl Scheduler {
     fn unwind_all(&self) {
         self.ending.set(true);
         self.horizon.set(u64::MAX);
-        for id in 0..self.tasks.borrow().len() {
+        let count = self.tasks.borrow().len();
+        for id in 0..count {
             let Some(task) = self.tasks.borrow_mut()[id].take() else { continue };
             context::set_current(&raw const task.context);
             let coroutine = task.coroutine.borrow_mut().take();

@@ -1,0 +1,76 @@
+//! Errors inside a design. They become errno once, in the design's `vfs.rs`.
+
+use media::MediaError;
+use vfs::Errno;
+
+/// Why an operation of a design failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// No such name or inode.
+    #[error("no such entry")]
+    NoEntry,
+    /// The name exists.
+    #[error("the name exists")]
+    Exists,
+    /// A directory was needed.
+    #[error("not a directory")]
+    NotDirectory,
+    /// Anything but a directory was needed.
+    #[error("is a directory")]
+    IsDirectory,
+    /// A directory with entries cannot be removed.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// No free block or inode.
+    #[error("no space left")]
+    NoSpace,
+    /// Beyond the largest file.
+    #[error("the file would be too large")]
+    TooLarge,
+    /// The link count is at its limit.
+    #[error("too many links")]
+    TooManyLinks,
+    /// The arguments make no sense together.
+    #[error("invalid argument: {0}")]
+    Invalid(&'static str),
+    /// A seek found nothing.
+    #[error("nothing there")]
+    NothingThere,
+    /// The design does not have this operation.
+    #[error("not supported: {0}")]
+    NotSupported(&'static str),
+    /// A directory has no links by name.
+    #[error("operation not permitted on a directory")]
+    NotPermitted,
+    /// The image contradicts itself.
+    #[error("corrupt image: {0}")]
+    Corrupt(String),
+    /// The medium failed.
+    #[error(transparent)]
+    Media(#[from] MediaError),
+}
+
+/// The result of an operation of a design.
+pub(crate) type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<Error> for Errno {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::NoEntry => Self::ENOENT,
+            Error::Exists => Self::EEXIST,
+            Error::NotDirectory => Self::ENOTDIR,
+            Error::IsDirectory => Self::EISDIR,
+            Error::NotEmpty => Self::ENOTEMPTY,
+            Error::NoSpace => Self::ENOSPC,
+            Error::TooLarge => Self::EFBIG,
+            Error::TooManyLinks => Self::EMLINK,
+            Error::Invalid(_) => Self::EINVAL,
+            Error::NothingThere => Self::ENXIO,
+            Error::NotSupported(_) => Self::EOPNOTSUPP,
+            Error::NotPermitted => Self::EPERM,
+            Error::Corrupt(_) => Self::EUCLEAN,
+            Error::Media(_) => Self::EIO,
+        }
+    }
+}

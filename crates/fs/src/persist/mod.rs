@@ -1,0 +1,4 @@
+//! Parts that persistent designs share.
+
+pub(crate) mod free_map;
+pub(crate) mod slot_table;

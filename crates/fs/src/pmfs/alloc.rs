@@ -1,0 +1,78 @@
+//! Blocks: in DRAM while mounted, saved at unmount, found again by a scan after a crash.
+//!
+//! PMFS does not journal allocation. A crash loses nothing, because recovery marks what live inodes reach. Two rules follow:
+//! a block goes back to the map only when no durable pointer leads to it, and a clean image stops being clean before the first
+//! block is given out.
+//!
+//! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it.
+
+use sim::{LockClass, Mutex, Work};
+
+use super::layout::{BLOCK, BLOCK_SHIFT};
+use crate::error::{Error, Result};
+use crate::persist::free_map::FreeMap;
+
+static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
+
+/// The block map of a mounted volume. Blocks are named by their offset in the image.
+pub(crate) struct BlockMap {
+    map: Mutex<FreeMap>,
+}
+
+impl BlockMap {
+    /// Takes over a map whose free blocks are set.
+    pub(crate) fn new(map: FreeMap) -> Self {
+        Self { map: Mutex::new(&BLOCKS, map) }
+    }
+
+    /// Takes one base block.
+    pub(crate) fn take(&self) -> Result<u64> {
+        let mut one = [0];
+        match self.take_many(BLOCK_SHIFT, &mut one) {
+            1 => Ok(one[0]),
+            _ => Err(Error::NoSpace),
+        }
+    }
+
+    /// Takes as many blocks of `1 << shift` bytes as `places` has room for; returns how many there were.
+    pub(crate) fn take_many(&self, shift: u32, places: &mut [u64]) -> usize {
+        let units = 1 << (shift - BLOCK_SHIFT);
+        let mut map = self.map.lock();
+        sim::work(Work::Step, map.depth() * places.len() as u64);
+        for (taken, place) in places.iter_mut().enumerate() {
+            let first = if units == 1 { map.take_first() } else { map.take_run(units, units) };
+            match first {
+                Some(block) => *place = block * BLOCK,
+                None => return taken,
+            }
+        }
+        places.len()
+    }
+
+    /// Gives blocks back: (offset, shift of its size) each. No durable pointer may lead to them any more.
+    pub(crate) fn put_many(&self, blocks: impl IntoIterator<Item = (u64, u32)>) -> Result<()> {
+        let mut map = self.map.lock();
+        for (offset, shift) in blocks {
+            sim::work(Work::Step, map.depth());
+            let first = offset / BLOCK;
+            for block in first..first + (1 << (shift - BLOCK_SHIFT)) {
+                if !map.put(block) {
+                    return Err(Error::Corrupt(format!(
+                        "block at {offset} is freed twice or does not exist"
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Free base blocks.
+    pub(crate) fn free(&self) -> u64 {
+        self.map.lock().free()
+    }
+
+    /// A copy of the map.
+    pub(crate) fn snapshot(&self) -> FreeMap {
+        self.map.lock().clone()
+    }
+}

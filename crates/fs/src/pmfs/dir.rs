@@ -1,0 +1,517 @@
+//! Directories: the linear format on the medium, an index of the names in DRAM.
+//!
+//! ```text
+//! block   | ino 8 | rec_len 2 | name_len 1 | type 1 | name … | slack |  next record …          | to byte 4096
+//! ```
+//!
+//! Records of a block follow one another by `rec_len` and cover it; a record never crosses a block. A new name goes into the
+//! slack of a record, or into an unused one (ino 0), or into a new block. A removed name becomes slack of the record before
+//! it; the first of a block becomes unused. Records never move, so a cursor of `readdir` is a byte position.
+//!
+//! PMFS searches linearly. That makes a directory of 300,000 names unusable, so unless the mount says `dir_index=false`, the
+//! first search builds a [`DirIndex`]: hash to record position, and where each block has room. It costs about 10 bytes a name
+//! and is never written. The linear mode exists to measure what the paper's authors had.
+
+use std::hash::Hasher;
+use std::ops::ControlFlow;
+
+use hashbrown::HashTable;
+use sim::{Activity, Work};
+use vfs::Ino;
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Volume;
+use super::inode::{Inode, InodeState, seconds};
+use super::journal::Transaction;
+use super::layout::{BLOCK, RECORD_HEADER, RawInode, RecordHeader, record_len};
+use super::tree::Tree;
+use crate::error::{Error, Result};
+
+/// A block as it was read.
+type BlockBytes = [u8; BLOCK as usize];
+
+/// The smallest gap that a name fits in.
+const MIN_GAP: u16 = RECORD_HEADER as u16 + 4;
+
+/// Names of a directory by hash, and room by block.
+pub(crate) struct DirIndex {
+    /// Upper half: hash; lower half: position of the record in the directory, in units of 4 bytes.
+    names: HashTable<u64>,
+    /// The largest gap of each block.
+    room: Vec<u16>,
+    /// No block before this one has a gap.
+    first_gap: usize,
+}
+
+/// A record that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found {
+    /// The inode it names.
+    pub(crate) ino: u64,
+    /// Position in the directory.
+    position: u64,
+}
+
+/// Where a new record goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// Into the gap of the record at `position`, which keeps `kept` bytes.
+    Gap { position: u64, at: u64, kept: u16, gap: u16 },
+    /// Over the unused record at `position`.
+    Unused { position: u64, at: u64, rec_len: u16 },
+    /// Into a new block at the end.
+    NewBlock,
+}
+
+impl Place {
+    /// The range to be logged before the record is written.
+    pub(crate) fn logged(&self) -> Option<(u64, u64)> {
+        match *self {
+            Self::Gap { at, .. } => Some((at + 8, 2)),
+            Self::Unused { at, .. } => Some((at, 8)),
+            Self::NewBlock => None,
+        }
+    }
+}
+
+/// What removing a record changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Removal {
+    found: Found,
+    /// Where the removed record is.
+    at: u64,
+    rec_len: u16,
+    /// The record before it in its block: where it is, its `rec_len`, its own need.
+    before: Option<(u64, u16, u16)>,
+}
+
+impl Removal {
+    /// The range to be logged before.
+    pub(crate) fn logged(&self) -> (u64, u64) {
+        match self.before {
+            Some((at, ..)) => (at + 8, 2),
+            None => (self.at, 8),
+        }
+    }
+}
+
+fn hash_of(name: &[u8]) -> u32 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    (hasher.finish() >> 32) as u32
+}
+
+/// The hash as the table wants it: varied in its upper bits, too.
+fn spread(hash: u32) -> u64 {
+    u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn pack(hash: u32, position: u64) -> u64 {
+    u64::from(hash) << 32 | position / 4
+}
+
+/// One record within the bytes of a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Record<'a> {
+    pub(crate) start: u16,
+    pub(crate) header: RecordHeader,
+    pub(crate) name: &'a [u8],
+}
+
+impl Record<'_> {
+    /// Bytes that it needs for itself.
+    fn need(&self) -> u16 {
+        if self.header.ino == 0 { 0 } else { record_len(self.name.len()) as u16 }
+    }
+
+    fn gap(&self) -> u16 {
+        self.header.rec_len - self.need()
+    }
+}
+
+/// Calls `visit` for each record of a block until it breaks. An impossible record is an error.
+pub(crate) fn records<'a, B>(
+    bytes: &'a BlockBytes,
+    mut visit: impl FnMut(Record<'a>) -> ControlFlow<B>,
+) -> Result<Option<B>> {
+    let mut start = 0;
+    while start < bytes.len() {
+        let impossible = || Error::Corrupt(format!("directory record at byte {start} of its block"));
+        let (header, rest) = RecordHeader::read_from_prefix(&bytes[start..]).map_err(|_| impossible())?;
+        let (rec_len, name_len) = (usize::from(header.rec_len), usize::from(header.name_len));
+        let sound = rec_len >= RECORD_HEADER
+            && rec_len % 4 == 0
+            && start + rec_len <= bytes.len()
+            && (header.ino == 0 || RECORD_HEADER + name_len <= rec_len);
+        if !sound {
+            return Err(impossible());
+        }
+        let name = if header.ino == 0 { &[] } else { &rest[..name_len] };
+        if let ControlFlow::Break(value) = visit(Record { start: start as u16, header, name }) {
+            return Ok(Some(value));
+        }
+        start += rec_len;
+    }
+    Ok(None)
+}
+
+impl Volume {
+    /// The bytes of block `block` of a directory, and where it lies.
+    fn dir_block(&self, raw: &RawInode, block: u64) -> Result<(u64, BlockBytes)> {
+        let at = self.dir_block_at(raw, block)?;
+        let mut bytes = [0; BLOCK as usize];
+        self.region.peek(at, &mut bytes)?;
+        Ok((at, bytes))
+    }
+
+    fn dir_block_at(&self, raw: &RawInode, block: u64) -> Result<u64> {
+        let at = Tree::of(raw).lookup(&self.region, block)?;
+        at.ok_or_else(|| Error::Corrupt(format!("directory block {block} is a hole")))
+    }
+
+    /// Looks for `name`, with the index if the volume uses one. The caller holds the directory's lock for writing, or knows
+    /// that the index exists.
+    pub(crate) fn find_name(&self, raw: &RawInode, state: &InodeState, name: &[u8]) -> Result<Option<Found>> {
+        match &state.names {
+            Some(index) => self.find_indexed(raw, index, name),
+            None => self.find_linear(raw, name),
+        }
+    }
+
+    fn find_indexed(&self, raw: &RawInode, index: &DirIndex, name: &[u8]) -> Result<Option<Found>> {
+        sim::work(Work::Miss, 1);
+        let hash = hash_of(name);
+        let mut fault = None;
+        let entry = index.names.find(spread(hash), |entry| {
+            (entry >> 32) as u32 == hash
+                && self.record_is(raw, (entry & 0xffff_ffff) * 4, name).unwrap_or_else(|error| {
+                    fault = Some(error);
+                    false
+                })
+        });
+        match (entry, fault) {
+            (Some(entry), _) => {
+                let position = (entry & 0xffff_ffff) * 4;
+                let at = self.dir_block_at(raw, position / BLOCK)? + position % BLOCK;
+                Ok(Some(Found { ino: self.record_header(at)?.ino, position }))
+            }
+            (None, Some(fault)) => Err(fault),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn record_header(&self, at: u64) -> Result<RecordHeader> {
+        Ok(self.region.read(at)?)
+    }
+
+    fn record_is(&self, raw: &RawInode, position: u64, name: &[u8]) -> Result<bool> {
+        let at = self.dir_block_at(raw, position / BLOCK)? + position % BLOCK;
+        if usize::from(self.record_header(at)?.name_len) != name.len() {
+            return Ok(false);
+        }
+        let mut bytes = [0; 256];
+        self.region.peek(at + RECORD_HEADER as u64, &mut bytes[..name.len()])?;
+        Ok(&bytes[..name.len()] == name)
+    }
+
+    fn find_linear(&self, raw: &RawInode, name: &[u8]) -> Result<Option<Found>> {
+        for block in 0..raw.size / BLOCK {
+            let (_, bytes) = self.dir_block(raw, block)?;
+            let mut steps = 0;
+            let found = records(&bytes, |record| {
+                steps += 1;
+                match record.header.ino != 0 && record.name == name {
+                    true => ControlFlow::Break((record.start, record.header.ino)),
+                    false => ControlFlow::Continue(()),
+                }
+            })?;
+            sim::work(Work::Step, steps);
+            if let Some((start, ino)) = found {
+                return Ok(Some(Found { ino, position: block * BLOCK + u64::from(start) }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Builds the index of a directory, unless it is there or the volume goes without.
+    pub(crate) fn index_names(&self, raw: &RawInode, state: &mut InodeState) -> Result<()> {
+        if state.names.is_some() || !self.settings.dir_index {
+            return Ok(());
+        }
+        let mut index = DirIndex { names: HashTable::new(), room: Vec::new(), first_gap: 0 };
+        for block in 0..raw.size / BLOCK {
+            let (_, bytes) = self.dir_block(raw, block)?;
+            records(&bytes, |record| {
+                if record.header.ino != 0 {
+                    index.add_name(record.name, block * BLOCK + u64::from(record.start));
+                }
+                ControlFlow::<()>::Continue(())
+            })?;
+            index.room.push(largest_gap(&bytes)?);
+        }
+        sim::work(Work::Step, index.names.len() as u64);
+        state.names = Some(Box::new(index));
+        Ok(())
+    }
+
+    /// Where a record for a name of `name_len` bytes can go.
+    pub(crate) fn find_place(
+        &self,
+        raw: &RawInode,
+        state: &mut InodeState,
+        name_len: usize,
+    ) -> Result<Place> {
+        let need = record_len(name_len) as u16;
+        let blocks = raw.size / BLOCK;
+        match &mut state.names {
+            Some(index) => match index.block_with_gap(need) {
+                Some(block) => {
+                    self.place_in_block(raw, block, need).map(|place| place.unwrap_or(Place::NewBlock))
+                }
+                None => Ok(Place::NewBlock),
+            },
+            None => {
+                for block in 0..blocks {
+                    if let Some(place) = self.place_in_block(raw, block, need)? {
+                        return Ok(place);
+                    }
+                }
+                Ok(Place::NewBlock)
+            }
+        }
+    }
+
+    fn place_in_block(&self, raw: &RawInode, block: u64, need: u16) -> Result<Option<Place>> {
+        let (at, bytes) = self.dir_block(raw, block)?;
+        let mut steps = 0;
+        let place = records(&bytes, |record| {
+            steps += 1;
+            if record.gap() < need {
+                return ControlFlow::Continue(());
+            }
+            let (position, at) = (block * BLOCK + u64::from(record.start), at + u64::from(record.start));
+            ControlFlow::Break(match record.header.ino {
+                0 => Place::Unused { position, at, rec_len: record.header.rec_len },
+                _ => Place::Gap { position, at, kept: record.need(), gap: record.gap() },
+            })
+        })?;
+        sim::work(Work::Step, steps);
+        Ok(place)
+    }
+
+    /// Writes the record at its place, whose range and the directory's first half the caller has logged, and updates the
+    /// directory's times and size in `raw` and on the medium.
+    pub(crate) fn insert_name(
+        &self,
+        tx: &mut Transaction,
+        (dir, raw, state): (&Inode, &mut RawInode, &mut InodeState),
+        place: Place,
+        (name, ino, kind): (&[u8], u64, u8),
+    ) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        let header = |rec_len| RecordHeader { ino, rec_len, name_len: name.len() as u8, file_type: kind };
+        let position = match place {
+            Place::Gap { position, at, kept, gap } => {
+                self.write_record(at + u64::from(kept), header(gap), name)?;
+                self.region.store_u16(at + 8, kept)?;
+                position + u64::from(kept)
+            }
+            Place::Unused { position, at, rec_len } => {
+                self.write_record(at, header(rec_len), name)?;
+                position
+            }
+            Place::NewBlock => {
+                let at = self.append_dir_block(tx, raw)?;
+                self.write_record(at, header(BLOCK as u16), name)?;
+                raw.size - BLOCK
+            }
+        };
+        self.touch_dir(dir, raw)?;
+        if let Some(index) = &mut state.names {
+            index.add_name(name, position);
+            let block = position / BLOCK;
+            index.set_room(block as usize, largest_gap(&self.dir_block(raw, block)?.1)?);
+        }
+        Ok(())
+    }
+
+    fn write_record(&self, at: u64, header: RecordHeader, name: &[u8]) -> Result<()> {
+        let mut bytes = [0; RECORD_HEADER + 256];
+        bytes[..RECORD_HEADER].copy_from_slice(header.as_bytes());
+        bytes[RECORD_HEADER..RECORD_HEADER + name.len()].copy_from_slice(name);
+        let len = RECORD_HEADER + name.len();
+        self.region.store(at, &bytes[..len])?;
+        self.region.flush(at, len as u64);
+        Ok(())
+    }
+
+    fn append_dir_block(&self, tx: &mut Transaction, raw: &mut RawInode) -> Result<u64> {
+        let mut tree = Tree::of(raw);
+        let mut at = 0;
+        let filled = tree.fill(self, tx, (raw.size / BLOCK, 1), &mut |_, block| {
+            at = block;
+            Ok(())
+        })?;
+        if filled.mapped == 0 {
+            return Err(Error::NoSpace);
+        }
+        raw.root = tree.root;
+        raw.height = tree.height;
+        raw.size += BLOCK;
+        raw.blocks += filled.added;
+        Ok(at)
+    }
+
+    /// Stores a directory's first half after a change of its names.
+    pub(crate) fn touch_dir(&self, dir: &Inode, raw: &mut RawInode) -> Result<()> {
+        raw.mtime = seconds();
+        raw.ctime = raw.mtime;
+        Ok(self.region.write(dir.offset, raw)?)
+    }
+
+    /// What removing `found` changes.
+    pub(crate) fn plan_removal(&self, raw: &RawInode, found: Found) -> Result<Removal> {
+        let (at, bytes) = self.dir_block(raw, found.position / BLOCK)?;
+        let start = (found.position % BLOCK) as u16;
+        let (mut before, mut steps) = (None, 0);
+        let rec_len = records(&bytes, |record| {
+            steps += 1;
+            if record.start == start {
+                return ControlFlow::Break(record.header.rec_len);
+            }
+            before = Some((at + u64::from(record.start), record.header.rec_len, record.need()));
+            ControlFlow::Continue(())
+        })?;
+        sim::work(Work::Step, steps);
+        let rec_len = rec_len
+            .ok_or_else(|| Error::Corrupt(format!("no directory record at byte {}", found.position)))?;
+        Ok(Removal { found, at: at + u64::from(start), rec_len, before })
+    }
+
+    /// Removes a name, whose range and the directory's first half the caller has logged.
+    pub(crate) fn remove_name(
+        &self,
+        (dir, raw, state): (&Inode, &mut RawInode, &mut InodeState),
+        removal: Removal,
+        name: &[u8],
+    ) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        match removal.before {
+            Some((at, rec_len, _)) => self.region.store_u16(at + 8, rec_len + removal.rec_len)?,
+            None => self.region.store(removal.at, &0u64.to_le_bytes())?,
+        }
+        self.touch_dir(dir, raw)?;
+        if let Some(index) = &mut state.names {
+            index.forget(name, &removal);
+        }
+        Ok(())
+    }
+
+    /// Makes a record point to another inode: the range to be logged is its first 8 bytes.
+    pub(crate) fn redirect_name(&self, raw: &RawInode, found: Found, ino: u64) -> Result<()> {
+        let at = self.record_at(raw, found)?;
+        Ok(self.region.store(at, &ino.to_le_bytes())?)
+    }
+
+    /// Where a record lies.
+    pub(crate) fn record_at(&self, raw: &RawInode, found: Found) -> Result<u64> {
+        Ok(self.dir_block_at(raw, found.position / BLOCK)? + found.position % BLOCK)
+    }
+
+    /// Gives the names from `cursor` on, with their inodes and the cursor after them.
+    pub(crate) fn list_names(
+        &self,
+        raw: &RawInode,
+        cursor: u64,
+        sink: &mut dyn FnMut(&[u8], Ino, u64) -> bool,
+    ) -> Result<()> {
+        for block in cursor / BLOCK..raw.size / BLOCK {
+            let (_, bytes) = self.dir_block(raw, block)?;
+            let mut steps = 0;
+            let stopped = records(&bytes, |record| {
+                steps += 1;
+                let position = block * BLOCK + u64::from(record.start);
+                if record.header.ino == 0
+                    || position < cursor
+                    || sink(record.name, Ino(record.header.ino), position + 1)
+                {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            })?;
+            sim::work(Work::Step, steps);
+            if stopped.is_some() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a directory has names besides `.` and `..`.
+    pub(crate) fn is_empty_dir(&self, raw: &RawInode) -> Result<bool> {
+        let mut empty = true;
+        self.list_names(raw, 0, &mut |name, _, _| {
+            empty = name == b"." || name == b"..";
+            empty
+        })?;
+        Ok(empty)
+    }
+
+    /// The first block of a new directory: `.` and `..`.
+    pub(crate) fn write_dot_records(&self, at: u64, own: u64, parent: u64) -> Result<()> {
+        let first = record_len(1) as u16;
+        let header = |ino, rec_len, name_len| RecordHeader { ino, rec_len, name_len, file_type: 0 };
+        self.write_record(at, header(own, first, 1), b".")?;
+        self.write_record(at + u64::from(first), header(parent, BLOCK as u16 - first, 2), b"..")
+    }
+}
+
+/// The largest gap of a block; 0 when no name fits anywhere.
+fn largest_gap(bytes: &BlockBytes) -> Result<u16> {
+    let mut largest = 0;
+    records(bytes, |record| {
+        largest = largest.max(record.gap());
+        ControlFlow::<()>::Continue(())
+    })?;
+    Ok(if largest < MIN_GAP { 0 } else { largest })
+}
+
+impl DirIndex {
+    fn add_name(&mut self, name: &[u8], position: u64) {
+        let hash = hash_of(name);
+        self.names.insert_unique(spread(hash), pack(hash, position), |entry| spread((entry >> 32) as u32));
+    }
+
+    fn set_room(&mut self, block: usize, gap: u16) {
+        if block == self.room.len() {
+            self.room.push(gap);
+        }
+        self.room[block] = gap;
+        self.first_gap = self.first_gap.min(block);
+    }
+
+    /// The first block with a gap of at least `need` bytes.
+    fn block_with_gap(&mut self, need: u16) -> Option<u64> {
+        while self.room.get(self.first_gap).is_some_and(|gap| *gap == 0) {
+            self.first_gap += 1;
+        }
+        let from = self.first_gap.min(self.room.len());
+        self.room[from..].iter().position(|gap| *gap >= need).map(|block| (from + block) as u64)
+    }
+
+    /// Forgets a removed name and notes the gap that it left.
+    fn forget(&mut self, name: &[u8], removal: &Removal) {
+        let hash = hash_of(name);
+        let packed = pack(hash, removal.found.position);
+        if let Ok(entry) = self.names.find_entry(spread(hash), |entry| *entry == packed) {
+            entry.remove();
+        }
+        let block = (removal.found.position / BLOCK) as usize;
+        let gap = match removal.before {
+            Some((_, rec_len, need)) => rec_len + removal.rec_len - need,
+            None => removal.rec_len,
+        };
+        self.set_room(block, self.room[block].max(gap));
+    }
+}

@@ -1,0 +1,175 @@
+//! Showing an image to people.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use media::nvmm::Region;
+
+use super::dir::records;
+use super::fsck::inode_offset;
+use super::layout::{
+    BLOCK, ENTRY, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, RawInode, Superblock, TABLE_INODE,
+    TRUNCATE_HEAD, TruncateItem, entry,
+};
+use super::superblock;
+use super::tree::Tree;
+use crate::fs_type::FsError;
+
+/// What can be shown.
+pub(crate) const PARTS: &[(&str, &str)] = &[
+    ("superblock", "the superblock that mounting would use"),
+    ("journal", "the descriptor, and the entries between head and tail"),
+    ("truncates", "the list of unfinished truncations and removals"),
+    ("inode N", "inode number N and its blocks"),
+    ("dir N", "the records of directory N"),
+];
+
+/// Writes `part` of an image to `out`.
+pub(crate) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(), FsError> {
+    let (superblock, from_copy) = superblock::load(region)?;
+    let mut words = part.split_whitespace();
+    match (words.next(), words.next().map(str::parse::<u64>)) {
+        (Some("superblock"), None) => dump_superblock(&superblock, from_copy, out),
+        (Some("journal"), None) => dump_journal(region, out),
+        (Some("truncates"), None) => dump_truncates(region, out),
+        (Some("inode"), Some(Ok(number))) => dump_inode(region, number, out),
+        (Some("dir"), Some(Ok(number))) => dump_dir(region, number, out),
+        _ => {
+            let known: Vec<_> = PARTS.iter().map(|(name, _)| *name).collect();
+            Err(FsError::NoSuchPart {
+                part: part.to_owned(),
+                why: format!("there are: {}", known.join(", ")),
+            })
+        }
+    }
+}
+
+fn dump_superblock(superblock: &Superblock, from_copy: bool, out: &mut dyn Write) -> Result<(), FsError> {
+    if from_copy {
+        writeln!(out, "(the primary is bad; this is the redundant copy)")?;
+    }
+    writeln!(out, "size            {} ({})", superblock.size, sim::Bytes(superblock.size))?;
+    writeln!(out, "block size      {}", superblock.block_size)?;
+    writeln!(out, "checksum        {:#06x}", superblock.checksum)?;
+    writeln!(out, "mount time      {}", superblock.mount_time)?;
+    writeln!(out, "write time      {}", superblock.write_time)?;
+    match superblock.saved_extents {
+        0 => writeln!(out, "block map       not saved: mounted, or not unmounted cleanly")?,
+        extents => writeln!(out, "block map       saved, {extents} extents")?,
+    }
+    writeln!(out, "free blocks     {} (at the last unmount)", superblock.free_blocks)?;
+    writeln!(out, "inodes          {} used, {} free", superblock.inodes_used, superblock.inodes_free)?;
+    Ok(())
+}
+
+fn dump_journal(region: &Region, out: &mut dyn Write) -> Result<(), FsError> {
+    let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
+    let JournalDescriptor { base, size, head, tail, generation, .. } = descriptor;
+    writeln!(out, "base {base}  size {size}  head {head}  tail {tail}  generation {generation}")?;
+    let mut at = head;
+    while at != tail && size >= ENTRY as u32 {
+        let logged: LogEntry = region.read(base + u64::from(at))?;
+        if logged.generation == generation || logged.generation.wrapping_add(1) == generation {
+            let kind = match logged.kind & !entry::START {
+                entry::COMMIT => "commit",
+                entry::ABORT => "abort",
+                _ => "data",
+            };
+            let LogEntry { transaction, target, len, generation, .. } = logged;
+            writeln!(
+                out,
+                "{at:>8}  tx {transaction:<6} gen {generation:<5} {kind:<6} {len} bytes of {target}"
+            )?;
+        }
+        at = (at + ENTRY as u32) % size;
+    }
+    Ok(())
+}
+
+fn dump_truncates(region: &Region, out: &mut dyn Write) -> Result<(), FsError> {
+    let mut next = region.load_u64(TRUNCATE_HEAD + 8)?;
+    let mut left = 1_000_000;
+    while next != 0 && left > 0 {
+        let at = offset_or(region, next)? + super::layout::INODE_BYTES;
+        let item: TruncateItem = region.read(at)?;
+        writeln!(out, "inode {next}: to have size {}", item.size)?;
+        (next, left) = (item.next, left - 1);
+    }
+    Ok(())
+}
+
+fn offset_or(region: &Region, number: u64) -> Result<u64, FsError> {
+    let table: RawInode = region.read(TABLE_INODE)?;
+    inode_offset(region, &table, number).ok_or_else(|| FsError::NoSuchPart {
+        part: format!("inode {number}"),
+        why: format!("inode numbers are multiples of 128 below {}", table.size),
+    })
+}
+
+fn dump_inode(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), FsError> {
+    let raw: RawInode = region.read(offset_or(region, number)?)?;
+    writeln!(out, "inode {number}{}", if raw.is_free() { " (free)" } else { "" })?;
+    writeln!(
+        out,
+        "mode {:o}  links {}  uid {}  gid {}  generation {}",
+        raw.mode, raw.links, raw.uid, raw.gid, raw.generation
+    )?;
+    writeln!(out, "size {}  blocks {}  flags {:#x}", raw.size, raw.blocks, raw.flags)?;
+    writeln!(out, "ctime {}  mtime {}  atime {}  dtime {}", raw.ctime, raw.mtime, raw.atime, raw.dtime)?;
+    writeln!(
+        out,
+        "tree: root {}  height {}  data blocks of {}",
+        raw.root,
+        raw.height,
+        sim::Bytes(1 << raw.block_shift())
+    )?;
+    let mut lines = Vec::new();
+    let walked = Tree::of(&raw).visit(region, &mut |visited| {
+        match visited.block {
+            Some(block) => lines.push(format!("  block {block} at {}", visited.offset)),
+            None => lines.push(format!("  node at {}", visited.offset)),
+        }
+        Ok(())
+    });
+    for line in lines {
+        writeln!(out, "{line}")?;
+    }
+    if let Err(error) = walked {
+        writeln!(out, "  the tree cannot be walked further: {error}")?;
+    }
+    Ok(())
+}
+
+fn dump_dir(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), FsError> {
+    let raw: RawInode = region.read(offset_or(region, number)?)?;
+    if !super::namei::is_dir(&raw) {
+        return Err(FsError::NoSuchPart {
+            part: format!("dir {number}"),
+            why: "that inode is not a directory".to_owned(),
+        });
+    }
+    for block in 0..raw.size / BLOCK {
+        let at = Tree::of(&raw).lookup(region, block).ok().flatten();
+        let Some(at) = at else {
+            writeln!(out, "block {block}: missing")?;
+            continue;
+        };
+        let mut bytes = [0; BLOCK as usize];
+        region.peek(at, &mut bytes)?;
+        writeln!(out, "block {block} at {at}")?;
+        let mut lines = Vec::new();
+        let walked = records(&bytes, |record| {
+            let name = String::from_utf8_lossy(record.name).into_owned();
+            let (ino, rec_len) = (record.header.ino, record.header.rec_len);
+            lines.push(format!("  {:>4} +{rec_len:<4} inode {ino:<8} {name}", record.start));
+            ControlFlow::<()>::Continue(())
+        });
+        for line in lines {
+            writeln!(out, "{line}")?;
+        }
+        if let Err(error) = walked {
+            writeln!(out, "  {error}")?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,355 @@
+//! File contents: direct access to the medium.
+//!
+//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store. Any
+//! other write is a transaction: log the inode's first half, allocate, zero the unwritten edges of new blocks, copy, set the
+//! size, commit. Data goes before the commit, so a committed size never shows bytes that were not written.
+
+use sim::Activity;
+use vfs::{FallocateMode, SeekTo};
+
+use super::Volume;
+use super::inode::{Inode, seconds};
+use super::journal::Transaction;
+use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
+use super::tree::{FILL_MAX, Filled, Tree, fill_entries};
+use crate::error::{Error, Result};
+
+/// A piece of a request that lies in one block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// The block, in units of the file's block size.
+    pub(crate) block: u64,
+    /// First byte within it.
+    pub(crate) within: u64,
+    /// Bytes.
+    pub(crate) len: u64,
+    /// First byte within the request's buffer.
+    pub(crate) at: usize,
+}
+
+/// Splits `len` bytes at `offset` at the borders of blocks of `1 << shift` bytes.
+pub(crate) fn pieces(offset: u64, len: u64, shift: u32) -> impl Iterator<Item = Piece> {
+    let size = 1 << shift;
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        if done == len {
+            return None;
+        }
+        let within = (offset + done) & (size - 1);
+        let piece = Piece {
+            block: (offset + done) >> shift,
+            within,
+            len: (len - done).min(size - within),
+            at: done as usize,
+        };
+        done += piece.len;
+        Some(piece)
+    })
+}
+
+impl Volume {
+    /// Reads from a file of which the caller holds the lock; returns how many bytes.
+    pub(crate) fn read_file(&self, raw: &RawInode, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let len = raw.size.saturating_sub(offset).min(buffer.len() as u64);
+        let tree = Tree::of(raw);
+        for piece in pieces(offset, len, tree.shift) {
+            let part = &mut buffer[piece.at..piece.at + piece.len as usize];
+            match tree.lookup(&self.region, piece.block)? {
+                Some(at) => self.region.load(at + piece.within, part)?,
+                None => part.fill(0),
+            }
+        }
+        Ok(len as usize)
+    }
+
+    /// Writes into a file whose lock the caller holds for writing; returns how many bytes, fewer when space runs out.
+    pub(crate) fn write_file(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
+        let tree = Tree::of(raw);
+        if end > Tree::capacity(MAX_HEIGHT) << tree.shift {
+            return Err(Error::TooLarge);
+        }
+        if offset > raw.size {
+            // The gap becomes part of the file: its bytes in the old last block must read as zeros.
+            self.zero_tail(raw, raw.size)?;
+        }
+        let chunk_bytes = FILL_MAX << tree.shift;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let len = (chunk_bytes - at % chunk_bytes).min((data.len() - done) as u64) as usize;
+            let written = self.write_chunk(inode, raw, at, &data[done..done + len])?;
+            done += written;
+            if written < len {
+                break;
+            }
+        }
+        if done == 0 && !data.is_empty() { Err(Error::NoSpace) } else { Ok(done) }
+    }
+
+    /// Writes a piece that needs at most [`FILL_MAX`] blocks.
+    fn write_chunk(&self, inode: &Inode, raw: &mut RawInode, offset: u64, data: &[u8]) -> Result<usize> {
+        let tree = Tree::of(raw);
+        let (first, last) = (offset >> tree.shift, (offset + data.len() as u64 - 1) >> tree.shift);
+        if first == last
+            && let Some(at) = tree.lookup(&self.region, first)?
+        {
+            self.region.nt_store(at + (offset & ((1 << tree.shift) - 1)), data)?;
+            self.finish_in_place(inode, raw, offset + data.len() as u64)?;
+            return Ok(data.len());
+        }
+        let mut tx = self.begin_growth(inode, fill_entries(last - first + 1))?;
+        let written = self.write_growing(inode, raw, &mut tx, (offset, data));
+        self.end(tx, written)
+    }
+
+    /// Size and times after a write into existing blocks. Without a new size nothing is fenced: such data is durable after
+    /// the next fence of this task, at the latest by fsync.
+    fn finish_in_place(&self, inode: &Inode, raw: &mut RawInode, end: u64) -> Result<()> {
+        if end > raw.size {
+            self.region.fence();
+            self.store_size(inode, raw, end)?;
+            self.region.fence();
+            return Ok(());
+        }
+        self.store_times(inode, raw)
+    }
+
+    /// ctime and mtime in one store.
+    pub(crate) fn store_times(&self, inode: &Inode, raw: &mut RawInode) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        raw.ctime = seconds();
+        raw.mtime = raw.ctime;
+        self.region
+            .store_u64(inode.offset + ino::TIMES, u64::from(raw.ctime) | u64::from(raw.mtime) << 32)?;
+        self.region.flush(inode.offset + ino::TIMES, 8);
+        Ok(())
+    }
+
+    /// Begins a transaction that may add blocks to a file: its inode's first half is logged.
+    pub(crate) fn begin_growth(&self, inode: &Inode, entries: u32) -> Result<Transaction> {
+        let mut tx = self.journal.begin(1 + entries)?;
+        match self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]) {
+            Ok(()) => Ok(tx),
+            Err(error) => {
+                self.journal.abort(tx)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Commits a transaction whose work succeeded; otherwise rolls it back.
+    pub(crate) fn end<T>(&self, tx: Transaction, work: Result<T>) -> Result<T> {
+        match work {
+            Ok(value) => self.journal.commit(tx).map(|()| value),
+            Err(error) => {
+                self.journal.abort(tx)?;
+                Err(error)
+            }
+        }
+    }
+
+    fn write_growing(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        tx: &mut Transaction,
+        (offset, data): (u64, &[u8]),
+    ) -> Result<usize> {
+        let mut tree = Tree::of(raw);
+        let end = offset + data.len() as u64;
+        let (first, last) = (offset >> tree.shift, (end - 1) >> tree.shift);
+        let shift = tree.shift;
+        let size = 1u64 << shift;
+        let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
+            let _scope = sim::scope(Activity::Data);
+            let block_start = block << shift;
+            let head = offset.saturating_sub(block_start);
+            let tail = (block_start + size).saturating_sub(end);
+            self.region.nt_zero(at, head.min(size))?;
+            Ok(self.region.nt_zero(at + size - tail.min(size), tail.min(size))?)
+        })?;
+        let len = (((first + filled.mapped) << tree.shift).saturating_sub(offset)).min(data.len() as u64);
+        for piece in pieces(offset, len, tree.shift) {
+            let at = tree.lookup(&self.region, piece.block)?.ok_or_else(|| hole(inode, piece.block))?;
+            self.region.nt_store(at + piece.within, &data[piece.at..piece.at + piece.len as usize])?;
+        }
+        self.store_growth(inode, raw, &tree, filled, offset + len)?;
+        Ok(len as usize)
+    }
+
+    /// Stores the tree, the block count, the size if it grows, and the times of an inode whose first half is logged.
+    pub(crate) fn store_growth(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        tree: &Tree,
+        filled: Filled,
+        end: u64,
+    ) -> Result<()> {
+        (raw.root, raw.height) = (tree.root, tree.height);
+        raw.blocks += filled.added << (tree.shift - BLOCK_SHIFT);
+        raw.size = raw.size.max(end);
+        raw.ctime = seconds();
+        raw.mtime = raw.ctime;
+        Ok(self.region.write(inode.offset, raw)?)
+    }
+
+    /// Reserves, zeroes or frees a range.
+    pub(crate) fn fallocate(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        mode: FallocateMode,
+        (offset, len): (u64, u64),
+    ) -> Result<()> {
+        let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
+        if end > Tree::capacity(MAX_HEIGHT) << raw.block_shift() {
+            return Err(Error::TooLarge);
+        }
+        if mode.contains(FallocateMode::PUNCH_HOLE) {
+            return self.punch_hole(inode, raw, offset, end);
+        }
+        if mode.contains(FallocateMode::ZERO_RANGE) {
+            self.zero_mapped(raw, offset, end)?;
+        }
+        self.reserve(inode, raw, (offset, end), mode.contains(FallocateMode::KEEP_SIZE))
+    }
+
+    /// Maps every hole of a range to a zeroed block.
+    fn reserve(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        (offset, end): (u64, u64),
+        keep_size: bool,
+    ) -> Result<()> {
+        if end > raw.size && !keep_size {
+            self.zero_tail(raw, raw.size)?;
+        }
+        let shift = raw.block_shift();
+        let (mut first, stop) = (offset >> shift, end.div_ceil(1 << shift));
+        while first < stop {
+            let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
+            let mut tx = self.begin_growth(inode, fill_entries(count))?;
+            let done =
+                self.reserve_chunk(inode, raw, &mut tx, (first, count), if keep_size { 0 } else { end });
+            self.end(tx, done)?;
+            first += count;
+        }
+        Ok(())
+    }
+
+    fn reserve_chunk(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        tx: &mut Transaction,
+        (first, count): (u64, u64),
+        end: u64,
+    ) -> Result<()> {
+        let mut tree = Tree::of(raw);
+        let shift = tree.shift;
+        let filled = tree.fill(self, tx, (first, count), &mut |_, at| {
+            let _scope = sim::scope(Activity::Data);
+            Ok(self.region.nt_zero(at, 1 << shift)?)
+        })?;
+        let size_now = if filled.mapped == count { end.min((first + count) << shift) } else { 0 };
+        if (first + filled.mapped) << shift > raw.size.max(size_now) {
+            raw.flags |= super::layout::FLAG_BEYOND_EOF;
+        }
+        self.store_growth(inode, raw, &tree, filled, size_now)?;
+        if filled.mapped == count { Ok(()) } else { Err(Error::NoSpace) }
+    }
+
+    /// Zeroes what is mapped of a range, in place.
+    pub(crate) fn zero_mapped(&self, raw: &RawInode, offset: u64, end: u64) -> Result<()> {
+        let tree = Tree::of(raw);
+        for piece in pieces(offset, end - offset, tree.shift) {
+            if let Some(at) = tree.lookup(&self.region, piece.block)? {
+                self.region.nt_zero(at + piece.within, piece.len)?;
+            }
+        }
+        self.region.fence();
+        Ok(())
+    }
+
+    /// Frees the whole blocks of a range and zeroes its ragged edges.
+    fn punch_hole(&self, inode: &Inode, raw: &mut RawInode, offset: u64, end: u64) -> Result<()> {
+        let shift = raw.block_shift();
+        let (first, stop) = (offset.div_ceil(1 << shift), end >> shift);
+        if first >= stop {
+            return self.zero_mapped(raw, offset, end);
+        }
+        self.zero_mapped(raw, offset, first << shift)?;
+        self.zero_mapped(raw, stop << shift, end)?;
+        let mut block = first;
+        while block < stop {
+            let count = (stop - block).min(FILL_MAX - block % FILL_MAX);
+            self.unmap_chunk(inode, raw, block, count)?;
+            block += count;
+        }
+        Ok(())
+    }
+
+    /// Takes mapped blocks of one lowest node out of the tree in a transaction, then frees them.
+    fn unmap_chunk(&self, inode: &Inode, raw: &mut RawInode, first: u64, count: u64) -> Result<()> {
+        let tree = Tree::of(raw);
+        let slots = tree.slots(&self.region, inode.offset + ino::ROOT, (first, count))?;
+        if slots.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.begin_growth(inode, fill_entries(count))?;
+        let cleared = self.clear_slots(inode, raw, &mut tx, &slots);
+        self.end(tx, cleared)?;
+        self.blocks.put_many(slots.iter().map(|(_, block)| (*block, tree.shift)))
+    }
+
+    fn clear_slots(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        tx: &mut Transaction,
+        slots: &[(u64, u64)],
+    ) -> Result<()> {
+        if let (Some((low, _)), Some((high, _))) = (slots.first(), slots.last()) {
+            self.journal.log(tx, &[(*low, high - low + 8)])?;
+        }
+        for (slot, _) in slots {
+            if *slot == inode.offset + ino::ROOT {
+                raw.root = 0;
+            } else {
+                self.region.store_u64(*slot, 0)?;
+            }
+        }
+        raw.blocks -= (slots.len() as u64) << (raw.block_shift() - BLOCK_SHIFT);
+        raw.ctime = seconds();
+        raw.mtime = raw.ctime;
+        Ok(self.region.write(inode.offset, raw)?)
+    }
+
+    /// The next data or hole at or after `offset`.
+    pub(crate) fn seek_file(&self, raw: &RawInode, offset: u64, to: SeekTo) -> Result<u64> {
+        if offset >= raw.size {
+            return Err(Error::NothingThere);
+        }
+        let tree = Tree::of(raw);
+        let wanted = to == SeekTo::Data;
+        for block in offset >> tree.shift..raw.size.div_ceil(1 << tree.shift) {
+            if tree.lookup(&self.region, block)?.is_some() == wanted {
+                return Ok((block << tree.shift).max(offset));
+            }
+        }
+        if wanted { Err(Error::NothingThere) } else { Ok(raw.size) }
+    }
+}
+
+fn hole(inode: &Inode, block: u64) -> Error {
+    Error::Corrupt(format!("inode {}: block {block} was just mapped and is a hole", inode.ino))
+}

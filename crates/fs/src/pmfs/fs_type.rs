@@ -1,0 +1,161 @@
+//! PMFS in the table of designs.
+
+use std::io;
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::{Bytes, KIB};
+use vfs::FileSystem;
+
+use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
+use super::vfs::Pmfs;
+use super::{Settings, Volume, dump, fsck, recovery, superblock};
+use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::options::{OptionError, OptionKind, OptionSpec, Options};
+
+/// PMFS.
+pub(crate) struct PmfsType;
+
+/// Options of mkfs and mount, shared with the designs that use this format.
+pub(crate) const OPTIONS: &[OptionSpec] = &[
+    OptionSpec {
+        name: "jsize",
+        kind: OptionKind::Size,
+        default: "4MiB",
+        help: "mkfs: size of the journal, a power of two of at least 64 KiB",
+    },
+    OptionSpec {
+        name: "num_inodes",
+        kind: OptionKind::Count,
+        default: "0",
+        help: "mkfs: inodes that the table holds from the start; it grows by itself",
+    },
+    OptionSpec {
+        name: "dir_index",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mount: index directories in DRAM; false searches them linearly, as the paper's PMFS does",
+    },
+    OptionSpec {
+        name: "block_size",
+        kind: OptionKind::Choice(&["4k", "2M", "1G"]),
+        default: "4k",
+        help: "mount: data block size of new files",
+    },
+];
+
+impl Settings {
+    pub(crate) fn from_options(options: &Options) -> Self {
+        let block_type = match options.choice("block_size") {
+            "1G" => 2,
+            "2M" => 1,
+            _ => 0,
+        };
+        Self { dir_index: options.flag("dir_index"), block_type }
+    }
+}
+
+fn journal_size(options: &Options) -> Result<u64, OptionError> {
+    let size = options.size("jsize").0;
+    if size >= JOURNAL_MIN && size.is_power_of_two() && size <= u64::from(u32::MAX) {
+        return Ok(size);
+    }
+    Err(OptionError::Value {
+        name: "jsize".to_owned(),
+        value: options.choice("jsize").to_owned(),
+        expected: "a power of two from 64 KiB to 2 GiB".to_owned(),
+    })
+}
+
+/// The smallest region for a journal of the given options: some blocks beside the fixed parts.
+pub(crate) fn min_size(options: &Options) -> Bytes {
+    Bytes(JOURNAL_START + options.size("jsize").0 + 64 * KIB)
+}
+
+/// Makes the format that PMFS and its descendants share.
+pub(crate) fn make(design: &'static str, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
+    let journal = journal_size(options)?;
+    let (needed, size) = (min_size(options), Bytes(region.len()));
+    if size < needed {
+        return Err(FsError::TooSmall { design, needed, size });
+    }
+    recovery::format(region, journal, options.number("num_inodes"))
+        .map_err(|error| FsError::Damaged { design, what: error.to_string() })
+}
+
+/// Whether a region has the magic of the format, in either superblock.
+pub(crate) fn has_magic(region: &Region) -> bool {
+    [0, COPY]
+        .into_iter()
+        .any(|at| region.read::<Superblock>(at).is_ok_and(|superblock| superblock.magic == MAGIC))
+}
+
+/// Recovers an image of the shared format and says what that took.
+pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let mut done = Vec::new();
+    let (superblock, from_copy) = superblock::load(region)?;
+    if from_copy {
+        done.push("primary superblock is bad, the redundant copy was used".to_owned());
+        superblock::restore_from_copy(region)
+            .map_err(|error| FsError::Damaged { design: "pmfs", what: error.to_string() })?;
+    }
+    match recovery::recover_journal(region, superblock.size)? {
+        0 => {}
+        entries => {
+            done.push(format!("journal: {entries} log entries of unfinished transactions were undone"))
+        }
+    }
+    let before = region.read::<Superblock>(0)?.saved_extents;
+    Volume::recover(region, Settings { dir_index: true, block_type: 0 })?;
+    if before == 0 {
+        done.push("not unmounted: the block map was rebuilt by a scan".to_owned());
+    }
+    Ok(done)
+}
+
+impl FsType for PmfsType {
+    fn name(&self) -> &'static str {
+        "pmfs"
+    }
+
+    fn summary(&self) -> &'static str {
+        "direct access to persistent memory, undo journal (EuroSys 2014)"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        OPTIONS
+    }
+
+    fn min_size(&self, options: &Options) -> Bytes {
+        min_size(options)
+    }
+
+    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
+        make(self.name(), region, options)
+    }
+
+    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let volume = Arc::new(Volume::mount(region, Settings::from_options(options))?);
+        Ok(Arc::new(Pmfs { volume }))
+    }
+
+    fn recognises(&self, region: &Region) -> bool {
+        region.len() >= BLOCK && has_magic(region)
+    }
+
+    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+        recover(region)
+    }
+
+    fn fsck(&self, region: &Region) -> FsckReport {
+        fsck::check(region)
+    }
+
+    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        dump::dump(region, part, out)
+    }
+
+    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
+        dump::PARTS
+    }
+}

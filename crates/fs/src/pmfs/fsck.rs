@@ -1,0 +1,328 @@
+//! The invariants of an image, as named predicates.
+//!
+//! | predicate | holds when |
+//! |---|---|
+//! | `superblock_valid` | magic and checksum of the primary or the copy are right |
+//! | `journal_descriptor_possible` | base, size, head, tail and generation can be |
+//! | `inode_mode_known` | a live inode is of a known kind |
+//! | `blocks_in_range` | every pointer of a tree leads to a block behind the journal |
+//! | `block_used_once` | no two trees share a block |
+//! | `block_count_right` | an inode counts the data blocks that its tree has |
+//! | `size_covers_blocks` | no block lies beyond the end of the file, unless the inode says so |
+//! | `directory_sound` | records cover their blocks, `.` and `..` come first and lead where they should, names differ |
+//! | `names_lead_to_inodes` | every name leads to a live inode |
+//! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
+//! | `nothing_lost` | every live inode has a name or is on the truncate list |
+//! | `truncate_list_sound` | the list ends, and its inodes exist |
+//! | `saved_map_right` | a saved block map has exactly the blocks in use |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+
+use media::nvmm::Region;
+
+use super::dir::records;
+use super::layout::{
+    BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FIRST_INO, FLAG_BEYOND_EOF, INODE_SLOT, JOURNAL_DESCRIPTOR,
+    JournalDescriptor, ROOT_INO, RawInode, Superblock, TABLE_INODE,
+};
+use super::namei::is_dir;
+use super::superblock;
+use super::tree::Tree;
+use super::truncate::read_list;
+use crate::error::Error;
+use crate::fs_type::{FsckReport, Violation};
+use crate::persist::free_map::FreeMap;
+
+/// Where inode `number` lies, if the table reaches so far.
+pub(crate) fn inode_offset(region: &Region, table: &RawInode, number: u64) -> Option<u64> {
+    if number == 0 || !number.is_multiple_of(INODE_SLOT) || number >= table.size {
+        return None;
+    }
+    let shift = table.block_shift();
+    let block = Tree::of(table).lookup(region, number >> shift).ok()??;
+    Some(block + (number & ((1 << shift) - 1)))
+}
+
+/// Checks an image.
+pub(crate) fn check(region: &Region) -> FsckReport {
+    let mut report = FsckReport::default();
+    let superblock = match superblock::load(region) {
+        Ok((superblock, from_copy)) => {
+            if from_copy {
+                report.notes.push("the primary superblock is bad; the redundant copy was used".to_owned());
+            }
+            superblock
+        }
+        Err(error) => {
+            report.violate("superblock_valid", error.to_string());
+            return report;
+        }
+    };
+    let descriptor = match region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR) {
+        Ok(descriptor) => descriptor,
+        Err(error) => {
+            report.violate("journal_descriptor_possible", error.to_string());
+            return report;
+        }
+    };
+    if let Some(fault) = superblock::journal_fault(&descriptor, superblock.size) {
+        report.violate("journal_descriptor_possible", fault);
+        return report;
+    }
+    if descriptor.head != descriptor.tail {
+        report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
+        return report;
+    }
+    Check::new(region, superblock, &descriptor, report).run()
+}
+
+impl FsckReport {
+    fn violate(&mut self, predicate: &'static str, what: impl Into<String>) {
+        self.violations.push(Violation { predicate, what: what.into() });
+    }
+}
+
+struct Check<'a> {
+    region: &'a Region,
+    superblock: Superblock,
+    table: RawInode,
+    first_block: u64,
+    /// Bit set: no tree uses the block so far.
+    unused: FreeMap,
+    inodes: BTreeMap<u64, RawInode>,
+    /// Names that lead to each inode, `.` and `..` not among them.
+    names: BTreeMap<u64, u32>,
+    /// Subdirectories of each directory.
+    subdirs: BTreeMap<u64, u32>,
+    report: FsckReport,
+}
+
+impl<'a> Check<'a> {
+    fn new(
+        region: &'a Region,
+        superblock: Superblock,
+        descriptor: &JournalDescriptor,
+        report: FsckReport,
+    ) -> Self {
+        let first_block = (descriptor.base + u64::from(descriptor.size)) / BLOCK;
+        let mut unused = FreeMap::new(superblock.size / BLOCK);
+        (first_block..superblock.size / BLOCK).for_each(|block| {
+            unused.put(block);
+        });
+        let table = region.read(TABLE_INODE).unwrap_or_default();
+        let (inodes, names, subdirs) = Default::default();
+        Self { region, superblock, table, first_block, unused, inodes, names, subdirs, report }
+    }
+
+    fn run(mut self) -> FsckReport {
+        let table = self.table;
+        self.check_tree("inode table", &table);
+        self.read_inodes();
+        let inodes = std::mem::take(&mut self.inodes);
+        for (number, raw) in &inodes {
+            self.check_inode(*number, raw);
+        }
+        for (number, raw) in inodes.iter().filter(|(_, raw)| is_dir(raw)) {
+            self.check_dir(*number, raw, &inodes);
+        }
+        let doomed = self.check_truncate_list();
+        self.check_links(&inodes, &doomed);
+        self.check_saved_map();
+        self.report.checked = vec![
+            ("inodes", inodes.len() as u64),
+            ("directories", inodes.values().filter(|raw| is_dir(raw)).count() as u64),
+            ("blocks", self.superblock.size / BLOCK - self.first_block - self.unused.free()),
+        ];
+        self.report
+    }
+
+    fn read_inodes(&mut self) {
+        for number in (ROOT_INO..self.table.size).step_by(INODE_SLOT as usize) {
+            let raw = inode_offset(self.region, &self.table, number)
+                .and_then(|at| self.region.read::<RawInode>(at).ok());
+            match raw {
+                Some(raw) if number != BLOCK_MAP_INO && !raw.is_free() => {
+                    self.inodes.insert(number, raw);
+                }
+                Some(_) => {}
+                None => self.report.violate("blocks_in_range", format!("inode {number} cannot be read")),
+            }
+        }
+    }
+
+    fn check_inode(&mut self, number: u64, raw: &RawInode) {
+        if vfs::FileKind::from_mode(u32::from(raw.mode)).is_none() {
+            self.report.violate("inode_mode_known", format!("inode {number}: mode {:o}", raw.mode));
+        }
+        self.check_tree(&format!("inode {number}"), raw);
+        if raw.xattr != 0 && !self.unused.take(raw.xattr / BLOCK) {
+            self.report
+                .violate("block_used_once", format!("inode {number}: attribute block at {}", raw.xattr));
+        }
+    }
+
+    /// Walks a tree: every block is there, and used by nobody else; counts and size fit.
+    fn check_tree(&mut self, owner: &str, raw: &RawInode) {
+        let tree = Tree::of(raw);
+        let (mut data_blocks, mut last) = (0, None);
+        let (unused, report, first_block) = (&mut self.unused, &mut self.report, self.first_block);
+        let walked = tree.visit(self.region, &mut |visited| {
+            let first = visited.offset / BLOCK;
+            if visited.offset % BLOCK != 0 || first < first_block {
+                return Err(Error::Corrupt(format!("a pointer to {}", visited.offset)));
+            }
+            for block in first..first + (1 << (visited.shift - BLOCK_SHIFT)) {
+                if !unused.take(block) {
+                    report.violate(
+                        "block_used_once",
+                        format!("{owner}: block {block} is used twice or does not exist"),
+                    );
+                }
+            }
+            if let Some(block) = visited.block {
+                data_blocks += 1 << (visited.shift - BLOCK_SHIFT);
+                last = last.max(Some(block));
+            }
+            Ok(())
+        });
+        if let Err(error) = walked {
+            self.report.violate("blocks_in_range", format!("{owner}: {error}"));
+            return;
+        }
+        if data_blocks != raw.blocks {
+            self.report.violate(
+                "block_count_right",
+                format!("{owner}: counts {} blocks, has {data_blocks}", raw.blocks),
+            );
+        }
+        let beyond = last.is_some_and(|last| last << tree.shift >= raw.size);
+        if beyond && raw.flags & FLAG_BEYOND_EOF == 0 {
+            let what = format!("{owner}: size {} but block {} is mapped", raw.size, last.unwrap_or(0));
+            self.report.violate("size_covers_blocks", what);
+        }
+    }
+
+    fn check_dir(&mut self, number: u64, raw: &RawInode, inodes: &BTreeMap<u64, RawInode>) {
+        let mut names = BTreeSet::new();
+        if raw.size == 0 || raw.size % BLOCK != 0 {
+            self.report.violate("directory_sound", format!("directory {number}: size {}", raw.size));
+        }
+        for block in 0..raw.size / BLOCK {
+            let Ok(Some(at)) = Tree::of(raw).lookup(self.region, block) else {
+                self.report
+                    .violate("directory_sound", format!("directory {number}: block {block} is missing"));
+                continue;
+            };
+            let mut bytes = [0; BLOCK as usize];
+            if self.region.peek(at, &mut bytes).is_err() {
+                continue;
+            }
+            let walked = records(&bytes, |record| {
+                if record.header.ino != 0 {
+                    self.check_name(number, (record.name, record.header.ino), &mut names, inodes);
+                }
+                ControlFlow::<()>::Continue(())
+            });
+            if let Err(error) = walked {
+                self.report.violate("directory_sound", format!("directory {number}, block {block}: {error}"));
+            }
+        }
+        if raw.links > 0 && (!names.contains(&b".".to_vec()) || !names.contains(&b"..".to_vec())) {
+            self.report.violate("directory_sound", format!("directory {number} lacks . or .."));
+        }
+    }
+
+    fn check_name(
+        &mut self,
+        dir: u64,
+        (name, ino): (&[u8], u64),
+        names: &mut BTreeSet<Vec<u8>>,
+        inodes: &BTreeMap<u64, RawInode>,
+    ) {
+        let shown = String::from_utf8_lossy(name);
+        if !names.insert(name.to_vec()) {
+            self.report.violate("directory_sound", format!("directory {dir}: name {shown} is there twice"));
+        }
+        let Some(raw) = inodes.get(&ino) else {
+            self.report.violate(
+                "names_lead_to_inodes",
+                format!("directory {dir}: {shown} leads to inode {ino}, which is free"),
+            );
+            return;
+        };
+        match name {
+            b"." if ino != dir => {
+                self.report.violate("directory_sound", format!("directory {dir}: . leads to {ino}"))
+            }
+            b"." => {}
+            b".." if !is_dir(raw) => {
+                self.report
+                    .violate("directory_sound", format!("directory {dir}: .. leads to {ino}, no directory"));
+            }
+            b".." => *self.subdirs.entry(ino).or_default() += u32::from(ino != dir),
+            _ => *self.names.entry(ino).or_default() += 1,
+        }
+    }
+
+    /// The inodes on the truncate list.
+    fn check_truncate_list(&mut self) -> BTreeSet<u64> {
+        let offset_of = |number| {
+            inode_offset(self.region, &self.table, number)
+                .ok_or_else(|| Error::Corrupt(format!("no inode {number}")))
+        };
+        match read_list(self.region, &offset_of) {
+            Ok(list) => list.into_iter().collect(),
+            Err(error) => {
+                self.report.violate("truncate_list_sound", error.to_string());
+                BTreeSet::new()
+            }
+        }
+    }
+
+    fn check_links(&mut self, inodes: &BTreeMap<u64, RawInode>, doomed: &BTreeSet<u64>) {
+        for (number, raw) in inodes {
+            let names = self.names.get(number).copied().unwrap_or(0);
+            let subdirs = self.subdirs.get(number).copied().unwrap_or(0);
+            let is_root = *number == ROOT_INO;
+            let expected = match (is_dir(raw), names + u32::from(is_root)) {
+                (true, 0) => 0,
+                (true, 1) => 2 + subdirs,
+                (true, many) => 2 * many + subdirs,
+                (false, names) => names,
+            };
+            if u32::from(raw.links) != expected {
+                let what = format!("inode {number}: {} links, expected {expected}", raw.links);
+                self.report.violate("link_count_right", what);
+            }
+            if names == 0 && !is_root && *number >= FIRST_INO && !doomed.contains(number) {
+                self.report.violate("nothing_lost", format!("inode {number} has no name"));
+            }
+        }
+    }
+
+    fn check_saved_map(&mut self) {
+        if self.superblock.saved_extents == 0 {
+            return;
+        }
+        let map = inode_offset(self.region, &self.table, BLOCK_MAP_INO)
+            .and_then(|at| self.region.read::<RawInode>(at).ok());
+        let Some(map) = map else { return };
+        self.check_tree("block map", &RawInode { flags: FLAG_BEYOND_EOF, ..map });
+        let tree = Tree::of(&map);
+        let extent = |number: u64| {
+            let at = tree.lookup(self.region, number * 16 / BLOCK).ok()?? + number * 16 % BLOCK;
+            Some((self.region.load_u64(at).ok()?, self.region.load_u64(at + 8).ok()?))
+        };
+        let saved: Option<Vec<_>> = (0..self.superblock.saved_extents).map(extent).collect();
+        let used = self.unused.used_runs();
+        if saved.as_deref() != Some(&used[..]) {
+            let what = format!(
+                "{} extents saved, {} runs of blocks in use",
+                self.superblock.saved_extents,
+                used.len()
+            );
+            self.report.violate("saved_map_right", what);
+        }
+    }
+}

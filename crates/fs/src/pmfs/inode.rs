@@ -1,0 +1,280 @@
+//! Inodes: the table on the medium, and a lock for each in DRAM.
+//!
+//! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium:
+//! it is memory. DRAM keeps what the medium cannot: the lock, the number of opens, a directory's name index. That is about
+//! 100 bytes for each slot of the table, whether it is in use or not.
+
+use sim::{Activity, LockClass, Mutex, RwLock, Work};
+use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
+
+use super::Volume;
+use super::dir::DirIndex;
+use super::layout::{BLOCK, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
+use super::tree::Tree;
+use crate::error::{Error, Result};
+use crate::persist::free_map::FreeMap;
+use crate::persist::slot_table::SlotTable;
+
+static INODE: LockClass = LockClass::new("pmfs.inode");
+static INODE_TABLE: LockClass = LockClass::new("pmfs.inode_table");
+
+/// An inode slot in DRAM.
+pub(crate) struct Inode {
+    /// Its number.
+    pub(crate) ino: u64,
+    /// Where it lies in the image.
+    pub(crate) offset: u64,
+    /// Guards the inode on the medium, its data and what is below.
+    pub(crate) state: RwLock<InodeState>,
+}
+
+/// What only DRAM knows of an inode.
+#[derive(Default)]
+pub(crate) struct InodeState {
+    /// How often it is open.
+    pub(crate) opens: u32,
+    /// Index of the names, of a directory that was searched.
+    pub(crate) names: Option<Box<DirIndex>>,
+}
+
+/// All inodes.
+pub(crate) struct InodeTable {
+    slots: SlotTable<Inode>,
+    free: Mutex<FreeSlots>,
+    slots_per_block: u64,
+}
+
+struct FreeSlots {
+    /// Bit set: the slot may be given out.
+    map: FreeMap,
+    /// Blocks of the table.
+    blocks: u64,
+}
+
+impl InodeTable {
+    /// An empty table for an image of `size` bytes whose table has blocks of `1 << shift` bytes.
+    pub(crate) fn new(size: u64, shift: u32) -> Self {
+        let max_blocks = (size >> shift).max(1);
+        let slots_per_block = (1 << shift) / INODE_SLOT;
+        Self {
+            slots: SlotTable::new(max_blocks, slots_per_block),
+            free: Mutex::new(
+                &INODE_TABLE,
+                FreeSlots { map: FreeMap::new(max_blocks * slots_per_block), blocks: 0 },
+            ),
+            slots_per_block,
+        }
+    }
+
+    /// The inode `ino`, in use or not.
+    #[inline]
+    pub(crate) fn get(&self, ino: u64) -> Result<&Inode> {
+        let slot = if ino % INODE_SLOT == 0 && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
+        slot.ok_or(Error::NoEntry)
+    }
+
+    fn add_block(&self, free: &mut FreeSlots, block: u64, offset: u64) {
+        let make = |slot: u64| Inode {
+            ino: slot * INODE_SLOT,
+            offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
+            state: RwLock::new(&INODE, InodeState::default()),
+        };
+        self.slots.add_chunk(block, make);
+        free.blocks = free.blocks.max(block + 1);
+    }
+
+    /// Slots of the table, and how many of them are free.
+    pub(crate) fn counts(&self) -> (u64, u64) {
+        let free = self.free.lock();
+        (free.blocks * self.slots_per_block, free.map.free())
+    }
+
+    /// Gives a slot back.
+    pub(crate) fn put(&self, ino: u64) {
+        self.free.lock().map.put(ino / INODE_SLOT);
+    }
+}
+
+/// Seconds of the calendar, as far as the format goes: until 2106.
+pub(crate) fn seconds() -> u32 {
+    Timestamp::now().secs as u32
+}
+
+/// A time in the format: whole seconds.
+pub(crate) fn format_time(time: SetTime) -> u32 {
+    match time {
+        SetTime::Now => seconds(),
+        SetTime::To(time) => time.secs.clamp(0, i64::from(u32::MAX)) as u32,
+    }
+}
+
+fn timestamp(secs: u32) -> Timestamp {
+    Timestamp { secs: i64::from(secs), nanos: 0 }
+}
+
+impl Volume {
+    /// The inode as it is on the medium.
+    #[inline]
+    pub(crate) fn raw(&self, inode: &Inode) -> Result<RawInode> {
+        Ok(self.region.read(inode.offset)?)
+    }
+
+    /// The inode as it is on the medium, which must be in use.
+    #[inline]
+    pub(crate) fn live(&self, inode: &Inode) -> Result<RawInode> {
+        let raw = self.raw(inode)?;
+        if raw.is_free() { Err(Error::NoEntry) } else { Ok(raw) }
+    }
+
+    /// Attributes for programs.
+    pub(crate) fn attr(&self, inode: &Inode, raw: &RawInode) -> Result<Attr> {
+        let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
+            Error::Corrupt(format!("inode {}: mode {:o} is of no kind", inode.ino, raw.mode))
+        })?;
+        Ok(Attr {
+            ino: Ino(inode.ino),
+            kind,
+            perm: u32::from(raw.mode) & 0o7777,
+            nlink: u32::from(raw.links),
+            owner: Owner { uid: raw.uid, gid: raw.gid },
+            rdev: u64::from(raw.rdev),
+            size: raw.size,
+            blocks: raw.blocks * (BLOCK / 512),
+            block_size: BLOCK as u32,
+            atime: timestamp(raw.atime),
+            mtime: timestamp(raw.mtime),
+            ctime: timestamp(raw.ctime),
+            generation: raw.generation,
+        })
+    }
+
+    /// Puts the slots of table block `block`, at `offset`, into DRAM; free ones may be given out.
+    pub(crate) fn load_table_block(&self, block: u64, offset: u64) -> Result<()> {
+        let mut free = self.inodes.free.lock();
+        self.inodes.add_block(&mut free, block, offset);
+        let first = block * self.inodes.slots_per_block;
+        for slot in first.max(FIRST_INO / INODE_SLOT)..first + self.inodes.slots_per_block {
+            let raw: RawInode = self.region.read(offset + (slot - first) * INODE_SLOT)?;
+            if raw.is_free() {
+                free.map.put(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the lowest free slot; the table grows when there is none. The slot is not live before it has a link.
+    pub(crate) fn claim_inode(&self) -> Result<&Inode> {
+        let mut free = self.inodes.free.lock();
+        sim::work(Work::Step, free.map.depth());
+        let slot = match free.map.take_first() {
+            Some(slot) => slot,
+            None => {
+                self.grow_table(&mut free)?;
+                free.map.take_first().ok_or(Error::NoSpace)?
+            }
+        };
+        drop(free);
+        self.inodes.get(slot * INODE_SLOT)
+    }
+
+    /// Grows the table until it has `count` slots.
+    pub(crate) fn ensure_inodes(&self, count: u64) -> Result<()> {
+        let mut free = self.inodes.free.lock();
+        while free.blocks * self.inodes.slots_per_block < count {
+            self.grow_table(&mut free)?;
+        }
+        Ok(())
+    }
+
+    /// Adds one zeroed block to the inode table.
+    fn grow_table(&self, free: &mut FreeSlots) -> Result<()> {
+        let raw: RawInode = self.region.read(TABLE_INODE)?;
+        let mut tree = Tree::of(&raw);
+        let block = free.blocks;
+        let mut offset = 0;
+        let mut tx = self.journal.begin(2 + super::tree::fill_entries(1))?;
+        self.journal.log(&mut tx, &[(TABLE_INODE, ino::HALF)])?;
+        let filled = tree.fill(self, &mut tx, (block, 1), &mut |_, at| {
+            offset = at;
+            Ok(self.region.nt_zero(at, 1 << raw.block_shift())?)
+        });
+        if filled.as_ref().map_or(0, |filled| filled.mapped) == 0 {
+            self.journal.abort(tx)?;
+            return filled.and(Err(Error::NoSpace));
+        }
+        let size = (block + 1) << tree.shift;
+        let grown = RawInode { root: tree.root, height: tree.height, size, ..raw };
+        let grown =
+            RawInode { blocks: raw.blocks + (1 << (tree.shift - super::layout::BLOCK_SHIFT)), ..grown };
+        self.region.write(TABLE_INODE, &grown)?;
+        self.journal.commit(tx)?;
+        self.inodes.add_block(free, block, offset);
+        let first = block * self.inodes.slots_per_block;
+        (first..first + self.inodes.slots_per_block).for_each(|slot| {
+            free.map.put(slot);
+        });
+        Ok(())
+    }
+
+    /// Writes a new inode into its claimed slot, whose first half the caller has logged.
+    pub(crate) fn init_inode(
+        &self,
+        inode: &Inode,
+        new: &NewInode,
+        kind: FileKind,
+        rdev: u64,
+    ) -> Result<RawInode> {
+        let _scope = sim::scope(Activity::Metadata);
+        let before = self.raw(inode)?;
+        let now = seconds();
+        let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };
+        let raw = RawInode {
+            block_type,
+            ctime: now,
+            mtime: now,
+            atime: now,
+            mode: (kind.mode_bits() | new.perm & 0o7777) as u16,
+            links: if kind == FileKind::Directory { 2 } else { 1 },
+            uid: new.owner.uid,
+            gid: new.owner.gid,
+            generation: before.generation.wrapping_add(1),
+            rdev: rdev as u32,
+            ..RawInode::default()
+        };
+        self.region.write(inode.offset, &raw)?;
+        self.region.write(inode.offset + size_of::<RawInode>() as u64, &TruncateItem::default())?;
+        self.region.flush(inode.offset, INODE_SLOT);
+        Ok(raw)
+    }
+
+    /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks.
+    pub(crate) fn free_inode(&self, inode: &Inode) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        let raw = self.raw(inode)?;
+        if !raw.is_free() || raw.root != 0 {
+            let mut tx = self.journal.begin(1)?;
+            self.journal.log(&mut tx, &[(inode.offset, ino::HALF)])?;
+            let gone = RawInode { generation: raw.generation, dtime: seconds(), ..RawInode::default() };
+            self.region.write(inode.offset, &gone)?;
+            self.journal.commit(tx)?;
+        }
+        self.free_tree(&Tree::of(&raw))?;
+        if raw.xattr != 0 {
+            self.blocks.put_many([(raw.xattr, super::layout::BLOCK_SHIFT)])?;
+        }
+        self.truncate_remove(inode)?;
+        self.inodes.put(inode.ino);
+        Ok(())
+    }
+
+    /// Frees all blocks of a tree to which no durable pointer leads.
+    fn free_tree(&self, tree: &Tree) -> Result<()> {
+        let mut blocks = Vec::new();
+        tree.visit(&self.region, &mut |visited| {
+            blocks.push((visited.offset, visited.shift));
+            Ok(())
+        })?;
+        sim::work(Work::Step, blocks.len() as u64);
+        self.blocks.put_many(blocks)
+    }
+}

@@ -1,0 +1,348 @@
+//! The undo journal: a ring of one-line log entries.
+//!
+//! # Protocol (PMFS, section 3.2 of `specs/hinfs.md`)
+//!
+//! 1. *Begin* reserves entries, contiguous, by moving the tail. Where they would pass the end of the ring, tail and generation
+//!    change together in one store and the transaction starts at 0.
+//! 2. *Log* copies the old bytes of a range into entries and makes them durable before the range may change. An entry counts
+//!    when its generation is that of its lap; that word is stored last.
+//! 3. The caller changes the range in place.
+//! 4. *Commit* makes the changed ranges durable, then the commit entry. *Abort* puts the old bytes back.
+//! 5. The *cleaner* moves the head over transactions that have ended.
+//!
+//! Recovery (`recovery.rs`) walks from the tail back to the head and undoes what has no commit.
+//!
+//! # Which transactions may overlap
+//!
+//! Undoing a transaction must not undo a later one. Ranges of two open transactions are therefore disjoint: whoever changes
+//! bytes holds the lock of their inode from before the log until after the commit, or (HiNFS) keeps the inode's only open
+//! transaction and lets every later change of that inode join it or wait for its commit.
+//!
+//! # States of a transaction
+//!
+//! ```text
+//! begin ──► open ──log──► open ──commit──► ended      head may pass it once all older ones have ended, too
+//!                           └────abort───► ended
+//! ```
+//!
+//! Lock order: `pmfs.journal` is a leaf. The medium is never waited for under it, except for the one line of the tail word.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use media::nvmm::Region;
+use sim::{Activity, Condvar, LockClass, Mutex, Nanos};
+
+use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
+use crate::error::{Error, Result};
+
+static JOURNAL: LockClass = LockClass::new("pmfs.journal");
+static JOURNAL_SPACE: LockClass = LockClass::new("pmfs.journal_space");
+static CLEANER: LockClass = LockClass::new("pmfs.cleaner");
+
+/// The journal of a mounted volume.
+pub(crate) struct Journal {
+    region: Arc<Region>,
+    base: u64,
+    /// Entries of the ring.
+    entries: u32,
+    ring: Mutex<Ring>,
+    /// Indexed by the first entry of a transaction: it has ended.
+    ended: Box<[AtomicBool]>,
+    /// Space was freed.
+    space: Condvar,
+    /// The cleaner is wanted, or is to stop.
+    cleaner: Condvar,
+}
+
+/// The volatile view of the ring. Indices count entries.
+struct Ring {
+    head: u32,
+    tail: u32,
+    generation: u16,
+    next_id: u32,
+    /// Transactions between head and tail in the order of their begin: first entry of each.
+    begun: VecDeque<u32>,
+    stop: bool,
+}
+
+/// An open transaction. It must be given to [`Journal::commit`] or [`Journal::abort`].
+#[derive(Debug)]
+#[must_use = "a transaction ends by commit or abort"]
+pub(crate) struct Transaction {
+    first: u32,
+    used: u32,
+    reserved: u32,
+    id: u32,
+    generation: u16,
+}
+
+impl Transaction {
+    /// How many bytes can still be logged, in pieces of at most one entry each.
+    pub(crate) fn room(&self) -> u32 {
+        self.reserved - self.used
+    }
+}
+
+/// Entries that logging `len` bytes takes.
+pub(crate) fn entries_for(len: u64) -> u32 {
+    len.div_ceil(ENTRY_PAYLOAD as u64) as u32
+}
+
+/// The generation of the lap after `generation`; 0 is never one.
+pub(crate) fn next_generation(generation: u16) -> u16 {
+    if generation == u16::MAX { 1 } else { generation + 1 }
+}
+
+impl Journal {
+    /// The journal that `descriptor` describes, which recovery has left empty.
+    pub(crate) fn open(region: &Arc<Region>, descriptor: &JournalDescriptor) -> Self {
+        let entries = descriptor.size / ENTRY as u32;
+        let ring = Ring {
+            head: descriptor.head / ENTRY as u32,
+            tail: descriptor.tail / ENTRY as u32,
+            generation: descriptor.generation,
+            next_id: 1,
+            begun: VecDeque::new(),
+            stop: false,
+        };
+        Self {
+            region: Arc::clone(region),
+            base: descriptor.base,
+            entries,
+            ring: Mutex::new(&JOURNAL, ring),
+            ended: (0..entries).map(|_| AtomicBool::new(false)).collect(),
+            space: Condvar::of_class(&JOURNAL_SPACE),
+            cleaner: Condvar::of_class(&CLEANER),
+        }
+    }
+
+    /// Starts a transaction that logs at most `entries` entries. Waits while the journal is full of open transactions.
+    pub(crate) fn begin(&self, entries: u32) -> Result<Transaction> {
+        let need = entries + 1;
+        if need >= self.entries / 2 {
+            return Err(Error::Corrupt(format!(
+                "a transaction of {need} entries in a journal of {}",
+                self.entries
+            )));
+        }
+        let _scope = sim::scope(Activity::Journal);
+        let mut ring = self.ring.lock();
+        loop {
+            if let Some(first) = self.place(&mut ring, need)? {
+                return Ok(self.start(&mut ring, first, need));
+            }
+            self.pass_ended(&mut ring)?;
+            if self.place_is_free(&ring, need) {
+                continue;
+            }
+            ring = self.space.wait_timeout(ring, Nanos::from_millis(1)).0;
+        }
+    }
+
+    fn start(&self, ring: &mut Ring, first: u32, need: u32) -> Transaction {
+        let id = ring.next_id;
+        ring.next_id = ring.next_id.wrapping_add(1).max(1);
+        ring.begun.push_back(first);
+        self.flag(first).store(false, Ordering::Release);
+        if self.used(ring) > self.entries / 8 {
+            self.cleaner.notify_one();
+        }
+        Transaction { first, used: 0, reserved: need, id, generation: ring.generation }
+    }
+
+    /// Moves the tail over `need` entries and returns the first; none when they are not free.
+    fn place(&self, ring: &mut Ring, need: u32) -> Result<Option<u32>> {
+        if !self.place_is_free(ring, need) {
+            return Ok(None);
+        }
+        let mut first = ring.tail;
+        if ring.tail >= ring.head && ring.tail + need >= self.entries {
+            if ring.generation == u16::MAX {
+                self.wipe_generations()?;
+            }
+            ring.generation = next_generation(ring.generation);
+            first = 0;
+        }
+        ring.tail = first + need;
+        self.store_tail(ring)?;
+        Ok(Some(first))
+    }
+
+    fn place_is_free(&self, ring: &Ring, need: u32) -> bool {
+        let wraps = ring.tail >= ring.head && ring.tail + need >= self.entries;
+        match wraps {
+            // Generations are about to be reused: no entry of an open transaction may be wiped.
+            true if ring.generation == u16::MAX && !ring.begun.is_empty() => false,
+            true => need < ring.head,
+            false if ring.tail >= ring.head => true,
+            false => ring.tail + need < ring.head,
+        }
+    }
+
+    fn used(&self, ring: &Ring) -> u32 {
+        if ring.tail >= ring.head { ring.tail - ring.head } else { self.entries - ring.head + ring.tail }
+    }
+
+    /// The part of the ring that open and not yet cleaned transactions take, 0 to 1.
+    pub(crate) fn fullness(&self) -> f64 {
+        f64::from(self.used(&self.ring.lock())) / f64::from(self.entries)
+    }
+
+    /// Tail and generation, in one store.
+    fn store_tail(&self, ring: &Ring) -> Result<()> {
+        let word = u64::from(ring.tail * ENTRY as u32) | u64::from(ring.generation) << 32;
+        self.region.store_u64(jd::TAIL_WORD, word)?;
+        self.region.flush(jd::TAIL_WORD, 8);
+        Ok(())
+    }
+
+    /// Makes every entry invalid, because all generations have been used.
+    #[cold]
+    fn wipe_generations(&self) -> Result<()> {
+        for index in 0..self.entries {
+            self.region.store_u64(self.offset(index) + 8, 0)?;
+            self.region.flush(self.offset(index), ENTRY);
+        }
+        self.region.fence();
+        Ok(())
+    }
+
+    fn offset(&self, index: u32) -> u64 {
+        self.base + u64::from(index) * ENTRY
+    }
+
+    fn flag(&self, first: u32) -> &AtomicBool {
+        &self.ended[first as usize]
+    }
+
+    /// Saves the old bytes of `ranges` (offset, length), durably, so that they may be changed.
+    pub(crate) fn log(&self, tx: &mut Transaction, ranges: &[(u64, u64)]) -> Result<()> {
+        let _scope = sim::scope(Activity::Journal);
+        for &(offset, len) in ranges {
+            self.log_range(tx, offset, len)?;
+        }
+        self.region.fence();
+        Ok(())
+    }
+
+    fn log_range(&self, tx: &mut Transaction, offset: u64, len: u64) -> Result<()> {
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(ENTRY_PAYLOAD as u64);
+            let mut old = [0; ENTRY_PAYLOAD];
+            self.region.peek(offset + done, &mut old[..piece as usize])?;
+            self.append(tx, entry::DATA, offset + done, &old[..piece as usize])?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Writes the next entry of a transaction and flushes it; the word with the generation goes last.
+    fn append(&self, tx: &mut Transaction, kind: u8, target: u64, old: &[u8]) -> Result<()> {
+        if tx.used == tx.reserved {
+            return Err(Error::Corrupt(format!(
+                "transaction {} logs more than its {} entries",
+                tx.id, tx.reserved
+            )));
+        }
+        let start = if tx.used == 0 { entry::START } else { 0 };
+        let word = u64::from(tx.id)
+            | u64::from(tx.generation) << 32
+            | u64::from(kind | start) << 48
+            | (old.len() as u64) << 56;
+        let at = self.offset(tx.first + tx.used);
+        self.region.store_u64(at, target)?;
+        self.region.store(at + 16, old)?;
+        self.region.store_u64(at + 8, word)?;
+        self.region.flush(at, ENTRY);
+        tx.used += 1;
+        Ok(())
+    }
+
+    /// Makes the changes of a transaction durable, then the transaction itself.
+    pub(crate) fn commit(&self, mut tx: Transaction) -> Result<()> {
+        self.flush_targets(&tx)?;
+        let _scope = sim::scope(Activity::Journal);
+        self.region.fence();
+        self.append(&mut tx, entry::COMMIT, 0, &[])?;
+        self.region.fence();
+        self.end(&tx);
+        Ok(())
+    }
+
+    /// Puts the old bytes back, durably.
+    pub(crate) fn abort(&self, mut tx: Transaction) -> Result<()> {
+        for index in (tx.first..tx.first + tx.used).rev() {
+            let logged: LogEntry = self.region.read(self.offset(index))?;
+            self.region.store(logged.target, &logged.old[..usize::from(logged.len)])?;
+        }
+        self.flush_targets(&tx)?;
+        let _scope = sim::scope(Activity::Journal);
+        self.region.fence();
+        self.append(&mut tx, entry::ABORT, 0, &[])?;
+        self.region.fence();
+        self.end(&tx);
+        Ok(())
+    }
+
+    /// The entries themselves remember which ranges were changed.
+    fn flush_targets(&self, tx: &Transaction) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        for index in tx.first..tx.first + tx.used {
+            let at = self.offset(index);
+            let len = self.region.load_u64(at + 8)? >> 56;
+            self.region.flush(self.region.load_u64(at)?, len);
+        }
+        Ok(())
+    }
+
+    fn end(&self, tx: &Transaction) {
+        self.flag(tx.first).store(true, Ordering::Release);
+    }
+
+    /// Moves the head over ended transactions.
+    fn pass_ended(&self, ring: &mut Ring) -> Result<()> {
+        while let Some(first) =
+            ring.begun.front().copied().filter(|first| self.flag(*first).load(Ordering::Acquire))
+        {
+            ring.begun.pop_front();
+            self.flag(first).store(false, Ordering::Release);
+        }
+        let head = ring.begun.front().copied().unwrap_or(ring.tail);
+        if head != ring.head {
+            ring.head = head;
+            self.region.fence();
+            self.region.store_u32(jd::HEAD, head * ENTRY as u32)?;
+            self.region.flush(jd::HEAD, 4);
+            self.region.fence();
+            self.space.notify_all();
+        }
+        Ok(())
+    }
+
+    /// The body of the background cleaner: runs until [`Journal::stop`].
+    pub(crate) fn clean_until_stopped(&self) -> Result<()> {
+        let mut ring = self.ring.lock();
+        while !ring.stop {
+            ring = self.cleaner.wait(ring);
+            let _op = sim::op(vfs::ops::CLEAN);
+            let _scope = sim::scope(Activity::Journal);
+            self.pass_ended(&mut ring)?;
+        }
+        Ok(())
+    }
+
+    /// Ends the cleaner, after all transactions have ended, and leaves an empty journal.
+    pub(crate) fn stop(&self) -> Result<()> {
+        let mut ring = self.ring.lock();
+        self.pass_ended(&mut ring)?;
+        if !ring.begun.is_empty() {
+            return Err(Error::Corrupt(format!("{} transactions are open at unmount", ring.begun.len())));
+        }
+        ring.stop = true;
+        self.cleaner.notify_all();
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! PMFS: a file system in persistent memory with direct access and an undo journal (EuroSys 2014).
+//!
+//! Data is read and written where it lies, without a page cache. Metadata is changed in place; what a change spans more than
+//! one word is protected by the undo journal. Allocation is not journaled: it is rebuilt by a scan after a crash.
+//!
+//! What is left out: write protection of the mapping (CR0.WP windows) and `mmap`, which wait for a mount; extended attributes.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `layout.rs` | the format, byte by byte |
+//! | `superblock.rs` | superblock, redundant copy |
+//! | `journal.rs` | transactions |
+//! | `alloc.rs` | blocks |
+//! | `inode.rs` | inodes and their table |
+//! | `tree.rs` | block trees |
+//! | `dir.rs` `namei.rs` | directories; what changes names |
+//! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
+//! | `recovery.rs` | mkfs, mount, unmount |
+//! | `fsck.rs` `dump.rs` | checking, showing |
+//! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
+//!
+//! Lock order: see `namei.rs`. Everything is in `specs/hinfs.md` sections 2 and 3, which this design follows.
+//!
+//! Differences to the kernel module, each on purpose: block and inode maps are bitmaps with summaries instead of a sorted
+//! list and a linear scan (same choice, bounded time); names have a DRAM index (`dir_index=false` for the linear search); a
+//! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call.
+
+pub(crate) mod alloc;
+pub(crate) mod dir;
+mod dump;
+pub(crate) mod file;
+pub(crate) mod fs_type;
+pub(crate) mod fsck;
+pub(crate) mod inode;
+pub(crate) mod journal;
+pub(crate) mod layout;
+pub(crate) mod namei;
+pub(crate) mod recovery;
+pub(crate) mod superblock;
+pub(crate) mod tree;
+pub(crate) mod truncate;
+mod vfs;
+
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::{JoinHandle, LockClass, Mutex};
+
+use alloc::BlockMap;
+use inode::InodeTable;
+use journal::Journal;
+use truncate::TruncateList;
+
+static RENAME: LockClass = LockClass::new("pmfs.rename");
+static BACKGROUND: LockClass = LockClass::new("pmfs.background");
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Directories have an index in DRAM.
+    pub(crate) dir_index: bool,
+    /// Data block size of new files: 0 is 4 KiB, 1 is 2 MiB, 2 is 1 GiB.
+    pub(crate) block_type: u8,
+}
+
+/// A mounted volume: the format and everything that is known of it in DRAM.
+pub(crate) struct Volume {
+    pub(crate) region: Arc<Region>,
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) blocks: BlockMap,
+    pub(crate) inodes: InodeTable,
+    truncates: TruncateList,
+    renames: Mutex<()>,
+    pub(crate) settings: Settings,
+    cleaner: Mutex<Option<JoinHandle<()>>>,
+}

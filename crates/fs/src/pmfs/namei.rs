@@ -1,0 +1,585 @@
+//! Names: what changes a directory.
+//!
+//! Each call is one transaction. It locks, looks, plans, logs everything that will change, changes it, commits.
+//!
+//! Lock order: `pmfs.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes
+//! that the names lead to, by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
+//! `pmfs.blocks`).
+
+use sim::{Activity, RwLockWriteGuard};
+use vfs::{FileKind, Ino, NewInode, RenameFlags};
+
+use super::Volume;
+use super::dir::{Found, Place};
+use super::inode::{Inode, InodeState, seconds};
+use super::journal::Transaction;
+use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
+use super::tree::fill_entries;
+use crate::error::{Error, Result};
+
+/// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
+pub(crate) trait Pending {
+    /// Commits what is pending on the inode, so that a later transaction may log it.
+    fn settle(&self, inode: &Inode) -> Result<()>;
+
+    /// Gives up the open transaction of an inode that is about to lose its last name, for the removal to join. It has logged
+    /// the inode's first half, and has room for `entries` more.
+    fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>>;
+}
+
+/// PMFS itself: nothing is ever pending.
+pub(crate) struct NothingPending;
+
+impl Pending for NothingPending {
+    fn settle(&self, _: &Inode) -> Result<()> {
+        Ok(())
+    }
+
+    fn give_up(&self, _: &Inode, _: u32) -> Result<Option<Transaction>> {
+        Ok(None)
+    }
+}
+
+/// A directory that is locked for a change.
+struct Dir<'a> {
+    inode: &'a Inode,
+    raw: RawInode,
+    state: RwLockWriteGuard<'a, InodeState>,
+}
+
+impl Dir<'_> {
+    fn half(&self) -> (u64, u64) {
+        (self.inode.offset, ino::HALF)
+    }
+}
+
+/// What a new inode is to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) kind: FileKind,
+    pub(crate) rdev: u64,
+    pub(crate) new: &'a NewInode,
+    /// Of a symbolic link.
+    pub(crate) target: &'a [u8],
+}
+
+pub(crate) fn is_dir(raw: &RawInode) -> bool {
+    FileKind::from_mode(u32::from(raw.mode)) == Some(FileKind::Directory)
+}
+
+impl Volume {
+    fn lock_dir(&self, ino: u64) -> Result<Dir<'_>> {
+        let inode = self.inodes.get(ino)?;
+        let mut state = inode.state.write();
+        let raw = self.live(inode)?;
+        if !is_dir(&raw) {
+            return Err(Error::NotDirectory);
+        }
+        if raw.links == 0 {
+            return Err(Error::NoEntry);
+        }
+        self.index_names(&raw, &mut state)?;
+        Ok(Dir { inode, raw, state })
+    }
+
+    fn find_in(&self, dir: &Dir<'_>, name: &[u8]) -> Result<Option<Found>> {
+        self.find_name(&dir.raw, &dir.state, name)
+    }
+
+    /// The inode that `name` leads to.
+    pub(crate) fn lookup_name(&self, parent: u64, name: &[u8]) -> Result<u64> {
+        let inode = self.inodes.get(parent)?;
+        let state = inode.state.read();
+        if state.names.is_some() || !self.settings.dir_index {
+            let raw = self.live(inode)?;
+            if !is_dir(&raw) {
+                return Err(Error::NotDirectory);
+            }
+            return self.find_name(&raw, &state, name)?.map(|found| found.ino).ok_or(Error::NoEntry);
+        }
+        drop(state);
+        let dir = self.lock_dir(parent)?;
+        self.find_in(&dir, name)?.map(|found| found.ino).ok_or(Error::NoEntry)
+    }
+
+    /// Makes a new inode called `name`.
+    pub(crate) fn make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<(&Inode, RawInode)> {
+        let mut dir = self.lock_dir(parent)?;
+        if self.find_in(&dir, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        if node.kind == FileKind::Directory && dir.raw.links >= MAX_LINKS {
+            return Err(Error::TooManyLinks);
+        }
+        let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
+        let inode = self.claim_inode()?;
+        let made = self.make_body(inode, parent, node).and_then(|body| {
+            let made = self.make_in(&mut dir, inode, place, (name, node, body));
+            if made.is_err() && body != 0 {
+                self.blocks.put_many([(body, BLOCK_SHIFT)])?;
+            }
+            made
+        });
+        if made.is_err() {
+            self.inodes.put(inode.ino);
+        }
+        made.map(|raw| (inode, raw))
+    }
+
+    /// The first block of a directory or symbolic link; 0 for what has none.
+    fn make_body(&self, inode: &Inode, parent: u64, node: Node<'_>) -> Result<u64> {
+        let _scope = sim::scope(Activity::Metadata);
+        match node.kind {
+            FileKind::Directory => {
+                let body = self.blocks.take()?;
+                self.write_dot_records(body, inode.ino, parent)?;
+                Ok(body)
+            }
+            FileKind::Symlink => {
+                let body = self.blocks.take()?;
+                self.region.nt_store(body, node.target)?;
+                self.region.nt_zero(body + node.target.len() as u64, 1)?;
+                Ok(body)
+            }
+            _ => Ok(0),
+        }
+    }
+
+    fn make_in(
+        &self,
+        dir: &mut Dir<'_>,
+        inode: &Inode,
+        place: Place,
+        (name, node, body): (&[u8], Node<'_>, u64),
+    ) -> Result<RawInode> {
+        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
+        let work = (|| {
+            let mut raw = self.init_inode(inode, node.new, node.kind, node.rdev)?;
+            if body != 0 {
+                raw.root = body;
+                raw.blocks = 1;
+                raw.size = if node.kind == FileKind::Directory { BLOCK } else { node.target.len() as u64 };
+                self.region.write(inode.offset, &raw)?;
+            }
+            dir.raw.links += u16::from(node.kind == FileKind::Directory);
+            self.insert_name(
+                &mut tx,
+                (dir.inode, &mut dir.raw, &mut dir.state),
+                place,
+                (name, inode.ino, 0),
+            )?;
+            Ok(raw)
+        })();
+        self.end(tx, work)
+    }
+
+    /// Begins a transaction and logs `ranges` and that of a new record, with one fence.
+    fn begin_names(&self, ranges: &[(u64, u64)], place: Option<Place>) -> Result<Transaction> {
+        let mut all = [(0, 0); 8];
+        all[..ranges.len()].copy_from_slice(ranges);
+        let mut count = ranges.len();
+        if let Some(range) = place.and_then(|place| place.logged()) {
+            all[count] = range;
+            count += 1;
+        }
+        let growth = if matches!(place, Some(Place::NewBlock)) { fill_entries(1) } else { 0 };
+        let mut tx = self.journal.begin(count as u32 + growth + 4)?;
+        match self.journal.log(&mut tx, &all[..count]) {
+            Ok(()) => Ok(tx),
+            Err(error) => {
+                self.journal.abort(tx)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Adds a name to an inode that is not a directory.
+    pub(crate) fn link(&self, ino: u64, parent: u64, name: &[u8], pending: &dyn Pending) -> Result<RawInode> {
+        let mut dir = self.lock_dir(parent)?;
+        if self.find_in(&dir, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let inode = self.inodes.get(ino)?;
+        if ino == parent {
+            return Err(Error::NotPermitted);
+        }
+        let _state = inode.state.write();
+        let mut raw = self.live(inode)?;
+        match &raw {
+            raw if is_dir(raw) => return Err(Error::NotPermitted),
+            raw if raw.links == 0 => return Err(Error::NoEntry),
+            raw if raw.links >= MAX_LINKS => return Err(Error::TooManyLinks),
+            _ => pending.settle(inode)?,
+        }
+        let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
+        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
+        let work = (|| {
+            raw.links += 1;
+            raw.ctime = seconds();
+            self.region.write(inode.offset, &raw)?;
+            self.insert_name(&mut tx, (dir.inode, &mut dir.raw, &mut dir.state), place, (name, ino, 0))?;
+            Ok(raw)
+        })();
+        self.end(tx, work)
+    }
+
+    /// Removes a name that is not a directory's. Returns the inode when that was its last name.
+    pub(crate) fn unlink(&self, parent: u64, name: &[u8], pending: &dyn Pending) -> Result<Option<&Inode>> {
+        let mut dir = self.lock_dir(parent)?;
+        let found = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
+        let inode = self.inodes.get(found.ino)?;
+        if inode.ino == parent {
+            return Err(Error::IsDirectory);
+        }
+        let state = inode.state.write();
+        let mut raw = self.live(inode)?;
+        if is_dir(&raw) {
+            return Err(Error::IsDirectory);
+        }
+        let removal = self.plan_removal(&dir.raw, found)?;
+        let ranges = [dir.half(), removal.logged()];
+        let joined = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
+        let tx = match joined {
+            Some(mut tx) => {
+                self.journal.log(&mut tx, &ranges)?;
+                tx
+            }
+            None => {
+                pending.settle(inode)?;
+                self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
+            }
+        };
+        // What was pending may have changed the inode since it was read.
+        raw = self.raw(inode)?;
+        let work = (|| {
+            self.drop_link(inode, &mut raw, 1)?;
+            self.remove_name((dir.inode, &mut dir.raw, &mut dir.state), removal, name)
+        })();
+        self.end(tx, work)?;
+        drop(state);
+        Ok((raw.links == 0).then_some(inode))
+    }
+
+    /// Takes `count` links from a logged inode; without any left it goes on the truncate list.
+    fn drop_link(&self, inode: &Inode, raw: &mut RawInode, count: u16) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        raw.links = raw.links.saturating_sub(count);
+        raw.ctime = seconds();
+        self.region.write(inode.offset, raw)?;
+        if raw.links == 0 {
+            self.truncate_add(inode, raw.size)?;
+        }
+        Ok(())
+    }
+
+    /// Removes an empty directory. Returns its inode.
+    pub(crate) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<&Inode> {
+        let mut dir = self.lock_dir(parent)?;
+        let found = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
+        let inode = self.inodes.get(found.ino)?;
+        let mut state = inode.state.write();
+        let mut raw = self.live(inode)?;
+        if !is_dir(&raw) {
+            return Err(Error::NotDirectory);
+        }
+        if !self.is_empty_dir(&raw)? {
+            return Err(Error::NotEmpty);
+        }
+        let removal = self.plan_removal(&dir.raw, found)?;
+        let tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half(), removal.logged()], None)?;
+        let work = (|| {
+            self.drop_link(inode, &mut raw, 2)?;
+            dir.raw.links -= 1;
+            self.remove_name((dir.inode, &mut dir.raw, &mut dir.state), removal, name)
+        })();
+        self.end(tx, work)?;
+        state.names = None;
+        drop(state);
+        Ok(inode)
+    }
+
+    /// Frees an inode without names, unless it is open.
+    pub(crate) fn reap(&self, inode: &Inode) -> Result<bool> {
+        let mut state = inode.state.write();
+        let raw = self.raw(inode)?;
+        let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
+        if dead {
+            state.names = None;
+            self.free_inode(inode)?;
+        }
+        Ok(dead)
+    }
+
+    /// The parent that a directory's `..` names.
+    fn parent_of(&self, raw: &RawInode) -> Result<u64> {
+        let found = self.find_name(raw, &InodeState::default(), b"..")?;
+        found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
+    }
+
+    /// Whether `ancestor` is `ino` or above it. The caller keeps directories from moving.
+    fn is_below(&self, mut ino: u64, ancestor: u64) -> Result<bool> {
+        while ino != ancestor {
+            let parent = self.parent_of(&self.raw(self.inodes.get(ino)?)?)?;
+            if parent == ino {
+                return Ok(false);
+            }
+            ino = parent;
+        }
+        Ok(true)
+    }
+
+    /// Locks one or two directories in order; the places of `from` and `to` in the result.
+    fn lock_dirs(&self, from: u64, to: u64) -> Result<(Vec<Dir<'_>>, usize, usize)> {
+        if from == to {
+            return Ok((vec![self.lock_dir(from)?], 0, 0));
+        }
+        let from_first = self.is_below(to, from)? || (!self.is_below(from, to)? && from < to);
+        match from_first {
+            true => Ok((vec![self.lock_dir(from)?, self.lock_dir(to)?], 0, 1)),
+            false => Ok((vec![self.lock_dir(to)?, self.lock_dir(from)?], 1, 0)),
+        }
+    }
+
+    /// Renames. Returns the inode that lost its last name, if any.
+    pub(crate) fn rename(
+        &self,
+        (from, old): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        flags: RenameFlags,
+        pending: &dyn Pending,
+    ) -> Result<Option<&Inode>> {
+        let _rename = (from != to).then(|| self.renames.lock());
+        let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
+        let source = self.find_in(&dirs[src], old)?.ok_or(Error::NoEntry)?;
+        let target = self.find_in(&dirs[dst], new)?;
+        match target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Error::Exists),
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Error::NoEntry),
+            Some(target) if target.ino == source.ino => return Ok(None),
+            _ => {}
+        }
+        let moved = self.inodes.get(source.ino)?;
+        let replaced = target.map(|target| self.inodes.get(target.ino)).transpose()?;
+        self.check_subtrees((from, to), (moved, replaced), flags)?;
+        let _states = lock_in_order(moved, replaced);
+        let raws = (self.live(moved)?, replaced.map(|inode| self.live(inode)).transpose()?);
+        self.check_kinds(&dirs[dst].raw, &raws, from != to, flags)?;
+        pending.settle(moved)?;
+        replaced.map_or(Ok(()), |inode| pending.settle(inode))?;
+        if let (Some(target), true) = (target, flags.contains(RenameFlags::EXCHANGE)) {
+            let pair = (moved, replaced.unwrap_or(moved));
+            return self.exchange(&mut dirs, (src, dst), (source, target), pair).map(|()| None);
+        }
+        let change = Move { source, target, moved, replaced, old, new };
+        self.move_name(&mut dirs, (src, dst), &change)
+    }
+
+    /// A directory may not go below itself; a directory that is replaced cannot hold the source.
+    fn check_subtrees(
+        &self,
+        (from, to): (u64, u64),
+        (moved, replaced): (&Inode, Option<&Inode>),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        if self.is_below(to, moved.ino)? {
+            return Err(Error::Invalid("a directory cannot be moved below itself"));
+        }
+        match replaced {
+            Some(inode) if self.is_below(from, inode.ino)? => match flags.contains(RenameFlags::EXCHANGE) {
+                true => Err(Error::Invalid("a directory cannot be moved below itself")),
+                false => Err(Error::NotEmpty),
+            },
+            _ => Ok(()),
+        }
+    }
+
+    fn check_kinds(
+        &self,
+        to: &RawInode,
+        (moved, replaced): &(RawInode, Option<RawInode>),
+        crosses: bool,
+        flags: RenameFlags,
+    ) -> Result<()> {
+        match replaced {
+            _ if flags.contains(RenameFlags::EXCHANGE) => Ok(()),
+            Some(old) if is_dir(moved) && !is_dir(old) => Err(Error::NotDirectory),
+            Some(old) if !is_dir(moved) && is_dir(old) => Err(Error::IsDirectory),
+            Some(old) if is_dir(old) && !self.is_empty_dir(old)? => Err(Error::NotEmpty),
+            None if is_dir(moved) && crosses && to.links >= MAX_LINKS => Err(Error::TooManyLinks),
+            _ => Ok(()),
+        }
+    }
+
+    fn move_name<'a>(
+        &self,
+        dirs: &mut [Dir<'_>],
+        (src, dst): (usize, usize),
+        change: &Move<'a, '_>,
+    ) -> Result<Option<&'a Inode>> {
+        let name_len = change.new.len();
+        let place = match change.target {
+            Some(_) => None,
+            None => {
+                let dir = &mut dirs[dst];
+                Some(self.find_place(&dir.raw, &mut dir.state, name_len)?)
+            }
+        };
+        let dotdot = self.dotdot_of(change.moved, src != dst)?;
+        let mut ranges = vec![dirs[src].half(), (change.moved.offset, ino::HALF)];
+        if src != dst {
+            ranges.push(dirs[dst].half());
+        }
+        if let (Some(target), Some(replaced)) = (change.target, change.replaced) {
+            ranges.push((self.record_at(&dirs[dst].raw, target)?, 8));
+            ranges.push((replaced.offset, ino::HALF));
+        }
+        ranges.extend(dotdot.map(|at| (at, 8)));
+        let mut tx = self.begin_names(&ranges, place)?;
+        let work = self.apply_move(dirs, (src, dst), change, place, dotdot, &mut tx);
+        let orphan = self.end(tx, work)?;
+        Ok(change.replaced.filter(|_| orphan))
+    }
+
+    /// Where the inode number in `..` of a directory lies that changes its parent.
+    fn dotdot_of(&self, inode: &Inode, crosses: bool) -> Result<Option<u64>> {
+        let raw = self.raw(inode)?;
+        if !crosses || !is_dir(&raw) {
+            return Ok(None);
+        }
+        match self.find_name(&raw, &InodeState::default(), b"..")? {
+            Some(found) => self.record_at(&raw, found).map(Some),
+            None => Err(Error::Corrupt(format!("directory {} has no ..", inode.ino))),
+        }
+    }
+
+    /// Changes what `move_name` has logged; whether the replaced inode lost its last name.
+    fn apply_move(
+        &self,
+        dirs: &mut [Dir<'_>],
+        (src, dst): (usize, usize),
+        change: &Move<'_, '_>,
+        place: Option<Place>,
+        dotdot: Option<u64>,
+        tx: &mut Transaction,
+    ) -> Result<bool> {
+        let mut orphan = false;
+        let mut moved = self.raw(change.moved)?;
+        let to = &mut dirs[dst];
+        match (change.target, change.replaced, place) {
+            (Some(target), Some(replaced), _) => {
+                self.redirect_name(&to.raw, target, change.moved.ino)?;
+                let mut old = self.raw(replaced)?;
+                let was_dir = is_dir(&old);
+                self.drop_link(replaced, &mut old, if was_dir { 2 } else { 1 })?;
+                to.raw.links -= u16::from(was_dir);
+                orphan = old.links == 0;
+                self.touch_dir(to.inode, &mut to.raw)?;
+            }
+            (_, _, Some(place)) => {
+                let record = (change.new, change.moved.ino, 0);
+                self.insert_name(tx, (to.inode, &mut to.raw, &mut to.state), place, record)?;
+            }
+            _ => return Err(Error::Corrupt("a rename to nowhere".to_owned())),
+        }
+        if let Some(at) = dotdot {
+            self.region.store(at, &dirs[dst].inode.ino.to_le_bytes())?;
+        }
+        if is_dir(&moved) && src != dst {
+            dirs[dst].raw.links += 1;
+            dirs[src].raw.links -= 1;
+            let to = &mut dirs[dst];
+            self.touch_dir(to.inode, &mut to.raw)?;
+        }
+        moved.ctime = seconds();
+        self.region.write(change.moved.offset, &moved)?;
+        // Only now is it known which record stands before the old name.
+        let from = &mut dirs[src];
+        let removal = self.plan_removal(&from.raw, change.source)?;
+        self.journal.log(tx, &[removal.logged()])?;
+        self.remove_name((from.inode, &mut from.raw, &mut from.state), removal, change.old)?;
+        Ok(orphan)
+    }
+
+    /// Lets two names change places.
+    fn exchange(
+        &self,
+        dirs: &mut [Dir<'_>],
+        (src, dst): (usize, usize),
+        (source, target): (Found, Found),
+        (first, second): (&Inode, &Inode),
+    ) -> Result<()> {
+        let crosses = src != dst;
+        let records = (self.record_at(&dirs[src].raw, source)?, self.record_at(&dirs[dst].raw, target)?);
+        let dotdots = (self.dotdot_of(first, crosses)?, self.dotdot_of(second, crosses)?);
+        let mut ranges = vec![dirs[src].half(), (records.0, 8), (records.1, 8)];
+        ranges.extend(crosses.then(|| dirs[dst].half()));
+        ranges.extend([dotdots.0, dotdots.1].into_iter().flatten().map(|at| (at, 8)));
+        let tx = self.begin_names(&ranges, None)?;
+        let work = (|| {
+            self.redirect_name(&dirs[src].raw, source, target.ino)?;
+            self.redirect_name(&dirs[dst].raw, target, source.ino)?;
+            let (from, to) = (dirs[src].inode.ino, dirs[dst].inode.ino);
+            for (at, parent) in [(dotdots.0, to), (dotdots.1, from)] {
+                at.map_or(Ok(()), |at| self.region.store(at, &parent.to_le_bytes()))?;
+            }
+            let (gained, lost) = (u16::from(dotdots.0.is_some()), u16::from(dotdots.1.is_some()));
+            dirs[dst].raw.links = dirs[dst].raw.links + gained - lost;
+            dirs[src].raw.links = dirs[src].raw.links + lost - gained;
+            for dir in dirs.iter_mut() {
+                self.touch_dir(dir.inode, &mut dir.raw)?;
+            }
+            Ok(())
+        })();
+        self.end(tx, work)
+    }
+
+    /// The names of a directory, as the interface wants them.
+    pub(crate) fn read_dir(
+        &self,
+        ino: u64,
+        cursor: u64,
+        sink: &mut dyn FnMut(&[u8], Ino, u64) -> bool,
+    ) -> Result<()> {
+        let inode = self.inodes.get(ino)?;
+        let state = inode.state.read();
+        let raw = self.live_or_open(inode, &state)?;
+        if !is_dir(&raw) {
+            return Err(Error::NotDirectory);
+        }
+        if raw.links == 0 {
+            return Ok(());
+        }
+        self.list_names(&raw, cursor, sink)
+    }
+}
+
+/// A rename that moves one name.
+struct Move<'v, 'n> {
+    source: Found,
+    target: Option<Found>,
+    moved: &'v Inode,
+    replaced: Option<&'v Inode>,
+    old: &'n [u8],
+    new: &'n [u8],
+}
+
+/// Locks one or two inodes by number.
+fn lock_in_order<'a>(
+    one: &'a Inode,
+    other: Option<&'a Inode>,
+) -> (RwLockWriteGuard<'a, InodeState>, Option<RwLockWriteGuard<'a, InodeState>>) {
+    match other {
+        None => (one.state.write(), None),
+        Some(other) if one.ino < other.ino => {
+            let first = one.state.write();
+            (first, Some(other.state.write()))
+        }
+        Some(other) => {
+            let first = other.state.write();
+            (one.state.write(), Some(first))
+        }
+    }
+}

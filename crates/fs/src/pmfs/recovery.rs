@@ -1,0 +1,401 @@
+//! Making, mounting and unmounting an image.
+//!
+//! Mount: superblock (or its copy) → journal: undo what has no commit → inode table → block map: the saved one, which is made
+//! invalid at once, or a scan → truncate list: finish what was promised → mount time → cleaner.
+//!
+//! The block map comes before the truncate list, because replaying the list frees blocks.
+
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::{Mutex, TaskSpec};
+use vfs::FileKind;
+
+use super::alloc::BlockMap;
+use super::inode::{InodeTable, seconds};
+use super::journal::{Journal, next_generation};
+use super::layout::{
+    BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
+    JournalDescriptor, LARGE_DEVICE, LogEntry, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd,
+    sb,
+};
+use super::superblock;
+use super::tree::{FILL_MAX, Tree, fill_entries};
+use super::truncate::TruncateList;
+use super::{BACKGROUND, RENAME, Settings, Volume};
+use crate::error::{Error, Result};
+use crate::fs_type::FsError;
+use crate::persist::free_map::FreeMap;
+
+/// Bytes of an extent of the saved block map: first and last block.
+const EXTENT: u64 = 16;
+
+fn damaged(error: Error) -> FsError {
+    match error {
+        Error::Media(error) => FsError::Media(error),
+        other => FsError::Damaged { design: "pmfs", what: other.to_string() },
+    }
+}
+
+/// Makes an empty file system with a journal of `journal_bytes` and room for `inodes` inodes from the start.
+pub(crate) fn format(region: &Arc<Region>, journal_bytes: u64, inodes: u64) -> Result<()> {
+    let size = region.len() / BLOCK * BLOCK;
+    let first = JOURNAL_START + journal_bytes;
+    region.nt_zero(0, first)?;
+    let mut map = FreeMap::new(size / BLOCK);
+    (first / BLOCK..size / BLOCK).for_each(|block| {
+        map.put(block);
+    });
+    let large = size >= LARGE_DEVICE;
+    let units = if large { 1 << FANOUT_SHIFT } else { 1 };
+    let table = map.take_run(units, units).ok_or(Error::NoSpace)? * BLOCK;
+    let root_block = map.take_first().ok_or(Error::NoSpace)? * BLOCK;
+    region.nt_zero(table, units * BLOCK)?;
+
+    let descriptor = JournalDescriptor {
+        base: JOURNAL_START,
+        size: journal_bytes as u32,
+        head: 0,
+        tail: 0,
+        generation: 1,
+        pad: 0,
+        redo: 0,
+        reserved: [0; 6],
+    };
+    region.write(JOURNAL_DESCRIPTOR, &descriptor)?;
+    let now = seconds();
+    let inode = |kind: FileKind, perm: u32| RawInode {
+        mode: (kind.mode_bits() | perm) as u16,
+        links: 1,
+        ctime: now,
+        mtime: now,
+        atime: now,
+        ..RawInode::default()
+    };
+    let table_inode = RawInode {
+        block_type: u8::from(large),
+        root: table,
+        size: units * BLOCK,
+        blocks: units,
+        ..inode(FileKind::Regular, 0o600)
+    };
+    region.write(TABLE_INODE, &table_inode)?;
+    let root =
+        RawInode { links: 2, root: root_block, size: BLOCK, blocks: 1, ..inode(FileKind::Directory, 0o755) };
+    region.write(table + ROOT_INO, &root)?;
+    region.write(table + BLOCK_MAP_INO, &inode(FileKind::Regular, 0o600))?;
+    region.flush(table, FIRST_SLOTS);
+    write_root_dir(region, root_block)?;
+    region.fence();
+    region.write(0, &Superblock::new(size))?;
+    region.flush(0, BLOCK);
+    region.fence();
+    superblock::refresh_copy(region)?;
+    presize(region, inodes)
+}
+
+/// The slots that a new image fills.
+const FIRST_SLOTS: u64 = 3 * INODE_SLOT;
+
+fn write_root_dir(region: &Region, block: u64) -> Result<()> {
+    use zerocopy::IntoBytes;
+    let dots = [(1u8, 12 + 4u16), (2, BLOCK as u16 - 16)];
+    let mut at = block;
+    for (name_len, rec_len) in dots {
+        let header = super::layout::RecordHeader { ino: ROOT_INO, rec_len, name_len, file_type: 0 };
+        region.store(at, header.as_bytes())?;
+        region.store(at + 12, &b".."[..usize::from(name_len)])?;
+        at += u64::from(rec_len);
+    }
+    region.flush(block, 64);
+    Ok(())
+}
+
+/// Grows the inode table of a new image to `inodes` slots.
+fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
+    let table: RawInode = region.read(TABLE_INODE)?;
+    if inodes <= table.size / INODE_SLOT {
+        return Ok(());
+    }
+    let superblock: Superblock = region.read(0)?;
+    let settings = Settings { dir_index: false, block_type: 0 };
+    Volume::load(region, &superblock, settings)?.ensure_inodes(inodes)
+}
+
+/// Undoes what has no commit, newest first, and leaves an empty journal. Returns how many entries were undone.
+pub(crate) fn recover_journal(region: &Region, size: u64) -> Result<u64, FsError> {
+    let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
+    if let Some(what) = superblock::journal_fault(&descriptor, size) {
+        return Err(FsError::Damaged { design: "pmfs", what });
+    }
+    if descriptor.head == descriptor.tail {
+        return Ok(0);
+    }
+    let undone = undo_backwards(region, &descriptor).map_err(damaged)?;
+    region.fence();
+    // One store empties the journal and makes whatever was written beyond the tail invalid.
+    let word = u64::from(descriptor.head) | u64::from(next_generation(descriptor.generation)) << 32;
+    region.store_u64(jd::TAIL_WORD, word)?;
+    region.flush(jd::TAIL_WORD, 8);
+    region.fence();
+    Ok(undone)
+}
+
+fn undo_backwards(region: &Region, descriptor: &JournalDescriptor) -> Result<u64> {
+    let entries = descriptor.size / ENTRY as u32;
+    let head = descriptor.head / ENTRY as u32;
+    let mut at = descriptor.tail / ENTRY as u32;
+    let mut generation = descriptor.generation;
+    let (mut ended, mut undone) = (None, 0);
+    while at != head {
+        if at == 0 {
+            at = entries;
+            generation = if generation == 1 { u16::MAX } else { generation - 1 };
+        }
+        at -= 1;
+        let logged: LogEntry = region.read(descriptor.base + u64::from(at) * ENTRY)?;
+        if logged.generation != generation {
+            continue;
+        }
+        if logged.kind & (entry::COMMIT | entry::ABORT) != 0 {
+            ended = Some(logged.transaction);
+        } else if ended != Some(logged.transaction) {
+            undo(region, &logged)?;
+            undone += 1;
+        }
+    }
+    Ok(undone)
+}
+
+fn undo(region: &Region, logged: &LogEntry) -> Result<()> {
+    let old = logged.old.get(..usize::from(logged.len));
+    let old = old.ok_or_else(|| Error::Corrupt(format!("log entry with {} old bytes", logged.len)))?;
+    region.store(logged.target, old)?;
+    region.flush(logged.target, old.len() as u64);
+    Ok(())
+}
+
+impl Volume {
+    /// Mounts the image of a region.
+    pub(crate) fn mount(region: &Arc<Region>, settings: Settings) -> Result<Self, FsError> {
+        let volume = Self::recover(region, settings)?;
+        volume.stamp_mount_time().map_err(damaged)?;
+        volume.start_cleaner();
+        Ok(volume)
+    }
+
+    /// Everything that mounting does before the image may be used: afterwards it is consistent.
+    pub(crate) fn recover(region: &Arc<Region>, settings: Settings) -> Result<Self, FsError> {
+        let (superblock, from_copy) = superblock::load(region)?;
+        if from_copy {
+            superblock::restore_from_copy(region).map_err(damaged)?;
+        }
+        recover_journal(region, superblock.size)?;
+        let volume = Self::load(region, &superblock, settings).map_err(damaged)?;
+        volume.replay_truncates().map_err(damaged)?;
+        Ok(volume)
+    }
+
+    fn load(region: &Arc<Region>, superblock: &Superblock, settings: Settings) -> Result<Self> {
+        let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
+        let table: RawInode = region.read(TABLE_INODE)?;
+        let mut volume = Self {
+            region: Arc::clone(region),
+            journal: Arc::new(Journal::open(region, &descriptor)),
+            blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK)),
+            inodes: InodeTable::new(superblock.size, table.block_shift()),
+            truncates: TruncateList::new(),
+            renames: Mutex::new(&RENAME, ()),
+            settings,
+            cleaner: Mutex::new(&BACKGROUND, None),
+        };
+        Tree::of(&table).visit(region, &mut |visited| match visited.block {
+            Some(block) => volume.load_table_block(block, visited.offset),
+            None => Ok(()),
+        })?;
+        let root = volume.raw(volume.inodes.get(ROOT_INO)?)?;
+        if !super::namei::is_dir(&root) || root.links < 2 {
+            return Err(Error::Corrupt("the root is not a directory".to_owned()));
+        }
+        let first = (descriptor.base + u64::from(descriptor.size)) / BLOCK;
+        let map = match volume.saved_block_map(superblock, first)? {
+            Some(map) => map,
+            None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
+        };
+        volume.blocks = BlockMap::new(map);
+        volume.forget_saved_map()?;
+        Ok(volume)
+    }
+
+    /// The block map that a clean unmount has left, if it is valid.
+    fn saved_block_map(&self, superblock: &Superblock, first: u64) -> Result<Option<FreeMap>> {
+        let inode = self.inodes.get(BLOCK_MAP_INO)?;
+        let raw = self.raw(inode)?;
+        if raw.root == 0 || superblock.saved_extents == 0 {
+            return Ok(None);
+        }
+        let mut map = FreeMap::new(superblock.size / BLOCK);
+        let mut next = first;
+        let tree = Tree::of(&raw);
+        for number in 0..superblock.saved_extents {
+            let byte = number * EXTENT;
+            let at = tree.lookup(&self.region, byte / BLOCK)?;
+            let at =
+                at.ok_or_else(|| Error::Corrupt("the saved block map has a hole".to_owned()))? + byte % BLOCK;
+            let (low, high) = (self.region.load_u64(at)?, self.region.load_u64(at + 8)?);
+            if high < low || high >= superblock.size / BLOCK || (number > 0 && low < next) {
+                return Err(Error::Corrupt(format!("saved block map: extent {number} is {low}..={high}")));
+            }
+            (next..low).for_each(|block| {
+                map.put(block);
+            });
+            next = next.max(high + 1);
+        }
+        (next..superblock.size / BLOCK).for_each(|block| {
+            map.put(block);
+        });
+        // The map itself is about to be freed.
+        tree.visit(&self.region, &mut |visited| {
+            map.put(visited.offset / BLOCK);
+            Ok(())
+        })?;
+        Ok(Some(map))
+    }
+
+    /// Marks what the inode table and all live inodes reach.
+    fn scan_blocks(&self, blocks: u64, first: u64, table: &RawInode) -> Result<FreeMap> {
+        let mut map = FreeMap::new(blocks);
+        (first..blocks).for_each(|block| {
+            map.put(block);
+        });
+        mark_tree(&self.region, table, &mut map, TABLE_INODE)?;
+        let (slots, _) = self.inodes.counts();
+        for slot in 1..slots {
+            let number = slot * INODE_SLOT;
+            let raw = self.raw(self.inodes.get(number)?)?;
+            if number != BLOCK_MAP_INO && !raw.is_free() {
+                mark_tree(&self.region, &raw, &mut map, number)?;
+            }
+        }
+        Ok(map)
+    }
+
+    /// Makes the saved map invalid, so that a crash from here on leads to a scan.
+    fn forget_saved_map(&self) -> Result<()> {
+        let inode = self.inodes.get(BLOCK_MAP_INO)?;
+        let raw = self.raw(inode)?;
+        let superblock: Superblock = self.region.read(0)?;
+        if raw.root == 0 && superblock.saved_extents == 0 {
+            return Ok(());
+        }
+        let mut tx = self.journal.begin(2)?;
+        self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+        self.region.write(inode.offset, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
+        self.region.write(0, &Superblock { saved_extents: 0, ..superblock })?;
+        self.journal.commit(tx)
+    }
+
+    fn stamp_mount_time(&self) -> Result<()> {
+        let now = u64::from(seconds());
+        self.region.store_u64(sb::TIMES, now | now << 32)?;
+        self.region.flush(sb::TIMES, 8);
+        self.region.fence();
+        Ok(())
+    }
+
+    fn start_cleaner(&self) {
+        let journal = Arc::clone(&self.journal);
+        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background(), move || {
+            // A medium that fails under the cleaner fails under the next transaction, too, which reports it.
+            let _ = journal.clean_until_stopped();
+        });
+        *self.cleaner.lock() = Some(task);
+    }
+
+    /// Leaves a clean image: journal empty, block map saved.
+    pub(crate) fn unmount(&self) -> Result<()> {
+        self.save_block_map()?;
+        self.journal.stop()?;
+        let cleaner = self.cleaner.lock().take();
+        if let Some(cleaner) = cleaner {
+            cleaner.join();
+        }
+        superblock::refresh_copy(&self.region)
+    }
+
+    /// Saves the block map into its inode. Without space for it nothing is saved, and the next mount scans.
+    fn save_block_map(&self) -> Result<()> {
+        let inode = self.inodes.get(BLOCK_MAP_INO)?;
+        let mut raw = self.raw(inode)?;
+        let wanted = self.blocks.snapshot().used_runs().len() as u64 + 16;
+        // Storing the map takes blocks, which may split runs: room for twice as many extents is always enough.
+        let blocks = (2 * wanted * EXTENT).div_ceil(BLOCK);
+        let mut block = 0;
+        while block < blocks {
+            let count = (blocks - block).min(FILL_MAX - block % FILL_MAX);
+            let mut tx = self.begin_growth(inode, fill_entries(count))?;
+            let mut tree = Tree::of(&raw);
+            let filled = tree.fill(self, &mut tx, (block, count), &mut |_, _| Ok(()));
+            let stored = filled.and_then(|filled| {
+                self.store_growth(inode, &mut raw, &tree, filled, (block + filled.mapped) * BLOCK)?;
+                Ok(filled.mapped)
+            });
+            if self.end(tx, stored)? < count {
+                return self.forget_saved_map();
+            }
+            block += count;
+        }
+        let runs = self.blocks.snapshot().used_runs();
+        if runs.len() as u64 * EXTENT > blocks * BLOCK {
+            return self.forget_saved_map();
+        }
+        let tree = Tree::of(&raw);
+        for (number, (low, high)) in (0u64..).zip(&runs) {
+            let byte = number * EXTENT;
+            let at = tree.lookup(&self.region, byte / BLOCK)?.unwrap_or(0) + byte % BLOCK;
+            self.region.store_pair(at, [*low, *high])?;
+            self.region.flush(at, EXTENT);
+        }
+        self.region.fence();
+        self.store_counts(runs.len() as u64)
+    }
+
+    /// The "fast mount" group of the superblock: with it the saved map becomes valid.
+    fn store_counts(&self, saved_extents: u64) -> Result<()> {
+        let superblock: Superblock = self.region.read(0)?;
+        let (inodes, inodes_free) = self.inodes.counts();
+        let mut tx = self.journal.begin(2)?;
+        self.journal.log(&mut tx, &[(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+        let counted = Superblock {
+            write_time: seconds(),
+            saved_extents,
+            free_blocks: self.blocks.free(),
+            inodes: inodes as u32,
+            inodes_free: inodes_free as u32,
+            inodes_used: (inodes - inodes_free) as u32,
+            inode_hint: 0,
+            ..superblock
+        };
+        self.region.write(0, &counted)?;
+        self.journal.commit(tx)
+    }
+}
+
+/// Takes the blocks of an inode's tree out of the map.
+fn mark_tree(region: &Region, raw: &RawInode, map: &mut FreeMap, number: u64) -> Result<()> {
+    let mut mark = |offset: u64, shift: u32| {
+        let first = offset / BLOCK;
+        for block in first..first + (1 << (shift - BLOCK_SHIFT)) {
+            if !map.take(block) {
+                return Err(Error::Corrupt(format!(
+                    "inode {number}: block {block} is used twice or outside the image"
+                )));
+            }
+        }
+        Ok(())
+    };
+    if raw.xattr != 0 {
+        mark(raw.xattr, BLOCK_SHIFT)?;
+    }
+    Tree::of(raw).visit(region, &mut |visited| mark(visited.offset, visited.shift))
+}

@@ -1,0 +1,119 @@
+//! The superblock and its redundant copy.
+
+use crc::{CRC_16_IBM_SDLC, Crc};
+use media::nvmm::Region;
+use zerocopy::IntoBytes;
+
+use super::layout::{
+    BLOCK, COPIED, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC,
+    Superblock, TABLE_INODE, sb,
+};
+use crate::error::Result;
+use crate::fs_type::FsError;
+
+const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);
+
+impl Superblock {
+    /// The static part of a new image.
+    pub(crate) fn new(size: u64) -> Self {
+        let mut superblock = Self {
+            checksum: 0,
+            magic: MAGIC,
+            block_size: BLOCK as u32,
+            size,
+            volume_name: [0; 16],
+            journal: JOURNAL_DESCRIPTOR,
+            table_inode: TABLE_INODE,
+            dynamic: 0,
+            mount_time: 0,
+            write_time: 0,
+            saved_extents: 0,
+            free_blocks: 0,
+            inodes: 0,
+            inodes_free: 0,
+            inodes_used: 0,
+            inode_hint: 0,
+        };
+        superblock.checksum = superblock.compute_checksum();
+        superblock
+    }
+
+    fn compute_checksum(&self) -> u16 {
+        CHECKSUM.checksum(&self.as_bytes()[sb::CHECKED])
+    }
+
+    /// What is wrong with it, if anything.
+    pub(crate) fn fault(&self, region_len: u64) -> Option<String> {
+        if self.magic != MAGIC {
+            return Some(format!("its magic is {:#06x}, not {MAGIC:#06x}", self.magic));
+        }
+        if self.checksum != self.compute_checksum() {
+            return Some("its checksum is wrong".to_owned());
+        }
+        if self.size > region_len {
+            return Some(format!("the file system has {} bytes, the region only {region_len}", self.size));
+        }
+        if u64::from(self.block_size) != BLOCK
+            || self.journal != JOURNAL_DESCRIPTOR
+            || self.table_inode != TABLE_INODE
+        {
+            return Some("its layout is not one that this version writes".to_owned());
+        }
+        None
+    }
+}
+
+/// What is wrong with a journal descriptor, if anything.
+pub(crate) fn journal_fault(descriptor: &JournalDescriptor, size: u64) -> Option<String> {
+    let bytes = u64::from(descriptor.size);
+    let in_ring = |offset: u32| offset % 64 == 0 && offset < descriptor.size;
+    let sound = descriptor.base == JOURNAL_START
+        && bytes >= JOURNAL_MIN
+        && bytes.is_power_of_two()
+        && descriptor.base + bytes < size
+        && in_ring(descriptor.head)
+        && in_ring(descriptor.tail)
+        && descriptor.generation != 0;
+    (!sound).then(|| {
+        let JournalDescriptor { base, size, head, tail, generation, .. } = descriptor;
+        format!("journal descriptor is impossible: base {base}, size {size}, head {head}, tail {tail}, generation {generation}")
+    })
+}
+
+/// A superblock that can be used, and whether it is the redundant copy.
+pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
+    let primary: Superblock = region.read(0)?;
+    let Some(fault) = primary.fault(region.len()) else { return Ok((primary, false)) };
+    let copy: Superblock = region.read(COPY)?;
+    match copy.fault(region.len()) {
+        None => Ok((copy, true)),
+        Some(_) if primary.magic != MAGIC && copy.magic != MAGIC => Err(FsError::WrongFormat {
+            design: "pmfs",
+            found: format!("superblock: {fault}; make one with `weir mkfs`"),
+        }),
+        Some(copy_fault) => Err(FsError::Damaged {
+            design: "pmfs",
+            what: format!("superblock: {fault}; redundant copy: {copy_fault}"),
+        }),
+    }
+}
+
+/// Puts the redundant copy over a primary that is bad.
+pub(crate) fn restore_from_copy(region: &Region) -> Result<()> {
+    let mut bytes = [0; COPIED];
+    region.peek(COPY, &mut bytes)?;
+    region.store(0, &bytes)?;
+    region.flush(0, COPIED as u64);
+    region.fence();
+    Ok(())
+}
+
+/// Makes the redundant copy equal to the primary.
+pub(crate) fn refresh_copy(region: &Region) -> Result<()> {
+    let mut bytes = [0; COPIED];
+    region.peek(0, &mut bytes)?;
+    region.store(COPY, &bytes)?;
+    region.flush(COPY, COPIED as u64);
+    region.fence();
+    Ok(())
+}

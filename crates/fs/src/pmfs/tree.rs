@@ -1,0 +1,349 @@
+//! The block tree of a file: a radix tree of 4-KiB nodes with 512 pointers.
+//!
+//! ```text
+//! height 0   root ──► data block 0
+//! height 1   root ──► node ──► 512 data blocks
+//! height 2   root ──► node ──► 512 nodes ──► 512² data blocks          (height 3: 512³)
+//! ```
+//!
+//! A null pointer anywhere is a hole. Blocks are counted in units of the inode's own data block size.
+//!
+//! Growing a file changes existing nodes under the journal: from the first null slot to the end of the range. New nodes are
+//! not logged, only flushed, since nothing leads to them before the commit.
+
+use media::nvmm::Region;
+use sim::{Activity, Work};
+
+use super::Volume;
+use super::journal::Transaction;
+use super::layout::{BLOCK, BLOCK_SHIFT, FANOUT, FANOUT_SHIFT, MAX_HEIGHT, RawInode};
+use crate::error::{Error, Result};
+
+/// Most blocks that one [`Tree::fill`] may be asked for: its transaction stays small.
+pub(crate) const FILL_MAX: u64 = FANOUT;
+
+/// Root, height and block size of a block tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    pub(crate) root: u64,
+    pub(crate) height: u8,
+    /// log2 of the data block size.
+    pub(crate) shift: u32,
+}
+
+/// What [`Tree::fill`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Filled {
+    /// Blocks of the range, from its start, that are mapped now; fewer than asked when space ran out.
+    pub(crate) mapped: u64,
+    /// Data blocks that were added.
+    pub(crate) added: u64,
+}
+
+/// Log entries that filling `blocks` blocks can need, besides the inode's own.
+pub(crate) fn fill_entries(blocks: u64) -> u32 {
+    (blocks / 6 + 7) as u32
+}
+
+impl Tree {
+    /// The tree of an inode.
+    pub(crate) fn of(raw: &RawInode) -> Self {
+        Self { root: raw.root, height: raw.height.min(MAX_HEIGHT), shift: raw.block_shift() }
+    }
+
+    /// Blocks that a tree of `height` can map.
+    pub(crate) fn capacity(height: u8) -> u64 {
+        1 << (FANOUT_SHIFT * u32::from(height))
+    }
+
+    /// Where `block` lies, or none for a hole.
+    #[inline]
+    pub(crate) fn lookup(&self, region: &Region, block: u64) -> Result<Option<u64>> {
+        if self.root == 0 || block >= Self::capacity(self.height) {
+            return Ok(None);
+        }
+        sim::work(Work::Step, u64::from(self.height) + 1);
+        let mut at = self.root;
+        for level in (0..u32::from(self.height)).rev() {
+            let index = block >> (FANOUT_SHIFT * level) & (FANOUT - 1);
+            at = region.load_u64(at + 8 * index)?;
+            if at == 0 {
+                return Ok(None);
+            }
+        }
+        Ok(Some(at))
+    }
+
+    /// The mapped blocks among `first..first + count`, which one lowest node holds: (where its pointer is, block) each.
+    /// `root_slot` is where the inode keeps the root.
+    pub(crate) fn slots(
+        &self,
+        region: &Region,
+        root_slot: u64,
+        (first, count): (u64, u64),
+    ) -> Result<Vec<(u64, u64)>> {
+        if self.root == 0 || first >= Self::capacity(self.height) {
+            return Ok(Vec::new());
+        }
+        if self.height == 0 {
+            return Ok(vec![(root_slot, self.root)]);
+        }
+        let node = Self { height: self.height - 1, ..*self }.lookup(region, first >> FANOUT_SHIFT)?;
+        let Some(node) = node else { return Ok(Vec::new()) };
+        let index = first % FANOUT;
+        let slots = (index..(index + count).min(FANOUT)).map(|index| node + 8 * index);
+        let pairs = slots.map(|slot| Ok((slot, region.load_u64(slot)?)));
+        pairs.filter(|pair| pair.as_ref().map_or(true, |(_, block)| *block != 0)).collect()
+    }
+
+    /// Maps every hole of `first..first + count` to a new block, in transaction `tx`, in which the caller has logged the
+    /// inode's first half. `fresh` is told of each new block (index, offset). The caller stores the tree into its inode.
+    pub(crate) fn fill(
+        &mut self,
+        volume: &Volume,
+        tx: &mut Transaction,
+        (first, count): (u64, u64),
+        fresh: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<Filled> {
+        let _scope = sim::scope(Activity::Metadata);
+        let last = first + count - 1;
+        if last >= Self::capacity(MAX_HEIGHT) {
+            return Err(Error::TooLarge);
+        }
+        let mut fill = Fill { volume, tx, shift: self.shift, base: 0, added: 0, fresh };
+        let Some(root_is_new) = self.grow(&mut fill, last)? else { return Ok(Filled::default()) };
+        let end = match self.height {
+            0 => fill.single(&mut self.root)?,
+            height => fill.node(self.root, height, (first, last), root_is_new)?,
+        };
+        Ok(Filled { mapped: end.saturating_sub(first), added: fill.added })
+    }
+
+    /// Makes the tree high enough for block `last`; whether its root is a new node. None when there is no space for a node.
+    fn grow(&mut self, fill: &mut Fill<'_>, last: u64) -> Result<Option<bool>> {
+        let mut root_is_new = false;
+        if self.root == 0 {
+            self.height = 0;
+        }
+        while last >= Self::capacity(self.height) {
+            if self.root != 0 || self.height + 1 == height_for(last) {
+                let Some(node) = fill.new_node()? else { return Ok(None) };
+                if self.root != 0 {
+                    fill.volume.region.store_u64(node, self.root)?;
+                    fill.volume.region.flush(node, 8);
+                }
+                self.root = node;
+                root_is_new = true;
+            }
+            self.height += 1;
+        }
+        Ok(Some(root_is_new))
+    }
+
+    /// Takes the blocks from `from` on out of the tree: their pointers are zeroed, durably after the next fence, and they are
+    /// added to `freed` (offset, shift) together with the nodes that became empty.
+    pub(crate) fn cut(&mut self, region: &Region, from: u64, freed: &mut Vec<(u64, u32)>) -> Result<()> {
+        if self.root != 0 && cut_below(region, *self, (self.root, self.height), from, freed)? {
+            self.root = 0;
+            self.height = 0;
+        }
+        Ok(())
+    }
+
+    /// Gives every node and data block of the tree to `visit`, children before their node.
+    pub(crate) fn visit(&self, region: &Region, visit: &mut dyn FnMut(Visited) -> Result<()>) -> Result<()> {
+        if self.root == 0 {
+            return Ok(());
+        }
+        visit_below(region, *self, (self.root, self.height), 0, visit)
+    }
+}
+
+/// A block of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Visited {
+    /// Its offset in the image.
+    pub(crate) offset: u64,
+    /// log2 of its size.
+    pub(crate) shift: u32,
+    /// For a data block, its number in the file.
+    pub(crate) block: Option<u64>,
+}
+
+/// The height that a new tree for block `last` gets.
+fn height_for(last: u64) -> u8 {
+    (0..=MAX_HEIGHT).find(|height| last < Tree::capacity(*height)).unwrap_or(MAX_HEIGHT)
+}
+
+fn visit_below(
+    region: &Region,
+    tree: Tree,
+    (at, height): (u64, u8),
+    base: u64,
+    visit: &mut dyn FnMut(Visited) -> Result<()>,
+) -> Result<()> {
+    if height == 0 {
+        return visit(Visited { offset: at, shift: tree.shift, block: Some(base) });
+    }
+    for index in 0..FANOUT {
+        let child = region.load_u64(at + 8 * index)?;
+        if child != 0 {
+            let below = base + index * Tree::capacity(height - 1);
+            visit_below(region, tree, (child, height - 1), below, visit)?;
+        }
+    }
+    visit(Visited { offset: at, shift: BLOCK_SHIFT, block: None })
+}
+
+/// Cuts the blocks from `from` on (counted within this subtree). True when nothing is left of it.
+fn cut_below(
+    region: &Region,
+    tree: Tree,
+    (at, height): (u64, u8),
+    from: u64,
+    freed: &mut Vec<(u64, u32)>,
+) -> Result<bool> {
+    if height == 0 {
+        if from == 0 {
+            freed.push((at, tree.shift));
+        }
+        return Ok(from == 0);
+    }
+    let span = Tree::capacity(height - 1);
+    let first = (from / span).min(FANOUT);
+    let mut zeroed = false;
+    for index in first..FANOUT {
+        let slot = at + 8 * index;
+        let child = region.load_u64(slot)?;
+        if child != 0
+            && cut_below(region, tree, (child, height - 1), from.saturating_sub(index * span), freed)?
+        {
+            // A node that goes away entirely keeps its pointers: nothing leads to it after the root has changed.
+            if from > 0 {
+                region.store_u64(slot, 0)?;
+                zeroed = true;
+            }
+        }
+    }
+    if zeroed {
+        region.flush(at + 8 * first, 8 * (FANOUT - first));
+    }
+    let empty = from == 0
+        || (0..first + 1)
+            .take(FANOUT as usize)
+            .all(|index| region.load_u64(at + 8 * index).is_ok_and(|child| child == 0));
+    if empty {
+        freed.push((at, BLOCK_SHIFT));
+    }
+    Ok(empty)
+}
+
+/// One run of [`Tree::fill`].
+struct Fill<'a> {
+    volume: &'a Volume,
+    tx: &'a mut Transaction,
+    shift: u32,
+    /// Number in the file of the first block of the node at hand.
+    base: u64,
+    added: u64,
+    fresh: &'a mut dyn FnMut(u64, u64) -> Result<()>,
+}
+
+impl Fill<'_> {
+    /// A zeroed node, not yet linked. None when no block is left.
+    fn new_node(&mut self) -> Result<Option<u64>> {
+        match self.volume.blocks.take() {
+            Ok(node) => {
+                self.volume.region.nt_zero(node, BLOCK)?;
+                Ok(Some(node))
+            }
+            Err(Error::NoSpace) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A tree of height 0: the root is the data block.
+    fn single(&mut self, root: &mut u64) -> Result<u64> {
+        if *root == 0 {
+            let mut block = [0];
+            if self.volume.blocks.take_many(self.shift, &mut block) == 0 {
+                return Ok(0);
+            }
+            *root = block[0];
+            self.added += 1;
+            (self.fresh)(0, *root)?;
+        }
+        Ok(1)
+    }
+
+    /// Fills the range below a node; returns the end of what is mapped of it, in blocks of the file.
+    fn node(&mut self, at: u64, height: u8, (first, last): (u64, u64), is_new: bool) -> Result<u64> {
+        if height == 1 {
+            return self.leaf(at, (first, last), is_new);
+        }
+        let span = Tree::capacity(height - 1);
+        let base = self.base;
+        let (low, high) = ((first - base) / span, (last - base) / span);
+        let mut logged = is_new;
+        let mut end = first;
+        for index in low..=high {
+            let slot = at + 8 * index;
+            let mut child = self.volume.region.load_u64(slot)?;
+            let child_is_new = child == 0;
+            if child_is_new {
+                if !logged {
+                    self.volume.journal.log(self.tx, &[(slot, 8 * (high - index + 1))])?;
+                    logged = true;
+                }
+                let Some(node) = self.new_node()? else { return Ok(end) };
+                child = node;
+            }
+            self.base = base + index * span;
+            let child_last = last.min(self.base + span - 1);
+            end = self.node(child, height - 1, (first.max(self.base), child_last), child_is_new)?;
+            if child_is_new {
+                self.volume.region.store_u64(slot, child)?;
+                self.volume.region.flush(slot, 8);
+            }
+            if end <= child_last {
+                break;
+            }
+        }
+        self.base = base;
+        Ok(end)
+    }
+
+    /// Fills slots of the lowest node.
+    fn leaf(&mut self, at: u64, (first, last): (u64, u64), is_new: bool) -> Result<u64> {
+        let region = &self.volume.region;
+        let (low, high) = (first - self.base, last - self.base);
+        let mut holes = [0u16; FANOUT as usize];
+        let mut count = 0;
+        for index in low..=high {
+            if region.load_u64(at + 8 * index)? == 0 {
+                holes[count] = index as u16;
+                count += 1;
+            }
+        }
+        sim::work(Work::Step, high - low + 1);
+        let Some(&first_hole) = holes[..count].first() else { return Ok(last + 1) };
+        let mut blocks = [0u64; FANOUT as usize];
+        let taken = self.volume.blocks.take_many(self.shift, &mut blocks[..count]);
+        if taken == 0 {
+            return Ok(self.base + u64::from(first_hole));
+        }
+        let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
+        if !is_new {
+            self.volume.journal.log(self.tx, &[range])?;
+        }
+        for (&index, &block) in holes.iter().zip(&blocks[..taken]) {
+            region.store_u64(at + 8 * u64::from(index), block)?;
+            (self.fresh)(self.base + u64::from(index), block)?;
+        }
+        if is_new {
+            region.flush(range.0, range.1);
+        }
+        self.added += taken as u64;
+        Ok(if taken == count { last + 1 } else { self.base + u64::from(holes[taken]) })
+    }
+}

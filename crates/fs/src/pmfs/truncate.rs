@@ -1,0 +1,197 @@
+//! The truncate list: inodes whose truncation or removal has been promised and may not be finished.
+//!
+//! ```text
+//! head (byte 272) ──► item behind inode A {size, next} ──► item behind inode B {size, 0}
+//! ```
+//!
+//! An inode is put on the list before the work and taken off after it; both are one 8-byte store. Mounting after a crash
+//! replays the list: an inode with links gets the item's size, one without is freed. Replaying is idempotent.
+//!
+//! Lock order: after the inode's own lock; a leaf besides.
+
+use media::nvmm::Region;
+use sim::{Activity, LockClass, Mutex};
+
+use super::Volume;
+use super::inode::{Inode, InodeState, seconds};
+use super::layout::{BLOCK, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
+use super::tree::Tree;
+use crate::error::{Error, Result};
+
+static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
+
+/// The list as DRAM sees it: inode numbers from the head on.
+pub(crate) struct TruncateList {
+    order: Mutex<Vec<u64>>,
+}
+
+impl TruncateList {
+    pub(crate) fn new() -> Self {
+        Self { order: Mutex::new(&TRUNCATE, Vec::new()) }
+    }
+}
+
+/// Offset of the `next` field of the item behind an inode.
+fn next_field(inode_offset: u64) -> u64 {
+    inode_offset + INODE_BYTES + 8
+}
+
+/// The inode numbers on the list of an image, from the head on; stops at the first that is met twice.
+pub(crate) fn read_list(region: &Region, offset_of: &dyn Fn(u64) -> Result<u64>) -> Result<Vec<u64>> {
+    let mut list = Vec::new();
+    let mut next = region.load_u64(TRUNCATE_HEAD + 8)?;
+    while next != 0 {
+        if list.contains(&next) {
+            return Err(Error::Corrupt(format!("truncate list: inode {next} is on it twice")));
+        }
+        list.push(next);
+        next = region.load_u64(next_field(offset_of(next)?))?;
+    }
+    Ok(list)
+}
+
+impl Volume {
+    /// Takes over the list of the image.
+    pub(crate) fn load_truncate_list(&self) -> Result<Vec<u64>> {
+        let list = read_list(&self.region, &|ino| Ok(self.inodes.get(ino)?.offset))?;
+        self.truncates.order.lock().clone_from(&list);
+        Ok(list)
+    }
+
+    /// Puts an inode on the list, which is to have `size`; durable on return. The caller holds its lock.
+    pub(crate) fn truncate_add(&self, inode: &Inode, size: u64) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        let mut order = self.truncates.order.lock();
+        if order.contains(&inode.ino) {
+            return Ok(());
+        }
+        let next = order.first().copied().unwrap_or(0);
+        let at = inode.offset + INODE_BYTES;
+        self.region.write(at, &TruncateItem { size, next })?;
+        self.region.flush(at, size_of::<TruncateItem>() as u64);
+        self.region.fence();
+        self.region.store_u64(TRUNCATE_HEAD + 8, inode.ino)?;
+        self.region.flush(TRUNCATE_HEAD + 8, 8);
+        self.region.fence();
+        order.insert(0, inode.ino);
+        Ok(())
+    }
+
+    /// Takes an inode off the list, if it is on it; durable on return.
+    pub(crate) fn truncate_remove(&self, inode: &Inode) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        let mut order = self.truncates.order.lock();
+        let Some(place) = order.iter().position(|ino| *ino == inode.ino) else { return Ok(()) };
+        let next = order.get(place + 1).copied().unwrap_or(0);
+        let field = match place.checked_sub(1) {
+            None => TRUNCATE_HEAD + 8,
+            Some(before) => next_field(self.inodes.get(order[before])?.offset),
+        };
+        self.region.fence();
+        self.region.store_u64(field, next)?;
+        self.region.flush(field, 8);
+        self.region.fence();
+        order.remove(place);
+        Ok(())
+    }
+
+    /// Changes the size of a file whose lock the caller holds for writing.
+    pub(crate) fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+        if size > Tree::capacity(super::layout::MAX_HEIGHT) << raw.block_shift() {
+            return Err(Error::TooLarge);
+        }
+        if size >= raw.size {
+            self.zero_tail(raw, raw.size)?;
+            self.region.fence();
+            return self.store_size(inode, raw, size);
+        }
+        self.truncate_add(inode, size)?;
+        self.shrink(inode, raw, size)?;
+        self.truncate_remove(inode)
+    }
+
+    /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block.
+    pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        self.store_size(inode, raw, size)?;
+        let mut tree = Tree::of(raw);
+        let mut freed = Vec::new();
+        tree.cut(&self.region, size.div_ceil(1 << tree.shift), &mut freed)?;
+        self.region.fence();
+        (raw.root, raw.height) = (tree.root, tree.height);
+        raw.flags &= !super::layout::FLAG_BEYOND_EOF;
+        self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
+        raw.blocks = self.count_blocks(&tree)?;
+        self.region.store_u64(inode.offset + ino::BLOCKS, raw.blocks)?;
+        self.region.flush(inode.offset, ino::HALF);
+        self.zero_tail(raw, size)?;
+        self.region.fence();
+        self.blocks.put_many(freed)
+    }
+
+    /// Zeroes the bytes from `size` to the end of its block, when that block exists.
+    pub(crate) fn zero_tail(&self, raw: &RawInode, size: u64) -> Result<()> {
+        let tree = Tree::of(raw);
+        let within = size & ((1 << tree.shift) - 1);
+        if within == 0 {
+            return Ok(());
+        }
+        if let Some(at) = tree.lookup(&self.region, size >> tree.shift)? {
+            self.region.nt_zero(at + within, (1 << tree.shift) - within)?;
+        }
+        Ok(())
+    }
+
+    /// Size, ctime and mtime in one store; durable after the next fence.
+    pub(crate) fn store_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        raw.size = size;
+        raw.ctime = seconds();
+        raw.mtime = raw.ctime;
+        let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
+        self.region.store_pair(inode.offset + ino::SIZE, [size, times])?;
+        self.region.flush(inode.offset + ino::SIZE, 16);
+        Ok(())
+    }
+
+    /// Data blocks of a tree, in base blocks.
+    fn count_blocks(&self, tree: &Tree) -> Result<u64> {
+        let mut blocks = 0;
+        tree.visit(&self.region, &mut |visited| {
+            blocks += if visited.block.is_some() { 1 << tree.shift >> BLOCK.trailing_zeros() } else { 0 };
+            Ok(())
+        })?;
+        Ok(blocks)
+    }
+
+    /// Finishes what the list of the image promises.
+    pub(crate) fn replay_truncates(&self) -> Result<usize> {
+        let list = self.load_truncate_list()?;
+        for &ino in &list {
+            let inode = self.inodes.get(ino)?;
+            let mut raw = self.raw(inode)?;
+            if raw.links == 0 {
+                self.free_inode(inode)?;
+            } else {
+                let item: TruncateItem = self.region.read(inode.offset + INODE_BYTES)?;
+                self.shrink(inode, &mut raw, item.size)?;
+                self.region.fence();
+                self.truncate_remove(inode)?;
+            }
+        }
+        Ok(list.len())
+    }
+
+    /// Notes an open; the inode must exist.
+    pub(crate) fn open_inode(&self, inode: &Inode, state: &mut InodeState) -> Result<()> {
+        self.live_or_open(inode, state)?;
+        state.opens += 1;
+        Ok(())
+    }
+
+    /// The inode, if it has a name or is open.
+    pub(crate) fn live_or_open(&self, inode: &Inode, state: &InodeState) -> Result<RawInode> {
+        let raw = self.raw(inode)?;
+        if raw.links == 0 && state.opens == 0 { Err(Error::NoEntry) } else { Ok(raw) }
+    }
+}

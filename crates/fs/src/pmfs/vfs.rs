@@ -1,0 +1,260 @@
+//! The adapter from [`FileSystem`] to a volume: locks an inode, calls the design, translates errors. No logic.
+
+use std::sync::Arc;
+
+use vfs::{
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
+    RenameFlags, Result, SeekTo, SetAttr, StatFs, Written,
+};
+
+use super::Volume;
+use super::inode::{Inode, InodeState, format_time, seconds};
+use super::layout::{BLOCK, ROOT_INO, RawInode, ino};
+use super::namei::{Node, NothingPending, is_dir};
+use crate::error::{Error, Result as DesignResult};
+
+/// A mounted PMFS.
+pub(crate) struct Pmfs {
+    pub(crate) volume: Arc<Volume>,
+}
+
+pub(crate) fn is_regular(raw: &RawInode) -> bool {
+    FileKind::from_mode(u32::from(raw.mode)) == Some(FileKind::Regular)
+}
+
+impl Volume {
+    /// A regular file, for reading or writing its data.
+    pub(crate) fn regular(&self, inode: &Inode, state: &InodeState) -> DesignResult<RawInode> {
+        let raw = self.live_or_open(inode, state)?;
+        match () {
+            () if is_regular(&raw) => Ok(raw),
+            () if is_dir(&raw) => Err(Error::IsDirectory),
+            () => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    pub(crate) fn stat_fs(&self) -> StatFs {
+        let (files, files_free) = self.inodes.counts();
+        let blocks_free = self.blocks.free();
+        StatFs {
+            block_size: BLOCK as u32,
+            blocks: self.region.len() / BLOCK,
+            blocks_free,
+            // The table grows: free blocks can become inodes.
+            files: files + blocks_free * (BLOCK / super::layout::INODE_SLOT),
+            files_free: files_free + blocks_free * (BLOCK / super::layout::INODE_SLOT),
+            name_max: 255,
+        }
+    }
+
+    pub(crate) fn get_attr(&self, number: u64) -> DesignResult<Attr> {
+        let inode = self.inodes.get(number)?;
+        let state = inode.state.read();
+        let raw = self.live_or_open(inode, &state)?;
+        self.attr(inode, &raw)
+    }
+
+    /// Changes every attribute but the size, each in place: none spans more than one word that must change at once.
+    pub(crate) fn set_fields(&self, inode: &Inode, raw: &mut RawInode, set: &SetAttr) -> DesignResult<()> {
+        let _scope = sim::scope(sim::Activity::Metadata);
+        raw.mode = set.perm.map_or(raw.mode, |perm| raw.mode & 0o170_000 | (perm & 0o7777) as u16);
+        raw.uid = set.uid.unwrap_or(raw.uid);
+        raw.gid = set.gid.unwrap_or(raw.gid);
+        raw.atime = set.atime.map_or(raw.atime, format_time);
+        raw.mtime = set.mtime.map_or(raw.mtime, format_time);
+        raw.ctime = seconds();
+        let owner = u64::from(raw.uid) | u64::from(raw.gid) << 32;
+        self.region.store_u16(inode.offset + ino::MODE, raw.mode)?;
+        self.region.store_u64(inode.offset + ino::UID, owner)?;
+        self.region.store_u32(inode.offset + ino::ATIME, raw.atime)?;
+        self.region
+            .store_u64(inode.offset + ino::TIMES, u64::from(raw.ctime) | u64::from(raw.mtime) << 32)?;
+        self.region.flush(inode.offset, super::layout::INODE_BYTES);
+        self.region.fence();
+        Ok(())
+    }
+
+    pub(crate) fn make_attr(&self, parent: Ino, name: &[u8], node: Node<'_>) -> Result<Attr> {
+        let (inode, raw) = self.make(parent.0, name, node)?;
+        Ok(self.attr(inode, &raw)?)
+    }
+
+    pub(crate) fn read_link(&self, number: u64) -> DesignResult<Vec<u8>> {
+        let inode = self.inodes.get(number)?;
+        let state = inode.state.read();
+        let raw = self.live_or_open(inode, &state)?;
+        if FileKind::from_mode(u32::from(raw.mode)) != Some(FileKind::Symlink) {
+            return Err(Error::Invalid("not a symbolic link"));
+        }
+        let mut target = vec![0; raw.size.min(BLOCK) as usize];
+        self.region.peek(raw.root, &mut target)?;
+        Ok(target)
+    }
+
+    /// Checks the mode of an fallocate and its range.
+    pub(crate) fn check_fallocate(mode: FallocateMode, len: u64) -> DesignResult<()> {
+        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
+        if len == 0 {
+            return Err(Error::Invalid("an empty range"));
+        }
+        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
+            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
+        }
+        Ok(())
+    }
+}
+
+impl FileSystem for Pmfs {
+    fn root(&self) -> Ino {
+        Ino(ROOT_INO)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        Ok(self.volume.stat_fs())
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.volume.region.fence();
+        Ok(())
+    }
+
+    fn unmount(&self) -> Result<()> {
+        Ok(self.volume.unmount()?)
+    }
+
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        Ok(self.volume.get_attr(self.volume.lookup_name(parent.0, name)?)?)
+    }
+
+    fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        self.mknod(parent, name, FileKind::Regular, 0, new)
+    }
+
+    fn mkdir(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        self.mknod(parent, name, FileKind::Directory, 0, new)
+    }
+
+    fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr> {
+        self.volume.make_attr(parent, name, Node { kind, rdev, new, target: &[] })
+    }
+
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr> {
+        if target.len() as u64 >= BLOCK {
+            return Err(Errno::ENAMETOOLONG);
+        }
+        self.volume.make_attr(parent, name, Node { kind: FileKind::Symlink, rdev: 0, new, target })
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        Ok(self.volume.read_link(ino.0)?)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let raw = self.volume.link(ino.0, parent.0, name, &NothingPending)?;
+        Ok(self.volume.attr(self.volume.inodes.get(ino.0)?, &raw)?)
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        if let Some(inode) = self.volume.unlink(parent.0, name, &NothingPending)? {
+            self.volume.reap(inode)?;
+        }
+        Ok(())
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let inode = self.volume.rmdir(parent.0, name)?;
+        self.volume.reap(inode)?;
+        Ok(())
+    }
+
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+        let orphan = self.volume.rename((from.0.0, from.1), (to.0.0, to.1), flags, &NothingPending)?;
+        if let Some(inode) = orphan {
+            self.volume.reap(inode)?;
+        }
+        Ok(())
+    }
+
+    fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let mut give = |name: &[u8], ino, next| sink(DirEntry { ino, kind: None, name, next });
+        Ok(self.volume.read_dir(ino.0, cursor, &mut give)?)
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        Ok(self.volume.get_attr(ino.0)?)
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let volume = &self.volume;
+        let inode = volume.inodes.get(ino.0)?;
+        let state = inode.state.write();
+        let mut raw = volume.live_or_open(inode, &state)?;
+        if let Some(size) = set.size {
+            raw = volume.regular(inode, &state)?;
+            volume.set_size(inode, &mut raw, size)?;
+        }
+        if (SetAttr { size: None, ..*set }) != SetAttr::default() {
+            volume.set_fields(inode, &mut raw, set)?;
+        }
+        Ok(volume.attr(inode, &raw)?)
+    }
+
+    fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        Ok(self.volume.open_inode(inode, &mut inode.state.write())?)
+    }
+
+    fn release(&self, ino: Ino) {
+        let Ok(inode) = self.volume.inodes.get(ino.0) else { return };
+        let mut state = inode.state.write();
+        state.opens = state.opens.saturating_sub(1);
+        let last = state.opens == 0;
+        drop(state);
+        if last && self.volume.raw(inode).is_ok_and(|raw| raw.links == 0) {
+            // There is nobody to tell; an inode that could not be freed stays on the truncate list.
+            let _ = self.volume.reap(inode);
+        }
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _flags: IoFlags) -> Result<usize> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.read();
+        let raw = self.volume.regular(inode, &state)?;
+        Ok(self.volume.read_file(&raw, offset, buffer)?)
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.write();
+        let mut raw = self.volume.regular(inode, &state)?;
+        let offset = if flags.contains(IoFlags::APPEND) { raw.size } else { offset };
+        let bytes = self.volume.write_file(inode, &mut raw, offset, data)?;
+        if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
+            self.volume.region.fence();
+        }
+        Ok(Written { offset, bytes })
+    }
+
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        Volume::check_fallocate(mode, len)?;
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.write();
+        let mut raw = self.volume.regular(inode, &state)?;
+        Ok(self.volume.fallocate(inode, &mut raw, mode, (offset, len))?)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.read();
+        let raw = self.volume.regular(inode, &state)?;
+        Ok(self.volume.seek_file(&raw, offset, to)?)
+    }
+
+    fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.read();
+        self.volume.live_or_open(inode, &state)?;
+        self.volume.region.fence();
+        Ok(())
+    }
+}

@@ -1,0 +1,172 @@
+//! Does every design do the plain things, and leave a clean image?
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use fs::{FILE_SYSTEMS, FsType, Options};
+use media::nvmm::Region;
+use sim::{Bytes, Clock, Machine, Seed, Setup};
+use vfs::{FallocateMode, FileSystem, IoFlags, NewInode, RenameFlags, SetAttr};
+
+const NEW: NewInode = NewInode { perm: 0o644, owner: vfs::Owner { uid: 0, gid: 0 } };
+
+fn region(size: Bytes) -> Arc<Region> {
+    Arc::new(Region::anonymous(size, Box::new(media::nvmm::null::Null)).expect("memory"))
+}
+
+fn options(design: &dyn FsType) -> Options {
+    Options::resolve(design.name(), design.options(), &BTreeMap::new()).expect("defaults are valid")
+}
+
+/// Runs `body` on a fresh image of every design under both clocks, then checks the image.
+fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
+    for design in FILE_SYSTEMS.iter().copied() {
+        for clock in [Clock::Virtual, Clock::Real] {
+            let mut setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+            setup.clock = clock;
+            let report = sim::run(&setup, move || {
+                let region = region(size);
+                let options = options(design);
+                design.mkfs(&region, &options).expect("mkfs");
+                let fs = design.mount(&region, &options).expect("mount");
+                body(&*fs);
+                fs.unmount().expect("unmount");
+                drop(fs);
+                let first = design.fsck(&region);
+                let fs = design.mount(&region, &options).expect("mount again");
+                fs.unmount().expect("unmount again");
+                (first, design.fsck(&region))
+            });
+            let (first, second) = report.unwrap_or_else(|error| panic!("{} {clock}: {error}", design.name()));
+            assert_eq!(first.violations, [], "{} {clock}", design.name());
+            assert_eq!(second.violations, [], "{} {clock}", design.name());
+        }
+    }
+}
+
+#[test]
+fn what_is_written_is_read() {
+    on_every_design(Bytes::mib(32), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        fs.open(file, vfs::OpenFlags::READ | vfs::OpenFlags::WRITE).expect("open");
+        let data: Vec<u8> = (0..300_000u32).map(|i| (i * 7 % 251) as u8).collect();
+        for (offset, len) in
+            [(0usize, 100usize), (4000, 9000), (100_000, 200_000), (50, 1), (8192, 4096), (299_999, 1)]
+        {
+            let written =
+                fs.write(file, offset as u64, &data[offset..offset + len], IoFlags::empty()).expect("write");
+            assert_eq!(written.bytes, len);
+            let mut back = vec![0; len];
+            assert_eq!(fs.read(file, offset as u64, &mut back, IoFlags::empty()), Ok(len));
+            assert_eq!(back, data[offset..offset + len], "at {offset}");
+        }
+        let mut hole = [1; 100];
+        assert_eq!(fs.read(file, 50_000, &mut hole, IoFlags::empty()), Ok(100));
+        assert_eq!(hole, [0; 100]);
+        fs.fsync(file, false).expect("fsync");
+        fs.setattr(file, &SetAttr { size: Some(4100), ..SetAttr::default() }).expect("truncate");
+        fs.setattr(file, &SetAttr { size: Some(9000), ..SetAttr::default() }).expect("extend");
+        let mut tail = [1; 4900];
+        assert_eq!(fs.read(file, 4100, &mut tail, IoFlags::empty()), Ok(4900));
+        assert_eq!(tail, [0; 4900], "bytes beyond a cut come back as zeros");
+        fs.release(file);
+    });
+}
+
+#[test]
+fn names_come_and_go() {
+    on_every_design(Bytes::mib(16), |fs| {
+        let dir = fs.mkdir(fs.root(), b"dir", &NEW).expect("mkdir").ino;
+        for number in 0..1000 {
+            let name = format!("{number:08}");
+            fs.create(dir, name.as_bytes(), &NEW).expect("create");
+        }
+        for number in (0..1000).step_by(3) {
+            fs.unlink(dir, format!("{number:08}").as_bytes()).expect("unlink");
+        }
+        for number in 0..1000 {
+            let found = fs.lookup(dir, format!("{number:08}").as_bytes());
+            assert_eq!(found.is_ok(), number % 3 != 0, "{number}");
+        }
+        let mut count = 0;
+        fs.readdir(dir, 0, &mut |_| {
+            count += 1;
+            true
+        })
+        .expect("readdir");
+        assert_eq!(count, 666 + 2);
+        assert_eq!(fs.rmdir(fs.root(), b"dir"), Err(vfs::Errno::ENOTEMPTY));
+        let other = fs.mkdir(fs.root(), b"other", &NEW).expect("mkdir").ino;
+        let none = RenameFlags::empty();
+        fs.rename((dir, b"00000001"), (other, b"moved"), none).expect("rename across");
+        fs.rename((dir, b"00000002"), (dir, b"00000004"), none).expect("rename over");
+        fs.rename((fs.root(), b"other"), (dir, b"below"), none).expect("move a directory");
+        assert_eq!(fs.rename((fs.root(), b"dir"), (other, b"loop"), none), Err(vfs::Errno::EINVAL));
+        fs.rename((dir, b"below"), (dir, b"00000005"), RenameFlags::EXCHANGE).expect("exchange");
+        fs.link(fs.lookup(dir, b"00000007").expect("there").ino, fs.root(), b"link").expect("link");
+        fs.symlink(fs.root(), b"sym", b"dir/00000008", &NEW).expect("symlink");
+        assert_eq!(
+            fs.readlink(fs.lookup(fs.root(), b"sym").expect("there").ino),
+            Ok(b"dir/00000008".to_vec())
+        );
+    });
+}
+
+#[test]
+fn space_comes_back() {
+    on_every_design(Bytes::mib(8), |fs| {
+        fs.create(fs.root(), b"warm", &NEW).expect("create");
+        fs.unlink(fs.root(), b"warm").expect("unlink");
+        let before = fs.statfs().expect("statfs").blocks_free;
+        let file = fs.create(fs.root(), b"big", &NEW).expect("create").ino;
+        let data = vec![7; 1 << 20];
+        let mut offset = 0;
+        let error = loop {
+            match fs.write(file, offset, &data, IoFlags::empty()) {
+                Ok(written) => offset += written.bytes as u64,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, vfs::Errno::ENOSPC);
+        assert_eq!(fs.getattr(file).expect("attr").size, offset);
+        fs.unlink(fs.root(), b"big").expect("unlink");
+        assert_eq!(fs.statfs().expect("statfs").blocks_free, before);
+    });
+}
+
+#[test]
+fn an_open_file_outlives_its_name() {
+    on_every_design(Bytes::mib(8), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        fs.open(file, vfs::OpenFlags::WRITE).expect("open");
+        fs.unlink(fs.root(), b"file").expect("unlink");
+        fs.write(file, 0, b"still here", IoFlags::empty()).expect("write");
+        let mut back = [0; 10];
+        assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(10));
+        assert_eq!(&back, b"still here");
+        fs.release(file);
+        assert_eq!(fs.getattr(file).map(|_| ()), Err(vfs::Errno::ENOENT));
+    });
+}
+
+#[test]
+fn ranges_are_reserved_zeroed_and_punched() {
+    on_every_design(Bytes::mib(16), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        fs.write(file, 0, &[9; 40_000], IoFlags::empty()).expect("write");
+        let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
+        if fs.fallocate(file, punch, 5_000, 20_000) == Err(vfs::Errno::EOPNOTSUPP) {
+            return;
+        }
+        let mut back = vec![1; 40_000];
+        fs.read(file, 0, &mut back, IoFlags::empty()).expect("read");
+        assert!(back[..5_000].iter().all(|b| *b == 9) && back[25_000..].iter().all(|b| *b == 9));
+        assert!(back[5_000..25_000].iter().all(|b| *b == 0));
+        assert_eq!(fs.seek(file, 0, vfs::SeekTo::Hole), Ok(8192));
+        fs.fallocate(file, FallocateMode::empty(), 100_000, 50_000).expect("reserve");
+        assert_eq!(fs.getattr(file).expect("attr").size, 150_000);
+        fs.fallocate(file, FallocateMode::ZERO_RANGE, 0, 100).expect("zero");
+        fs.read(file, 0, &mut back[..101], IoFlags::empty()).expect("read");
+        assert!(back[..100].iter().all(|b| *b == 0) && back[100] == 9);
+    });
+}
