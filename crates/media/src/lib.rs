@@ -9,6 +9,7 @@ pub mod fault;
 pub mod medium;
 pub mod nvmm;
 mod preset;
+pub mod recorder;
 
 pub use cost::CostModel;
 pub use error::MediaError;

@@ -69,7 +69,9 @@ mod x86 {
         pub(in crate::nvmm) unsafe fn store_pair(self, to: *mut u8, pair: [u64; 2]) {
             // SAFETY: the caller owns 16 aligned bytes at `to`. `detect` found AVX, whose vendors promise that an aligned
             // 16-byte store is atomic (Intel SDM volume 3, 10.1.1; AMD APM volume 2, 7.3.2).
-            unsafe { _mm_store_si128(to.cast(), _mm_set_epi64x(pair[1].cast_signed(), pair[0].cast_signed())) }
+            unsafe {
+                _mm_store_si128(to.cast(), _mm_set_epi64x(pair[1].cast_signed(), pair[0].cast_signed()));
+            }
         }
     }
 }

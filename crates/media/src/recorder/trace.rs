@@ -1,0 +1,260 @@
+//! Events kept: a trace to be replayed step by step, and the set of what was read.
+//!
+//! A test records once and looks afterwards: [`Replay::next_point`] moves a [`Persistency`] from crash point to crash
+//! point (crash-testing.md, section 3): before and after every fence, after every call, after every commit store.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+
+use super::lint::{Class, Describe, Lint, Rule};
+use super::snapshot::{LINE, Snapshot};
+use super::state::{Mode, Persistency, overlaps};
+use crate::event::{Event, Mark, Promise, StoreKind, Tap, TaskId};
+use crate::{MediaError, Region};
+
+/// A [`Mark`] that owns what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedMark {
+    /// See [`Mark::OpBegin`].
+    OpBegin(&'static str),
+    /// See [`Mark::OpEnd`].
+    OpEnd(&'static str, Promise),
+    /// See [`Mark::Commit`].
+    Commit(u64, Vec<(u64, u64)>),
+    /// See [`Mark::Free`]: offset, length, pointer.
+    Free(u64, u64, u64),
+    /// See [`Mark::RecoveryBegin`].
+    RecoveryBegin,
+    /// See [`Mark::RecoveryEnd`].
+    RecoveryEnd,
+}
+
+/// An [`Event`] that owns what it holds. Loads are not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedEvent {
+    /// See [`Event::Store`].
+    Store(u64, Box<[u8]>, StoreKind),
+    /// See [`Event::NtStore`].
+    NtStore(u64, Box<[u8]>),
+    /// See [`Event::Flush`].
+    Flush(u64, u64),
+    /// See [`Event::Fence`].
+    Fence,
+    /// See [`Event::Mark`].
+    Mark(OwnedMark),
+}
+
+impl OwnedEvent {
+    fn keep(event: Event<'_>) -> Option<Self> {
+        Some(match event {
+            Event::Load { .. } => return None,
+            Event::Store { off, data, kind } => Self::Store(off, data.into(), kind),
+            Event::NtStore { off, data } => Self::NtStore(off, data.into()),
+            Event::Flush { off, len } => Self::Flush(off, len),
+            Event::Fence => Self::Fence,
+            Event::Mark(mark) => Self::Mark(match mark {
+                Mark::OpBegin(op) => OwnedMark::OpBegin(op),
+                Mark::OpEnd(op, promise) => OwnedMark::OpEnd(op, promise),
+                Mark::Commit { at, needs } => OwnedMark::Commit(at, needs.to_vec()),
+                Mark::Free { off, len, pointer } => OwnedMark::Free(off, len, pointer),
+                Mark::RecoveryBegin => OwnedMark::RecoveryBegin,
+                Mark::RecoveryEnd => OwnedMark::RecoveryEnd,
+            }),
+        })
+    }
+
+    /// As it was told.
+    pub fn as_event(&self) -> Event<'_> {
+        match self {
+            Self::Store(off, data, kind) => Event::Store { off: *off, data, kind: *kind },
+            Self::NtStore(off, data) => Event::NtStore { off: *off, data },
+            Self::Flush(off, len) => Event::Flush { off: *off, len: *len },
+            Self::Fence => Event::Fence,
+            Self::Mark(mark) => Event::Mark(match mark {
+                OwnedMark::OpBegin(op) => Mark::OpBegin(op),
+                OwnedMark::OpEnd(op, promise) => Mark::OpEnd(op, *promise),
+                OwnedMark::Commit(at, needs) => Mark::Commit { at: *at, needs },
+                OwnedMark::Free(off, len, pointer) => Mark::Free { off: *off, len: *len, pointer: *pointer },
+                OwnedMark::RecoveryBegin => Mark::RecoveryBegin,
+                OwnedMark::RecoveryEnd => Mark::RecoveryEnd,
+            }),
+        }
+    }
+}
+
+/// A tap that keeps every event but loads.
+#[derive(Debug)]
+pub struct Trace {
+    base: Snapshot,
+    events: Mutex<Vec<(TaskId, OwnedEvent)>>,
+}
+
+impl Trace {
+    /// Begins a trace of a region whose present content counts as guaranteed.
+    pub fn attach(region: &Region) -> Result<Arc<Self>, MediaError> {
+        let trace = Arc::new(Self { base: Snapshot::of(region)?, events: Mutex::default() });
+        region.attach(Arc::clone(&trace) as Arc<dyn Tap>);
+        Ok(trace)
+    }
+
+    /// Everything so far, to be replayed from the start.
+    pub fn replay(&self, mode: Mode) -> Replay {
+        let state = Persistency::new(self.base.clone(), mode);
+        Replay {
+            state,
+            events: self.events.lock().clone(),
+            next: 0,
+            before_fence: false,
+            committing: Vec::new(),
+        }
+    }
+}
+
+impl Tap for Trace {
+    fn event(&self, task: TaskId, event: Event<'_>) {
+        if let Some(event) = OwnedEvent::keep(event) {
+            self.events.lock().push((task, event));
+        }
+    }
+}
+
+/// Where a replay has stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Point {
+    /// A fence comes next: everything that it would order is in flight.
+    BeforeFence,
+    /// A fence has just completed.
+    AfterFence,
+    /// A call has returned.
+    OpEnd,
+    /// A commit store was made.
+    AfterCommit,
+}
+
+/// A trace being replayed.
+#[derive(Debug)]
+pub struct Replay {
+    state: Persistency,
+    events: Vec<(TaskId, OwnedEvent)>,
+    next: usize,
+    /// The next event is a fence that has been announced.
+    before_fence: bool,
+    /// Commit stores that are to come.
+    committing: Vec<(TaskId, u64)>,
+}
+
+impl Replay {
+    /// The state where the replay has stopped.
+    pub fn state(&self) -> &Persistency {
+        &self.state
+    }
+
+    /// How many events have been replayed: the name of a crash point.
+    pub fn position(&self) -> usize {
+        self.next
+    }
+
+    /// Goes on to the next crash point, and shows every event on the way before it takes effect. None at the end.
+    pub fn next_point(&mut self, mut seen: impl FnMut(TaskId, Event<'_>)) -> Option<Point> {
+        while let Some((task, event)) = self.events.get(self.next) {
+            let (task, event) = (*task, event.as_event());
+            if event == Event::Fence && !self.before_fence {
+                self.before_fence = true;
+                return Some(Point::BeforeFence);
+            }
+            self.before_fence = false;
+            seen(task, event);
+            self.state.apply(task, event);
+            let point = point_after(&mut self.committing, task, event);
+            self.next += 1;
+            if point.is_some() {
+                return point;
+            }
+        }
+        None
+    }
+}
+
+fn point_after(committing: &mut Vec<(TaskId, u64)>, task: TaskId, event: Event<'_>) -> Option<Point> {
+    match event {
+        Event::Fence => Some(Point::AfterFence),
+        Event::Mark(Mark::OpEnd(..)) => Some(Point::OpEnd),
+        Event::Mark(Mark::Commit { at, .. }) => {
+            committing.retain(|(other, _)| *other != task);
+            committing.push((task, at));
+            None
+        }
+        Event::Store { off, data, .. } | Event::NtStore { off, data } => {
+            let before = committing.len();
+            committing.retain(|(other, at)| *other != task || !overlaps(*at, 8, off, data.len() as u64));
+            (committing.len() < before).then_some(Point::AfterCommit)
+        }
+        _ => None,
+    }
+}
+
+/// A tap that knows which words were read, between [`Mark::RecoveryBegin`] and [`Mark::RecoveryEnd`] or always.
+#[derive(Debug)]
+pub struct ReadSet {
+    /// A bit for each word of 8 bytes.
+    bits: Box<[AtomicU64]>,
+}
+
+const WORD: u64 = 8;
+
+impl ReadSet {
+    /// Nothing read yet of a region of `len` bytes.
+    pub fn new(len: u64) -> Self {
+        Self { bits: (0..len.div_ceil(WORD * 64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Forgets what was read.
+    pub fn clear(&self) {
+        self.bits.iter().for_each(|bits| bits.store(0, Relaxed));
+    }
+
+    /// Whether any word that holds bytes of the range was read.
+    pub fn touches(&self, off: u64, len: u64) -> bool {
+        len > 0 && (off / WORD..(off + len).div_ceil(WORD)).any(|word| self.has(word))
+    }
+
+    fn has(&self, word: u64) -> bool {
+        self.bits.get((word / 64) as usize).is_some_and(|bits| bits.load(Relaxed) >> (word % 64) & 1 == 1)
+    }
+
+    /// L8: of the byte ranges that a crash did not guarantee, those that were read. Data is not judged.
+    pub fn lints(&self, unguaranteed: &[(u64, u64)], describe: Option<&Describe>) -> Vec<Lint> {
+        let read = unguaranteed.iter().filter(|(off, len)| self.touches(*off, *len));
+        let lints = read.filter_map(|(offset, len)| {
+            let structure = describe.map(|describe| describe(*offset)).unwrap_or_default();
+            (structure.class == Class::Metadata).then_some(Lint {
+                rule: Rule::ReadOfLuck,
+                op: "recovery",
+                task: 0,
+                offset: *offset,
+                len: *len,
+                structure: structure.name,
+                count: 1,
+            })
+        });
+        lints.collect()
+    }
+}
+
+impl Tap for ReadSet {
+    fn event(&self, _: TaskId, event: Event<'_>) {
+        let Event::Load { off, len } = event else { return };
+        for word in off / WORD..(off + len).div_ceil(WORD) {
+            if let Some(bits) = self.bits.get((word / 64) as usize) {
+                bits.fetch_or(1 << (word % 64), Relaxed);
+            }
+        }
+    }
+}
+
+/// Number of lines that hold a byte of the range.
+pub(super) fn lines_of(off: u64, len: u64) -> u64 {
+    (off + len).div_ceil(LINE) - off / LINE
+}
