@@ -1,7 +1,7 @@
 //! From characters to tokens.
 //!
-//! Built from winnow parsers over a slice that knows its place. No lexeme fails: what cannot be a token becomes a
-//! [`Problem`] and is skipped, so that one pass over a script reports every bad character.
+//! Built from winnow parsers over a slice that knows its place. No lexeme fails: what cannot be a token
+//! becomes a [`Problem`] and is skipped, so that one pass over a script reports every bad character.
 //!
 //! ```text
 //! blank     blanks, line breaks, # to the end of the line
@@ -22,6 +22,9 @@ use winnow::{LocatingSlice, Result};
 use super::ast::{Piece, Text};
 use super::problem::Problem;
 use super::span::Span;
+
+/// Stands for a number that could not be read, so that one mistake is told once: it fits nearly everywhere.
+pub(crate) const UNREADABLE: u64 = 16;
 
 /// A token and its place.
 #[derive(Clone, Debug, PartialEq)]
@@ -84,6 +87,15 @@ enum Bad {
 }
 
 impl Bad {
+    /// What the parser sees instead, so that it does not stumble over the same place.
+    fn stand_in(&self) -> Option<TokenKind> {
+        match self {
+            Self::Number(_) => Some(TokenKind::Int(UNREADABLE)),
+            Self::UnclosedString => Some(TokenKind::Text(Text::default())),
+            Self::VariableName | Self::Character(_) | Self::Operator => None,
+        }
+    }
+
     fn at(self, at: Span) -> Problem {
         match self {
             Self::Character(found) => Problem::Character { found, at },
@@ -112,7 +124,10 @@ pub(crate) fn tokens(source: &str) -> (Vec<Token>, Vec<Problem>) {
         line_end = span.end;
         match lexeme {
             Ok(kind) => tokens.push(Token { kind, span, first_on_line }),
-            Err(bad) => problems.push(bad.at(span)),
+            Err(bad) => {
+                tokens.extend(bad.stand_in().map(|kind| Token { kind, span, first_on_line }));
+                problems.push(bad.at(span));
+            }
         }
     }
 }
@@ -206,13 +221,11 @@ fn number_help(text: &str) -> String {
 fn variable(input: &mut Input<'_>) -> Result<std::result::Result<String, Bad>> {
     '$'.parse_next(input)?;
     let before = input.checkpoint();
-    match named(input) {
-        Ok(name) => Ok(Ok(name.to_owned())),
-        Err(_) => {
-            input.reset(&before);
-            Ok(Err(Bad::VariableName))
-        }
+    if let Ok(name) = named(input) {
+        return Ok(Ok(name.to_owned()));
     }
+    input.reset(&before);
+    Ok(Err(Bad::VariableName))
 }
 
 fn named<'s>(input: &mut Input<'s>) -> Result<&'s str> {
@@ -316,11 +329,8 @@ mod tests {
     fn strings_resolve_escapes_and_keep_variables_apart() {
         let tokens = kinds(r#""a\n\$b $dir!""#);
         let TokenKind::Text(text) = &tokens[0] else { panic!("{tokens:?}") };
-        let pieces = [
-            Piece::Literal("a\n$b ".into()),
-            Piece::Variable("dir".into()),
-            Piece::Literal("!".into()),
-        ];
+        let pieces =
+            [Piece::Literal("a\n$b ".into()), Piece::Variable("dir".into()), Piece::Literal("!".into())];
         assert_eq!(text.pieces, pieces);
     }
 
@@ -345,7 +355,7 @@ mod tests {
     fn bad_characters_do_not_hide_later_ones() {
         let (tokens, problems) = tokens("a ! b @ \"open\nc $ d");
         assert_eq!(problems.len(), 4, "{problems:?}");
-        assert_eq!(tokens.len(), 5);
+        assert_eq!(tokens.len(), 6, "four words, the unclosed string, the end");
     }
 
     #[test]

@@ -18,9 +18,10 @@
 //! | [`fileset`] | trees of files, and which file is next |
 //! | [`personalities`] | the well-known workloads |
 //!
-//! The whole language is understood. What makes no sense inside Weir is refused with the reason: `system` (a workload
-//! cannot start programs of the host), `enable multi` and `domultisync` (no clients on other machines), loops and
-//! arithmetic (gone since 1.5). Older spellings (`define randvar`, `cached=`, `usage`) are taken with a warning.
+//! The whole language is understood. What makes no sense inside Weir is refused with the reason: `system`
+//! (a workload cannot start programs of the host), `enable multi` and `domultisync` (no clients on other
+//! machines), loops and arithmetic (gone since 1.5). Older spellings (`define randvar`, `cached=`, `usage`)
+//! are taken with a warning.
 
 pub mod ast;
 pub mod check;

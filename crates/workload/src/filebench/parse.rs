@@ -1,9 +1,10 @@
 //! From tokens to the tree.
 //!
-//! Recursive descent by hand, over the tokens of `lexer.rs`: the grammar is small, and each of its mistakes deserves
-//! its own sentence. After a mistake the parser goes on at the next line that starts with a statement's keyword, so
-//! one pass reports the mistakes of all statements. What older Filebench versions understood is accepted with a
-//! warning where that is harmless, and refused with the modern spelling where it is not.
+//! Recursive descent by hand, over the tokens of `lexer.rs`: the grammar is small, and each of its mistakes
+//! deserves its own sentence. After a mistake the parser goes on at the next line that starts with a
+//! statement's keyword, so one pass reports the mistakes of all statements. What older Filebench versions
+//! understood is accepted with a warning where that is harmless, and refused with the modern spelling where
+//! it is not.
 //!
 //! ```text
 //! script     statement*
@@ -16,8 +17,8 @@
 use std::collections::BTreeSet;
 
 use super::ast::{
-    Attribute, AttributeName, FlowopCall, Listing, Mode, Name, Operand, Row, Script, SetValue, Statement, Text,
-    Thread,
+    Attribute, AttributeName, FlowopCall, Listing, Mode, Name, Operand, Row, Script, SetValue, Statement,
+    Text, Thread,
 };
 use super::lexer::{Token, TokenKind, tokens};
 use super::problem::{Problem, did_you_mean};
@@ -25,8 +26,22 @@ use super::span::{Span, Spanned, position};
 
 /// The words that start a statement.
 pub(crate) const STATEMENTS: &[&str] = &[
-    "create", "debug", "define", "domultisync", "echo", "enable", "eventgen", "exit", "list", "psrun", "quit",
-    "run", "set", "sleep", "system", "version",
+    "create",
+    "debug",
+    "define",
+    "domultisync",
+    "echo",
+    "enable",
+    "eventgen",
+    "exit",
+    "list",
+    "psrun",
+    "quit",
+    "run",
+    "set",
+    "sleep",
+    "system",
+    "version",
 ];
 
 /// What older versions understood, as (word, what Weir does).
@@ -133,21 +148,34 @@ impl Parser {
         let what = keyword.node.clone();
         match OLD_STATEMENTS.iter().find(|(word, _)| *word == what) {
             Some((_, Old::Ignored(help))) => {
-                self.problems.push(Problem::Obsolete { what, help: format!("ignored; {help}"), at: keyword.span });
+                self.problems.push(Problem::Obsolete {
+                    what,
+                    help: format!("ignored; {help}"),
+                    at: keyword.span,
+                });
                 self.skip_rest();
                 Ok(())
             }
             Some((_, Old::Refused(why, instead))) => {
                 let problem = refused(&what, why, instead, keyword.span);
                 self.skip_rest();
-                Err(problem)
+                Err(Box::new(problem))
             }
             None if matches!(what.as_str(), "thread" | "flowop") => {
                 let home = if what == "thread" { "a process" } else { "a thread or a composite flowop" };
                 let wanted = format!("a statement ({what} stands inside {home})");
-                Err(Box::new(Problem::Expected { wanted, found: format!("\"{what}\""), help: None, at: keyword.span }))
+                Err(Box::new(Problem::Expected {
+                    wanted,
+                    found: format!("\"{what}\""),
+                    help: None,
+                    at: keyword.span,
+                }))
             }
-            None => Err(unknown("statement", &what, STATEMENTS, keyword.span)),
+            None if !self.tokens[self.next.saturating_sub(1)].first_on_line => {
+                let (wanted, found) = ("the end of the statement".to_owned(), format!("\"{what}\""));
+                Err(Box::new(Problem::Expected { wanted, found, help: None, at: keyword.span }))
+            }
+            None => Err(Box::new(unknown("statement", &what, STATEMENTS, keyword.span))),
         }
     }
 
@@ -157,7 +185,10 @@ impl Parser {
         loop {
             match self.peek() {
                 TokenKind::End => return,
-                _ if depth == 0 && self.tokens[self.next].first_on_line && *self.peek() != TokenKind::OpenBrace => {
+                _ if depth == 0
+                    && self.tokens[self.next].first_on_line
+                    && *self.peek() != TokenKind::OpenBrace =>
+                {
                     return;
                 }
                 TokenKind::OpenBrace => depth += 1,
@@ -191,7 +222,7 @@ impl Parser {
     fn random(&mut self, kind: &str) -> Parse<SetValue> {
         let start = self.span();
         if !matches!(kind, "randvar" | "cvar") {
-            return Err(unknown("kind of random variable", kind, &["randvar", "cvar"], start));
+            return Err(Box::new(unknown("kind of random variable", kind, &["randvar", "cvar"], start)));
         }
         self.advance();
         self.expect(&TokenKind::OpenParen)?;
@@ -206,14 +237,16 @@ impl Parser {
         match first.node.as_str() {
             "nousestats" => return Ok(Mode::NoUseStats),
             "quit" => {}
-            other => return Err(unknown("mode", other, &["quit", "nousestats"], first.span)),
+            other => return Err(Box::new(unknown("mode", other, &["quit", "nousestats"], first.span))),
         }
         let policy = self.word("\"timeout\", \"alldone\" or \"firstdone\"")?;
         match policy.node.as_str() {
             "timeout" => Ok(Mode::QuitTimeout),
             "alldone" => Ok(Mode::QuitAllDone),
             "firstdone" => Ok(Mode::QuitFirstDone),
-            other => Err(unknown("end policy", other, &["timeout", "alldone", "firstdone"], policy.span)),
+            other => {
+                Err(Box::new(unknown("end policy", other, &["timeout", "alldone", "firstdone"], policy.span)))
+            }
         }
     }
 
@@ -236,9 +269,14 @@ impl Parser {
             "randvar" => self.old_randvar(&kind)?,
             "posset" => {
                 let instead = "use random offsets, or several files";
-                return Err(refused("define posset", "sets of positions were removed in 1.5", instead, kind.span));
+                return Err(Box::new(refused(
+                    "define posset",
+                    "sets of positions were removed in 1.5",
+                    instead,
+                    kind.span,
+                )));
             }
-            other => return Err(unknown("kind of definition", other, KINDS, kind.span)),
+            other => return Err(Box::new(unknown("kind of definition", other, KINDS, kind.span))),
         };
         Ok(Some(statement))
     }
@@ -249,19 +287,13 @@ impl Parser {
         let named = |attribute: &Attribute| attribute.name.node == AttributeName::Word("name".to_owned());
         let position = attributes.iter().position(named);
         let name = position.map(|index| attributes.remove(index)).and_then(|attribute| attribute.value);
-        let variable = match name {
-            Some(Spanned { node: Operand::Variable(name), span }) => Spanned::new(name, span),
-            _ => {
-                let help = "write: set $v=randvar(type=…)".to_owned();
-                return Err(Box::new(Problem::Missing {
-                    what: "name=$variable".to_owned(),
-                    of: "define randvar".to_owned(),
-                    help,
-                    at: keyword.span,
-                }));
-            }
-        };
         let what = "define randvar".to_owned();
+        let Some(Spanned { node: Operand::Variable(name), span }) = name else {
+            let (of, what) = (what, "name=$variable".to_owned());
+            let help = "write: set $v=randvar(type=…)".to_owned();
+            return Err(Box::new(Problem::Missing { what, of, help, at: keyword.span }));
+        };
+        let variable = Spanned::new(name, span);
         let help = format!("taken as: set ${}=randvar(…)", variable.node);
         self.problems.push(Problem::Obsolete { what, help, at: keyword.span });
         let span = keyword.span.to(self.last_span());
@@ -278,7 +310,7 @@ impl Parser {
                 self.problems.push(Problem::Obsolete { what, help, at: keyword.span });
                 Ok(None)
             }
-            other => Err(unknown("thing to create", other, &["files"], what.span)),
+            other => Err(Box::new(unknown("thing to create", other, &["files"], what.span))),
         }
     }
 
@@ -287,7 +319,7 @@ impl Parser {
         match what.node.as_str() {
             "file" | "files" | "fileset" | "filesets" => Ok(Statement::List(Listing::Filesets)),
             "flowop" | "flowops" => Ok(Statement::List(Listing::Flowops)),
-            other => Err(unknown("thing to list", other, &["fileset", "flowop"], what.span)),
+            other => Err(Box::new(unknown("thing to list", other, &["fileset", "flowop"], what.span))),
         }
     }
 
@@ -296,7 +328,7 @@ impl Parser {
         match what.node.as_str() {
             "lathist" => Ok(Statement::EnableLathist),
             "multi" => Ok(Statement::EnableMulti(self.attributes()?)),
-            other => Err(unknown("thing to enable", other, &["lathist", "multi"], what.span)),
+            other => Err(Box::new(unknown("thing to enable", other, &["lathist", "multi"], what.span))),
         }
     }
 
@@ -310,7 +342,9 @@ impl Parser {
         let kind = self.word("a flowop type")?;
         let attributes = match self.peek() {
             TokenKind::CloseBrace | TokenKind::End => Vec::new(),
-            TokenKind::Word(word) if word == "flowop" && *self.peek_second() != TokenKind::Equals => Vec::new(),
+            TokenKind::Word(word) if word == "flowop" && *self.peek_second() != TokenKind::Equals => {
+                Vec::new()
+            }
             _ => self.attributes()?,
         };
         Ok(FlowopCall { kind, attributes })
@@ -343,7 +377,7 @@ impl Parser {
                 TokenKind::Word(word) if self.tokens[self.next].first_on_line && is_statement(word) => {
                     return Err(Box::new(Problem::UnclosedBlock { what: of.to_owned(), at: open }));
                 }
-                _ => return Err(self.expected(format!("\"{keyword}\" or \"}}\""), None)),
+                _ => return Err(Box::new(self.expected(format!("\"{keyword}\" or \"}}\""), None))),
             }
         }
     }
@@ -363,14 +397,14 @@ impl Parser {
                     }
                     let help = Some("remove the comma before it".to_owned());
                     let problem = self.expected("an attribute".to_owned(), help);
-                    self.problems.push(*problem);
+                    self.problems.push(problem);
                     return Ok(attributes);
                 }
                 (TokenKind::Comma, _) => self.advance(),
                 (TokenKind::Word(_) | TokenKind::Variable(_), TokenKind::Equals) => {
                     let help = Some("attributes are separated by commas".to_owned());
                     let problem = self.expected("\",\"".to_owned(), help);
-                    self.problems.push(*problem);
+                    self.problems.push(problem);
                 }
                 _ => return Ok(attributes),
             }
@@ -387,7 +421,7 @@ impl Parser {
         let name = match self.peek() {
             TokenKind::Word(word) => AttributeName::Word(word.clone()),
             TokenKind::Variable(name) => AttributeName::Parameter(name.clone()),
-            _ => return Err(self.expected("an attribute".to_owned(), None)),
+            _ => return Err(Box::new(self.expected("an attribute".to_owned(), None))),
         };
         self.advance();
         let value = if *self.peek() == TokenKind::Equals {
@@ -413,7 +447,7 @@ impl Parser {
                 let rows = self.table()?;
                 return Ok(Spanned::new(Operand::Table(rows), start.to(self.last_span())));
             }
-            _ => return Err(self.expected("a value".to_owned(), None)),
+            _ => return Err(Box::new(self.expected("a value".to_owned(), None))),
         };
         self.advance();
         Ok(Spanned::new(operand, start))
@@ -444,7 +478,7 @@ impl Parser {
 
     fn cell(&mut self) -> Parse<Spanned<Operand>> {
         match self.peek() {
-            TokenKind::OpenBrace => Err(self.expected("a number".to_owned(), None)),
+            TokenKind::OpenBrace => Err(Box::new(self.expected("a number".to_owned(), None))),
             _ => self.operand(),
         }
     }
@@ -459,7 +493,7 @@ impl Parser {
     fn text(&mut self) -> Parse<Spanned<Text>> {
         let span = self.span();
         let TokenKind::Text(text) = self.peek() else {
-            return Err(self.expected("a quoted string".to_owned(), None));
+            return Err(Box::new(self.expected("a quoted string".to_owned(), None)));
         };
         let text = text.clone();
         self.advance();
@@ -469,7 +503,7 @@ impl Parser {
     fn level(&mut self) -> Parse<Spanned<u64>> {
         let span = self.span();
         let TokenKind::Int(level) = *self.peek() else {
-            return Err(self.expected("a level from 0 to 10".to_owned(), None));
+            return Err(Box::new(self.expected("a level from 0 to 10".to_owned(), None)));
         };
         self.advance();
         Ok(Spanned::new(level, span))
@@ -478,7 +512,7 @@ impl Parser {
     fn word(&mut self, wanted: &str) -> Parse<Name> {
         let span = self.span();
         let TokenKind::Word(word) = self.peek() else {
-            return Err(self.expected(wanted.to_owned(), None));
+            return Err(Box::new(self.expected(wanted.to_owned(), None)));
         };
         let word = word.clone();
         self.advance();
@@ -488,7 +522,7 @@ impl Parser {
     fn variable(&mut self) -> Parse<Name> {
         let span = self.span();
         let TokenKind::Variable(name) = self.peek() else {
-            return Err(self.expected("a variable or \"mode\"".to_owned(), None));
+            return Err(Box::new(self.expected("a variable or \"mode\"".to_owned(), None)));
         };
         let name = name.clone();
         self.advance();
@@ -497,15 +531,15 @@ impl Parser {
 
     fn expect(&mut self, kind: &TokenKind) -> Parse<Span> {
         if self.peek() != kind {
-            return Err(self.expected(kind.to_string(), None));
+            return Err(Box::new(self.expected(kind.to_string(), None)));
         }
         self.advance();
         Ok(self.last_span())
     }
 
-    fn expected(&self, wanted: String, help: Option<String>) -> Box<Problem> {
+    fn expected(&self, wanted: String, help: Option<String>) -> Problem {
         let found = self.peek().to_string();
-        Box::new(Problem::Expected { wanted, found, help, at: self.span() })
+        Problem::Expected { wanted, found, help, at: self.span() }
     }
 
     fn peek(&self) -> &TokenKind {
@@ -536,12 +570,12 @@ fn is_statement(word: &str) -> bool {
     STATEMENTS.contains(&word) || OLD_STATEMENTS.iter().any(|(old, _)| *old == word)
 }
 
-fn unknown(what: &str, name: &str, legal: &[&'static str], at: Span) -> Box<Problem> {
+fn unknown(what: &str, name: &str, legal: &[&'static str], at: Span) -> Problem {
     let help = did_you_mean(name, legal.iter().copied());
-    Box::new(Problem::Unknown { what: what.to_owned(), name: name.to_owned(), help, at: Some(at) })
+    Problem::Unknown { what: what.to_owned(), name: name.to_owned(), help, at: Some(at) }
 }
 
-fn refused(what: &str, why: &str, instead: &str, at: Span) -> Box<Problem> {
+fn refused(what: &str, why: &str, instead: &str, at: Span) -> Problem {
     let (what, why, instead) = (what.to_owned(), why.to_owned(), instead.to_owned());
-    Box::new(Problem::Refused { what, why, instead, at })
+    Problem::Refused { what, why, instead, at }
 }

@@ -1,12 +1,13 @@
 //! Writes a tree as a script that parses to an equal tree.
 //!
-//! Layout: one statement a line, blocks indented by two blanks, numbers with the largest suffix that divides them.
+//! Layout: one statement a line, blocks indented by two blanks, numbers with the largest suffix that
+//! divides them.
 
 use std::fmt::{self, Display, Formatter};
 
 use super::ast::{
-    Attribute, AttributeName, FlowopCall, Listing, Mode, Operand, Piece, Row, Script, SetValue, Statement, Text,
-    Thread,
+    Attribute, AttributeName, FlowopCall, Listing, Mode, Operand, Piece, Row, Script, SetValue, Statement,
+    Text, Thread,
 };
 use super::span::Spanned;
 

@@ -1,10 +1,11 @@
 //! What can be wrong with a script, and how it is said.
 //!
-//! A [`Problem`] is an error or a warning with the place it points at and a hint what to do. Lexer, parser and checks
-//! collect them instead of stopping at the first, so that one run shows all that is wrong; a [`Report`] holds them
-//! with the script and shows them in two forms:
+//! A [`Problem`] is an error or a warning with the place it points at and a hint what to do. Lexer, parser
+//! and checks collect them instead of stopping at the first, so that one run shows all that is wrong; a
+//! [`Report`] holds them with the script and shows them in two forms:
 //!
-//! * one line each, for logs and editors: `web.f:12:3: unknown attribute "entires" of fileset; did you mean "entries"?`
+//! * one line each, for logs and editors:
+//!   `web.f:12:3: unknown attribute "entires" of fileset; did you mean "entries"?`
 //! * the source line with the place underlined, for people ([`Report::render`]).
 
 use std::fmt;
@@ -21,7 +22,9 @@ use super::span::{Span, position};
 pub enum Problem {
     /// A character that no token starts with.
     #[error("unexpected character {found:?}")]
-    #[diagnostic(help("outside quotes only letters, digits and / . _ : ; - form words; quote anything else"))]
+    #[diagnostic(help(
+        "outside quotes only letters, digits and / . _ : ; - form words; quote anything else"
+    ))]
     Character {
         /// The character.
         found: char,
@@ -178,7 +181,9 @@ pub enum Problem {
     },
     /// A composite flowop that runs itself.
     #[error("composite flowops run each other in a circle: {chain}")]
-    #[diagnostic(help("a composite may only use flowops that do not lead back to it; repeat steps with iters="))]
+    #[diagnostic(help(
+        "a composite may only use flowops that do not lead back to it; repeat steps with iters="
+    ))]
     Recursion {
         /// The names, joined by arrows.
         chain: String,
@@ -439,6 +444,7 @@ pub fn did_you_mean<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) ->
     let mut near: Vec<(usize, &str)> =
         legal.iter().map(|&candidate| (distance(name, candidate), candidate)).collect();
     near.sort_unstable();
+    near.dedup();
     let limit = (name.chars().count() / 3).max(2);
     let close: Vec<&str> =
         near.iter().filter(|(far, _)| *far <= limit).take(3).map(|&(_, candidate)| candidate).collect();

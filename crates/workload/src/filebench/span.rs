@@ -1,8 +1,8 @@
 //! Where a piece of a script stands: byte ranges, and their lines and columns.
 //!
-//! The lexer puts a [`Span`] on every token, the parser carries it into the tree, and each problem that a check finds
-//! points with it. Offsets count bytes from the start of the script; lines and columns are computed only when a
-//! problem is shown.
+//! The lexer puts a [`Span`] on every token, the parser carries it into the tree, and each problem that a
+//! check finds points with it. Offsets count bytes from the start of the script; lines and columns are
+//! computed only when a problem is shown.
 
 /// A range of bytes in a script, `start` inclusive, `end` exclusive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl From<Span> for miette::SourceSpan {
 
 /// A node of the tree with the place it was written at.
 ///
-/// Two spanned nodes are equal when their nodes are, wherever they stand: a script and its pretty-printed form have
-/// equal trees.
+/// Two spanned nodes are equal when their nodes are, wherever they stand: a script and its pretty-printed
+/// form have equal trees.
 #[derive(Clone, Debug)]
 pub struct Spanned<T> {
     /// The node.

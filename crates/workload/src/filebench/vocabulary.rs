@@ -1,6 +1,8 @@
-//! The words of the language: which attributes each statement takes, the types of flowops, the custom distributions.
+//! The words of the language: which attributes each statement takes, the types of flowops, the custom
+//! distributions.
 //!
-//! Everything that knows a word by name looks it up here, so that a suggestion never names a word that does not work.
+//! Everything that knows a word by name looks it up here, so that a suggestion never names a word that does
+//! not work.
 
 /// What a flowop does. The names are Filebench's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,8 +147,20 @@ pub const OPS: &[OpInfo] = &[
     file(Op::MakeDir, "makedir", Direction::None, DIRECTORY),
     file(Op::RemoveDir, "removedir", Direction::None, DIRECTORY),
     file(Op::ListDir, "listdir", Direction::None, DIRECTORY),
-    OpInfo { op: Op::AioWrite, name: "aiowrite", class: Class::Aio, direction: Direction::Write, attributes: RANDOM },
-    OpInfo { op: Op::AioWait, name: "aiowait", class: Class::Aio, direction: Direction::None, attributes: SLOT },
+    OpInfo {
+        op: Op::AioWrite,
+        name: "aiowrite",
+        class: Class::Aio,
+        direction: Direction::Write,
+        attributes: RANDOM,
+    },
+    OpInfo {
+        op: Op::AioWait,
+        name: "aiowait",
+        class: Class::Aio,
+        direction: Direction::None,
+        attributes: SLOT,
+    },
     sync(Op::Block, "block", &[]),
     sync(Op::Wakeup, "wakeup", &["target"]),
     sync(Op::SemBlock, "semblock", &["value", "highwater"]),
@@ -194,7 +208,12 @@ const RANDOM: &[&str] = &[
     "random",
 ];
 
-const fn file(op: Op, name: &'static str, direction: Direction, attributes: &'static [&'static str]) -> OpInfo {
+const fn file(
+    op: Op,
+    name: &'static str,
+    direction: Direction,
+    attributes: &'static [&'static str],
+) -> OpInfo {
     OpInfo { op, name, class: Class::Io, direction, attributes }
 }
 

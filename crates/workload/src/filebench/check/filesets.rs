@@ -124,7 +124,13 @@ impl<'a> Checker<'a> {
         for (what, amount) in [("entries", &fileset.entries), ("leafdirs", &fileset.leafdirs)] {
             if amount.mean() > MAX_FILES as f64 {
                 let help = Some("file names have eight digits".to_owned());
-                self.out_of_range(what, amount, &format!("at most {MAX_FILES}"), help, attributes.place(what));
+                self.out_of_range(
+                    what,
+                    amount,
+                    &format!("at most {MAX_FILES}"),
+                    help,
+                    attributes.place(what),
+                );
             }
         }
     }

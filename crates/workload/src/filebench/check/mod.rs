@@ -1,14 +1,14 @@
 //! From the tree to a checked [`Program`].
 //!
-//! The checker walks the statements like Filebench's interpreter: `set` changes variables, definitions are kept as
-//! they are written, and at `create files` (filesets) and `run` (everything) the definitions are read with the values
-//! that the variables have then. It never stops at a problem; a definition that cannot be read is left out of the
-//! program, which is handed out only when no error was found.
+//! The checker walks the statements like Filebench's interpreter: `set` changes variables, definitions are
+//! kept as they are written, and at `create files` (filesets) and `run` (everything) the definitions are
+//! read with the values that the variables have then. It never stops at a problem; a definition that cannot
+//! be read is left out of the program, which is handed out only when no error was found.
 //!
 //! | module | checks |
 //! |---|---|
 //! | `values` | variables, types and ranges of attributes |
-//! | [`random`] | `randvar` and `cvar` |
+//! | `random` | `randvar` and `cvar` |
 //! | `filesets` | `define file`, `define fileset` |
 //! | `processes` | processes, threads, composite flowops |
 //! | `operations` | the attributes of one flowop |
@@ -66,6 +66,39 @@ pub fn check(
         variables: checker.variables.snapshot(),
         warnings: report,
     })
+}
+
+/// Every attribute anywhere in `script`, in no particular order.
+#[cfg(test)]
+pub(crate) fn every_attribute(script: &Script) -> Vec<&Attribute> {
+    use super::ast::SetValue;
+    let mut found = Vec::new();
+    fn calls(calls: &[Spanned<FlowopCall>]) -> impl Iterator<Item = &Attribute> {
+        calls.iter().flat_map(|call| &call.node.attributes)
+    }
+    for statement in &script.statements {
+        match &statement.node {
+            Statement::DefineFile(attributes) | Statement::DefineFileset(attributes) => {
+                found.extend(attributes);
+            }
+            Statement::Set { value: SetValue::Randvar(list) | SetValue::Cvar(list), .. } => {
+                found.extend(&list.node);
+            }
+            Statement::DefineProcess { attributes, threads } => {
+                found.extend(attributes);
+                for thread in threads {
+                    found.extend(&thread.node.attributes);
+                    found.extend(calls(&thread.node.flowops));
+                }
+            }
+            Statement::DefineFlowop { attributes, body } => {
+                found.extend(attributes);
+                found.extend(calls(body));
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// A composite flowop as it was defined.
@@ -292,7 +325,12 @@ impl<'a> Checker<'a> {
 
     fn unknown<'n>(&mut self, what: &str, name: &str, legal: impl IntoIterator<Item = &'n str>, at: Span) {
         let help = did_you_mean(name, legal);
-        self.problems.push(Problem::Unknown { what: what.to_owned(), name: name.to_owned(), help, at: Some(at) });
+        self.problems.push(Problem::Unknown {
+            what: what.to_owned(),
+            name: name.to_owned(),
+            help,
+            at: Some(at),
+        });
     }
 
     fn missing(&mut self, what: &str, of: &str, help: &str, at: Span) {

@@ -63,6 +63,8 @@ impl<'a> Checker<'a> {
         (Amount::Fixed(0), value.map_or_else(String::new, |value: Value| value.to_string()))
     }
 
+    /// The index of the fileset that `filename` names; one beyond all when there is none, which is then
+    /// reported.
     fn named_fileset(&mut self, attributes: &Attributes<'_>) -> Option<usize> {
         let name = self.text(attributes, "filename")?;
         let found = self.filesets.iter().position(|fileset| fileset.name == name.node);
@@ -70,7 +72,7 @@ impl<'a> Checker<'a> {
             let names: Vec<String> = self.filesets.iter().map(|fileset| fileset.name.clone()).collect();
             self.unknown("fileset", &name.node, names.iter().map(String::as_str), name.span);
         }
-        found
+        found.or(Some(usize::MAX))
     }
 
     fn warn_ignored(&mut self, info: &OpInfo, attributes: &Attributes<'_>) {
@@ -105,24 +107,34 @@ impl<'a> Checker<'a> {
                 self.missing(name, &of, help, attributes.at);
             }
         }
-        if attributes.has("iosize") && operation.iosize.is_zero() && required.iter().any(|(name, _)| *name == "iosize")
+        if attributes.has("iosize")
+            && operation.iosize.is_zero()
+            && required.iter().any(|(name, _)| *name == "iosize")
         {
             self.out_of_range("iosize", &0, "1 or more", None, attributes.place("iosize"));
         }
         if operation.opennext && operation.fileset.is_none() && !attributes.has("filename") {
-            self.missing("filename", "opennext", "it takes a slot for each file of a set", attributes.place("opennext"));
+            self.missing(
+                "filename",
+                "opennext",
+                "it takes a slot for each file of a set",
+                attributes.place("opennext"),
+            );
         }
     }
 
     /// What the operation asks of its fileset.
     fn fits_fileset(&mut self, operation: &Operation, attributes: &Attributes<'_>) {
-        let Some(fileset) = operation.fileset.and_then(|index| self.filesets.get(index)).cloned() else { return };
+        let Some(fileset) = operation.fileset.and_then(|index| self.filesets.get(index)).cloned() else {
+            return;
+        };
         let direction = operation.op.info().direction;
         if (fileset.readonly && direction == Direction::Write)
             || (fileset.writeonly && direction == Direction::Read)
         {
             let mode = if fileset.readonly { "readonly" } else { "writeonly" };
-            let message = format!("flowop {} on the {mode} fileset \"{}\"", operation.op.name(), fileset.name);
+            let message =
+                format!("flowop {} on the {mode} fileset \"{}\"", operation.op.name(), fileset.name);
             let help = format!("remove {mode} from the fileset: its files are opened in that mode");
             self.impossible(message, help, attributes.place("filename"));
         }

@@ -27,7 +27,8 @@ impl<'a> Checker<'a> {
     }
 
     fn process(&mut self, definition: &ProcessDefinition<'a>) -> Option<Process> {
-        let attributes = self.attributes("process", definition.span, definition.attributes, PROCESS_ATTRIBUTES);
+        let attributes =
+            self.attributes("process", definition.span, definition.attributes, PROCESS_ATTRIBUTES);
         self.no_parameters(&attributes);
         self.no_priority(&attributes, "nice");
         let instances = self.number(&attributes, "instances", 1, INSTANCES) as u32;
@@ -74,7 +75,8 @@ impl<'a> Checker<'a> {
     fn no_priority(&mut self, attributes: &Attributes<'_>, name: &str) {
         if attributes.has(name) {
             let help = Some("threads of the virtual clock have no priorities".to_owned());
-            let (attribute, of, at) = (name.to_owned(), format!("a {}", attributes.of), attributes.place(name));
+            let (attribute, of, at) =
+                (name.to_owned(), format!("a {}", attributes.of), attributes.place(name));
             self.problems.push(Problem::NoEffect { attribute, of, help, at });
         }
     }
@@ -84,7 +86,8 @@ impl<'a> Checker<'a> {
         self.problems.push(Problem::Repeated { what, name, first, at });
     }
 
-    /// The steps of a thread or composite; `prefix` stands before their names, `inside` are the composites around.
+    /// The steps of a thread or composite; `prefix` stands before their names, `inside` are the composites
+    /// around.
     fn flowops(
         &mut self,
         calls: &'a [Spanned<FlowopCall>],
@@ -125,7 +128,8 @@ impl<'a> Checker<'a> {
             self.problems.push(Problem::Recursion { chain, at: kind.span });
             return None;
         }
-        let attributes = self.attributes("composite flowop", call.span, &call.node.attributes, CALL_ATTRIBUTES);
+        let attributes =
+            self.attributes("composite flowop", call.span, &call.node.attributes, CALL_ATTRIBUTES);
         let name = self.required_name(&attributes)?;
         let iterations = self.amount(&attributes, "iters", 1);
         let scope = self.arguments(&kind.node, &attributes)?;
@@ -156,26 +160,33 @@ impl<'a> Checker<'a> {
             }
         }
         self.variables.scopes.extend(outer);
+        let mut complete = true;
         for (name, attribute) in &call.parameters {
             if !declared.parameters.iter().any(|(known, _)| known == name) {
                 let help = did_you_mean(name, declared.parameters.iter().map(|(known, _)| *known));
                 let (what, at) = (format!("parameter of {composite}"), Some(attribute.name.span));
                 self.problems.push(Problem::Unknown { what, name: format!("${name}"), help, at });
+                complete = false;
             } else if let Some(value) = self.attribute_value(attribute) {
                 scope.insert((*name).to_owned(), value);
             }
         }
-        for (name, _) in &declared.parameters {
-            if !scope.contains_key(*name) && !self.variables.set.contains_key(*name) {
-                let of = format!("this call of {composite}");
-                self.missing(&format!("${name}"), &of, &format!("write: ${name}=value"), call.at);
-            }
+        let unset =
+            |(name, _): &&(&str, _)| !scope.contains_key(*name) && !self.variables.set.contains_key(*name);
+        if complete && let Some((name, _)) = declared.parameters.iter().find(unset) {
+            let of = format!("this call of {composite}");
+            self.missing(&format!("${name}"), &of, &format!("write: ${name}=value"), call.at);
+            complete = false;
         }
-        Some(scope)
+        complete.then_some(scope)
     }
 
     /// The name of a `define flowop`.
-    pub(super) fn composite_name(&mut self, attributes: &'a [Attribute], at: Span) -> Option<Spanned<String>> {
+    pub(super) fn composite_name(
+        &mut self,
+        attributes: &'a [Attribute],
+        at: Span,
+    ) -> Option<Spanned<String>> {
         let attributes = self.attributes("composite flowop", at, attributes, COMPOSITE_ATTRIBUTES);
         let name = self.required_name(&attributes)?;
         if OPS.iter().any(|info| info.name == name.node) {

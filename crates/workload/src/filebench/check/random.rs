@@ -62,7 +62,12 @@ impl<'a> Checker<'a> {
             }
             "tabular" => self.tabular(&attributes)?,
             other => {
-                self.unknown("type of randvar", other, ["gamma", "uniform", "tabular"], attributes.place("type"));
+                self.unknown(
+                    "type of randvar",
+                    other,
+                    ["gamma", "uniform", "tabular"],
+                    attributes.place("type"),
+                );
                 return None;
             }
         };
@@ -207,9 +212,7 @@ fn kind_of(cvar: &Cvar, parameters: &BTreeMap<&'static str, f64>) -> Kind {
         "cvar-exponential" => Kind::Exponential { mean: get("mean") },
         "cvar-weibull" => Kind::Weibull { shape: get("shape"), scale: get("scale") },
         "cvar-erlang" => Kind::Erlang { shape: get("shape") as u32, rate: get("rate") },
-        "cvar-triangular" => {
-            Kind::Triangular { lower: get("lower"), upper: get("upper"), mode: get("mode") }
-        }
+        "cvar-triangular" => Kind::Triangular { lower: get("lower"), upper: get("upper"), mode: get("mode") },
         _ => Kind::Gamma { shape: get("gamma"), mean: get("mean"), offset: 0.0 },
     }
 }

@@ -1,9 +1,9 @@
 //! The state of a thread's descriptor slots, followed around its loop.
 //!
-//! Filebench finds out in the middle of a run that a step opens a slot which is still open, or closes one which is
-//! not. The loop and the slots are known beforehand, so the checker walks it twice (what the first turn leaves is
-//! what the second starts with) and points at both steps. Slots that are chosen at run time (`opennext`) are not
-//! followed.
+//! Filebench finds out in the middle of a run that a step opens a slot which is still open, or closes one
+//! which is not. The loop and the slots are known beforehand, so the checker walks it twice (what the first
+//! turn leaves is what the second starts with) and points at both steps. Slots that are chosen at run time
+//! (`opennext`) are not followed.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,9 @@ impl Checker<'_> {
             };
             for _ in 0..times {
                 match &flowop.action {
-                    Action::Operation(operation) if !operation.opennext => self.step(flowop, operation, slots),
+                    Action::Operation(operation) if !operation.opennext => {
+                        self.step(flowop, operation, slots);
+                    }
                     Action::Operation(_) => {}
                     Action::Composite(body) => self.walk(body, slots),
                 }
@@ -57,16 +59,29 @@ impl Checker<'_> {
             Op::OpenFile | Op::CreateFile => {
                 if slot.open {
                     let message = format!("slot {} is still open here", operation.fd);
-                    self.slot(message, "close it first with closefile, or use another fd=", flowop, slot, "opened here");
+                    self.slot(
+                        message,
+                        "close it first with closefile, or use another fd=",
+                        flowop,
+                        slot,
+                        "opened here",
+                    );
                 }
                 *slot = Slot { open: true, fileset: operation.fileset, since: Some(flowop.span) };
             }
             Op::CloseFile | Op::Fsync => {
                 if !slot.open {
                     let message = format!("slot {} is not open here", operation.fd);
-                    self.slot(message, "open it first with openfile, or use another fd=", flowop, slot, "closed here");
+                    self.slot(
+                        message,
+                        "open it first with openfile, or use another fd=",
+                        flowop,
+                        slot,
+                        "closed here",
+                    );
                 }
-                *slot = Slot { open: operation.op == Op::Fsync && slot.open, since: Some(flowop.span), ..*slot };
+                *slot =
+                    Slot { open: operation.op == Op::Fsync && slot.open, since: Some(flowop.span), ..*slot };
             }
             Op::DeleteFile | Op::StatFile => {
                 let remembered = slot.fileset.is_some() && (slot.open || operation.fd > 0);
@@ -74,7 +89,9 @@ impl Checker<'_> {
                     self.needs_file(flowop, operation, slot);
                 }
             }
-            _ if operation.op.info().attributes.contains(&"iosize") => self.implicit_open(flowop, operation, slot),
+            _ if operation.op.info().attributes.contains(&"iosize") => {
+                self.implicit_open(flowop, operation, slot);
+            }
             _ => {}
         }
     }
@@ -90,15 +107,24 @@ impl Checker<'_> {
             && wanted != held
             && operation.fd > 0
         {
-            let names = [wanted, held].map(|index| self.filesets.get(index).map_or("", |fileset| &fileset.name));
-            let message = format!("slot {} holds a file of \"{}\", not of \"{}\"", operation.fd, names[1], names[0]);
+            let names =
+                [wanted, held].map(|index| self.filesets.get(index).map_or("", |fileset| &fileset.name));
+            let message =
+                format!("slot {} holds a file of \"{}\", not of \"{}\"", operation.fd, names[1], names[0]);
             self.slot(message, "use another fd=, or leave filename= out", flowop, slot, "opened here");
         }
     }
 
     fn needs_file(&mut self, flowop: &Flowop, operation: &Operation, slot: &Slot) {
-        let message = format!("slot {} is empty and flowop {} names no fileset", operation.fd, operation.op.name());
-        self.slot(message, "name one: filename=some_fileset, or open the slot before", flowop, slot, "closed here");
+        let message =
+            format!("slot {} is empty and flowop {} names no fileset", operation.fd, operation.op.name());
+        self.slot(
+            message,
+            "name one: filename=some_fileset, or open the slot before",
+            flowop,
+            slot,
+            "closed here",
+        );
     }
 
     fn slot(&mut self, message: String, help: &str, flowop: &Flowop, slot: &Slot, says: &str) {

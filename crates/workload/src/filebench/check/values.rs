@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::filebench::ast::{
     Attribute, AttributeName, FlowopCall, Name, Operand, Piece, Script, SetValue, Statement, Thread,
 };
+use crate::filebench::lexer::UNREADABLE;
 use crate::filebench::problem::{Problem, did_you_mean};
 use crate::filebench::program::{Amount, Value};
 use crate::filebench::span::{Span, Spanned};
@@ -66,7 +67,6 @@ impl<'a> Variables<'a> {
 /// Adds the variables that `statement` reads.
 fn mentioned(statement: &Statement, used: &mut BTreeSet<String>) {
     match statement {
-        Statement::Set { value: SetValue::Plain(operand), .. } => in_operand(operand, used),
         Statement::Set { value: SetValue::Randvar(attributes) | SetValue::Cvar(attributes), .. } => {
             in_attributes(&attributes.node, used);
         }
@@ -77,16 +77,22 @@ fn mentioned(statement: &Statement, used: &mut BTreeSet<String>) {
         | Statement::DoMultiSync(attributes) => in_attributes(attributes, used),
         Statement::DefineProcess { attributes, threads } => {
             in_attributes(attributes, used);
-            threads.iter().for_each(|thread| in_thread(&thread.node, used));
+            for thread in threads {
+                in_thread(&thread.node, used);
+            }
         }
         Statement::DefineFlowop { attributes, body } => {
             let mut inner = BTreeSet::new();
-            body.iter().for_each(|call| in_call(&call.node, &mut inner));
+            for call in body {
+                in_call(&call.node, &mut inner);
+            }
             let parameters: BTreeSet<&str> = attributes.iter().filter_map(parameter).collect();
             used.extend(inner.into_iter().filter(|name| !parameters.contains(name.as_str())));
             in_attributes(attributes, used);
         }
-        Statement::Run(Some(operand)) | Statement::Sleep(operand) => in_operand(operand, used),
+        Statement::Set { value: SetValue::Plain(operand), .. }
+        | Statement::Run(Some(operand))
+        | Statement::Sleep(operand) => in_operand(operand, used),
         Statement::PsRun { period, seconds } => {
             [period, seconds].into_iter().flatten().for_each(|operand| in_operand(operand, used));
         }
@@ -104,7 +110,9 @@ fn parameter(attribute: &Attribute) -> Option<&str> {
 
 fn in_thread(thread: &Thread, used: &mut BTreeSet<String>) {
     in_attributes(&thread.attributes, used);
-    thread.flowops.iter().for_each(|call| in_call(&call.node, used));
+    for call in &thread.flowops {
+        in_call(&call.node, used);
+    }
 }
 
 fn in_call(call: &FlowopCall, used: &mut BTreeSet<String>) {
@@ -112,7 +120,10 @@ fn in_call(call: &FlowopCall, used: &mut BTreeSet<String>) {
 }
 
 fn in_attributes(attributes: &[Attribute], used: &mut BTreeSet<String>) {
-    attributes.iter().filter_map(|attribute| attribute.value.as_ref()).for_each(|value| in_operand(value, used));
+    attributes
+        .iter()
+        .filter_map(|attribute| attribute.value.as_ref())
+        .for_each(|value| in_operand(value, used));
 }
 
 fn in_operand(operand: &Spanned<Operand>, used: &mut BTreeSet<String>) {
@@ -180,8 +191,7 @@ impl<'a> Checker<'a> {
         list: &'a [Attribute],
         legal: &[&'static str],
     ) -> Attributes<'a> {
-        let mut sorted =
-            Attributes { of: of.to_owned(), at, words: BTreeMap::new(), parameters: Vec::new() };
+        let mut sorted = Attributes { of: of.to_owned(), at, words: BTreeMap::new(), parameters: Vec::new() };
         for attribute in list {
             match &attribute.name.node {
                 AttributeName::Parameter(name) => sorted.parameters.push((name, attribute)),
@@ -252,8 +262,15 @@ impl<'a> Checker<'a> {
     pub(super) fn set(&mut self, variable: &Name, value: &'a SetValue) {
         if let SetValue::Plain(Spanned { node: Operand::Variable(_), span }) = value {
             let (what, wanted) = (format!("set ${}", variable.node), "a value".to_owned());
-            let help = Some("Filebench has no assignment from variable to variable; write the value".to_owned());
-            self.problems.push(Problem::WrongType { what, wanted, found: "a variable".to_owned(), help, at: *span });
+            let help =
+                Some("Filebench has no assignment from variable to variable; write the value".to_owned());
+            self.problems.push(Problem::WrongType {
+                what,
+                wanted,
+                found: "a variable".to_owned(),
+                help,
+                at: *span,
+            });
             return;
         }
         let read = match value {
@@ -268,7 +285,7 @@ impl<'a> Checker<'a> {
             random => self.variables.random.insert(variable.node.clone(), random),
         };
         // a value that could not be read is reported once, here, and not again at every use
-        self.variables.values.insert(variable.node.clone(), read.unwrap_or(Value::Int(1)));
+        self.variables.values.insert(variable.node.clone(), read.unwrap_or(Value::Int(UNREADABLE)));
     }
 
     /// Reads the parameters of all random variables again: they are taken at the run, not at their `set`.
@@ -285,12 +302,11 @@ impl<'a> Checker<'a> {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
         }
-        let help = match self.variables.set.get(name) {
-            Some(_) => Some("it is set further down; set it before it is used".to_owned()),
-            None => {
-                let scope = self.variables.scopes.last().into_iter().flat_map(BTreeMap::keys);
-                did_you_mean(name, self.variables.set.keys().chain(scope).map(String::as_str))
-            }
+        let help = if self.variables.set.contains_key(name) {
+            Some("it is set further down; set it before it is used".to_owned())
+        } else {
+            let scope = self.variables.scopes.last().into_iter().flat_map(BTreeMap::keys);
+            did_you_mean(name, self.variables.set.keys().chain(scope).map(String::as_str))
         };
         let (what, name) = ("variable".to_owned(), format!("${name}"));
         self.problems.push(Problem::Unknown { what, name, help, at: Some(at) });
@@ -310,22 +326,25 @@ impl<'a> Checker<'a> {
                 self.out_of_range("this number", &format!("-{value}"), "0 or more", help, at);
                 None
             }
-            Operand::Text(text) => match text.as_literal() {
-                Some(literal) => Some(Value::Text(literal.to_owned())),
-                None => {
-                    let help = Some("variables are substituted in echo only; write path=$v without quotes".to_owned());
-                    let (wanted, found) = ("a plain string".to_owned(), "a string with variables".to_owned());
-                    self.problems.push(Problem::WrongType { what: "this place".to_owned(), wanted, found, help, at });
-                    None
+            Operand::Text(text) => {
+                let literal = text.as_literal().map(str::to_owned);
+                if literal.is_none() {
+                    let help = "variables are substituted in echo only; write path=$v without quotes";
+                    self.unusable("a plain string", "a string with variables", help, at);
                 }
-            },
+                literal.map(Value::Text)
+            }
             Operand::Table(_) => {
-                let help = Some("tables stand in randvar(type=tabular,randtable={…})".to_owned());
-                let (wanted, found) = ("one value".to_owned(), "a table".to_owned());
-                self.problems.push(Problem::WrongType { what: "this place".to_owned(), wanted, found, help, at });
+                let help = "tables stand in randvar(type=tabular,randtable={…})";
+                self.unusable("one value", "a table", help, at);
                 None
             }
         }
+    }
+
+    fn unusable(&mut self, wanted: &str, found: &str, help: &str, at: Span) {
+        let (what, wanted, found) = ("this place".to_owned(), wanted.to_owned(), found.to_owned());
+        self.problems.push(Problem::WrongType { what, wanted, found, help: Some(help.to_owned()), at });
     }
 
     /// The value of an attribute; a lone name is true.
@@ -344,9 +363,9 @@ impl<'a> Checker<'a> {
             Some(Value::Random(distribution)) => Amount::Drawn(distribution),
             Some(other) => {
                 self.wrong_type(name, "a number or a random variable", &other, attributes.place(name));
-                Amount::Fixed(default)
+                Amount::Fixed(UNREADABLE)
             }
-            None => Amount::Fixed(default),
+            None => Amount::Fixed(UNREADABLE),
         }
     }
 
@@ -405,7 +424,12 @@ impl<'a> Checker<'a> {
     pub(super) fn required_name(&mut self, attributes: &Attributes<'_>) -> Option<Spanned<String>> {
         if !attributes.has("name") {
             let of = attributes.of.clone();
-            self.missing("name", &format!("this {of}"), &format!("write: {of} … name=some_name"), attributes.at);
+            self.missing(
+                "name",
+                &format!("this {of}"),
+                &format!("write: {of} … name=some_name"),
+                attributes.at,
+            );
             return None;
         }
         let name = self.text(attributes, "name")?;

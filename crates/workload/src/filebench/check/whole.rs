@@ -117,7 +117,8 @@ impl Checker<'_> {
             script.statements.iter().filter(|statement| wanted(&statement.node)).count() as u64
         };
         let cvars = count(|statement| matches!(statement, Statement::Set { value: SetValue::Cvar(_), .. }));
-        let randvars = count(|statement| matches!(statement, Statement::Set { value: SetValue::Randvar(_), .. }));
+        let randvars =
+            count(|statement| matches!(statement, Statement::Set { value: SetValue::Randvar(_), .. }));
         let entries: f64 =
             self.filesets.iter().map(|fileset| fileset.entries.mean() + fileset.leafdirs.mean()).sum();
         let processes: u64 = self.processes.iter().map(|process| u64::from(process.instances) + 1).sum();

@@ -1,7 +1,8 @@
 //! Sets of small integers with a fast "lowest member from here on".
 //!
-//! Level 0 has a bit for each number; a word of level n+1 has a bit for each word of level n that is not empty. With
-//! 64 bits a word, a million numbers need four levels, and a search looks at two words a level at most.
+//! Level 0 has a bit for each number; a word of level n+1 has a bit for each word of level n that is not
+//! empty. With 64 bits a word, a million numbers need four levels, and a search looks at two words a level
+//! at most.
 //!
 //! ```text
 //! level 2   ………1                 one word

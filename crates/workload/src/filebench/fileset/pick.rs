@@ -1,10 +1,10 @@
 //! Which file is next.
 //!
-//! Filebench does not pick at random. Each entry of a fileset is free (never used), existing or absent, and two
-//! *rotors*, one over the existing and one over the absent entries, go round and round. A pick takes the lowest entry
-//! of its set whose index is the rotor's or more, wraps to the lowest of all, and moves the rotor to the index after
-//! it. The rotors are shared by all threads, so the order in which files are reused, and with it every cache's hit
-//! ratio, follows from the order of the picks.
+//! Filebench does not pick at random. Each entry of a fileset is free (never used), existing or absent, and
+//! two "rotors", one over the existing and one over the absent entries, go round and round. A pick takes
+//! the lowest entry of its set whose index is the rotor's or more, wraps to the lowest of all, and moves
+//! the rotor to the index after it. The rotors are shared by all threads, so the order in which files are
+//! reused, and with it every cache's hit ratio, follows from the order of the picks.
 //!
 //! ```text
 //!            create                    delete
@@ -12,8 +12,9 @@
 //!   └──────────── not preallocated ───────────────┘
 //! ```
 //!
-//! An entry that is being opened, created or removed is *busy*: the pick goes on to the next one that is not (the
-//! rotor stays behind the first one found, as in Filebench). A file that is merely open is not busy.
+//! An entry that is being opened, created or removed is *busy*: the pick goes on to the next one that is
+//! not (the rotor stays behind the first one found, as in Filebench). A file that is merely open is not
+//! busy.
 //!
 //! This is plain data without a lock; the engine puts one around it.
 
@@ -302,7 +303,8 @@ mod tests {
         fn pick(&mut self, state: State, from: u32) -> (Pick, Option<u32>) {
             let members: Vec<u32> =
                 self.entries.iter().filter(|(_, (s, _))| *s == state).map(|(entry, _)| *entry).collect();
-            let Some(start) = members.iter().position(|entry| *entry >= from).or((!members.is_empty()).then_some(0))
+            let Some(start) =
+                members.iter().position(|entry| *entry >= from).or((!members.is_empty()).then_some(0))
             else {
                 return (Pick::Empty, None);
             };

@@ -1,14 +1,15 @@
 //! The shape of a fileset: directories, files and empty leaf directories, their paths and sizes.
 //!
-//! Construction follows Filebench. With n entries and a mean width w the mean depth is ln n / ln w. Every directory
-//! draws a depth D and a width W around these means. One below level D holds W files; any other holds W directories;
-//! the root (level 1) goes on until there are enough files. So files stand in leaf directories only, never in the
-//! root, and a width above the number of files makes one directory of them all. Entries are numbered in the order of
-//! construction, which is the order in which the rotors of [`super::pick`] meet them.
+//! Construction follows Filebench. With n entries and a mean width w the mean depth is ln n / ln w. Every
+//! directory draws a depth D and a width W around these means. One below level D holds W files; any other
+//! holds W directories; the root (level 1) goes on until there are enough files. So files stand in leaf
+//! directories only, never in the root, and a width above the number of files makes one directory of them
+//! all. Entries are numbered in the order of construction, which is the order in which the rotors of
+//! [`super::pick`] meet them.
 //!
-//! Names are decimal numbers of eight digits, counted from 1 in each directory, so a path follows from indices and no
-//! string is kept. Where Filebench would give a file and an empty directory of one directory the same name, Weir
-//! numbers on.
+//! Names are decimal numbers of eight digits, counted from 1 in each directory, so a path follows from
+//! indices and no string is kept. Where Filebench would give a file and an empty directory of one directory
+//! the same name, Weir numbers on.
 //!
 //! ```text
 //! path/name            root, level 1
@@ -126,7 +127,8 @@ impl Tree {
         self.leafdirs.len() as u32
     }
 
-    /// Number of directories of the tree, the root included. A parent always has a lower number than its children.
+    /// Number of directories of the tree, the root included. A parent always has a lower number than its
+    /// children.
     pub fn directories(&self) -> u32 {
         self.directories.len() as u32
     }
@@ -351,7 +353,8 @@ impl Builder {
         parent: Option<(u32, u32, u32)>,
         rng: &mut R,
     ) -> Result<Frame, TreeError> {
-        let (parent, level, serial) = parent.map_or((0, 1, 0), |(parent, level, serial)| (parent, level + 1, serial));
+        let (parent, level, serial) =
+            parent.map_or((0, 1, 0), |(parent, level, serial)| (parent, level + 1, serial));
         if level > MAX_LEVELS {
             return Err(TreeError::TooDeep);
         }
@@ -363,7 +366,13 @@ impl Builder {
         let width = self.width.draw(rng).ceil().max(1.0);
         let first_file = self.tree.files.len() as u32;
         let first_leafdir = self.tree.leafdirs.len() as u32;
-        self.tree.directories.push(Directory { parent, serial, first_file, first_leafdir, leafdir_serial: 1 });
+        self.tree.directories.push(Directory {
+            parent,
+            serial,
+            first_file,
+            first_leafdir,
+            leafdir_serial: 1,
+        });
         self.tree.levels = self.tree.levels.max(level);
         let leaf = level > 1 && f64::from(level) >= depth;
         Ok(Frame {

@@ -1,0 +1,36 @@
+# File server: users create, append to, read, delete and look at whole files of a shared tree.
+#
+# Each loop writes a new file of the nominal size and appends to another, so bytes read and written are
+# about equal. 11 operations a loop.
+
+set $dir=/tmp
+set $nfiles=10000
+set $meandirwidth=20
+set $filesize=cvar(type=cvar-gamma,parameters=mean:131072;gamma:1.5)
+set $nthreads=50
+set $iosize=1m
+set $meanappendsize=16k
+set $runtime=60
+
+define fileset name=bigfileset,path=$dir,size=$filesize,entries=$nfiles,dirwidth=$meandirwidth,prealloc=80
+
+define process name=fileserver,instances=1
+{
+  thread name=user,memsize=10m,instances=$nthreads
+  {
+    flowop createfile name=createfile1,filename=bigfileset,fd=1
+    flowop writewholefile name=wrtfile1,srcfd=1,fd=1,iosize=$iosize
+    flowop closefile name=closefile1,fd=1
+    flowop openfile name=openfile1,filename=bigfileset,fd=1
+    flowop appendfilerand name=appendfilerand1,iosize=$meanappendsize,fd=1
+    flowop closefile name=closefile2,fd=1
+    flowop openfile name=openfile2,filename=bigfileset,fd=1
+    flowop readwholefile name=readfile1,fd=1,iosize=$iosize
+    flowop closefile name=closefile3,fd=1
+    flowop deletefile name=deletefile1,filename=bigfileset
+    flowop statfile name=statfile1,filename=bigfileset
+  }
+}
+
+echo "fileserver: $nfiles files, $nthreads threads"
+run $runtime
