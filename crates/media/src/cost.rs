@@ -35,6 +35,12 @@ pub trait CostModel: Send + Sync + Debug {
     /// The task waits for its earlier writes.
     fn fence(&self);
 
+    /// What writing one more line takes a task that is alone, besides the copy: what a design that decides by it
+    /// (HiNFS's `L_nvmm`) is told. Zero for a medium as fast as DRAM.
+    fn line_time(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
     /// A new run begins: queues are empty, buffers are cold, statistics are zero. A model that outlives a run must
     /// be told, because times start from zero again.
     fn reset(&self) {}

@@ -10,9 +10,9 @@
 //! `s` being the time on the channel. With `duplex = half` both directions share one channel, as on a DIMM; with `full`
 //! they do not, as on a link. A flat delay shows neither 256-byte granularity nor buffer hits: see `optane`.
 
-use sim::{LINE_BYTES, Nanos, Rate};
+use sim::{LINE_BYTES, Nanos, PAGE_BYTES, Rate};
 
-use crate::cost::{Channel, CostModel, Figure, clock_runs, service_ps};
+use crate::cost::{Channel, CostModel, Figure, clock_runs, line_ps, service_ps};
 use crate::medium::{MediumError, MediumType, ParamKind, ParamSpec, Params};
 
 /// One direction.
@@ -86,6 +86,11 @@ impl CostModel for Flat {
     fn reset(&self) {
         self.channel.reset();
         self.write_channel.iter().for_each(Channel::reset);
+    }
+
+    fn line_time(&self) -> Nanos {
+        let page_lines = (PAGE_BYTES / LINE_BYTES) as u64;
+        self.line_latency + self.write.latency / page_lines + Nanos(line_ps(self.write.bandwidth) / 1_000)
     }
 
     fn figures(&self) -> Vec<Figure> {

@@ -106,6 +106,10 @@ impl CostModel for Hinfs {
 
     fn load(&self, _: u64, _: u64) {}
 
+    fn line_time(&self) -> Nanos {
+        self.latency
+    }
+
     #[inline]
     fn write(&self, _: u64, lines: u64) {
         if !clock_runs() || self.latency == Nanos::ZERO {
