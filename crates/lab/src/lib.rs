@@ -4,8 +4,11 @@
 //! |---|---|
 //! | [`plan`] | [`Plan`]: what varies, what is kept, what is expected; checked whole before anything runs |
 //! | [`script`] | the workload of a cell |
+//! | [`runner`] | [`Runner`]: cells side by side as memory allows, or one by one under the real clock |
+//! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
+//! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`environment`] | facts about the host |
 //! | [`presets`] | the plans, papers and machines that are part of the program |
 //! | [`document`] | TOML with places: messages that point at line and column |
@@ -14,6 +17,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
+pub mod cell;
 pub mod claims;
 pub mod document;
 pub mod environment;
@@ -21,8 +26,10 @@ pub mod error;
 pub mod machine;
 pub mod plan;
 pub mod presets;
+pub mod runner;
 pub mod script;
 
 pub use error::Error;
 pub use machine::MachinePreset;
 pub use plan::{CellSpec, Plan};
+pub use runner::{Progress, Runner, Settings, Silent};

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use workload::filebench::program::Fileset;
 use workload::filebench::{self, Overrides, PERSONALITIES, Program, Value};
 
 use crate::error::{Error, nearest};
@@ -28,6 +29,12 @@ impl Script {
         let program = filebench::load(name, &source(name)?, &overrides);
         let program = program.map_err(|report| Error::Setting(report.to_string()))?;
         Ok(Self { name: name.to_owned(), vars: vars.clone(), program: Arc::new(program) })
+    }
+
+    /// Bytes of all its files together, when all of them exist at their nominal sizes.
+    pub fn data_bytes(&self) -> u64 {
+        let bytes = |set: &Fileset| set.entries.mean() as u64 * (set.size.mean() as u64).next_multiple_of(4096);
+        self.program.filesets.iter().map(bytes).sum()
     }
 }
 

@@ -156,3 +156,71 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    /// Hash of what `canonical` makes of the project's list of claims; printed by the failing test when the list changes.
+    const LIST: (usize, u64) = (32, 0x654d_0d16_6ba3_c058);
+
+    /// What must be identical in the two lists, as one text.
+    fn canonical(claims: &[PaperClaim]) -> String {
+        let line = |c: &PaperClaim| {
+            let PaperClaim { claim, value, needs, .. } = c;
+            let (id, figure, says) = (&claim.id, &claim.figure, &claim.says);
+            format!("{id}|{figure}|{says}|{value}|{:?}|{}|{}|{needs:?}\n", claim.published, claim.low, claim.high)
+        };
+        claims.iter().map(line).collect()
+    }
+
+    /// FNV-1a.
+    fn hash(text: &str) -> u64 {
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    }
+
+    #[test]
+    fn the_claims_are_those_of_the_projects_list() {
+        let ours = canonical(&Paper::load("hinfs").unwrap().claims);
+        assert_eq!((ours.lines().count(), hash(&ours)), LIST, "claims were changed");
+        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims/hinfs.toml");
+        let Ok(text) = std::fs::read_to_string(list) else { return };
+        assert_eq!(ours, listed(&text), "presets/papers/hinfs.toml differs from the list of claims");
+    }
+
+    fn listed(text: &str) -> String {
+        let list: toml::Table = text.parse().unwrap();
+        let text = |claim: &toml::Value, key: &str| claim[key].as_str().unwrap().to_owned();
+        let float = |value: &toml::Value| value.as_float().or_else(|| value.as_integer().map(|i| i as f64));
+        let line = |claim: &toml::Value| {
+            let published = claim.get("published").and_then(float);
+            let (low, high) = (float(&claim["low"]).unwrap(), float(&claim["high"]).unwrap());
+            let needs = claim.get("needs").map_or(&[][..], |needs| needs.as_array().unwrap());
+            let needs: Vec<_> = needs.iter().map(|name| name.as_str().unwrap()).collect();
+            let [id, figure, says, value] = ["id", "figure", "says", "value"].map(|key| text(claim, key));
+            format!("{id}|{figure}|{says}|{value}|{published:?}|{low}|{high}|{needs:?}\n")
+        };
+        list["claim"].as_array().unwrap().iter().map(line).collect()
+    }
+
+    #[test]
+    fn every_figure_has_a_plan_and_every_claim_belongs_to_one() {
+        for preset in PAPERS {
+            let paper = Paper::load(preset.name).unwrap();
+            for (figure, plan) in &paper.figures {
+                assert!(Plan::load(plan, false).is_ok(), "figure {figure}: plan {plan}");
+            }
+            for claim in &paper.claims {
+                let plan = &claim.measure.plan;
+                assert!(paper.figures.iter().any(|(_, has)| has == plan), "{}", claim.claim.id);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_figure_is_told_which_there_are() {
+        let error = Paper::load("hinfs").unwrap().plans(&["12".to_owned()]).unwrap_err();
+        assert!(error.to_string().contains("7, 8, 9, 10, 11"), "{error}");
+    }
+}

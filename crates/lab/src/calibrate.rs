@@ -1,0 +1,342 @@
+//! Measures what each kind of work costs on this host, as Weir does it in this process.
+//!
+//! The result is the machine `this-host`. It describes the in-process path: entering a call is a function and the ledger's two
+//! clock readings, not a system call of the kernel, so that the virtual clock with this machine predicts what the real clock
+//! measures. Every number is the median of batches, in picoseconds.
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use media::{Medium, Region};
+use results::Histogram;
+use sim::{Bytes, LockClass, Machine, Nanos, Seed, Setup, Work};
+
+use crate::environment;
+use crate::error::Error;
+use crate::machine::{MachinePreset, THIS_HOST, Value};
+
+mod calls;
+
+/// Batches whose median counts.
+const BATCHES: usize = 21;
+
+/// What calibration found.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// The machine.
+    pub preset: MachinePreset,
+    /// How long the injected delays of a medium really are.
+    pub injected: Vec<Injected>,
+    /// A null system call of this kernel, for comparison: the in-process path does without.
+    pub kernel_call_ps: u64,
+}
+
+/// A delay that a medium asks for, and what it becomes under the real clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Injected {
+    /// Lines of one flush.
+    pub lines: u64,
+    /// What the model asks for, in all.
+    pub target: Nanos,
+    /// What passes: the median.
+    pub median: Nanos,
+}
+
+impl Injected {
+    /// Achieved by asked for, less one.
+    pub fn error(&self) -> f64 {
+        self.median.0 as f64 / self.target.0 as f64 - 1.0
+    }
+}
+
+/// A measured kind of work.
+struct Measured {
+    work: Work,
+    ps: u64,
+    how: &'static str,
+}
+
+/// Measures this host; `progress` is told each step.
+pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
+    let step = |name: &str| progress(name);
+    step("memory");
+    let cores = environment::cores() as u16;
+    let memory = Memory::new();
+    let (copy_ps, dram_ps) = (memory.copy_ps_per_byte(1), memory.copy_ps_per_byte(usize::from(cores)));
+    let mut measured = memory.searches();
+    drop(memory);
+    step("cores");
+    let transfer = transfer_ps();
+    for (work, how) in [
+        (Work::LineSameSocket, "two threads passing a line to and fro, half a round"),
+        (Work::LineCrossSocket, "as within a socket: the host shows no second one to measure"),
+    ] {
+        measured.push(Measured { work, ps: transfer, how });
+    }
+    step("locks and waiting");
+    measured.extend(in_run(tasks)?);
+    step("medium");
+    measured.extend(in_run(region_calls)??);
+    step("calls");
+    measured.extend(in_run(calls::measure)??);
+    step("injected delays");
+    let injected = in_run(injected)??;
+    let preset = preset(cores, copy_ps, dram_ps, &measured);
+    Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps() })
+}
+
+fn preset(cores: u16, copy_ps: u64, dram_ps: u64, measured: &[Measured]) -> MachinePreset {
+    let mut machine = Machine::unit();
+    machine.name = THIS_HOST.to_owned();
+    (machine.sockets, machine.cores_per_socket) = (1, cores);
+    (machine.copy_ps_per_byte, machine.dram_ps_per_byte) = (copy_ps, dram_ps);
+    let mut values = vec![
+        value("sockets", "1".to_owned(), "the host is taken as one socket"),
+        value("cores_per_socket", cores.to_string(), "cores that this process may use"),
+        value("copy", gb_per_s(copy_ps), "one thread copying 4 KiB pieces from and to memory outside its caches"),
+        value("dram", gb_per_s(dram_ps), "the same on all cores at once"),
+    ];
+    for (work, key) in Work::ALL {
+        let found = measured.iter().find(|measured| measured.work == work);
+        let found = found.expect("calibrate measures every kind of work");
+        machine.work_ps[work as usize] = found.ps;
+        values.push(value(key, format!("{} ps", found.ps), found.how));
+    }
+    let summary = "this host, measured by `weir calibrate`".to_owned();
+    MachinePreset { machine, summary, fitted_on: Vec::new(), values }
+}
+
+fn value(key: &'static str, value: String, how: &str) -> Value {
+    Value { key, value, source: format!("[M] weir calibrate: {how}") }
+}
+
+fn gb_per_s(ps_per_byte: u64) -> String {
+    format!("{:.3} GB/s", 1_000.0 / ps_per_byte as f64)
+}
+
+/// Runs `body` under the real clock, as a task with a ledger.
+fn in_run<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let setup = Setup::real_clock(Machine::unit(), Seed(1));
+    sim::run(&setup, body).map_err(|error| Error::Host(format!("calibration failed: {error}")))
+}
+
+/// Median time of one `body`, in picoseconds and at least 1; each batch does it `n` times.
+fn median_ps(n: u64, mut body: impl FnMut()) -> u64 {
+    let mut batches: Vec<u64> = (0..BATCHES)
+        .map(|_| {
+            let start = Instant::now();
+            (0..n).for_each(|_| body());
+            start.elapsed().as_nanos() as u64 * 1_000 / n
+        })
+        .collect();
+    batches.sort_unstable();
+    batches[BATCHES / 2].max(1)
+}
+
+fn kernel_call_ps() -> u64 {
+    median_ps(10_000, || {
+        black_box(rustix::process::getppid());
+    })
+}
+
+/// Memory far larger than the caches.
+struct Memory {
+    bytes: Vec<u8>,
+}
+
+const MEMORY_BYTES: usize = 256 << 20;
+const PIECE: usize = 4096;
+
+impl Memory {
+    fn new() -> Self {
+        Self { bytes: vec![1; MEMORY_BYTES] }
+    }
+
+    /// Time of one copied byte while `threads` copy: what all of them together need for it.
+    fn copy_ps_per_byte(&self, threads: usize) -> u64 {
+        let rounds: Vec<u64> = (0..5).map(|_| self.copy_round(threads)).collect();
+        let mut rounds = rounds;
+        rounds.sort_unstable();
+        rounds[2].max(1)
+    }
+
+    fn copy_round(&self, threads: usize) -> u64 {
+        const BYTES_EACH: usize = 64 << 20;
+        let start = Instant::now();
+        std::thread::scope(|scope| {
+            for thread in 0..threads {
+                scope.spawn(move || copy_pieces(&self.bytes, thread, BYTES_EACH));
+            }
+        });
+        start.elapsed().as_nanos() as u64 * 1_000 / (threads * BYTES_EACH) as u64
+    }
+
+    /// Pointer chases: through a cache, and past all of them.
+    fn searches(&self) -> Vec<Measured> {
+        let cached = chase_ps(128 << 10);
+        let missed = chase_ps(MEMORY_BYTES);
+        vec![
+            Measured { work: Work::Step, ps: cached, how: "a pointer chase through 128 KiB" },
+            Measured { work: Work::Miss, ps: missed, how: "a pointer chase through 256 MiB" },
+        ]
+    }
+}
+
+/// Copies pieces that lie far apart into a small buffer, and as many back to fresh memory.
+fn copy_pieces(source: &[u8], thread: usize, bytes: usize) {
+    let mut target = vec![0_u8; bytes / 2];
+    let pieces = source.len() / PIECE;
+    let mut at = thread * 7_919;
+    let mut small = [0_u8; PIECE];
+    for piece in target.chunks_exact_mut(PIECE) {
+        at = (at + 40_503) % pieces;
+        small.copy_from_slice(black_box(&source[at * PIECE..(at + 1) * PIECE]));
+        piece.copy_from_slice(black_box(&small));
+    }
+    black_box(&target);
+}
+
+/// Time of one step of a random cycle through `bytes` of memory.
+fn chase_ps(bytes: usize) -> u64 {
+    let lines = bytes / 64;
+    let mut next: Vec<[u32; 16]> = vec![[0; 16]; lines];
+    let mut order: Vec<u32> = (0..lines as u32).collect();
+    let mut state = 1_u64;
+    for at in (1..lines).rev() {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        order.swap(at, (state >> 33) as usize % (at + 1));
+    }
+    for (at, line) in order.iter().enumerate() {
+        next[*line as usize][0] = order[(at + 1) % lines];
+    }
+    let mut line = 0_u32;
+    median_ps(200_000, || line = black_box(next[line as usize][0]))
+}
+
+/// Half a round of two threads that pass a cache line to and fro.
+fn transfer_ps() -> u64 {
+    const ROUNDS: u64 = 20_000;
+    if environment::cores() < 2 {
+        return 50_000;
+    }
+    let line = AtomicU64::new(0);
+    let turn = |parity: u64| {
+        for round in 0..ROUNDS {
+            while line.load(Relaxed) != round * 2 + parity {
+                std::hint::spin_loop();
+            }
+            line.store(round * 2 + parity + 1, Relaxed);
+        }
+    };
+    let mut rounds: Vec<u64> = (0..5)
+        .map(|_| {
+            line.store(0, Relaxed);
+            let start = Instant::now();
+            std::thread::scope(|scope| {
+                scope.spawn(|| turn(1));
+                turn(0);
+            });
+            start.elapsed().as_nanos() as u64 * 1_000 / (ROUNDS * 2)
+        })
+        .collect();
+    rounds.sort_unstable();
+    rounds[2].max(1)
+}
+
+static LOCK: LockClass = LockClass::new("calibrate.lock");
+
+/// What the façade's own parts cost.
+fn tasks() -> Vec<Measured> {
+    let lock = sim::Mutex::new(&LOCK, 0_u64);
+    let lock_ps = median_ps(100_000, || *lock.lock() += 1);
+    let mut histogram = Histogram::for_an_hour();
+    let generator_ps = median_ps(20_000, || {
+        let start = sim::now();
+        black_box(Seed(start.0).derive("pick", 1));
+        *lock.lock() += 1;
+        histogram.record((sim::now() - start).0);
+    });
+    vec![
+        Measured { work: Work::Lock, ps: lock_ps, how: "a lock of the façade, alone" },
+        Measured { work: Work::Generator, ps: generator_ps, how: "two clock readings, a random number, a lock, a histogram record" },
+        Measured { work: Work::Wakeup, ps: wakeup_ps(), how: "two threads waking each other by a condition variable, half a round" },
+    ]
+}
+
+fn wakeup_ps() -> u64 {
+    const ROUNDS: u64 = 2_000;
+    let pair = Arc::new((sim::Mutex::new(&LOCK, 0_u64), sim::Condvar::new()));
+    let other = Arc::clone(&pair);
+    let start = Instant::now();
+    let task = sim::spawn(sim::TaskSpec::named("calibrate"), move || pass(&other, 1, ROUNDS));
+    pass(&pair, 0, ROUNDS);
+    task.join();
+    start.elapsed().as_nanos() as u64 * 1_000 / (ROUNDS * 2)
+}
+
+fn pass(pair: &(sim::Mutex<u64>, sim::Condvar), parity: u64, rounds: u64) {
+    for round in 0..rounds {
+        let mut turn = pair.0.lock();
+        while *turn != round * 2 + parity {
+            turn = pair.1.wait(turn);
+        }
+        *turn += 1;
+        pair.1.notify_all();
+    }
+}
+
+/// An anonymous region on a medium, touched so that no page fault is measured.
+fn region(medium: &str, size: Bytes) -> Result<Region, Error> {
+    let medium = Medium::parse(medium).and_then(|medium| medium.build());
+    let model = medium.map_err(|error| Error::Setting(error.to_string()))?;
+    let region = Region::anonymous(size, model).map_err(|error| Error::Host(error.to_string()))?;
+    region.nt_zero(0, size.0).map_err(|error| Error::Host(error.to_string()))?;
+    Ok(region)
+}
+
+fn region_calls() -> Result<Vec<Measured>, Error> {
+    let region = region("dram", Bytes::mib(1))?;
+    let flush_ps = median_ps(20_000, || region.flush(0, 4096)) / 64;
+    let fence_ps = median_ps(100_000, || region.fence());
+    Ok(vec![
+        Measured { work: Work::FlushIssue, ps: flush_ps.max(1), how: "a line of a flush of 4 KiB on a medium without cost" },
+        Measured { work: Work::Fence, ps: fence_ps, how: "a fence on a medium without cost" },
+    ])
+}
+
+/// How long a flush on the emulated medium of 200 ns takes, against what the model asks for.
+fn injected() -> Result<Vec<Injected>, Error> {
+    const LINE: Nanos = Nanos(200);
+    let region = region("hinfs,latency=200ns", Bytes::mib(1))?;
+    let counts = [1, 64];
+    Ok(counts.map(|lines| injected_by(&region, lines, LINE * lines)).into())
+}
+
+fn injected_by(region: &Region, lines: u64, target: Nanos) -> Injected {
+    let mut spans: Vec<u64> = (0..2_001)
+        .map(|_| {
+            let start = sim::now();
+            region.flush(0, lines * 64);
+            (sim::now() - start).0
+        })
+        .collect();
+    spans.sort_unstable();
+    Injected { lines, target, median: Nanos(spans[spans.len() / 2]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_longer_chase_costs_more_than_one_in_a_cache() {
+        assert!(chase_ps(64 << 20) > chase_ps(16 << 10));
+    }
+
+    #[test]
+    fn a_median_of_something_that_takes_time_is_above_nothing() {
+        assert!(median_ps(10, || std::thread::sleep(std::time::Duration::from_micros(50))) > 40_000_000);
+    }
+}

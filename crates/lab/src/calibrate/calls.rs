@@ -1,0 +1,51 @@
+//! What a call costs before the design is asked: entering it, finding the descriptor, walking the path.
+
+use std::collections::BTreeMap;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use fs::Options;
+use sim::{Bytes, Op, Work};
+use vfs::{Credentials, Errno, Mount, MountOptions, OpenFlags, Process, Syscalls, Whence};
+
+use super::{Measured, median_ps, region};
+use crate::error::Error;
+use crate::plan::matrix::design;
+
+/// An operation of the ledger that nothing else uses.
+const PROBE: Op = Op::new(39, "probe");
+const CALLS: u64 = 20_000;
+
+pub(super) fn measure() -> Result<Vec<Measured>, Error> {
+    let process = process()?;
+    let failed = |errno: Errno| Error::Host(format!("calibration failed: {errno}"));
+    process.mkdir(b"/a", 0o755).map_err(failed)?;
+    process.mkdir(b"/a/b", 0o755).map_err(failed)?;
+    process.mkdir(b"/a/b/c", 0o755).map_err(failed)?;
+    process.mkdir(b"/a/b/c/d", 0o755).map_err(failed)?;
+    process.mkdir(b"/a/b/c/d/e", 0o755).map_err(failed)?;
+    let fd = process.open(b"/file", OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE, 0o644).map_err(failed)?;
+    let entry = median_ps(CALLS, || drop(sim::op(black_box(PROBE))));
+    let seek = median_ps(CALLS, || _ = black_box(process.lseek(fd, 0, Whence::Set)));
+    let near = median_ps(CALLS, || _ = black_box(process.stat(b"/a")));
+    let far = median_ps(CALLS, || _ = black_box(process.stat(b"/a/b/c/d/e")));
+    Ok(vec![
+        Measured { work: Work::Syscall, ps: entry, how: "entering and leaving a call in this process: the ledger's clock readings" },
+        Measured { work: Work::Call, ps: seek.saturating_sub(entry).max(1), how: "lseek in this process, less entering it" },
+        Measured { work: Work::PathComponent, ps: (far.saturating_sub(near) / 4).max(1), how: "stat of a path of five components against one of one" },
+    ])
+}
+
+/// A process on an empty file system over a medium without cost.
+fn process() -> Result<Process, Error> {
+    let design = design("pmfs")?;
+    let fail = |error: fs::FsError| Error::Host(format!("calibration failed: {error}"));
+    let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
+        .map_err(|error| Error::Host(error.to_string()))?;
+    let region = Arc::new(region("dram", Bytes::mib(64))?);
+    design.mkfs(&region, &options).map_err(fail)?;
+    let mounted = design.mount(&region, &options).map_err(fail)?;
+    let mount = Mount::new(mounted, MountOptions::default());
+    let mount = mount.map_err(|errno| Error::Host(format!("calibration failed: {errno}")))?;
+    Ok(Process::new(mount, Credentials::root()))
+}

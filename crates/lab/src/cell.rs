@@ -1,0 +1,124 @@
+//! One cell, run once: a region, a fresh file system, the workload, a sample.
+//!
+//! ```text
+//! region on the medium ─ mkfs ─ mount ─ files made ─ [ measured window ] ─ unmount ─ fsck, image
+//!                               └──────────── inside one `sim::run` ────────────┘   └─ after it ─┘
+//! ```
+//!
+//! The ledger is read at the beginning and the end of the window; the difference is in the sample. Files of the host are
+//! touched only outside the run, except under the real clock by a workload on `host:`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use fs::{FsType, Options};
+use media::Region;
+use results::Sample;
+use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
+
+use crate::error::Error;
+use crate::plan::CellSpec;
+use crate::plan::matrix::Door;
+
+mod image;
+mod work;
+
+/// How a cell is run.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Which clock.
+    pub clock: Clock,
+    /// What CPU work costs under the virtual clock.
+    pub machine: Machine,
+    /// Where randomness starts.
+    pub seed: Seed,
+    /// Which repeat it is.
+    pub repeat: u32,
+    /// Where to keep the unmounted image.
+    pub save_image: Option<PathBuf>,
+    /// Whether to check the image and every file's content afterwards.
+    pub check: bool,
+    /// Set to end early.
+    pub interrupt: Arc<AtomicBool>,
+}
+
+/// The clock's name in results.
+pub fn clock(clock: Clock) -> results::Clock {
+    match clock {
+        Clock::Virtual => results::Clock::Virtual,
+        Clock::Real => results::Clock::Real,
+    }
+}
+
+/// Runs a cell.
+pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
+    let mut sample = match &spec.door {
+        Door::Design { design, options } => on_design(spec, run, *design, options)?,
+        Door::Host(path) => on_host(spec, run, path.clone())?,
+    };
+    sample.axes.clone_from(&spec.axes);
+    (sample.repeat, sample.seed) = (run.repeat, run.seed.0);
+    Ok(sample)
+}
+
+/// Memory that a cell declares: its region, and what the design buffers.
+pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
+    let Door::Design { design, options } = &spec.door else { return Ok(Bytes(0)) };
+    let options = resolve(*design, options)?;
+    let buffer = options.iter().find(|(name, _)| *name == "buffer").map_or(Bytes(0), |_| options.size("buffer"));
+    Ok(region_size(spec, *design, &options) + buffer)
+}
+
+fn resolve(design: &'static dyn FsType, options: &BTreeMap<String, String>) -> Result<Options, Error> {
+    let resolved = Options::resolve(design.name(), design.options(), options);
+    resolved.map_err(|error| Error::Setting(error.to_string()))
+}
+
+/// The region: what the plan says, or room for the workload's files and a quarter more.
+fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
+    let files = spec.script.data_bytes();
+    let usual = Bytes(files + files / 4 + 256 * MIB);
+    spec.region.unwrap_or(usual).max(design.min_size(options))
+}
+
+/// An error of this cell.
+fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {
+    Error::Cell { cell: spec.title(), what: what.to_string() }
+}
+
+fn setup(run: &Run) -> Setup {
+    match run.clock {
+        Clock::Virtual => Setup::virtual_clock(run.machine.clone(), run.seed),
+        Clock::Real => Setup::real_clock(run.machine.clone(), run.seed),
+    }
+}
+
+fn on_design(
+    spec: &CellSpec,
+    run: &Run,
+    design: &'static dyn FsType,
+    options: &BTreeMap<String, String>,
+) -> Result<Sample, Error> {
+    let options = resolve(design, options)?;
+    let size = region_size(spec, design, &options);
+    let model = spec.medium.build().map_err(|error| failed(spec, error))?;
+    let region = Region::anonymous(size, model).map_err(|error| failed(spec, error))?;
+    let region = Arc::new(region);
+    let job = work::Job::new(spec, run);
+    let inside = {
+        let region = Arc::clone(&region);
+        move || job.on_design(design, &region, &options)
+    };
+    let sample = sim::run(&setup(run), inside).map_err(|error| failed(spec, error))?;
+    let sample = sample.map_err(|what| failed(spec, what))?;
+    image::after(spec, run, design, &region)?;
+    Ok(sample)
+}
+
+fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {
+    let job = work::Job::new(spec, run);
+    let sample = sim::run(&setup(run), move || job.on_host(&path)).map_err(|error| failed(spec, error))?;
+    sample.map_err(|what| failed(spec, what))
+}

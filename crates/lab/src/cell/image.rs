@@ -1,0 +1,64 @@
+//! What happens to a cell's image after the run: checked, and kept where it was asked for.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use fs::FsType;
+use media::Region;
+
+use super::Run;
+use crate::error::Error;
+use crate::plan::CellSpec;
+
+/// Pieces in which an image is copied out.
+const PIECE: usize = 1 << 20;
+
+/// Checks and keeps the unmounted image, as the run asks for.
+pub(super) fn after(
+    spec: &CellSpec,
+    run: &Run,
+    design: &'static dyn FsType,
+    region: &Region,
+) -> Result<(), Error> {
+    let kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
+    if let Some(path) = &kept {
+        save(region, path).map_err(|source| Error::Io { action: "write", path: path.clone(), source })?;
+    }
+    if !run.check && kept.is_none() {
+        return Ok(());
+    }
+    let report = design.fsck(region);
+    let Some(first) = report.violations.first() else { return Ok(()) };
+    let more = report.violations.len() - 1;
+    let image = kept.map_or_else(String::new, |path| format!("; the image is kept at {}", path.display()));
+    let what = format!("fsck: {first}, and {more} more{image}");
+    Err(Error::Corrupt { cell: spec.title(), what })
+}
+
+/// `fileserver-hinfs-threads-8-repeat-0.img`.
+fn file_name(spec: &CellSpec, run: &Run) -> PathBuf {
+    let name = format!("{} repeat {}", spec.title(), run.repeat);
+    let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
+    PathBuf::from(name.chars().map(plain).collect::<String>() + ".img")
+}
+
+/// Writes the region to a file, leaving holes where it holds zeros.
+fn save(region: &Region, path: &Path) -> std::io::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let file = File::create(path)?;
+    file.set_len(region.len())?;
+    let mut out = BufWriter::with_capacity(PIECE, file);
+    let mut piece = vec![0_u8; PIECE];
+    for offset in (0..region.len()).step_by(PIECE) {
+        let len = PIECE.min((region.len() - offset) as usize);
+        region.peek(offset, &mut piece[..len]).map_err(std::io::Error::other)?;
+        if piece[..len].iter().any(|byte| *byte != 0) {
+            std::io::Seek::seek(&mut out, std::io::SeekFrom::Start(offset))?;
+            out.write_all(&piece[..len])?;
+        }
+    }
+    out.into_inner()?.sync_all()
+}
