@@ -1,40 +1,140 @@
-//! Cost of a scheduler step: interactions a second with 80 tasks, every one of which switches.
+//! What the façade costs on the host, in nanoseconds for one call.
+//!
+//! * `virtual/…`: a step of the scheduler and the primitives under the virtual clock. `interaction_80_tasks` is the figure that
+//!   bounds how fast experiments run: every interaction of 80 tasks switches.
+//! * `real/…`: the same calls under the real clock, beside what they stand for: one predictable branch more.
 
+use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use sim::{Machine, Seed, Setup, TaskSpec, Work};
+use criterion::{Criterion, criterion_group, criterion_main};
+use sim::{Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Seed, Server, Setup, TaskSpec, Work};
 
-/// `tasks` tasks that each interact `rounds` times; all advance alike, so nearly every interaction switches.
-fn interactions(tasks: u64, rounds: u64) -> Duration {
+static CLASS: LockClass = LockClass::new("bench");
+const OP: Op = Op::new(1, "bench");
+
+/// `tasks` tasks that each do `step` `rounds` times, advancing alike, so that nearly every interaction switches.
+fn together(tasks: u64, rounds: u64, step: impl Fn(u64) + Clone + Send + 'static) -> Duration {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
     let elapsed = sim::run(&setup, move || {
-        let start = Instant::now();
         let handles: Vec<_> = (0..tasks)
             .map(|n| {
+                let step = step.clone();
                 sim::spawn(TaskSpec::named(format!("t{n}")).on_core(n as u16), move || {
                     for _ in 0..rounds {
-                        sim::work(Work::Step, 1 + n % 7);
-                        sim::interact();
+                        step(n);
                     }
                 })
             })
             .collect();
+        // The first tasks touch their stacks when the first of them runs: outside what is measured they cannot be.
+        let start = Instant::now();
         handles.into_iter().for_each(sim::JoinHandle::join);
         start.elapsed()
     });
     elapsed.expect("the run ends")
 }
 
-fn bench(c: &mut Criterion) {
-    let mut group = c.benchmark_group("scheduler");
+/// One task that does `step` `rounds` times.
+fn alone(clock: Clock, rounds: u64, step: impl Fn() + Send + 'static) -> Duration {
+    let setup = Setup { clock, ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
+    let elapsed = sim::run(&setup, move || {
+        let start = Instant::now();
+        for _ in 0..rounds {
+            step();
+        }
+        start.elapsed()
+    });
+    elapsed.expect("the run ends")
+}
+
+fn scheduling(c: &mut Criterion) {
+    let mut group = c.benchmark_group("virtual");
     for tasks in [1, 2, 80] {
-        group.throughput(Throughput::Elements(1));
         group.bench_function(format!("interaction_{tasks}_tasks"), |b| {
-            b.iter_custom(|n| interactions(tasks, n.div_ceil(tasks)));
+            b.iter_custom(|n| {
+                together(tasks, n.div_ceil(tasks), |n| {
+                    sim::work(Work::Step, 1 + n % 7);
+                    sim::interact();
+                })
+            });
         });
     }
+    group.bench_function("spawn_and_join", |b| {
+        b.iter_custom(|n| alone(Clock::Virtual, n, || sim::spawn(TaskSpec::named("child"), || ()).join()));
+    });
+    group.bench_function("convoy_of_8_on_a_mutex", |b| {
+        b.iter_custom(|n| {
+            let mutex = std::sync::Arc::new(Mutex::new(&CLASS, 0_u64));
+            together(8, n.div_ceil(8), move |_| {
+                let mut value = mutex.lock();
+                sim::work(Work::Step, 10);
+                *value += 1;
+            })
+        });
+    });
     group.finish();
+}
+
+fn primitives(c: &mut Criterion, clock: Clock) {
+    let mut group = c.benchmark_group(clock.to_string());
+    let mut bench = |name: &str, step: fn(&Primitives)| {
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                let primitives = Primitives::default();
+                alone(clock, n, move || step(black_box(&primitives)))
+            });
+        });
+    };
+    bench("nothing", |_| {});
+    bench("work", |_| sim::work(Work::Step, 1));
+    bench("op", |_| {
+        let _op = sim::op(OP);
+        sim::work(Work::Step, 1);
+    });
+    bench("scope", |_| drop(sim::scope(sim::Activity::Journal)));
+    bench("copy_64", |_| sim::copy(64));
+    bench("copy_4096", |_| sim::copy(4096));
+    bench("mutex_lock_unlock", |p| *p.mutex.lock() += 1);
+    bench("bare_mutex_lock_unlock", |p| *p.bare.lock() += 1);
+    bench("rwlock_read", |p| drop(black_box(p.rwlock.read())));
+    bench("bare_rwlock_read", |p| drop(black_box(p.bare_rwlock.read())));
+    bench("line_touch", |p| p.line.touch());
+    bench("server_serve", |p| {
+        p.server.serve(Nanos(1));
+    });
+    bench("now", |_| {
+        black_box(sim::now());
+    });
+    group.finish();
+}
+
+struct Primitives {
+    mutex: Mutex<u64>,
+    bare: parking_lot::Mutex<u64>,
+    rwlock: RwLock<u64>,
+    bare_rwlock: parking_lot::RwLock<u64>,
+    line: Line,
+    server: Server,
+}
+
+impl Default for Primitives {
+    fn default() -> Self {
+        Self {
+            mutex: Mutex::new(&CLASS, 0),
+            bare: parking_lot::Mutex::new(0),
+            rwlock: RwLock::new(&CLASS, 0),
+            bare_rwlock: parking_lot::RwLock::new(0),
+            line: Line::new(),
+            server: Server::new(1),
+        }
+    }
+}
+
+fn bench(c: &mut Criterion) {
+    scheduling(c);
+    primitives(c, Clock::Virtual);
+    primitives(c, Clock::Real);
 }
 
 criterion_group!(benches, bench);

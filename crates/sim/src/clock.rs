@@ -6,6 +6,9 @@
 //! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
+//!
+//! Private work interacts too when it has run far ahead ([`crate::Setup::run_ahead`]). So whatever must not be seen half done by
+//! other tasks is kept under a lock of [`crate::sync`] across any of these calls, never under a borrow or a foreign guard.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -53,7 +56,7 @@ pub fn now() -> Nanos {
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
         let activity =
-            if work == Work::Generator { Activity::Generator } else { software_of(cx, Activity::Software) };
+            if work == Work::Generator { Activity::Generator } else { cx.software(Activity::Software) };
         advance(cx, activity, cx.run.machine.cost(work, n));
     }
 }
@@ -68,7 +71,7 @@ pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
     let machine = &cx.run.machine;
     let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
-    let activity = software_of(cx, Activity::Copy);
+    let activity = cx.software(Activity::Copy);
     if bytes < QUEUED_COPY_BYTES {
         return advance(cx, activity, alone);
     }
@@ -82,10 +85,10 @@ pub fn copy(bytes: u64) {
 #[inline]
 pub fn medium(span: Nanos) {
     if let Some(cx) = context::current() {
-        let activity = crate::ledger::current_scope();
+        let activity = cx.activity.get();
         match cx.clock() {
             Clock::Virtual => advance(cx, activity, span),
-            Clock::Real => spin(cx, activity, cx.run.tsc.now() + span),
+            Clock::Real => spin(cx, activity, cx.run.tsc().now() + span),
         }
     }
 }
@@ -112,12 +115,14 @@ pub fn sleep(span: Nanos) {
 /// Sleeps until `deadline`, a time of the current run; returns at once when it has passed. Does nothing outside a run.
 pub fn sleep_until(deadline: Nanos) {
     let Some(cx) = context::current() else { return };
-    match cx.clock() {
-        Clock::Virtual => {
-            advance(cx, Activity::Sleep, deadline.since(cx.now()));
-            interact();
+    let activity = cx.waiting(Activity::Sleep);
+    match cx.scheduler() {
+        None => spin(cx, activity, deadline),
+        Some(scheduler) => {
+            scheduler.watch_quiet(cx);
+            pass(cx, activity, deadline.since(cx.now()));
+            scheduler.interact(cx);
         }
-        Clock::Real => spin(cx, Activity::Sleep, deadline),
     }
 }
 
@@ -134,31 +139,31 @@ pub fn interact() {
 
 #[inline]
 pub(crate) fn virtual_task() -> Option<&'static Context> {
-    context::current().filter(|cx| !cx.scheduler.is_null())
-}
-
-/// In the scope of the journal, CPU work belongs to the journal.
-#[inline]
-fn software_of(cx: &Context, activity: Activity) -> Activity {
-    if cx.activity.get() == Activity::Journal as u8 { Activity::Journal } else { activity }
+    context::current().filter(|cx| cx.clock() == Clock::Virtual)
 }
 
 /// Advances a task of the virtual clock. Past the limit of running ahead it interacts.
 #[inline]
 pub(crate) fn advance(cx: &Context, activity: Activity, span: Nanos) {
-    let time = cx.time.get() + span.0;
-    cx.time.set(time);
-    cx.book(activity, span.0);
-    if time > cx.run_ahead_limit.get() {
+    pass(cx, activity, span);
+    if cx.time.get() > cx.run_ahead_limit.get() {
         interact();
     }
 }
 
+/// Advances a task of the virtual clock without letting any other run.
+#[inline]
+pub(crate) fn pass(cx: &Context, activity: Activity, span: Nanos) {
+    cx.time.set(cx.time.get().saturating_add(span.0));
+    cx.book(activity, span.0);
+}
+
 /// Spins or sleeps until `deadline` on the real clock, and books what really passed.
 fn spin(cx: &Context, activity: Activity, deadline: Nanos) {
-    let start = cx.run.tsc.now();
-    let end = cx.run.tsc.wait_until(start, deadline);
-    cx.book(activity, end.since(start).0);
+    let tsc = cx.run.tsc();
+    let start = tsc.now();
+    let end = tsc.wait_until(start, deadline);
+    cx.book_real(activity, end.since(start).0);
 }
 
 /// Waits at least this long sleep first: a sleep costs up to 0.1 ms more than asked on a busy host.

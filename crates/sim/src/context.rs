@@ -6,53 +6,90 @@
 use std::cell::Cell;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use crate::clock::{Clock, Tsc};
-use crate::ledger::{Activity, Ledger, Op};
+use crate::ledger::{Activity, Ledger, Ledgers, Op};
 use crate::machine::Machine;
 use crate::rng::Seed;
 use crate::sync::Server;
+use crate::task::{RunError, Setup};
 use crate::units::Nanos;
-use crate::virt::Scheduler;
+use crate::virt::{Parking, Scheduler};
 
 /// Number of a task within its run.
 pub(crate) type TaskId = u32;
 
 /// What all tasks of a run share.
 pub(crate) struct RunShared {
+    /// Number of the run in this process, from 1: a lock that outlives its run forgets what it knew of it.
+    pub(crate) number: u32,
     pub(crate) machine: Machine,
     pub(crate) seed: Seed,
-    pub(crate) tsc: Tsc,
+    /// The time-stamp counter of a real run.
+    tsc: Option<Tsc>,
     /// The memory bandwidth of the machine, shared by all copies.
     pub(crate) dram: Server,
-    /// Ledgers of all tasks that the run has had.
-    pub(crate) ledgers: Mutex<Vec<Arc<Ledger>>>,
+    pub(crate) ledgers: Mutex<Ledgers>,
+    /// Real clock: the first panic of any task.
+    pub(crate) failure: Mutex<Option<RunError>>,
+    /// Real clock: number of the next task.
+    next_real_id: AtomicU32,
     /// Stack of a coroutine, in bytes.
     pub(crate) stack_bytes: usize,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,
 }
 
+impl RunShared {
+    pub(crate) fn new(setup: &Setup) -> Arc<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        Arc::new(Self {
+            number: NEXT.fetch_add(1, Relaxed),
+            machine: setup.machine.clone(),
+            seed: setup.seed,
+            tsc: (setup.clock == Clock::Real).then(Tsc::new),
+            dram: Server::new(1),
+            ledgers: Mutex::default(),
+            failure: Mutex::new(None),
+            next_real_id: AtomicU32::new(0),
+            stack_bytes: setup.stack.as_usize(),
+            run_ahead_ns: setup.run_ahead.0,
+        })
+    }
+
+    pub(crate) fn next_real_id(&self) -> TaskId {
+        self.next_real_id.fetch_add(1, Relaxed)
+    }
+
+    #[inline]
+    pub(crate) fn tsc(&self) -> &Tsc {
+        self.tsc.as_ref().expect("a real run has its counter")
+    }
+}
+
 /// A task as the façade sees it.
 pub(crate) struct Context {
-    pub(crate) run: Arc<RunShared>,
-    pub(crate) ledger: Arc<Ledger>,
-    /// The scheduler of a virtual run; null under the real clock.
-    pub(crate) scheduler: *const Scheduler,
-    pub(crate) id: TaskId,
-    pub(crate) name: String,
-    pub(crate) core: u16,
     /// Virtual time of the task.
     pub(crate) time: Cell<u64>,
     /// Virtual time at which private work must stop for an interaction.
     pub(crate) run_ahead_limit: Cell<u64>,
-    pub(crate) activity: Cell<u8>,
+    /// The scheduler of a virtual run; null under the real clock.
+    scheduler: *const Scheduler,
+    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) run: Arc<RunShared>,
+    pub(crate) id: TaskId,
+    pub(crate) core: u16,
+    pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
     /// Real clock: time of the current operation that was charged to a named activity.
     pub(crate) op_charged: Cell<u64>,
+    /// Virtual clock: how the task is suspended.
+    pub(crate) parking: Parking,
+    pub(crate) name: String,
 }
 
 impl Context {
@@ -64,20 +101,21 @@ impl Context {
         core: u16,
     ) -> Self {
         let ledger = Arc::new(Ledger::new());
-        run.ledgers.lock().push(Arc::clone(&ledger));
+        run.ledgers.lock().open(&ledger);
         Self {
-            run: Arc::clone(run),
-            ledger,
-            scheduler,
-            id,
-            name,
-            core,
             time: Cell::new(0),
             run_ahead_limit: Cell::new(run.run_ahead_ns),
-            activity: Cell::new(Activity::Data as u8),
+            scheduler,
+            ledger,
+            run: Arc::clone(run),
+            id,
+            core: core % run.machine.cores().max(1),
+            activity: Cell::new(Activity::Data),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),
             op_charged: Cell::new(0),
+            parking: Parking::default(),
+            name,
         }
     }
 
@@ -89,8 +127,8 @@ impl Context {
     /// The scheduler, under the virtual clock.
     #[inline]
     pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
-        // SAFETY: a scheduler outlives the contexts of its tasks (it owns them), and only the host thread that owns both can
-        // reach this context.
+        // SAFETY: a scheduler outlives the contexts of its tasks that can run (it owns them), and only the host thread that
+        // owns both can reach this context.
         unsafe { self.scheduler.as_ref() }
     }
 
@@ -99,15 +137,39 @@ impl Context {
     pub(crate) fn now(&self) -> Nanos {
         match self.clock() {
             Clock::Virtual => Nanos(self.time.get()),
-            Clock::Real => self.run.tsc.now(),
+            Clock::Real => self.run.tsc().now(),
         }
     }
 
-    /// Books time that has passed on `activity`.
+    /// Books time of the virtual clock on `activity`.
     #[inline]
     pub(crate) fn book(&self, activity: Activity, ns: u64) {
         self.ledger.add(self.op.get(), activity, ns);
+    }
+
+    /// Books time that has passed on the real clock on `activity`.
+    pub(crate) fn book_real(&self, activity: Activity, ns: u64) {
+        self.book(activity, ns);
         self.op_charged.set(self.op_charged.get() + ns);
+    }
+
+    /// The activity that CPU work belongs to: in the scope of the journal, to the journal.
+    #[inline]
+    pub(crate) fn software(&self, activity: Activity) -> Activity {
+        if self.activity.get() == Activity::Journal { Activity::Journal } else { activity }
+    }
+
+    /// The activity that a wait belongs to: in the scope of a stall, to the stall.
+    #[inline]
+    pub(crate) fn waiting(&self, activity: Activity) -> Activity {
+        if self.activity.get() == Activity::Stall { Activity::Stall } else { activity }
+    }
+}
+
+impl Drop for Context {
+    /// The ledger of an ended task is kept as a part of the run's sum.
+    fn drop(&mut self) {
+        self.run.ledgers.lock().close(&self.ledger);
     }
 }
 
@@ -118,8 +180,9 @@ thread_local! {
 /// The task that runs here, if any.
 #[inline]
 pub(crate) fn current() -> Option<&'static Context> {
-    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now. That context lives until
-    // the task has ended, and no reference outlives the façade call that asked for it, which the task itself makes.
+    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now: whoever frees a context
+    // sets it to null first. The references made here stay inside one call of the façade, which that task itself makes, so
+    // they end before the task does; across a suspension they stay valid because a suspended task is alive.
     unsafe { CURRENT.get().as_ref() }
 }
 

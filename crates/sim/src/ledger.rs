@@ -6,12 +6,22 @@
 //!
 //! Under the virtual clock every nanosecond that a task advances is charged to exactly one (operation, activity). Under the
 //! real clock modelled and waited time is charged as it passes, and [`Activity::Software`] is what remains of an operation.
+//!
+//! | time of | is booked on |
+//! |---|---|
+//! | CPU work, copies, taking locks | [`Activity::Software`], [`Activity::Copy`]; in the scope of the journal [`Activity::Journal`] |
+//! | the medium | the activity in scope |
+//! | waiting for the medium's bandwidth | [`Activity::MediumWait`] |
+//! | waiting for locks and conditions | [`Activity::LockWait`], in the scope of a stall [`Activity::Stall`]; and the lock's name |
+//! | sleeping | [`Activity::Sleep`], in the scope of a stall [`Activity::Stall`] |
 
+use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::context;
 use crate::units::Nanos;
 
@@ -58,10 +68,6 @@ impl Activity {
         (Self::Sleep, "sleep"),
         (Self::Generator, "generator"),
     ];
-
-    fn from_index(index: u8) -> Self {
-        Self::ALL[index as usize].0
-    }
 }
 
 /// A kind of operation, as the ledger sees it: a small number with a name. `vfs` declares one for each system call.
@@ -128,7 +134,7 @@ impl Count {
 }
 
 /// Limit of lock classes in one process.
-const LOCK_CLASSES: usize = 64;
+const LOCK_CLASSES: usize = 128;
 
 /// The name that a family of locks has in the ledger, and its place in the documented lock order.
 ///
@@ -184,9 +190,12 @@ pub(crate) struct Ledger {
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
-    lock_wait: [[AtomicU64; LOCK_CLASSES]; Op::MAX],
+    /// Made at the first wait: most tasks of a run with little contention never have one.
+    lock_wait: OnceLock<LockWaits>,
     counts: [[AtomicU64; Count::COUNT]; Activity::COUNT],
 }
+
+type LockWaits = Box<[[AtomicU64; LOCK_CLASSES]]>;
 
 /// Adds to a cell that only this task writes: no locked instruction is needed.
 #[inline]
@@ -200,7 +209,7 @@ impl Ledger {
             time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; Op::MAX],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
-            lock_wait: [const { [const { AtomicU64::new(0) }; LOCK_CLASSES] }; Op::MAX],
+            lock_wait: OnceLock::new(),
             counts: [const { [const { AtomicU64::new(0) }; Count::COUNT] }; Activity::COUNT],
         }
     }
@@ -210,10 +219,12 @@ impl Ledger {
         bump(&self.time[op as usize][activity as usize], ns);
     }
 
-    #[cold]
+    /// Adds a wait to the lock's name.
     pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
-        self.add(op, Activity::LockWait, ns);
-        bump(&self.lock_wait[op as usize][class.number()], ns);
+        let waits = self
+            .lock_wait
+            .get_or_init(|| (0..Op::MAX).map(|_| [const { AtomicU64::new(0) }; LOCK_CLASSES]).collect());
+        bump(&waits[op as usize][class.number()], ns);
     }
 
     fn add_into(&self, sum: &mut Snapshot) {
@@ -221,7 +232,9 @@ impl Ledger {
             sum.total[op] += self.total[op].load(Relaxed);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
-            add_row(&mut sum.lock_wait[op], &self.lock_wait[op]);
+            if let Some(waits) = self.lock_wait.get() {
+                add_row(&mut sum.lock_wait[op], &waits[op]);
+            }
         }
         for (row, cells) in sum.counts.iter_mut().zip(&self.counts) {
             add_row(row, cells);
@@ -235,13 +248,38 @@ fn add_row(sums: &mut [u64], cells: &[AtomicU64]) {
     }
 }
 
+/// The ledgers of a run: those of its tasks, and the sum over the tasks that have ended.
+#[derive(Default)]
+pub(crate) struct Ledgers {
+    open: Vec<Arc<Ledger>>,
+    ended: Snapshot,
+}
+
+impl Ledgers {
+    pub(crate) fn open(&mut self, ledger: &Arc<Ledger>) {
+        self.open.push(Arc::clone(ledger));
+    }
+
+    pub(crate) fn close(&mut self, ledger: &Arc<Ledger>) {
+        if let Some(place) = self.open.iter().position(|open| Arc::ptr_eq(open, ledger)) {
+            self.open.swap_remove(place).add_into(&mut self.ended);
+        }
+    }
+
+    fn sum(&self) -> Snapshot {
+        let mut sum = self.ended.clone();
+        self.open.iter().for_each(|ledger| ledger.add_into(&mut sum));
+        sum
+    }
+}
+
 /// The sum of some ledgers at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
     time: Box<[[u64; Activity::COUNT]; Op::MAX]>,
     total: [u64; Op::MAX],
     calls: [u64; Op::MAX],
-    lock_wait: Box<[[u64; LOCK_CLASSES]; Op::MAX]>,
+    lock_wait: Box<[[u64; LOCK_CLASSES]]>,
     counts: [[u64; Count::COUNT]; Activity::COUNT],
 }
 
@@ -251,7 +289,7 @@ impl Default for Snapshot {
             time: Box::new([[0; Activity::COUNT]; Op::MAX]),
             total: [0; Op::MAX],
             calls: [0; Op::MAX],
-            lock_wait: Box::new([[0; LOCK_CLASSES]; Op::MAX]),
+            lock_wait: vec![[0; LOCK_CLASSES]; Op::MAX].into_boxed_slice(),
             counts: [[0; Count::COUNT]; Activity::COUNT],
         }
     }
@@ -267,15 +305,12 @@ impl Snapshot {
         sum
     }
 
-    /// The sum over all tasks of the current run, background tasks and ended ones included; empty outside a run.
+    /// The sum over all tasks of the current run, background tasks and ended ones included; empty outside a run. This is an
+    /// interaction: under the virtual clock every task has come at least as far as the current one.
     pub fn of_run() -> Self {
-        let mut sum = Self::default();
-        if let Some(cx) = context::current() {
-            for ledger in cx.run.ledgers.lock().iter() {
-                ledger.add_into(&mut sum);
-            }
-        }
-        sum
+        let Some(cx) = context::current() else { return Self::default() };
+        clock::interact();
+        cx.run.ledgers.lock().sum()
     }
 
     /// Time of operations of kind `op` spent on `activity`.
@@ -348,7 +383,7 @@ pub fn count(count: Count, n: u64) {
 /// In the scope of [`Activity::Journal`] CPU work and copies count as journal too.
 #[inline]
 pub fn scope(activity: Activity) -> Scope {
-    let before = context::current().map_or(Activity::Data as u8, |cx| cx.activity.replace(activity as u8));
+    let before = context::current().map_or(Activity::Data, |cx| cx.activity.replace(activity));
     Scope { before }
 }
 
@@ -356,7 +391,7 @@ pub fn scope(activity: Activity) -> Scope {
 #[derive(Debug)]
 #[must_use = "the scope ends when the guard is dropped"]
 pub struct Scope {
-    before: u8,
+    before: Activity,
 }
 
 impl Drop for Scope {
@@ -370,10 +405,12 @@ impl Drop for Scope {
 
 /// The activity whose scope the current task is in.
 pub fn current_scope() -> Activity {
-    context::current().map_or(Activity::Data, |cx| Activity::from_index(cx.activity.get()))
+    context::current().map_or(Activity::Data, |cx| cx.activity.get())
 }
 
 /// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another belongs to the outer.
+///
+/// Operations without end at one instant of virtual time are an endless loop that charges nothing: the task panics.
 #[inline]
 pub fn op(op: Op) -> OpGuard {
     let Some(cx) = context::current() else { return OpGuard { outer: true } };
@@ -381,8 +418,13 @@ pub fn op(op: Op) -> OpGuard {
         return OpGuard { outer: false };
     }
     cx.op.set(op.index);
-    cx.op_start.set(cx.now().0);
     cx.op_charged.set(0);
+    let now = cx.now().0;
+    if cx.op_start.replace(now) == now
+        && let Some(scheduler) = cx.scheduler()
+    {
+        scheduler.watch_instant(cx);
+    }
     OpGuard { outer: true }
 }
 

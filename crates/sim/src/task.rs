@@ -1,18 +1,19 @@
 //! Runs and tasks.
 
 use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::clock::{Clock, Tsc};
-use crate::context::{self, Context, RunShared, TaskId};
+use crate::clock::Clock;
+use crate::context::{self, Context, RunShared};
 use crate::ledger::LockClass;
 use crate::machine::Machine;
 use crate::rng::Seed;
-use crate::sync::{Condvar, Mutex, Server};
+use crate::sync::{Condvar, Mutex};
 use crate::units::{Bytes, Nanos};
-use crate::virt::Scheduler;
+use crate::virt::{NOBODY, Scheduler};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -75,54 +76,63 @@ pub enum RunError {
     },
 }
 
+impl RunError {
+    /// The error of a run in which the task of `cx` has panicked.
+    pub(crate) fn of_panic(cx: &Context, payload: Box<dyn Any + Send>) -> Self {
+        match payload.downcast::<Self>() {
+            Ok(error) => *error,
+            Err(payload) => Self::Panicked {
+                task: cx.name.clone(),
+                time: cx.now(),
+                seed: cx.run.seed.0,
+                message: panic_message(payload.as_ref()),
+            },
+        }
+    }
+}
+
 /// Runs `main` as the first task and returns its result when it has ended. Tasks that still exist then are unwound (virtual
-/// clock) or left to end by themselves (real clock): join what must be finished.
+/// clock) or left to end by themselves (real clock): join what must be finished. A panic in any task fails the run.
 pub fn run<T: Send + 'static>(
     setup: &Setup,
     main: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RunError> {
-    let shared = Arc::new(RunShared {
-        machine: setup.machine.clone(),
-        seed: setup.seed,
-        tsc: Tsc::new(),
-        dram: Server::new(1),
-        ledgers: parking_lot::Mutex::new(Vec::new()),
-        stack_bytes: setup.stack.as_usize(),
-        run_ahead_ns: setup.run_ahead.0,
-    });
-    match setup.clock {
-        Clock::Virtual => Scheduler::run(&shared, main),
-        Clock::Real => run_real(&shared, main),
-    }
+    assert!(context::current().is_none(), "a run inside a run: join the outer one first");
+    let shared = RunShared::new(setup);
+    let result = Arc::new(parking_lot::Mutex::new(None));
+    let slot = Arc::clone(&result);
+    let body = Box::new(move || *slot.lock() = Some(main()));
+    // A host thread of its own keeps the caller's thread-local state, a panic in progress included, away from the run.
+    let thread = std::thread::Builder::new().name("run".to_owned());
+    let thread = match setup.clock {
+        Clock::Virtual => thread.spawn(move || Scheduler::run(&shared, body)),
+        Clock::Real => thread.spawn(move || run_real(&shared, body)),
+    };
+    thread.expect("a host thread for the run").join().expect("panics of tasks are caught")?;
+    let value = result.lock().take();
+    Ok(value.expect("main has left its result"))
 }
 
-fn run_real<T: Send + 'static>(
-    shared: &Arc<RunShared>,
-    main: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, RunError> {
-    let shared = Arc::clone(shared);
-    let seed = shared.seed.0;
-    let thread = std::thread::spawn(move || in_context(&shared, TaskSpec::named("main"), main));
-    thread.join().unwrap_or_else(Err).map_err(|payload| RunError::Panicked {
-        task: "main".to_owned(),
-        time: Nanos::ZERO,
-        seed,
-        message: panic_message(payload.as_ref()),
-    })
+fn run_real(shared: &Arc<RunShared>, main: impl FnOnce()) -> Result<(), RunError> {
+    // The panic, if there was one, is in `failure`.
+    let _ = in_context(shared, TaskSpec::named("main"), main);
+    shared.failure.lock().take().map_or(Ok(()), Err)
 }
 
-/// Real clock: runs `body` with a context of its own on this host thread.
+/// Real clock: runs `body` with a context of its own on this host thread. A panic is recorded as the failure of the run.
 fn in_context<T>(run: &Arc<RunShared>, spec: TaskSpec, body: impl FnOnce() -> T) -> std::thread::Result<T> {
-    static NEXT_ID: AtomicU32 = AtomicU32::new(0);
-    let id: TaskId = NEXT_ID.fetch_add(1, Relaxed);
-    let context = Context::new(run, std::ptr::null(), id, spec.name, spec.core);
+    let context = Context::new(run, ptr::null(), run.next_real_id(), spec.name, spec.core);
     context::set_current(&raw const context);
     let result = catch_unwind(AssertUnwindSafe(body));
-    context::set_current(std::ptr::null());
+    let result = result.inspect_err(|payload| {
+        let message = panic_message(payload.as_ref());
+        run.failure.lock().get_or_insert_with(|| RunError::of_panic(&context, Box::new(message)));
+    });
+    context::set_current(ptr::null());
     result
 }
 
-pub(crate) fn panic_message(payload: &(dyn Any + Send)) -> String {
+fn panic_message(payload: &(dyn Any + Send)) -> String {
     let text = payload.downcast_ref::<&str>().map(ToString::to_string);
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
 }
@@ -148,7 +158,8 @@ impl TaskSpec {
         self
     }
 
-    /// A task that serves others: when only background tasks are left waiting, that is not a deadlock.
+    /// A task that serves others: a flusher, a cleaner. It may wait for ever without that being part of a deadlock, and the run
+    /// fails as a deadlock when only background tasks have gone on for an hour of virtual time.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
@@ -169,8 +180,43 @@ static JOIN: LockClass = LockClass::new("sim.join");
 
 /// Where a task leaves its result.
 struct Outcome<T> {
-    result: Mutex<Option<std::thread::Result<T>>>,
+    result: Mutex<Option<Result<T, Failed>>>,
     ended: Condvar,
+    /// Virtual clock: the number of the task, for the detection of deadlocks.
+    task: AtomicU32,
+}
+
+/// Why a task has no result.
+enum Failed {
+    Panicked(Box<dyn Any + Send>),
+    /// The run ended before the task did.
+    Unwound,
+}
+
+impl<T> Outcome<T> {
+    fn deliver(&self, result: Result<T, Failed>) {
+        *self.result.lock() = Some(result);
+        self.ended.notify_all();
+    }
+}
+
+/// Delivers that the task was unwound, unless it is given something better.
+struct Delivery<T>(Option<Arc<Outcome<T>>>);
+
+impl<T> Delivery<T> {
+    fn deliver(mut self, result: Result<T, Failed>) {
+        if let Some(outcome) = self.0.take() {
+            outcome.deliver(result);
+        }
+    }
+}
+
+impl<T> Drop for Delivery<T> {
+    fn drop(&mut self) {
+        if let Some(outcome) = self.0.take() {
+            outcome.deliver(Err(Failed::Unwound));
+        }
+    }
 }
 
 /// A task that can be waited for.
@@ -179,17 +225,35 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits until the task has ended and returns its result. If it panicked, so does this.
+    /// Waits until the task has ended and returns its result. If it panicked, so does this; so it does when the task was
+    /// unwound because its run ended.
     pub fn join(self) -> T {
         let mut slot = self.outcome.result.lock();
         loop {
             match slot.take() {
                 Some(Ok(value)) => return value,
-                Some(Err(payload)) => {
+                Some(Err(failed)) => {
                     drop(slot);
-                    std::panic::resume_unwind(payload)
+                    failed.propagate()
                 }
-                None => slot = self.outcome.ended.wait(slot),
+                None => slot = self.outcome.ended.wait_for_end(slot, &self.outcome.task),
+            }
+        }
+    }
+
+    /// Whether the task has ended, so that [`JoinHandle::join`] would not wait.
+    pub fn is_finished(&self) -> bool {
+        self.outcome.result.lock().is_some()
+    }
+}
+
+impl Failed {
+    fn propagate(self) -> ! {
+        match (self, context::current().and_then(|cx| Some((cx, cx.scheduler()?)))) {
+            (Self::Panicked(payload), _) => resume_unwind(payload),
+            (Self::Unwound, Some((cx, scheduler))) => scheduler.never(cx),
+            (Self::Unwound, None) => {
+                panic!("the task was unwound because its run ended: join it inside the run")
             }
         }
     }
@@ -202,29 +266,39 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 }
 
 /// Starts a task: a coroutine beside the current one at its time, or a thread. Outside a run: a thread without a ledger.
+///
+/// Under the virtual clock a panic in the task ends the run at once. Under the real clock it fails the run when `main` has
+/// ended, unless whoever joins the task panics first.
 pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    let outcome = Arc::new(Outcome { result: Mutex::new(&JOIN, None), ended: Condvar::new() });
-    let handle = JoinHandle { outcome: Arc::clone(&outcome) };
-    let deliver = move |result| {
-        *outcome.result.lock() = Some(result);
-        outcome.ended.notify_all();
-    };
+    let result = Mutex::new(&JOIN, None);
+    let outcome = Arc::new(Outcome { result, ended: Condvar::new(), task: AtomicU32::new(NOBODY) });
+    let delivery = Delivery(Some(Arc::clone(&outcome)));
     match context::current() {
-        Some(cx) if cx.scheduler().is_some() => {
-            let scheduler = cx.scheduler().expect("just seen");
-            // A panic is not caught here: under the virtual clock it ends the run, with the task's name and time.
-            scheduler.spawn(&cx.run, spec, cx.time.get(), Box::new(move || deliver(Ok(body()))));
-        }
-        Some(cx) => {
-            let run = Arc::clone(&cx.run);
-            // The result is delivered inside the context: the lock of the outcome books its waits there.
-            std::thread::spawn(move || {
-                in_context(&run, spec, || deliver(catch_unwind(AssertUnwindSafe(body))))
-            });
-        }
-        None => {
-            std::thread::spawn(move || deliver(catch_unwind(AssertUnwindSafe(body))));
-        }
+        Some(cx) => match cx.scheduler() {
+            Some(scheduler) => {
+                let body = Box::new(move || delivery.deliver(Ok(body())));
+                outcome.task.store(scheduler.spawn(spec, cx.time.get(), body), Relaxed);
+            }
+            None => spawn_thread(spec, Some(Arc::clone(&cx.run)), delivery, body),
+        },
+        None => spawn_thread(spec, None, delivery, body),
     }
-    handle
+    JoinHandle { outcome }
+}
+
+fn spawn_thread<T: Send + 'static>(
+    spec: TaskSpec,
+    run: Option<Arc<RunShared>>,
+    delivery: Delivery<T>,
+    body: impl FnOnce() -> T + Send + 'static,
+) {
+    let thread = std::thread::Builder::new().name(spec.name.clone());
+    let started = thread.spawn(move || {
+        let result = match run {
+            Some(run) => in_context(&run, spec, body),
+            None => catch_unwind(AssertUnwindSafe(body)),
+        };
+        delivery.deliver(result.map_err(Failed::Panicked));
+    });
+    started.expect("a host thread for the task");
 }

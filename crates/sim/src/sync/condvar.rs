@@ -1,37 +1,38 @@
 //! Waiting for a condition.
 
-use super::mutex::{MutexGuard, virtual_task};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+use super::mutex::MutexGuard;
 use super::queue::WaitQueue;
-use super::{book_park, timed_wait};
+use super::{book_wait, timed_wait, virtual_task};
 use crate::clock;
-use crate::ledger::LockClass;
+use crate::context::Context;
+use crate::ledger::{Activity, LockClass};
 use crate::machine::Work;
 use crate::units::Nanos;
-use crate::virt::{NOBODY, Waiting};
-use std::time::Duration;
+use crate::virt::{Scheduler, Waiting};
 
 static CONDVAR: LockClass = LockClass::new("sim.condvar");
 
 /// A condition variable. Waits are booked on its class, or on "sim.condvar".
+///
+/// Under the virtual clock a notification is an interaction, waiters are woken in the order in which they came, and the
+/// notifier pays a [`Work::Wakeup`] for each, which then runs one wake-up later. No waiter wakes without a reason.
 pub struct Condvar {
     class: &'static LockClass,
     waiters: WaitQueue,
     real: RealCondvar,
 }
 
-/// `parking_lot`'s condition variable works on its own guards only; over a raw lock we need its parking lot's bare parts: a
-/// mutex-protected ticket and a condition variable of its own.
+/// `parking_lot`'s condition variable works on its own guards only. So a waiter trades the mutex for a gate, a mutex of that
+/// kind, which is closed from before the release of the mutex until the waiter sleeps: a notification, which takes the gate,
+/// cannot fall between.
+///
+/// Lock order: the mutex, then the gate. Nothing is taken under the gate.
 struct RealCondvar {
-    tickets: parking_lot::Mutex<Tickets>,
+    gate: parking_lot::Mutex<()>,
     called: parking_lot::Condvar,
-}
-
-#[derive(Default)]
-struct Tickets {
-    /// Number of the next waiter.
-    next: u64,
-    /// Waiters with smaller numbers have been called.
-    called: u64,
 }
 
 impl Condvar {
@@ -42,17 +43,13 @@ impl Condvar {
 
     /// One whose waits have a name of their own in the ledger.
     pub const fn of_class(class: &'static LockClass) -> Self {
-        let tickets = parking_lot::Mutex::new(Tickets { next: 0, called: 0 });
-        Self {
-            class,
-            waiters: WaitQueue::new(),
-            real: RealCondvar { tickets, called: parking_lot::Condvar::new() },
-        }
+        let real = RealCondvar { gate: parking_lot::Mutex::new(()), called: parking_lot::Condvar::new() };
+        Self { class, waiters: WaitQueue::new(), real }
     }
 
     /// Releases the lock, waits for a notification, takes the lock again.
     pub fn wait<'a, T: ?Sized>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.wait_for(guard, None).0
+        self.wait_for(guard, Waiting::of(self.class), None).0
     }
 
     /// Like [`Condvar::wait`], for at most `timeout`. False when the time ran out.
@@ -61,61 +58,75 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         timeout: Nanos,
     ) -> (MutexGuard<'a, T>, bool) {
-        self.wait_for(guard, Some(timeout))
+        self.wait_for(guard, Waiting::of(self.class), Some(timeout))
+    }
+
+    /// Like [`Condvar::wait`]; only the task whose number is in `holder` can notify.
+    pub(crate) fn wait_for_end<'a, T: ?Sized>(
+        &self,
+        guard: MutexGuard<'a, T>,
+        holder: &AtomicU32,
+    ) -> MutexGuard<'a, T> {
+        self.wait_for(guard, Waiting { holder, ..Waiting::of(self.class) }, None).0
     }
 
     fn wait_for<'a, T: ?Sized>(
         &self,
         guard: MutexGuard<'a, T>,
+        waiting: Waiting,
         timeout: Option<Nanos>,
     ) -> (MutexGuard<'a, T>, bool) {
         let mutex = MutexGuard::mutex(&guard);
         let notified = match virtual_task() {
-            Some(_) => self.wait_virtual(guard, timeout),
+            Some((cx, scheduler)) => {
+                let deadline = timeout.map(|timeout| (cx.now() + timeout).0);
+                drop(guard);
+                self.wait_virtual(cx, scheduler, Waiting { deadline, ..waiting })
+            }
             None => timed_wait(self.class, || self.real.wait(guard, timeout)),
         };
         (mutex.lock(), notified)
     }
 
-    fn wait_virtual<T: ?Sized>(&self, guard: MutexGuard<'_, T>, timeout: Option<Nanos>) -> bool {
-        let (cx, scheduler) = virtual_task().expect("the caller saw one");
-        let parked_at = cx.now();
-        self.waiters.push(scheduler, cx.id);
-        drop(guard);
-        let deadline = timeout.map(|timeout| (parked_at + timeout).0);
-        let notified =
-            scheduler.park(cx, Waiting { class: self.class, holder: NOBODY, write: true }, deadline);
-        if !notified {
-            self.waiters.remove(scheduler, cx.id);
-        }
-        book_park(cx, self.class, parked_at);
+    fn wait_virtual(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
+        let parked_at = cx.time.get();
+        let notified = self.waiters.wait(cx, scheduler, waiting);
+        book_wait(cx, self.class, cx.time.get() - parked_at);
         notified
     }
 
     /// Wakes one waiter, if there is one.
     pub fn notify_one(&self) {
         match virtual_task() {
-            Some(_) => {
-                self.wake_first();
+            Some((cx, scheduler)) => {
+                scheduler.interact(cx);
+                self.wake_first(cx, scheduler);
             }
-            None => self.real.call(1),
+            None => self.real.call(|called| {
+                called.notify_one();
+            }),
         }
     }
 
     /// Wakes all waiters.
     pub fn notify_all(&self) {
         match virtual_task() {
-            Some(_) => while self.wake_first() {},
-            None => self.real.call(u64::MAX),
+            Some((cx, scheduler)) => {
+                scheduler.interact(cx);
+                while self.wake_first(cx, scheduler) {}
+            }
+            None => self.real.call(|called| {
+                called.notify_all();
+            }),
         }
     }
 
-    fn wake_first(&self) -> bool {
-        let (cx, scheduler) = virtual_task().expect("the caller saw one");
+    /// The waker pays for the wake-up call; the sleeper runs when it has been switched in.
+    fn wake_first(&self, cx: &Context, scheduler: &Scheduler) -> bool {
         let Some(first) = self.waiters.pop(scheduler) else { return false };
-        // The waker pays for the wake-up call; the sleeper runs when it has been switched in.
-        clock::work(Work::Wakeup, 1);
-        scheduler.wake(first, cx.time.get() + cx.run.machine.cost(Work::Wakeup, 1).0);
+        let wakeup = cx.run.machine.cost(Work::Wakeup, 1);
+        clock::pass(cx, cx.software(Activity::Software), wakeup);
+        scheduler.wake(first, cx.time.get() + wakeup.0);
         true
     }
 }
@@ -126,34 +137,26 @@ impl Default for Condvar {
     }
 }
 
+impl std::fmt::Debug for Condvar {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Condvar({})", self.class.name())
+    }
+}
+
 impl RealCondvar {
-    /// Takes a ticket, releases `guard`, and waits until the ticket is called.
+    /// Releases `guard` and waits for a call. False when the time ran out first.
     fn wait<T: ?Sized>(&self, guard: MutexGuard<'_, T>, timeout: Option<Nanos>) -> bool {
-        let mut tickets = self.tickets.lock();
-        let mine = tickets.next;
-        tickets.next += 1;
+        let mut gate = self.gate.lock();
         drop(guard);
-        let deadline = timeout.map(|timeout| std::time::Instant::now() + Duration::from_nanos(timeout.0));
-        while tickets.called <= mine {
-            match deadline {
-                None => self.called.wait(&mut tickets),
-                Some(deadline) if self.called.wait_until(&mut tickets, deadline).timed_out() => {
-                    return tickets.called > mine;
-                }
-                Some(_) => {}
-            }
+        match timeout {
+            None => self.called.wait(&mut gate),
+            Some(Nanos(ns)) => return !self.called.wait_for(&mut gate, Duration::from_nanos(ns)).timed_out(),
         }
         true
     }
 
-    /// Calls up to `n` waiting tickets. A waiter whose time ran out may leave its ticket behind: a later call for it is a
-    /// spurious wake-up for nobody.
-    fn call(&self, n: u64) {
-        let mut tickets = self.tickets.lock();
-        let waiting = tickets.next - tickets.called;
-        if waiting > 0 {
-            tickets.called += waiting.min(n);
-            self.called.notify_all();
-        }
+    fn call(&self, notify: impl FnOnce(&parking_lot::Condvar)) {
+        let _gate = self.gate.lock();
+        notify(&self.called);
     }
 }

@@ -2,55 +2,76 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::clock::{advance, virtual_task};
-use crate::context::Context;
+use crate::clock;
+use crate::context::{Context, RunShared};
 use crate::ledger::Activity;
 use crate::machine::Work;
 use crate::units::Nanos;
 
-/// No core has had the line yet.
-const NO_CORE: u32 = u32::MAX;
-
 /// A contended cache line: a counter, a list head, a lock word. Each touch is an atomic update: cheap for the core that has
-/// the line, a transfer for any other, and transfers follow one another.
+/// the line, a transfer for any other, and they follow one another in the order of arrival.
 #[derive(Debug)]
 pub struct Line {
+    /// When the last update so far is over.
     free_at: AtomicU64,
+    /// The core of that update.
     core: AtomicU32,
+    /// The run in which the two mean something; 0 is none.
+    run: AtomicU32,
+}
+
+/// One update of a line.
+#[derive(Clone, Copy)]
+pub(super) struct Turn {
+    /// When it begins.
+    pub(super) start: u64,
+    /// How long it takes.
+    pub(super) own: u64,
 }
 
 impl Line {
     /// A line that is in no core's cache.
     pub const fn new() -> Self {
-        Self { free_at: AtomicU64::new(0), core: AtomicU32::new(NO_CORE) }
+        Self { free_at: AtomicU64::new(0), core: AtomicU32::new(0), run: AtomicU32::new(0) }
     }
 
     /// One atomic update by the current task. Does nothing under the real clock, where the caller's own atomic costs what it
     /// costs.
     #[inline]
     pub fn touch(&self) {
-        if let Some(cx) = virtual_task() {
-            crate::clock::interact();
-            let (wait, own) = self.take(cx);
-            advance(cx, Activity::Software, wait + own);
+        if let Some((cx, scheduler)) = super::virtual_task() {
+            scheduler.interact(cx);
+            self.update(cx);
         }
     }
 
-    /// Moves the line to the task's core: how long it waits for earlier transfers, and how long its own update takes.
+    /// One update by the current task, which has interacted already.
     #[inline]
-    pub(super) fn take(&self, cx: &Context) -> (Nanos, Nanos) {
-        let machine = &cx.run.machine;
-        let before = self.core.swap(u32::from(cx.core), Relaxed);
-        let moved = if before == NO_CORE { Nanos::ZERO } else { machine.transfer(before as u16, cx.core) };
-        let own = moved + machine.cost(Work::Lock, 1);
+    pub(super) fn update(&self, cx: &Context) {
         let arrival = cx.time.get();
-        let start = self.free_at.load(Relaxed).max(arrival);
-        if moved > Nanos::ZERO || start == arrival {
-            self.free_at.store(start + own.0, Relaxed);
-            return (Nanos(start - arrival), own);
+        let turn = self.take(&cx.run, cx.core, arrival);
+        clock::pass(cx, cx.software(Activity::Software), Nanos(turn.start + turn.own - arrival));
+    }
+
+    /// An update that `core` asks for at `arrival`. Callers come in the order of arrival.
+    #[inline]
+    pub(super) fn take(&self, run: &RunShared, core: u16, arrival: u64) -> Turn {
+        let mut own = run.machine.cost(Work::Lock, 1).0;
+        let mut start = arrival;
+        if self.is_of(run) {
+            own += run.machine.transfer(self.core.load(Relaxed) as u16, core).0;
+            start = start.max(self.free_at.load(Relaxed));
         }
-        // The core that owns the line updates it without waiting for others' requests.
-        (Nanos::ZERO, own)
+        self.run.store(run.number, Relaxed);
+        self.core.store(u32::from(core), Relaxed);
+        self.free_at.store(start + own, Relaxed);
+        Turn { start, own }
+    }
+
+    /// Whether the line was touched in `run`.
+    #[inline]
+    pub(super) fn is_of(&self, run: &RunShared) -> bool {
+        self.run.load(Relaxed) == run.number
     }
 }
 

@@ -3,20 +3,22 @@
 //! | type | real clock | virtual clock |
 //! |---|---|---|
 //! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served in virtual time |
-//! | [`Semaphore`] | the two above | the two above |
+//! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |
 //!
 //! # How a virtual lock works
 //!
-//! The word of a lock is a cache line of its own: whoever acquires it pays the transfer from the core that had it last, and
-//! transfers queue up. A release does not interact. It leaves `free_at`, the virtual time of the release, behind; a task that
-//! arrives at an earlier time finds the lock free on the host but waits until `free_at`. Arrivals come in the order of virtual
-//! time, so whoever is first on the host is first in time, and the outcome is that of a lock that was held until `free_at`.
-//! With tasks in its queue, a release hands the lock to the first of them.
+//! The word of a lock is a cache line of its own: whoever acquires it pays the transfer from the core that had it last and one
+//! [`crate::Work::Lock`], after the release that it waited for. A release costs nothing and does not interact. It leaves
+//! `free_at`, the virtual time of the release, behind; a task that arrives at an earlier time finds the lock free on the host
+//! but waits until `free_at`. Arrivals come in the order of virtual time, so whoever is first on the host is first in time, and
+//! the outcome is exactly that of a lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator
+//! without this shortcut). With tasks in its queue, a release hands the lock to the first of them.
 //!
 //! The words are relaxed atomics and the data is guarded by the `parking_lot` lock under both clocks: the virtual state only
-//! decides who comes when, so no misuse of it can make two threads touch the data at once.
+//! decides who comes when, so no misuse of it can make two threads touch the data at once. What a run leaves in them means
+//! nothing to the next run: times and holders count only in the run that the lock's line names.
 
 mod condvar;
 mod line;
@@ -33,42 +35,64 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
 pub use server::Server;
 
-use crate::context::Context;
+use crate::context::{self, Context};
 use crate::ledger::{Activity, LockClass};
 use crate::units::Nanos;
+use crate::virt::Scheduler;
+use line::Turn;
 
-/// Advances a waiting task to `until` and books the wait on the lock.
-fn wait_until(cx: &Context, class: &'static LockClass, until: u64) {
-    let waited = until.saturating_sub(cx.time.get());
-    if waited > 0 {
-        cx.time.set(until);
-        book_wait(cx, class, waited);
-    }
+/// The current task and its scheduler, under the virtual clock.
+#[inline]
+fn virtual_task() -> Option<(&'static Context, &'static Scheduler)> {
+    let cx = context::current()?;
+    Some((cx, cx.scheduler()?))
 }
 
-/// Books a wait that has passed.
+/// Virtual clock: the current task has its turn on a lock's line. It waits until it begins and does its own part.
+#[inline]
+fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
+    let arrival = cx.time.get();
+    cx.time.set(turn.start + turn.own);
+    book_turn(cx, class, turn.start - arrival, turn.own);
+}
+
+/// Virtual clock: the current task, parked since `parked_at`, was given its turn by whoever woke it.
+fn book_granted(cx: &Context, class: &'static LockClass, parked_at: u64) {
+    let own = cx.parking.own.get();
+    book_turn(cx, class, cx.time.get() - parked_at - own, own);
+}
+
+#[inline]
+fn book_turn(cx: &Context, class: &'static LockClass, waited: u64, own: u64) {
+    if waited > 0 {
+        book_wait(cx, class, waited);
+    }
+    cx.book(cx.software(Activity::Software), own);
+}
+
+/// Virtual clock: books a wait that has passed.
 fn book_wait(cx: &Context, class: &'static LockClass, ns: u64) {
+    cx.book(cx.waiting(Activity::LockWait), ns);
     cx.ledger.add_lock_wait(cx.op.get(), class, ns);
-    cx.op_charged.set(cx.op_charged.get() + ns);
 }
 
 /// Real clock: runs `block`, which may wait, and books the time on the lock.
 #[cold]
 fn timed_wait<T>(class: &'static LockClass, block: impl FnOnce() -> T) -> T {
-    let Some(cx) = crate::context::current() else { return block() };
+    let Some(cx) = context::current() else { return block() };
     let start = cx.now();
     let value = block();
-    book_wait(cx, class, cx.now().since(start).0);
+    let Nanos(waited) = cx.now().since(start);
+    cx.book_real(cx.waiting(Activity::LockWait), waited);
+    cx.ledger.add_lock_wait(cx.op.get(), class, waited);
     value
 }
 
-/// Charges a waiter that was woken the time since it parked.
-fn book_park(cx: &Context, class: &'static LockClass, parked_at: Nanos) {
-    book_wait(cx, class, cx.now().since(parked_at).0);
-}
-
-/// Charges `span` of CPU time for the lock's own instructions.
-fn charge_lock(cx: &Context, span: Nanos) {
-    cx.time.set(cx.time.get() + span.0);
-    cx.book(Activity::Software, span.0);
+/// Why a lock that is free in virtual time can still not be taken.
+#[cold]
+fn held_outside(class: &'static LockClass) -> ! {
+    panic!(
+        "lock {} is held by something outside this run, or by a task that was left in a destructor",
+        class.name()
+    )
 }

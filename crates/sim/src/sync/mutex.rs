@@ -10,9 +10,11 @@ use parking_lot::lock_api::RawMutex as _;
 
 use super::line::Line;
 use super::queue::WaitQueue;
-use super::{book_park, charge_lock, timed_wait, wait_until};
-use crate::context::{self, Context};
-use crate::ledger::LockClass;
+use super::{book_granted, held_outside, take_turn, timed_wait, virtual_task};
+use crate::clock;
+use crate::context::Context;
+use crate::ledger::{Activity, LockClass};
+use crate::machine::Work;
 use crate::virt::{NOBODY, Scheduler, Waiting};
 
 /// A mutex with a name in the ledger. Virtual waiters get it in the order in which they came.
@@ -25,10 +27,11 @@ pub struct Mutex<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-/// The virtual side of a mutex.
+/// The virtual side of a mutex. `free_at` and `holder` mean something in the run of `line` only.
 struct MutexState {
     /// When the last holder released it.
     free_at: AtomicU64,
+    /// The task that has it. It may have to wait until `free_at` for it.
     holder: AtomicU32,
     waiters: WaitQueue,
     line: Line,
@@ -86,57 +89,63 @@ impl<T: ?Sized> Mutex<T> {
 
     fn lock_virtual(&self, cx: &Context, scheduler: &Scheduler) {
         scheduler.interact(cx);
-        let state = &self.state;
-        let holder = state.holder.load(Relaxed);
-        if holder == NOBODY {
-            wait_until(cx, self.class, state.free_at.load(Relaxed));
-            state.holder.store(cx.id, Relaxed);
-            let (_, own) = state.line.take(cx);
-            charge_lock(cx, own);
-        } else {
-            let parked_at = cx.now();
-            state.waiters.push(scheduler, cx.id);
-            scheduler.park(cx, Waiting { class: self.class, holder, write: true }, None);
-            book_park(cx, self.class, parked_at);
+        if !self.state.enter(cx, self.class, u64::MAX) {
+            let parked_at = cx.time.get();
+            let waiting = Waiting { holder: &raw const self.state.holder, ..Waiting::of(self.class) };
+            self.state.waiters.wait(cx, scheduler, waiting);
+            book_granted(cx, self.class, parked_at);
         }
-        assert!(self.raw.try_lock(), "lock {} is used by two runs at once", self.class.name());
+        if !self.raw.try_lock() {
+            held_outside(self.class);
+        }
     }
 
     fn try_lock_virtual(&self, cx: &Context, scheduler: &Scheduler) -> bool {
         scheduler.interact(cx);
-        let state = &self.state;
-        let (_, own) = state.line.take(cx);
-        let free = state.holder.load(Relaxed) == NOBODY && state.free_at.load(Relaxed) <= cx.time.get();
-        charge_lock(cx, own);
-        if free {
-            state.holder.store(cx.id, Relaxed);
-            assert!(self.raw.try_lock(), "lock {} is used by two runs at once", self.class.name());
+        if !self.state.enter(cx, self.class, cx.time.get()) {
+            // The failed attempt reads the word, which is all that is known of its cost.
+            clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Lock, 1));
+            return false;
         }
-        free
-    }
-
-    fn unlock_virtual(&self, cx: &Context, scheduler: &Scheduler) {
-        let state = &self.state;
-        let now = cx.time.get();
-        match state.waiters.pop(scheduler) {
-            Some(next) => {
-                let transfer = cx.run.machine.transfer(cx.core, scheduler.core_of(next));
-                state.holder.store(next, Relaxed);
-                scheduler.wake(next, now + transfer.0);
-            }
-            None => {
-                state.holder.store(NOBODY, Relaxed);
-                state.free_at.store(now, Relaxed);
-            }
+        if !self.raw.try_lock() {
+            held_outside(self.class);
         }
+        true
     }
 }
 
-/// The current task and its scheduler, under the virtual clock.
-#[inline]
-pub(super) fn virtual_task() -> Option<(&'static Context, &'static Scheduler)> {
-    let cx = context::current()?;
-    Some((cx, cx.scheduler()?))
+impl MutexState {
+    /// Takes the mutex, unless a task has it, or has it still after `latest`.
+    #[inline]
+    fn enter(&self, cx: &Context, class: &'static LockClass, latest: u64) -> bool {
+        let mut arrival = cx.time.get();
+        if self.line.is_of(&cx.run) {
+            let free_at = self.free_at.load(Relaxed);
+            if self.holder.load(Relaxed) != NOBODY || free_at > latest {
+                return false;
+            }
+            arrival = arrival.max(free_at);
+        }
+        self.holder.store(cx.id, Relaxed);
+        take_turn(cx, class, self.line.take(&cx.run, cx.core, arrival));
+        true
+    }
+
+    /// Gives the mutex to the first waiter, or leaves the time of the release behind.
+    #[inline]
+    fn leave(&self, cx: &Context, scheduler: &Scheduler) {
+        let now = cx.time.get();
+        let next = self.waiters.pop(scheduler).unwrap_or(NOBODY);
+        self.holder.store(next, Relaxed);
+        if next == NOBODY {
+            self.free_at.store(now, Relaxed);
+        } else {
+            let waiter = scheduler.context_of(next);
+            let turn = self.line.take(&cx.run, waiter.core, now);
+            waiter.parking.own.set(turn.own);
+            scheduler.wake(next, turn.start + turn.own);
+        }
+    }
 }
 
 impl<T: ?Sized> fmt::Debug for Mutex<T> {
@@ -182,7 +191,7 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
         // SAFETY: the guard holds the lock.
         unsafe { self.mutex.raw.unlock() };
         if let Some((cx, scheduler)) = virtual_task() {
-            self.mutex.unlock_virtual(cx, scheduler);
+            self.mutex.state.leave(cx, scheduler);
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use crate::context::TaskId;
-use crate::virt::{NOBODY, Scheduler};
+use crate::context::{Context, TaskId};
+use crate::virt::{NOBODY, Scheduler, Waiting};
 
 pub(super) struct WaitQueue {
     head: AtomicU32,
@@ -20,11 +20,24 @@ impl WaitQueue {
         self.head.load(Relaxed) == NOBODY
     }
 
+    #[inline]
     pub(super) fn first(&self) -> Option<TaskId> {
         Some(self.head.load(Relaxed)).filter(|id| *id != NOBODY)
     }
 
-    pub(super) fn push(&self, scheduler: &Scheduler, id: TaskId) {
+    /// Parks the current task at the end of the queue. True when somebody took it out and woke it; false when its deadline
+    /// came. However it ends, also by unwinding, the task is not in the queue any more.
+    pub(super) fn wait(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
+        self.push(scheduler, cx.id);
+        let place = Place { queue: self, scheduler, id: cx.id };
+        let woken = scheduler.park(cx, waiting);
+        if woken {
+            std::mem::forget(place);
+        }
+        woken
+    }
+
+    fn push(&self, scheduler: &Scheduler, id: TaskId) {
         scheduler.set_next_of(id, NOBODY);
         match self.tail.swap(id, Relaxed) {
             NOBODY => self.head.store(id, Relaxed),
@@ -32,6 +45,7 @@ impl WaitQueue {
         }
     }
 
+    #[inline]
     pub(super) fn pop(&self, scheduler: &Scheduler) -> Option<TaskId> {
         let first = self.first()?;
         let next = scheduler.next_of(first);
@@ -42,16 +56,33 @@ impl WaitQueue {
         Some(first)
     }
 
-    /// Takes `id` out wherever it stands: a wait with a timeout that has run out.
-    pub(super) fn remove(&self, scheduler: &Scheduler, id: TaskId) {
-        let mut kept = Vec::new();
-        while let Some(other) = self.pop(scheduler) {
-            if other != id {
-                kept.push(other);
-            }
+    /// Takes `id` out wherever it stands.
+    fn remove(&self, scheduler: &Scheduler, id: TaskId) {
+        let (mut before, mut place) = (NOBODY, self.head.load(Relaxed));
+        while place != id {
+            assert!(place != NOBODY, "a task leaves a queue that it is in");
+            (before, place) = (place, scheduler.next_of(place));
         }
-        for other in kept {
-            self.push(scheduler, other);
+        let next = scheduler.next_of(id);
+        match before {
+            NOBODY => self.head.store(next, Relaxed),
+            before => scheduler.set_next_of(before, next),
         }
+        if next == NOBODY {
+            self.tail.store(before, Relaxed);
+        }
+    }
+}
+
+/// A task's place in a queue, given up when dropped.
+struct Place<'a> {
+    queue: &'a WaitQueue,
+    scheduler: &'a Scheduler,
+    id: TaskId,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.queue.remove(self.scheduler, self.id);
     }
 }

@@ -8,16 +8,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::lock_api::RawRwLock as _;
 
-use super::line::Line;
-use super::mutex::virtual_task;
+use super::line::{Line, Turn};
 use super::queue::WaitQueue;
-use super::{book_park, charge_lock, timed_wait, wait_until};
-use crate::context::Context;
+use super::{book_granted, held_outside, take_turn, timed_wait, virtual_task};
+use crate::context::{Context, TaskId};
 use crate::ledger::LockClass;
 use crate::virt::{NOBODY, Scheduler, Waiting};
 
 /// A readers-writer lock with a name in the ledger. Under the virtual clock it is fair: whoever finds others waiting, waits
-/// behind them. Taking it for reading still moves its line to the reader's core.
+/// behind them. Taking it for reading still moves its line to the reader's core, so readers follow one another.
 pub struct RwLock<T: ?Sized> {
     class: &'static LockClass,
     state: RwLockState,
@@ -25,13 +24,13 @@ pub struct RwLock<T: ?Sized> {
     value: UnsafeCell<T>,
 }
 
-/// The virtual side of the lock.
+/// The virtual side of the lock. All but the queue means something in the run of `line` only.
 ///
 /// | `writer` | `readers` | meaning |
 /// |---|---|---|
 /// | nobody | 0 | free; a reader may enter after `write_end`, a writer after `read_end` too |
-/// | nobody | n | n readers |
-/// | id | 0 | one writer |
+/// | nobody | n | n readers, some of whom may have to wait until `write_end` |
+/// | id | 0 | one writer, who may have to wait until both |
 struct RwLockState {
     writer: AtomicU32,
     readers: AtomicU32,
@@ -75,7 +74,9 @@ impl<T: ?Sized> RwLock<T> {
         match virtual_task() {
             Some((cx, scheduler)) => {
                 self.acquire(cx, scheduler, false);
-                assert!(self.raw.try_lock_shared(), "lock {} is used by two runs at once", self.class.name());
+                if !self.raw.try_lock_shared() {
+                    held_outside(self.class);
+                }
             }
             None if self.raw.try_lock_shared() => {}
             None => timed_wait(self.class, || self.raw.lock_shared()),
@@ -89,11 +90,9 @@ impl<T: ?Sized> RwLock<T> {
         match virtual_task() {
             Some((cx, scheduler)) => {
                 self.acquire(cx, scheduler, true);
-                assert!(
-                    self.raw.try_lock_exclusive(),
-                    "lock {} is used by two runs at once",
-                    self.class.name()
-                );
+                if !self.raw.try_lock_exclusive() {
+                    held_outside(self.class);
+                }
             }
             None if self.raw.try_lock_exclusive() => {}
             None => timed_wait(self.class, || self.raw.lock_exclusive()),
@@ -108,61 +107,85 @@ impl<T: ?Sized> RwLock<T> {
 
     fn acquire(&self, cx: &Context, scheduler: &Scheduler, write: bool) {
         scheduler.interact(cx);
-        let state = &self.state;
-        let blocked = state.writer.load(Relaxed) != NOBODY || (write && state.readers.load(Relaxed) > 0);
-        if blocked || !state.waiters.is_empty() {
-            let parked_at = cx.now();
-            state.waiters.push(scheduler, cx.id);
-            let holder = state.writer.load(Relaxed);
-            scheduler.park(cx, Waiting { class: self.class, holder, write }, None);
-            return book_park(cx, self.class, parked_at);
+        if self.state.enter(cx, self.class, write) {
+            return;
         }
-        let earliest =
-            state.write_end.load(Relaxed).max(if write { state.read_end.load(Relaxed) } else { 0 });
-        wait_until(cx, self.class, earliest);
-        state.admit(cx.id, write);
-        let (wait, own) = state.line.take(cx);
-        charge_lock(cx, wait + own);
-    }
-
-    fn release(&self, cx: &Context, scheduler: &Scheduler, write: bool) {
-        let state = &self.state;
-        let now = cx.time.get();
-        if write {
-            state.writer.store(NOBODY, Relaxed);
-            state.write_end.store(now, Relaxed);
-        } else {
-            state.readers.store(state.readers.load(Relaxed) - 1, Relaxed);
-            state.read_end.store(state.read_end.load(Relaxed).max(now), Relaxed);
+        let parked_at = cx.time.get();
+        let holder = &raw const self.state.writer;
+        let waiting = Waiting { holder, wants: u64::from(write), ..Waiting::of(self.class) };
+        if !self.state.waiters.wait(cx, scheduler, waiting) {
+            unreachable!("a lock has no deadline");
         }
-        if !state.waiters.is_empty() {
-            state.admit_waiters(cx, scheduler);
-        }
+        book_granted(cx, self.class, parked_at);
     }
 }
 
 impl RwLockState {
-    fn admit(&self, id: u32, write: bool) {
+    /// Takes the lock, unless a task that excludes this one has it, or any task waits for it.
+    #[inline]
+    fn enter(&self, cx: &Context, class: &'static LockClass, write: bool) -> bool {
+        if !self.line.is_of(&cx.run) {
+            self.reset();
+        } else if self.excludes(write) || !self.waiters.is_empty() {
+            return false;
+        }
+        let turn = self.admit(cx, cx.id, cx.core, cx.time.get(), write);
+        take_turn(cx, class, turn);
+        true
+    }
+
+    fn excludes(&self, write: bool) -> bool {
+        self.writer.load(Relaxed) != NOBODY || (write && self.readers.load(Relaxed) > 0)
+    }
+
+    /// Forgets an earlier run.
+    fn reset(&self) {
+        self.writer.store(NOBODY, Relaxed);
+        self.readers.store(0, Relaxed);
+        self.write_end.store(0, Relaxed);
+        self.read_end.store(0, Relaxed);
+    }
+
+    /// Lets a task in that came at `arrival`: its turn on the line, after those whom it must not meet have left.
+    #[inline]
+    fn admit(&self, cx: &Context, id: TaskId, core: u16, arrival: u64, write: bool) -> Turn {
+        let mut start = arrival.max(self.write_end.load(Relaxed));
         if write {
+            start = start.max(self.read_end.load(Relaxed));
             self.writer.store(id, Relaxed);
         } else {
             self.readers.store(self.readers.load(Relaxed) + 1, Relaxed);
+        }
+        self.line.take(&cx.run, core, start)
+    }
+
+    #[inline]
+    fn leave(&self, cx: &Context, scheduler: &Scheduler, write: bool) {
+        let now = cx.time.get();
+        if write {
+            self.writer.store(NOBODY, Relaxed);
+            self.write_end.store(now, Relaxed);
+        } else {
+            self.readers.store(self.readers.load(Relaxed) - 1, Relaxed);
+            self.read_end.store(self.read_end.load(Relaxed).max(now), Relaxed);
+        }
+        if !self.waiters.is_empty() {
+            self.admit_waiters(cx, scheduler);
         }
     }
 
     /// Lets the first waiter in, and with a reader all readers behind it up to the next writer.
     fn admit_waiters(&self, cx: &Context, scheduler: &Scheduler) {
-        while let Some(next) = self.waiters.first() {
-            let write = scheduler.wants_to_write(next);
-            let busy = self.writer.load(Relaxed) != NOBODY || (write && self.readers.load(Relaxed) > 0);
-            if busy {
+        while let Some(first) = self.waiters.first() {
+            let write = scheduler.wants_of(first) > 0;
+            if self.excludes(write) {
                 return;
             }
             self.waiters.pop(scheduler);
-            let end = self.write_end.load(Relaxed).max(if write { self.read_end.load(Relaxed) } else { 0 });
-            let transfer = cx.run.machine.transfer(cx.core, scheduler.core_of(next));
-            self.admit(next, write);
-            scheduler.wake(next, end + transfer.0);
+            let waiter = scheduler.context_of(first);
+            let turn = self.admit(cx, first, waiter.core, waiter.time.get(), write);
+            waiter.parking.own.set(turn.own);
+            scheduler.wake(first, turn.start + turn.own);
         }
     }
 }
@@ -219,7 +242,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
         // SAFETY: the guard holds the lock for reading.
         unsafe { self.lock.raw.unlock_shared() };
         if let Some((cx, scheduler)) = virtual_task() {
-            self.lock.release(cx, scheduler, false);
+            self.lock.state.leave(cx, scheduler, false);
         }
     }
 }
@@ -230,7 +253,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
         // SAFETY: the guard holds the lock for writing.
         unsafe { self.lock.raw.unlock_exclusive() };
         if let Some((cx, scheduler)) = virtual_task() {
-            self.lock.release(cx, scheduler, true);
+            self.lock.state.leave(cx, scheduler, true);
         }
     }
 }

@@ -1,31 +1,80 @@
 //! Counted permits.
 
-use super::{Condvar, Mutex};
-use crate::ledger::LockClass;
+use std::ptr;
+
+use super::line::Line;
+use super::queue::WaitQueue;
+use super::{book_granted, timed_wait, virtual_task};
+use crate::clock;
+use crate::context::Context;
+use crate::ledger::{Activity, LockClass};
+use crate::machine::Work;
+use crate::virt::{Scheduler, Waiting};
 
 /// A counting semaphore. Waits are booked on its class.
+///
+/// Under the virtual clock waiters are served in the order in which they came, and one that needs many permits keeps those
+/// behind it waiting. Acquiring and releasing are atomic updates of the semaphore's line; a release pays a wake-up for each
+/// waiter that it lets go, which runs one wake-up later.
 pub struct Semaphore {
-    permits: Mutex<u64>,
-    posted: Condvar,
+    class: &'static LockClass,
+    permits: parking_lot::Mutex<u64>,
+    /// Real clock.
+    posted: parking_lot::Condvar,
+    waiters: WaitQueue,
+    line: Line,
 }
 
 impl Semaphore {
     /// A semaphore with `permits` to give.
     pub const fn new(class: &'static LockClass, permits: u64) -> Self {
-        Self { permits: Mutex::new(class, permits), posted: Condvar::of_class(class) }
+        Self {
+            class,
+            permits: parking_lot::Mutex::new(permits),
+            posted: parking_lot::Condvar::new(),
+            waiters: WaitQueue::new(),
+            line: Line::new(),
+        }
     }
 
     /// Waits for `n` permits and takes them.
     pub fn acquire(&self, n: u64) {
-        let mut permits = self.permits.lock();
-        while *permits < n {
-            permits = self.posted.wait(permits);
+        match virtual_task() {
+            Some((cx, scheduler)) => self.acquire_virtual(cx, scheduler, n),
+            None if self.take(n) => {}
+            None => timed_wait(self.class, || {
+                let mut permits = self.permits.lock();
+                self.posted.wait_while(&mut permits, |permits| *permits < n);
+                *permits -= n;
+            }),
         }
-        *permits -= n;
     }
 
-    /// Takes `n` permits if they are there.
+    /// Takes `n` permits if they are there and nobody waits.
     pub fn try_acquire(&self, n: u64) -> bool {
+        if let Some((cx, scheduler)) = virtual_task() {
+            scheduler.interact(cx);
+            self.line.update(cx);
+        }
+        self.waiters.is_empty() && self.take(n)
+    }
+
+    /// Gives `n` permits.
+    pub fn release(&self, n: u64) {
+        if let Some((cx, scheduler)) = virtual_task() {
+            return self.release_virtual(cx, scheduler, n);
+        }
+        *self.permits.lock() += n;
+        self.posted.notify_all();
+    }
+
+    /// The permits that are there now.
+    pub fn available(&self) -> u64 {
+        clock::interact();
+        *self.permits.lock()
+    }
+
+    fn take(&self, n: u64) -> bool {
         let mut permits = self.permits.lock();
         let enough = *permits >= n;
         if enough {
@@ -34,14 +83,35 @@ impl Semaphore {
         enough
     }
 
-    /// Gives `n` permits.
-    pub fn release(&self, n: u64) {
-        *self.permits.lock() += n;
-        self.posted.notify_all();
+    /// The semaphore is taken, or its queue joined, at the time of arrival; the update of the line comes after.
+    fn acquire_virtual(&self, cx: &Context, scheduler: &Scheduler, n: u64) {
+        scheduler.interact(cx);
+        let taken = self.waiters.is_empty() && self.take(n);
+        self.line.update(cx);
+        if !taken {
+            let parked_at = cx.time.get();
+            let waiting = Waiting { holder: ptr::null(), wants: n, ..Waiting::of(self.class) };
+            self.waiters.wait(cx, scheduler, waiting);
+            book_granted(cx, self.class, parked_at);
+        }
     }
 
-    /// The permits that are there now.
-    pub fn available(&self) -> u64 {
-        *self.permits.lock()
+    fn release_virtual(&self, cx: &Context, scheduler: &Scheduler, n: u64) {
+        scheduler.interact(cx);
+        *self.permits.lock() += n;
+        self.line.update(cx);
+        let wakeup = cx.run.machine.cost(Work::Wakeup, 1);
+        while let Some(first) = self.waiters.first().filter(|first| self.take(scheduler.wants_of(*first))) {
+            self.waiters.pop(scheduler);
+            clock::pass(cx, cx.software(Activity::Software), wakeup);
+            scheduler.context_of(first).parking.own.set(0);
+            scheduler.wake(first, cx.time.get() + wakeup.0);
+        }
+    }
+}
+
+impl std::fmt::Debug for Semaphore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Semaphore({}, {})", self.class.name(), *self.permits.lock())
     }
 }

@@ -13,368 +13,362 @@
 //!
 //! The key of a ready task is its time and, among equals, its number. A parked task has no key, or its deadline as the key
 //! when it waits with a timeout. The running task goes on as long as no ready task is further behind: `horizon` caches the
-//! time of the smallest key, so that an interaction that needs no switch costs a load and a compare.
+//! time of the smallest key, so that an interaction that needs no switch costs a load and a compare. A task that must give way
+//! chooses its successor on its own stack and hands the number to the loop that resumes tasks ([`Scheduler::drive`]).
+//!
+//! # The end of a run
+//!
+//! A run is over when its first task has ended, a task has panicked, or no task is ready. Then every task that is left is
+//! unwound from the point where it is suspended, in the order of time, and its destructors run as tasks like any other: they
+//! may take locks and wait for each other. What still waits when nothing is ready any more, in a destructor, for something that
+//! will never come, is left where it is; its stack is never freed.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `ready` | the set of ready tasks |
+//! | `stack` | the stacks of coroutines |
+//! | `ending` | panics, deadlocks, unwinding |
+//!
+//! # Why the raw pointers are sound
+//!
+//! Tasks are boxed and owned by the table of their scheduler, through raw pointers because they are reached while their own
+//! coroutine runs. A task is freed in one place, [`Scheduler::release`], when its coroutine has returned; all its fields but
+//! `coroutine` are cells, and `coroutine` is touched only by the loop that resumes. Nothing leaves the host thread of the run.
 
+mod ending;
 mod ready;
+mod stack;
 
-use std::cell::{Cell, RefCell};
-use std::fmt::Write as _;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::{Cell, RefCell, UnsafeCell};
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 
-use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::context::{self, Context, RunShared, TaskId};
 use crate::ledger::LockClass;
-use crate::task::{RunError, TaskSpec, panic_message};
-use crate::units::Nanos;
-use ready::Ready;
+use crate::task::{RunError, TaskSpec};
+use ready::{MAX_TASKS, MAX_TIME, Ready};
+use stack::{Pool, Stack};
 
 /// No task.
 pub(crate) const NOBODY: TaskId = u32::MAX;
 
-/// This many interactions in a row at one instant are an endless loop of an operation that charges nothing.
-const INSTANT_LIMIT: u32 = 10_000_000;
+/// Number of the first task of a run: the run is over when it ends.
+const MAIN: TaskId = 0;
 
 type Body = Box<dyn FnOnce() + Send>;
 
 struct Task {
     context: Context,
-    coroutine: RefCell<Option<Coroutine<(), (), ()>>>,
+    coroutine: UnsafeCell<Coroutine<(), TaskId, (), Stack>>,
+}
+
+/// How a task of the virtual clock is suspended: the part of a [`Context`] that belongs to the scheduler and to wait queues.
+pub(crate) struct Parking {
     /// Where the running coroutine can be left; set when it first runs.
-    yielder: Cell<*const Yielder<(), ()>>,
-    background: bool,
-    /// What a parked task waits for, for the report of a deadlock.
+    yielder: Cell<*const Yielder<(), TaskId>>,
+    /// What the parked task waits for. Whoever wakes it clears this; one that is resumed while it waits has reached its
+    /// deadline or is told to unwind.
     waits: Cell<Option<Waiting>>,
     /// Next task in the queue that this task waits in.
     next: Cell<TaskId>,
-    /// The last park ended by its deadline.
-    timed_out: Cell<bool>,
+    /// The part of the time at which this task was woken that is its own: CPU work of taking the lock.
+    pub(crate) own: Cell<u64>,
+    /// It serves others: see [`TaskSpec::background`].
+    background: Cell<bool>,
+    /// It is being unwound at the end of the run.
+    unwinding: Cell<bool>,
+}
+
+impl Default for Parking {
+    fn default() -> Self {
+        Self {
+            yielder: Cell::new(ptr::null()),
+            waits: Cell::new(None),
+            next: Cell::new(NOBODY),
+            own: Cell::new(0),
+            background: Cell::new(false),
+            unwinding: Cell::new(false),
+        }
+    }
 }
 
 /// What a parked task waits for.
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) class: &'static LockClass,
-    /// The task that holds it, or [`NOBODY`].
-    pub(crate) holder: TaskId,
-    /// It wants the lock for itself alone.
-    pub(crate) write: bool,
+    /// Where the number of the task that holds it stands; null when nobody in particular does.
+    pub(crate) holder: *const AtomicU32,
+    /// How much of it is wanted: permits of a semaphore; 1 for writing and 0 for reading.
+    pub(crate) wants: u64,
+    /// When the wait ends by itself.
+    pub(crate) deadline: Option<u64>,
 }
 
-/// The scheduler of one virtual run. It stays on the host thread that called [`crate::run`].
+impl Waiting {
+    /// A wait for something that no task holds.
+    pub(crate) fn of(class: &'static LockClass) -> Self {
+        Self { class, holder: ptr::null(), wants: 1, deadline: None }
+    }
+}
+
+/// The scheduler of one virtual run. It stays on the host thread of the run.
 pub(crate) struct Scheduler {
-    tasks: RefCell<Vec<Option<Box<Task>>>>,
-    free: RefCell<Vec<TaskId>>,
-    ready: RefCell<Ready>,
-    /// Time of the smallest ready key; the running task may go on up to it.
+    /// Time of the smallest ready key; the running task may go on up to it. Zero when the run is ending.
     horizon: Cell<u64>,
-    /// The task to resume next, when the suspended one has chosen it already.
-    chosen: Cell<TaskId>,
+    ready: Ready,
+    run_ahead_ns: u64,
     /// The run is over: the remaining tasks are being unwound.
     ending: Cell<bool>,
-    interactions: Cell<u64>,
+    /// By number: null, or a task that lives until [`Scheduler::release`].
+    tasks: Box<[Cell<*const Task>]>,
+    free: RefCell<Vec<TaskId>>,
+    /// Numbers below this have been given out.
+    numbers: Cell<TaskId>,
+    stacks: Pool,
+    main_ended: Cell<bool>,
+    failure: RefCell<Option<RunError>>,
+    /// The task that panics while the others are unwound: its failure has no message yet.
+    dying: Cell<TaskId>,
+    /// Tasks, other than background tasks, that run, are ready, or wait with a deadline.
+    awake: Cell<u32>,
+    /// When `awake` became zero.
+    quiet_since: Cell<u64>,
     instant: Cell<u64>,
     instant_count: Cell<u32>,
+    ending_steps: Cell<u32>,
+    shared: Arc<RunShared>,
 }
 
 impl Scheduler {
-    fn new() -> Self {
+    fn new(shared: &Arc<RunShared>) -> Self {
         Self {
-            tasks: RefCell::default(),
-            free: RefCell::default(),
-            ready: RefCell::new(Ready::new()),
             horizon: Cell::new(u64::MAX),
-            chosen: Cell::new(NOBODY),
+            ready: Ready::new(),
+            run_ahead_ns: shared.run_ahead_ns,
             ending: Cell::new(false),
-            interactions: Cell::new(0),
+            tasks: vec![Cell::new(ptr::null()); MAX_TASKS].into_boxed_slice(),
+            free: RefCell::default(),
+            numbers: Cell::new(0),
+            stacks: Pool::new(shared.stack_bytes),
+            main_ended: Cell::new(false),
+            failure: RefCell::default(),
+            dying: Cell::new(NOBODY),
+            awake: Cell::new(0),
+            quiet_since: Cell::new(0),
             instant: Cell::new(0),
             instant_count: Cell::new(0),
+            ending_steps: Cell::new(0),
+            shared: Arc::clone(shared),
         }
     }
 
-    /// Runs `main` and everything that it spawns until it has ended.
-    pub(crate) fn run<T: Send + 'static>(
-        shared: &Arc<RunShared>,
-        main: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, RunError> {
-        assert!(context::current().is_none(), "a run inside a run: join the outer one first");
-        let scheduler = Self::new();
-        let result = Arc::new(parking_lot::Mutex::new(None));
-        let slot = Arc::clone(&result);
-        scheduler.spawn(shared, TaskSpec::named("main"), 0, Box::new(move || *slot.lock() = Some(main())));
-        let outcome = scheduler.drive(shared, || result.lock().is_some());
+    /// Runs `main` and everything that it spawns until it has ended. The host thread must be one that is made for this run:
+    /// tasks that are left in destructors are left inside a panic.
+    pub(crate) fn run(shared: &Arc<RunShared>, main: Body) -> Result<(), RunError> {
+        let scheduler = Self::new(shared);
+        scheduler.spawn(TaskSpec::named("main"), 0, main);
+        let last = scheduler.drive();
+        if !scheduler.is_over() {
+            let error = scheduler.stuck(last);
+            scheduler.fail(error);
+        }
         scheduler.unwind_all();
-        outcome?;
-        let value = result.lock().take();
-        Ok(value.expect("drive returns when main has left its result"))
+        scheduler.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Resumes tasks in order until `done`.
-    fn drive(&self, shared: &RunShared, done: impl Fn() -> bool) -> Result<(), RunError> {
+    /// Resumes tasks in order until the run is over, or, when it is ending, until none is ready. Returns the last task.
+    fn drive(&self) -> TaskId {
         let mut last = NOBODY;
-        let caught = catch_unwind(AssertUnwindSafe(|| {
-            while let Some(id) = self.choose() {
-                last = id;
-                if self.resume(id) && done() {
-                    return true;
+        let mut next = self.take_first();
+        while next != NOBODY {
+            last = next;
+            next = match self.resume(next) {
+                CoroutineResult::Yield(next) => next,
+                CoroutineResult::Return(()) => {
+                    self.release(last);
+                    if self.is_over() && !self.ending.get() {
+                        return last;
+                    }
+                    self.take_first()
                 }
-            }
-            false
-        }));
-        context::set_current(ptr::null());
-        match caught {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(self.deadlock(shared, last)),
-            Err(payload) => match payload.downcast::<RunError>() {
-                Ok(error) => Err(*error),
-                Err(payload) => Err(RunError::Panicked {
-                    task: self.with_task(last, |task| task.context.name.clone()),
-                    time: self.with_task(last, |task| Nanos(task.context.time.get())),
-                    seed: shared.seed.0,
-                    message: panic_message(payload.as_ref()),
-                }),
-            },
+            };
         }
+        last
     }
 
-    /// The task to resume: the one that the last switch chose, or the one with the smallest key.
-    fn choose(&self) -> Option<TaskId> {
-        let chosen = self.chosen.replace(NOBODY);
-        if chosen != NOBODY {
-            return Some(chosen);
-        }
-        let mut ready = self.ready.borrow_mut();
-        let (_, id) = ready.first()?;
-        ready.remove(id);
-        self.horizon.set(ready.horizon());
-        Some(id)
+    fn is_over(&self) -> bool {
+        self.main_ended.get() || self.failure.borrow().is_some()
     }
 
-    /// Resumes a task; true when it has ended.
-    fn resume(&self, id: TaskId) -> bool {
-        let task: *const Task = self.with_task(id, ptr::from_ref);
-        // SAFETY: tasks are boxed and leave the table only here, below, after they have ended; nobody else resumes them.
-        let task = unsafe { &*task };
-        // Whoever wakes a task clears what it waits for; one that is resumed while it waits has reached its deadline.
-        if task.waits.take().is_some() {
-            task.timed_out.set(true);
-        }
+    /// Lets a task run until it is suspended or has ended.
+    #[inline]
+    fn resume(&self, id: TaskId) -> CoroutineResult<TaskId, ()> {
+        let task = self.task(id);
         context::set_current(&raw const task.context);
-        let mut coroutine = task.coroutine.borrow_mut();
-        let state = coroutine.as_mut().expect("a live task has its coroutine").resume(());
-        if let CoroutineResult::Yield(()) = state {
-            return false;
-        }
-        *coroutine = None;
-        drop(coroutine);
-        let ended = self.tasks.borrow_mut()[id as usize].take();
+        // SAFETY: this is the only place that borrows the coroutine of a live task, and it is not reached from inside one: a
+        // running task suspends itself, and this loop then resumes another.
+        unsafe { &mut *task.coroutine.get() }.resume(())
+    }
+
+    /// Frees a task whose coroutine has returned, and its number.
+    fn release(&self, id: TaskId) {
+        context::set_current(ptr::null());
+        let task = self.tasks[id as usize].replace(ptr::null());
+        // SAFETY: the pointer came from a box in `spawn`, has just left the table, and the task's coroutine has returned, so
+        // no reference to it is left.
+        let Task { context, coroutine } = *unsafe { Box::from_raw(task.cast_mut()) };
         self.free.borrow_mut().push(id);
-        drop(ended);
-        true
+        self.main_ended.set(self.main_ended.get() || id == MAIN);
+        self.fall_asleep(&context);
+        self.stacks.give_back(coroutine.into_inner().into_stack());
     }
 
     /// Adds a task that becomes ready at `time`.
-    pub(crate) fn spawn(&self, shared: &Arc<RunShared>, spec: TaskSpec, time: u64, body: Body) {
+    pub(crate) fn spawn(&self, spec: TaskSpec, time: u64, body: Body) -> TaskId {
         let (name, core, background) = spec.into_parts();
-        let id = self.free.borrow_mut().pop().unwrap_or_else(|| {
-            let mut tasks = self.tasks.borrow_mut();
-            tasks.push(None);
-            tasks.len() as TaskId - 1
-        });
-        let core = core % shared.machine.cores().max(1);
-        let context = Context::new(shared, ptr::from_ref(self), id, name, core);
+        let id = self.free.borrow_mut().pop().unwrap_or_else(|| self.numbers.replace(self.numbers.get() + 1));
+        assert!((id as usize) < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
+        let context = Context::new(&self.shared, ptr::from_ref(self), id, name, core);
         context.time.set(time);
-        context.run_ahead_limit.set(time + shared.run_ahead_ns);
-        let stack = DefaultStack::new(shared.stack_bytes).expect("memory for a task's stack");
-        let coroutine = Coroutine::with_stack(stack, move |yielder: &Yielder<(), ()>, ()| {
-            with_current_task(|task| task.yielder.set(ptr::from_ref(yielder)));
-            body();
-        });
-        let task = Box::new(Task {
-            context,
-            coroutine: RefCell::new(Some(coroutine)),
-            yielder: Cell::new(ptr::null()),
-            background,
-            waits: Cell::new(None),
-            next: Cell::new(NOBODY),
-            timed_out: Cell::new(false),
-        });
-        self.tasks.borrow_mut()[id as usize] = Some(task);
+        context.run_ahead_limit.set(time.saturating_add(self.run_ahead_ns));
+        context.parking.background.set(background);
+        // What a destructor starts while the run ends is part of the ending.
+        context.parking.unwinding.set(self.ending.get());
+        if !background {
+            self.awake.set(self.awake.get() + 1);
+        }
+        let coroutine =
+            Coroutine::with_stack(self.stacks.take(), move |yielder: &Yielder<(), TaskId>, ()| {
+                let cx = context::current().expect("set before the task was resumed");
+                cx.parking.yielder.set(ptr::from_ref(yielder));
+                cx.scheduler().expect("a task of the virtual clock").run_body(cx, body);
+            });
+        let task = Box::new(Task { context, coroutine: UnsafeCell::new(coroutine) });
+        self.tasks[id as usize].set(Box::into_raw(task));
         self.make_ready(id, time);
+        id
+    }
+
+    #[inline]
+    fn task(&self, id: TaskId) -> &Task {
+        let task = self.tasks[id as usize].get();
+        // SAFETY: null, or a box that lives until `release`. No caller keeps the reference past the next suspension, except
+        // the loop that resumes the very task.
+        unsafe { task.as_ref() }.expect("a queued task is alive")
     }
 
     fn make_ready(&self, id: TaskId, time: u64) {
-        let mut ready = self.ready.borrow_mut();
-        ready.insert(id, time);
-        self.horizon.set(ready.horizon());
+        self.ready.insert(id, time);
+        self.refresh_horizon();
+    }
+
+    fn take_first(&self) -> TaskId {
+        let first = self.ready.take_first();
+        self.refresh_horizon();
+        first
+    }
+
+    #[inline]
+    fn refresh_horizon(&self) {
+        self.horizon.set(if self.ending.get() { 0 } else { self.ready.horizon() });
     }
 
     /// The rule of interaction: returns when no ready task is further behind than the current one.
     #[inline]
     pub(crate) fn interact(&self, cx: &Context) {
         let time = cx.time.get();
-        self.interactions.set(self.interactions.get() + 1);
-        cx.run_ahead_limit.set(time + cx.run.run_ahead_ns);
-        if time <= self.horizon.get() {
-            self.watch_instant(cx, time);
-        } else {
+        let limit = time.saturating_add(self.run_ahead_ns);
+        if cx.run_ahead_limit.replace(limit) == limit {
+            self.watch_instant(cx);
+        }
+        if time > self.horizon.get() {
             self.give_way(cx, time);
         }
     }
 
-    /// Counts interactions at one instant.
-    #[inline]
-    fn watch_instant(&self, cx: &Context, time: u64) {
-        if self.instant.replace(time) != time {
-            self.instant_count.set(0);
-            return;
-        }
-        self.instant_count.set(self.instant_count.get() + 1);
-        assert!(
-            self.instant_count.get() < INSTANT_LIMIT,
-            "endless loop at {}: task \"{}\" goes on without charging any time",
-            Nanos(time),
-            cx.name
-        );
-    }
-
     /// Switches to the task that is furthest behind.
+    #[inline(never)]
     fn give_way(&self, cx: &Context, time: u64) {
+        if self.ending.get() || std::thread::panicking() {
+            return self.interact_at_the_end(cx);
+        }
+        let next = self.ready.exchange(cx.id, time);
+        self.horizon.set(self.ready.horizon());
+        Self::suspend(cx, next);
         if self.ending.get() {
-            return;
+            Self::unwind_once(cx);
         }
-        let mut ready = self.ready.borrow_mut();
-        let next = ready.exchange(cx.id, time);
-        self.horizon.set(ready.horizon());
-        drop(ready);
-        self.chosen.set(next);
-        self.suspend();
     }
 
-    fn suspend(&self) {
-        with_current_task(|task| {
-            // SAFETY: the yielder was set by the coroutine that runs now, and lives on its stack.
-            let yielder = unsafe { &*task.yielder.get() };
-            yielder.suspend(());
-        });
+    /// Leaves the current task's coroutine; `next` is the task to resume.
+    #[inline]
+    fn suspend(cx: &Context, next: TaskId) {
+        // SAFETY: the yielder was set by the coroutine that runs now, and lives on its stack.
+        let yielder = unsafe { &*cx.parking.yielder.get() };
+        yielder.suspend(next);
     }
 
-    /// Parks the current task until [`Scheduler::wake`], or until `deadline`. True when woken, false when the deadline came.
-    pub(crate) fn park(&self, cx: &Context, waiting: Waiting, deadline: Option<u64>) -> bool {
-        assert!(!self.ending.get(), "a destructor waits for {} while its run ends", waiting.class.name());
-        self.refuse_cycle(cx, waiting);
-        with_current_task(|task| {
-            task.waits.set(Some(waiting));
-            task.timed_out.set(false);
-        });
-        if let Some(deadline) = deadline {
-            self.make_ready(cx.id, deadline.max(cx.time.get()));
+    /// Parks the current task until [`Scheduler::wake`], or until the deadline. True when woken, false when the deadline came.
+    pub(crate) fn park(&self, cx: &Context, waiting: Waiting) -> bool {
+        self.before_park(cx, &waiting);
+        // A deadline beyond the end of time never comes.
+        let deadline =
+            waiting.deadline.map(|deadline| deadline.max(cx.time.get())).filter(|time| *time < MAX_TIME);
+        cx.parking.waits.set(Some(Waiting { deadline, ..waiting }));
+        match deadline {
+            Some(time) => self.ready.insert(cx.id, time),
+            None => self.fall_asleep(cx),
         }
-        self.suspend();
-        let woken = with_current_task(|task| !task.timed_out.get());
-        if let Some(deadline) = deadline.filter(|_| !woken) {
-            cx.time.set(deadline.max(cx.time.get()));
+        Self::suspend(cx, self.take_first());
+        let woken = cx.parking.waits.take().is_none();
+        if !woken {
+            if self.ending.get() {
+                Self::unwind_once(cx);
+            }
+            cx.time.set(deadline.unwrap_or(0).max(cx.time.get()));
         }
-        cx.run_ahead_limit.set(cx.time.get() + cx.run.run_ahead_ns);
+        cx.run_ahead_limit.set(cx.time.get().saturating_add(self.run_ahead_ns));
         woken
     }
 
     /// Makes a parked task ready, at `time` or at its own if that is later.
     pub(crate) fn wake(&self, id: TaskId, time: u64) {
-        if self.ending.get() {
-            return;
+        let cx = self.context_of(id);
+        let waiting = cx.parking.waits.take().expect("a queued task waits");
+        if waiting.deadline.is_none() && !cx.parking.background.get() {
+            self.awake.set(self.awake.get() + 1);
         }
-        let time = self.with_task(id, |task| {
-            task.waits.set(None);
-            let time = task.context.time.get().max(time);
-            task.context.time.set(time);
-            time
-        });
+        let time = cx.time.get().max(time);
+        cx.time.set(time);
         self.make_ready(id, time);
     }
 
-    /// Panics with the chain of waits when parking `cx` would close a cycle.
-    fn refuse_cycle(&self, cx: &Context, waiting: Waiting) {
-        let mut holder = waiting.holder;
-        while holder != NOBODY {
-            if holder == cx.id {
-                with_current_task(|task| task.waits.set(Some(waiting)));
-                let error = self.deadlock(&cx.run, cx.id);
-                std::panic::resume_unwind(Box::new(error));
-            }
-            let tasks = self.tasks.borrow();
-            let next = tasks.get(holder as usize).and_then(Option::as_ref).and_then(|task| task.waits.get());
-            holder = next.map_or(NOBODY, |waiting| waiting.holder);
+    /// The current task will not go on by itself.
+    fn fall_asleep(&self, cx: &Context) {
+        if !cx.parking.background.get() {
+            self.awake.set(self.awake.get().saturating_sub(1));
+            self.quiet_since.set(cx.time.get());
         }
-    }
-
-    fn deadlock(&self, shared: &RunShared, last: TaskId) -> RunError {
-        let tasks = self.tasks.borrow();
-        let name_of = |id: TaskId| {
-            tasks.get(id as usize).and_then(Option::as_ref).map(|task| task.context.name.as_str())
-        };
-        let mut waits = String::new();
-        for task in tasks.iter().flatten().filter(|task| !task.background) {
-            let Some(waiting) = task.waits.get() else { continue };
-            let separator = if waits.is_empty() { "" } else { "; " };
-            let holder = name_of(waiting.holder).map_or(String::new(), |name| format!(" held by \"{name}\""));
-            let _ = write!(
-                waits,
-                "{separator}\"{}\" waits for {}{holder}",
-                task.context.name,
-                waiting.class.name()
-            );
-        }
-        let time =
-            tasks.get(last as usize).and_then(Option::as_ref).map_or(0, |task| task.context.time.get());
-        RunError::Deadlock { time: Nanos(time), seed: shared.seed.0, waits }
     }
 
     /// Next task in the queue that task `id` waits in.
     pub(crate) fn next_of(&self, id: TaskId) -> TaskId {
-        self.with_task(id, |task| task.next.get())
+        self.context_of(id).parking.next.get()
     }
 
     pub(crate) fn set_next_of(&self, id: TaskId, next: TaskId) {
-        self.with_task(id, |task| task.next.set(next));
+        self.context_of(id).parking.next.set(next);
     }
 
-    /// A parked task wants its lock for itself alone.
-    pub(crate) fn wants_to_write(&self, id: TaskId) -> bool {
-        self.with_task(id, |task| task.waits.get().is_some_and(|waiting| waiting.write))
+    /// How much the parked task `id` wants.
+    pub(crate) fn wants_of(&self, id: TaskId) -> u64 {
+        self.context_of(id).parking.waits.get().map_or(0, |waiting| waiting.wants)
     }
 
-    pub(crate) fn core_of(&self, id: TaskId) -> u16 {
-        self.with_task(id, |task| task.context.core)
+    pub(crate) fn context_of(&self, id: TaskId) -> &Context {
+        &self.task(id).context
     }
-
-    fn with_task<R>(&self, id: TaskId, f: impl FnOnce(&Task) -> R) -> R {
-        f(self.tasks.borrow()[id as usize].as_ref().expect("a queued task is alive"))
-    }
-
-    /// Unwinds what is left: destructors run, and may not wait.
-    fn unwind_all(&self) {
-        self.ending.set(true);
-        self.horizon.set(u64::MAX);
-        let count = self.tasks.borrow().len();
-        for id in 0..count {
-            let Some(task) = self.tasks.borrow_mut()[id].take() else { continue };
-            context::set_current(&raw const task.context);
-            let coroutine = task.coroutine.borrow_mut().take();
-            drop(coroutine);
-            context::set_current(ptr::null());
-        }
-    }
-}
-
-/// The task around the current context.
-fn with_current_task<R>(f: impl FnOnce(&Task) -> R) -> R {
-    let cx = context::current().expect("called from a task");
-    let scheduler = cx.scheduler().expect("called under the virtual clock");
-    let task: *const Task = scheduler.with_task(cx.id, ptr::from_ref);
-    // SAFETY: the current task is alive; the borrow of the table is released first, because `f` may switch to other tasks.
-    f(unsafe { &*task })
 }

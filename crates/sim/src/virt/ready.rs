@@ -2,7 +2,7 @@
 //!
 //! A key is a task's time and number in one word, so that the smallest key names the next task. Leaves are indexed by task
 //! number; a task that is not ready has the largest key. An inner node holds the smaller of its two children, so replacing a
-//! leaf walks one fixed path to the root: seven steps for 80 tasks, no search and no position table.
+//! leaf walks one fixed path to the root: seven steps for 80 tasks, no search, no position table and no branch to mispredict.
 //!
 //! ```text
 //!                  [1] min of all
@@ -10,90 +10,103 @@
 //!      [4]     [5]             [6]     [7]        leaves: capacity + task number
 //! ```
 
+use std::cell::Cell;
+
 use crate::context::TaskId;
+use crate::virt::NOBODY;
 
 const ID_BITS: u32 = 12;
 /// Most tasks that can be alive at once.
-const MAX_TASKS: usize = 1 << ID_BITS;
-/// A virtual run ends before this time: 52 days.
-const MAX_TIME: u64 = 1 << (64 - ID_BITS - 1);
+pub(super) const MAX_TASKS: usize = 1 << ID_BITS;
+/// A virtual run ends before this time: 26 days.
+pub(super) const MAX_TIME: u64 = 1 << (64 - ID_BITS - 1);
 const NOT_READY: u64 = u64::MAX;
+const NODES: usize = 2 * MAX_TASKS;
 
 pub(super) struct Ready {
-    /// `tree[1]` is the root; the leaves are the second half.
-    tree: Vec<u64>,
+    /// `tree[1]` is the root; leaves start at `capacity`. What lies beyond twice the capacity is not in use yet.
+    tree: Box<[Cell<u64>; NODES]>,
+    capacity: Cell<usize>,
 }
 
 impl Ready {
     pub(super) fn new() -> Self {
-        Self { tree: vec![NOT_READY; 2] }
+        let nodes = vec![Cell::new(NOT_READY); NODES].into_boxed_slice();
+        Self { tree: nodes.try_into().expect("a vector of that length"), capacity: Cell::new(1) }
     }
 
-    fn capacity(&self) -> usize {
-        self.tree.len() / 2
-    }
-
-    /// The furthest-behind task and its time.
-    pub(super) fn first(&self) -> Option<(u64, TaskId)> {
-        unpack(self.tree[1])
-    }
-
-    /// The time of the furthest-behind task, or the end of time.
+    /// The time of the furthest-behind task; beyond [`MAX_TIME`] when there is none.
+    #[inline]
     pub(super) fn horizon(&self) -> u64 {
-        self.first().map_or(u64::MAX, |(time, _)| time)
+        self.tree[1].get() >> ID_BITS
     }
 
-    pub(super) fn insert(&mut self, id: TaskId, time: u64) {
-        while id as usize >= self.capacity() {
+    pub(super) fn insert(&self, id: TaskId, time: u64) {
+        while id as usize >= self.capacity.get() {
             self.grow();
         }
         self.set(id, pack(id, time));
     }
 
-    pub(super) fn remove(&mut self, id: TaskId) {
-        self.set(id, NOT_READY);
+    /// Takes the furthest-behind task out; [`NOBODY`] when none is ready.
+    pub(super) fn take_first(&self) -> TaskId {
+        let first = self.tree[1].get();
+        if first == NOT_READY {
+            return NOBODY;
+        }
+        self.set(id_of(first), NOT_READY);
+        id_of(first)
     }
 
-    /// Puts `id` in and takes the furthest-behind task out.
-    pub(super) fn exchange(&mut self, id: TaskId, time: u64) -> TaskId {
-        self.insert(id, time);
-        let (_, first) = self.first().expect("just inserted one");
-        self.remove(first);
+    /// Puts `id`, which has a leaf already, in, and takes the furthest-behind task out.
+    #[inline]
+    pub(super) fn exchange(&self, id: TaskId, time: u64) -> TaskId {
+        self.set(id, pack(id, time));
+        let first = id_of(self.tree[1].get());
+        self.set(first, NOT_READY);
         first
     }
 
     #[inline]
-    fn set(&mut self, id: TaskId, key: u64) {
-        let mut node = self.capacity() + id as usize;
-        self.tree[node] = key;
+    fn set(&self, id: TaskId, mut key: u64) {
+        let mut node = self.capacity.get() + id as usize;
+        self.node(node).set(key);
         while node > 1 {
-            let smaller = self.tree[node].min(self.tree[node ^ 1]);
+            key = key.min(self.node(node ^ 1).get());
             node /= 2;
-            if self.tree[node] == smaller {
-                return;
-            }
-            self.tree[node] = smaller;
+            self.node(node).set(key);
         }
     }
 
-    fn grow(&mut self) {
-        let capacity = self.capacity() * 2;
-        assert!(capacity <= MAX_TASKS, "more than {MAX_TASKS} tasks at once");
-        let leaves: Vec<u64> = self.tree[self.capacity()..].to_vec();
-        self.tree = vec![NOT_READY; 2 * capacity];
-        for (id, key) in leaves.into_iter().enumerate() {
-            self.set(id as TaskId, key);
+    /// The mask tells the compiler what is known: a node's number is within the tree.
+    #[inline]
+    fn node(&self, number: usize) -> &Cell<u64> {
+        &self.tree[number & (NODES - 1)]
+    }
+
+    /// Doubles the number of leaves.
+    fn grow(&self) {
+        let capacity = self.capacity.get();
+        assert!(capacity < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
+        for leaf in capacity..2 * capacity {
+            self.tree[leaf + capacity].set(self.tree[leaf].get());
         }
+        for node in (1..2 * capacity).rev() {
+            self.tree[node].set(self.tree[2 * node].get().min(self.tree[2 * node + 1].get()));
+        }
+        self.capacity.set(2 * capacity);
     }
 }
 
+#[inline]
 fn pack(id: TaskId, time: u64) -> u64 {
     assert!(time < MAX_TIME, "a virtual run of more than 26 days");
     time << ID_BITS | u64::from(id)
 }
 
-fn unpack(key: u64) -> Option<(u64, TaskId)> {
-    (key != NOT_READY).then_some((key >> ID_BITS, (key & (MAX_TASKS as u64 - 1)) as TaskId))
+#[inline]
+fn id_of(key: u64) -> TaskId {
+    (key & (MAX_TASKS as u64 - 1)) as TaskId
 }
 
 #[cfg(test)]
@@ -108,20 +121,41 @@ mod tests {
     #[test]
     fn the_tree_agrees_with_an_ordered_set() {
         let mut rng = Seed(1).rng();
-        let (mut ready, mut model) = (Ready::new(), BTreeSet::new());
-        let mut time_of = [None; 100];
-        for _ in 0..20_000 {
-            let id = rng.random_range(0..100u32);
-            if let Some(time) = time_of[id as usize].take() {
-                model.remove(&(time, id));
-                ready.remove(id);
-            } else {
-                let time = rng.random_range(0..50u64);
-                time_of[id as usize] = Some(time);
-                model.insert((time, id));
-                ready.insert(id, time);
+        let (ready, mut model) = (Ready::new(), BTreeSet::new());
+        let mut time_of = [None; 300];
+        for step in 0..50_000 {
+            let id = rng.random_range(0..1 + step.min(299));
+            let time = rng.random_range(0..50_u64);
+            match rng.random_range(0..3) {
+                0 if time_of[id as usize].is_some() => {
+                    let (first_time, first) = model.pop_first().expect("one is ready");
+                    assert_eq!((ready.horizon(), ready.take_first()), (first_time, first));
+                    time_of[first as usize] = None;
+                }
+                1 if time_of[id as usize].is_some() => {
+                    model.remove(&(time_of[id as usize].replace(time).expect("seen"), id));
+                    model.insert((time, id));
+                    let (_, first) = model.pop_first().expect("one is ready");
+                    assert_eq!(ready.exchange(id, time), first);
+                    time_of[first as usize] = None;
+                }
+                _ => {
+                    if let Some(before) = time_of[id as usize].replace(time) {
+                        model.remove(&(before, id));
+                    }
+                    model.insert((time, id));
+                    ready.insert(id, time);
+                }
             }
-            assert_eq!(ready.first(), model.first().copied());
         }
+        while let Some((_, id)) = model.pop_first() {
+            assert_eq!(ready.take_first(), id);
+        }
+        assert_eq!(ready.take_first(), NOBODY);
+    }
+
+    #[test]
+    fn without_ready_tasks_the_horizon_is_beyond_all_time() {
+        assert!(Ready::new().horizon() > MAX_TIME);
     }
 }
