@@ -80,6 +80,8 @@ pub(crate) fn clock_runs() -> bool {
 /// When a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Turn {
+    /// It arrived.
+    pub arrival: Nanos,
     /// Its service begins.
     pub start: Nanos,
     /// Its service is over, rounded up.
@@ -90,7 +92,9 @@ impl Turn {
     /// Lets the task pass its turn and `latency` after it.
     #[inline]
     pub fn pass(self, latency: Nanos) {
-        sim::medium_until(Activity::MediumWait, self.start);
+        if self.start > self.arrival {
+            sim::medium_until(Activity::MediumWait, self.start);
+        }
         sim::medium_until(sim::ledger::current_scope(), self.end + latency);
     }
 }
@@ -111,12 +115,12 @@ impl Channel {
     #[inline]
     pub fn reserve(&self, service_ps: u64) -> Turn {
         sim::interact();
-        let now_ps = sim::now().0 * PS;
+        let arrival = sim::now();
         let mut slots = self.free_at_ps.lock();
         let slot = slots.iter_mut().min().expect("at least one slot");
-        let start_ps = now_ps.max(*slot);
+        let start_ps = (arrival.0 * PS).max(*slot);
         *slot = start_ps + service_ps;
-        Turn { start: Nanos(start_ps / PS), end: Nanos(slot.div_ceil(PS)) }
+        Turn { arrival, start: Nanos(start_ps / PS), end: Nanos(slot.div_ceil(PS)) }
     }
 
     /// Frees every slot.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!            64 B lines                   64 x 256 B, LRU                256 B
-//!  core ─────────────► write pending ─────► buffer of a DIMM ─────────► media, one access at a time
+//!  core ─────────────► write pending ─────► buffer of a DIMM ─────────► media: one read, one write at a time
 //!         accepted      queue (ADR)         4-bit mask, dirty            read 38.8 ns, write 111.3 ns
 //! ```
 //!
@@ -90,7 +90,11 @@ struct Dimm {
     /// Line numbers, apart from the rest: the search walks them.
     tags: Vec<u64>,
     lines: Vec<Buffered>,
-    media_free_ps: u64,
+    /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the reads of
+    /// partial lines would take bandwidth from the writes, which measurements do not show (section 6.2: bandwidth is
+    /// EWR times that of the media).
+    read_free_ps: u64,
+    write_free_ps: u64,
     uses: u64,
     rng: Rng,
     traffic: Traffic,
@@ -151,8 +155,7 @@ impl Optane {
         let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
         dimm.touch(slot);
         dimm.lines[slot].valid = FULL;
-        dimm.occupy(self.media_read_ps);
-        dimm.traffic.media_reads += 1;
+        dimm.read_media(self.media_read_ps);
         dimm.traffic.read_misses += 1;
         dimm.traffic.read_hits += u64::from(quarters.count_ones()) - 1;
         self.shape.read_miss + self.shape.read_hit * (u64::from(quarters.count_ones()) - 1)
@@ -167,7 +170,7 @@ impl Optane {
         line.dirty |= quarters;
         if self.shape.drain_full && line.dirty == FULL {
             line.dirty = 0;
-            self.write_media(dimm);
+            dimm.write_media(self.media_write_ps);
         }
         dimm.traffic.issued_lines += u64::from(quarters.count_ones());
     }
@@ -185,17 +188,11 @@ impl Optane {
         dimm.tags[victim] = tag;
         if gone.dirty != 0 {
             if gone.valid != FULL {
-                dimm.occupy(self.media_read_ps);
-                dimm.traffic.media_reads += 1;
+                dimm.read_media(self.media_read_ps);
             }
-            self.write_media(dimm);
+            dimm.write_media(self.media_write_ps);
         }
         victim
-    }
-
-    fn write_media(&self, dimm: &mut Dimm) {
-        dimm.occupy(self.media_write_ps);
-        dimm.traffic.media_writes += 1;
     }
 }
 
@@ -204,7 +201,8 @@ impl Dimm {
         Self {
             tags: Vec::new(),
             lines: Vec::new(),
-            media_free_ps: 0,
+            read_free_ps: 0,
+            write_free_ps: 0,
             uses: 0,
             rng: Seed(number).derive("media.optane", number).rng(),
             traffic: Traffic::default(),
@@ -229,9 +227,14 @@ impl Dimm {
         oldest.map_or(0, |(slot, _)| slot)
     }
 
-    /// Keeps the media busy for one more access.
-    fn occupy(&mut self, service_ps: u64) {
-        self.media_free_ps = self.media_free_ps.max(sim::now().0 * 1_000) + service_ps;
+    fn read_media(&mut self, service_ps: u64) {
+        self.read_free_ps = self.read_free_ps.max(sim::now().0 * 1_000) + service_ps;
+        self.traffic.media_reads += 1;
+    }
+
+    fn write_media(&mut self, service_ps: u64) {
+        self.write_free_ps = self.write_free_ps.max(sim::now().0 * 1_000) + service_ps;
+        self.traffic.media_writes += 1;
     }
 }
 
@@ -265,7 +268,7 @@ impl CostModel for Optane {
             longest = longest.max(latency / u64::from(quarters.count_ones()));
         }
         let missed = dimm.traffic.read_misses > misses;
-        let media_done = if missed { Nanos(dimm.media_free_ps.div_ceil(1_000)) } else { start };
+        let media_done = if missed { Nanos(dimm.read_free_ps.div_ceil(1_000)) } else { start };
         drop(dimm);
         let own = (sum / lines.min(self.shape.parallel).max(1)).max(longest);
         sim::medium(own);
@@ -282,7 +285,7 @@ impl CostModel for Optane {
             self.store_wide(&mut dimm, tag, quarters);
         }
         let slack_ps = self.shape.queue * self.media_write_ps;
-        let accepted = Nanos(dimm.media_free_ps.saturating_sub(slack_ps).div_ceil(1_000));
+        let accepted = Nanos(dimm.write_free_ps.saturating_sub(slack_ps).div_ceil(1_000));
         drop(dimm);
         sim::medium(self.shape.write_accept * lines.div_ceil(self.shape.parallel.max(1)));
         sim::medium_until(Activity::MediumWait, accepted);

@@ -195,7 +195,7 @@ fn point_after(committing: &mut Vec<(TaskId, u64)>, task: TaskId, event: Event<'
     }
 }
 
-/// A tap that knows which words were read, between [`Mark::RecoveryBegin`] and [`Mark::RecoveryEnd`] or always.
+/// A tap that knows which words were read while it was attached: attach it for the time of a recovery.
 #[derive(Debug)]
 pub struct ReadSet {
     /// A bit for each word of 8 bytes.
