@@ -8,6 +8,7 @@
 
 pub mod error;
 pub mod fs_type;
+mod hinfs;
 pub mod options;
 mod persist;
 mod pmfs;
@@ -16,7 +17,12 @@ pub use fs_type::{FsError, FsType, FsckReport, Violation};
 pub use options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// Every design, in the order in which they are listed.
-pub static FILE_SYSTEMS: &[&dyn FsType] = &[&pmfs::fs_type::PmfsType];
+pub static FILE_SYSTEMS: &[&dyn FsType] = &[
+    &pmfs::fs_type::PmfsType,
+    &hinfs::fs_type::HINFS,
+    &hinfs::fs_type::HINFS_NCLFW,
+    &hinfs::fs_type::HINFS_WB,
+];
 
 /// The design called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn FsType> {

@@ -29,7 +29,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use media::nvmm::Region;
 use sim::{Activity, Condvar, LockClass, Mutex, Nanos};
@@ -50,6 +50,8 @@ pub(crate) struct Journal {
     ring: Mutex<Ring>,
     /// Indexed by the first entry of a transaction: it has ended.
     ended: Box<[AtomicBool]>,
+    /// Entries between head and tail, for whoever wants to know without the lock.
+    used: AtomicU32,
     /// Space was freed.
     space: Condvar,
     /// The cleaner is wanted, or is to stop.
@@ -64,6 +66,8 @@ struct Ring {
     next_id: u32,
     /// Transactions between head and tail in the order of their begin: first entry of each.
     begun: VecDeque<u32>,
+    /// The cleaner is woken when more than this is used: an eighth of the ring beyond what it could not clean last time.
+    clean_above: u32,
     stop: bool,
 }
 
@@ -85,11 +89,6 @@ impl Transaction {
     }
 }
 
-/// Entries that logging `len` bytes takes.
-pub(crate) fn entries_for(len: u64) -> u32 {
-    len.div_ceil(ENTRY_PAYLOAD as u64) as u32
-}
-
 /// The generation of the lap after `generation`; 0 is never one.
 pub(crate) fn next_generation(generation: u16) -> u16 {
     if generation == u16::MAX { 1 } else { generation + 1 }
@@ -105,6 +104,7 @@ impl Journal {
             generation: descriptor.generation,
             next_id: 1,
             begun: VecDeque::new(),
+            clean_above: entries / 8,
             stop: false,
         };
         Self {
@@ -113,6 +113,7 @@ impl Journal {
             entries,
             ring: Mutex::new(&JOURNAL, ring),
             ended: (0..entries).map(|_| AtomicBool::new(false)).collect(),
+            used: AtomicU32::new(0),
             space: Condvar::of_class(&JOURNAL_SPACE),
             cleaner: Condvar::of_class(&CLEANER),
         }
@@ -146,7 +147,10 @@ impl Journal {
         ring.next_id = ring.next_id.wrapping_add(1).max(1);
         ring.begun.push_back(first);
         self.flag(first).store(false, Ordering::Release);
-        if self.used(ring) > self.entries / 8 {
+        let used = self.used(ring);
+        self.used.store(used, Ordering::Relaxed);
+        if used > ring.clean_above {
+            ring.clean_above = self.entries;
             self.cleaner.notify_one();
         }
         Transaction { first, used: 0, reserved: need, id, generation: ring.generation }
@@ -185,9 +189,9 @@ impl Journal {
         if ring.tail >= ring.head { ring.tail - ring.head } else { self.entries - ring.head + ring.tail }
     }
 
-    /// The part of the ring that open and not yet cleaned transactions take, 0 to 1.
+    /// The part of the ring that transactions take which are open, or ended and not yet cleaned: 0 to 1.
     pub(crate) fn fullness(&self) -> f64 {
-        f64::from(self.used(&self.ring.lock())) / f64::from(self.entries)
+        f64::from(self.used.load(Ordering::Relaxed)) / f64::from(self.entries)
     }
 
     /// Tail and generation, in one store.
@@ -319,6 +323,9 @@ impl Journal {
             self.region.fence();
             self.space.notify_all();
         }
+        let used = self.used(ring);
+        self.used.store(used, Ordering::Relaxed);
+        ring.clean_above = used + self.entries / 8;
         Ok(())
     }
 

@@ -38,8 +38,6 @@ pub(crate) const COPIED: usize = 512;
 pub(crate) const JOURNAL_START: u64 = 4096;
 /// Smallest journal.
 pub(crate) const JOURNAL_MIN: u64 = 64 * KIB;
-/// The journal of an image made without saying.
-pub(crate) const JOURNAL_DEFAULT: u64 = 4 * MIB;
 /// A slot of the inode table.
 pub(crate) const INODE_SLOT: u64 = 128;
 /// The inode within its slot; the truncate item follows.
@@ -202,14 +200,12 @@ impl RawInode {
 pub(crate) mod ino {
     /// Height, block type, flags and root: 16 bytes changed by one store.
     pub(crate) const TREE: u64 = 0;
-    pub(crate) const FLAGS: u64 = 4;
     pub(crate) const ROOT: u64 = 8;
     /// Size, ctime and mtime: 16 bytes changed by one store.
     pub(crate) const SIZE: u64 = 16;
     /// ctime and mtime: 8 bytes changed by one store.
     pub(crate) const TIMES: u64 = 24;
     pub(crate) const MODE: u64 = 36;
-    pub(crate) const LINKS: u64 = 38;
     pub(crate) const BLOCKS: u64 = 40;
     pub(crate) const UID: u64 = 56;
     pub(crate) const ATIME: u64 = 68;

@@ -25,6 +25,9 @@ pub(crate) trait Pending {
     /// Gives up the open transaction of an inode that is about to lose its last name, for the removal to join. It has logged
     /// the inode's first half, and has room for `entries` more.
     fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>>;
+
+    /// Drops what is buffered of an inode whose blocks are about to be freed.
+    fn discard(&self, inode: &Inode) -> Result<()>;
 }
 
 /// PMFS itself: nothing is ever pending.
@@ -37,6 +40,10 @@ impl Pending for NothingPending {
 
     fn give_up(&self, _: &Inode, _: u32) -> Result<Option<Transaction>> {
         Ok(None)
+    }
+
+    fn discard(&self, _: &Inode) -> Result<()> {
+        Ok(())
     }
 }
 
@@ -299,12 +306,13 @@ impl Volume {
     }
 
     /// Frees an inode without names, unless it is open.
-    pub(crate) fn reap(&self, inode: &Inode) -> Result<bool> {
+    pub(crate) fn reap(&self, inode: &Inode, pending: &dyn Pending) -> Result<bool> {
         let mut state = inode.state.write();
         let raw = self.raw(inode)?;
         let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
         if dead {
             state.names = None;
+            pending.discard(inode)?;
             self.free_inode(inode)?;
         }
         Ok(dead)

@@ -1,0 +1,433 @@
+//! Reading and writing.
+//!
+//! A write is split into chunks of at most 512 blocks. A chunk maps its holes under the file's open transaction, then each
+//! piece of a block goes its way:
+//!
+//! | block is | write is lazy | write is eager |
+//! |---|---|---|
+//! | buffered | into the page | into the page, whose dirty lines are flushed before the write returns |
+//! | not buffered | a page is taken, partial lines are fetched | past the cache to the medium, noted in the ghost |
+//!
+//! An eager write never leaves an older dirty line behind that could later overwrite it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sim::{Activity, MutexGuard, Work};
+
+use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
+use super::lrw::Owner;
+use super::{HiNfs, add};
+use crate::error::{Error, Result};
+use crate::pmfs::file::{Piece, pieces};
+use crate::pmfs::inode::Inode;
+use crate::pmfs::journal::Transaction;
+use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, MAX_HEIGHT, RawInode};
+use crate::pmfs::tree::{FILL_MAX, Filled, Tree, fill_entries};
+
+/// Log entries that the removal of a file's last name needs when it joins the open transaction: directory record and inode.
+pub(crate) const UNLINK_ENTRIES: u32 = 2;
+
+/// The blocks of a chunk, and which of them this write has allocated.
+struct Mapped {
+    first: u64,
+    at: [u64; FILL_MAX as usize],
+    fresh: [u64; FILL_MAX as usize / 64],
+}
+
+impl Mapped {
+    fn set_fresh(&mut self, block: u64, at: u64) {
+        let index = (block - self.first) as usize;
+        self.at[index] = at;
+        self.fresh[index / 64] |= 1 << (index % 64);
+    }
+
+    fn get(&self, block: u64) -> (u64, bool) {
+        let index = (block - self.first) as usize;
+        (self.at[index], self.fresh[index / 64] >> (index % 64) & 1 == 1)
+    }
+}
+
+/// A write of one chunk, as its pieces see it.
+struct ChunkWrite {
+    old_size: u64,
+    new_size: u64,
+    sync: bool,
+    in_tx: bool,
+}
+
+impl HiNfs {
+    /// Reads from a file of which the caller holds the lock.
+    pub(crate) fn read(&self, inode: &Inode, raw: &RawInode, offset: u64, out: &mut [u8]) -> Result<usize> {
+        let file = self.file(inode)?;
+        if file.buffered.load(Relaxed) == 0 {
+            return self.volume.read_file(raw, offset, out);
+        }
+        let len = raw.size.saturating_sub(offset).min(out.len() as u64);
+        for piece in pieces(offset, len, raw.block_shift()) {
+            let part = &mut out[piece.at..piece.at + piece.len as usize];
+            let buffer = file.state.lock();
+            sim::work(Work::Step, index_steps(&buffer));
+            match buffer.blocks.get(&piece.block) {
+                Some(block) => block.read(&self.volume.region, piece.within as usize, part)?,
+                None => {
+                    drop(buffer);
+                    let start = offset + piece.at as u64;
+                    self.volume.read_file(raw, start, part)?;
+                }
+            }
+        }
+        Ok(len as usize)
+    }
+
+    /// Writes into a file whose lock the caller holds for writing; returns how many bytes, fewer when space runs out.
+    pub(crate) fn write(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        (offset, data): (u64, &[u8]),
+        sync: bool,
+    ) -> Result<usize> {
+        let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
+        if raw.block_type != 0 {
+            // Large blocks are not buffered: the DRAM block equals the 4-KiB block.
+            self.settle_file(inode)?;
+            return self.volume.write_file(inode, raw, offset, data);
+        }
+        if end > Tree::capacity(MAX_HEIGHT) << BLOCK_SHIFT {
+            return Err(Error::TooLarge);
+        }
+        let file = self.file(inode)?;
+        self.zero_gap(inode, file, raw, offset)?;
+        let chunk_bytes = FILL_MAX << BLOCK_SHIFT;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let len = (chunk_bytes - at % chunk_bytes).min((data.len() - done) as u64) as usize;
+            let written = self.write_chunk(inode, file, raw, (at, &data[done..done + len]), sync)?;
+            done += written;
+            if written < len {
+                break;
+            }
+        }
+        self.trim_ghosts()?;
+        if done == 0 && !data.is_empty() { Err(Error::NoSpace) } else { Ok(done) }
+    }
+
+    /// A write beyond the end makes the bytes between part of the file: in the old last block they become zeros.
+    fn zero_gap(&self, inode: &Inode, file: &FileSlot, raw: &RawInode, offset: u64) -> Result<()> {
+        let within = raw.size % BLOCK;
+        let gap_end = offset.min(raw.size.next_multiple_of(BLOCK));
+        if within == 0 || gap_end <= raw.size {
+            return Ok(());
+        }
+        let block = raw.size >> BLOCK_SHIFT;
+        let Some(at) = Tree::of(raw).lookup(&self.volume.region, block)? else { return Ok(()) };
+        let chunk = ChunkWrite { old_size: raw.size, new_size: gap_end, sync: false, in_tx: false };
+        let piece = Piece { block, within, len: gap_end - raw.size, at: 0 };
+        self.write_piece(inode, file, (at, false), &piece, &[0; BLOCK as usize][..piece.len as usize], &chunk)
+    }
+
+    fn write_chunk(
+        &self,
+        inode: &Inode,
+        file: &FileSlot,
+        raw: &mut RawInode,
+        (offset, data): (u64, &[u8]),
+        sync: bool,
+    ) -> Result<usize> {
+        let old_size = raw.size;
+        let end = offset + data.len() as u64;
+        let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
+        let (mut mapped, holes) = self.map_chunk(raw, first, last)?;
+        if holes == 0 && end <= old_size {
+            self.volume.store_times(inode, raw)?;
+            let chunk = ChunkWrite { old_size, new_size: old_size, sync, in_tx: false };
+            return self.write_pieces(inode, file, &mapped, (offset, data), &chunk);
+        }
+        let mut tx = self.open_transaction(inode, file, if holes > 0 { last - first + 1 } else { 0 })?;
+        let grown = self.grow(inode, raw, &mut tx.tx, &mut mapped, (offset, data.len(), holes));
+        let written = grown.and_then(|len| {
+            let chunk = ChunkWrite { old_size, new_size: raw.size, sync, in_tx: true };
+            self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
+        });
+        self.leave_open(inode, file, tx, sync)?;
+        written
+    }
+
+    /// Where the blocks of a chunk lie, and how many are holes.
+    fn map_chunk(&self, raw: &RawInode, first: u64, last: u64) -> Result<(Mapped, u64)> {
+        let mut mapped = Mapped { first, at: [0; FILL_MAX as usize], fresh: [0; FILL_MAX as usize / 64] };
+        let (tree, mut holes) = (Tree::of(raw), 0);
+        for block in first..=last {
+            match tree.lookup(&self.volume.region, block)? {
+                Some(at) => mapped.at[(block - first) as usize] = at,
+                None => holes += 1,
+            }
+        }
+        Ok((mapped, holes))
+    }
+
+    /// The file's open transaction, taken out for a growth of `blocks` blocks; a new one when there is none with enough room.
+    fn open_transaction(&self, inode: &Inode, file: &FileSlot, blocks: u64) -> Result<OpenTransaction> {
+        let need = if blocks > 0 { fill_entries(blocks) } else { 0 };
+        let mut buffer = file.state.lock();
+        if let Some(open) = buffer.open.take() {
+            if open.tx.room() > need + UNLINK_ENTRIES {
+                return Ok(open);
+            }
+            buffer.open = Some(open);
+            self.complete(file, &mut buffer)?;
+        }
+        drop(buffer);
+        if self.volume.journal.fullness() > super::writeback::JOURNAL_PRESSURE {
+            self.pool.call_writeback();
+        }
+        let tx = self.volume.begin_growth(inode, need + UNLINK_ENTRIES)?;
+        Ok(OpenTransaction { tx, ticket: 0 })
+    }
+
+    /// Maps the holes and stores the new tree, size and times; returns how many bytes of the write have a place.
+    fn grow(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        tx: &mut Transaction,
+        mapped: &mut Mapped,
+        (offset, len, holes): (u64, usize, u64),
+    ) -> Result<usize> {
+        let end = offset + len as u64;
+        let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
+        let mut tree = Tree::of(raw);
+        let mut filled = Filled { mapped: last - first + 1, added: 0 };
+        if holes > 0 {
+            filled = tree.fill(&self.volume, tx, (first, last - first + 1), &mut |block, at| {
+                mapped.set_fresh(block, at);
+                Ok(())
+            })?;
+            // New nodes must be durable before whoever commits: this task may not be the one.
+            self.volume.region.fence();
+        }
+        let placed = ((first + filled.mapped) << BLOCK_SHIFT).saturating_sub(offset).min(len as u64);
+        self.volume.store_growth(inode, raw, &tree, filled, offset + placed)?;
+        Ok(placed as usize)
+    }
+
+    /// After a growth: commits when nothing of the file is left to write back, or when the write is synchronous.
+    fn leave_open(
+        &self,
+        inode: &Inode,
+        file: &FileSlot,
+        mut open: OpenTransaction,
+        sync: bool,
+    ) -> Result<()> {
+        let mut buffer = file.state.lock();
+        if buffer.waits_for == 0 {
+            drop(buffer);
+            return self.volume.journal.commit(open.tx);
+        }
+        if open.ticket == 0 {
+            open.ticket = self.pool.note_pending(inode.ino / INODE_SLOT);
+        }
+        buffer.open = Some(open);
+        if sync {
+            self.complete(file, &mut buffer)?;
+        }
+        Ok(())
+    }
+
+    fn write_pieces(
+        &self,
+        inode: &Inode,
+        file: &FileSlot,
+        mapped: &Mapped,
+        (offset, data): (u64, &[u8]),
+        chunk: &ChunkWrite,
+    ) -> Result<usize> {
+        for piece in pieces(offset, data.len() as u64, BLOCK_SHIFT) {
+            let bytes = &data[piece.at..piece.at + piece.len as usize];
+            self.write_piece(inode, file, mapped.get(piece.block), &piece, bytes, chunk)?;
+        }
+        if chunk.sync {
+            self.volume.region.fence();
+        }
+        Ok(data.len())
+    }
+
+    fn write_piece(
+        &self,
+        inode: &Inode,
+        file: &FileSlot,
+        (at, fresh): (u64, bool),
+        piece: &Piece,
+        data: &[u8],
+        chunk: &ChunkWrite,
+    ) -> Result<()> {
+        let write = BlockWrite {
+            start: piece.block << BLOCK_SHIFT,
+            within: piece.within as usize,
+            len: data.len(),
+            fresh,
+            old_size: chunk.old_size,
+            new_size: chunk.new_size,
+        };
+        let mut buffer = file.state.lock();
+        sim::work(Work::Step, index_steps(&buffer));
+        let buffered = buffer.blocks.contains_key(&piece.block);
+        if !self.is_eager(&mut buffer, piece.block, chunk.sync) {
+            return self.write_lazily(inode, file, buffer, at, &write, data, chunk.in_tx);
+        }
+        add(&self.counters.eager_writes, 1);
+        if buffered {
+            self.absorb(&mut buffer, piece.block, &write, data)?;
+            return self.flush_block(file, &mut buffer, piece.block);
+        }
+        self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
+        drop(buffer);
+        self.write_directly(at, &write, data)
+    }
+
+    /// Whether a write to `block` goes straight to the medium.
+    fn is_eager(&self, buffer: &mut FileBuffer, block: u64, sync: bool) -> bool {
+        if !self.settings.checker {
+            return false;
+        }
+        if sync {
+            return true;
+        }
+        let state = buffer.ghosts.get(&block).map(|ghost| ghost.eager);
+        let inherited = self.settings.inherit && buffer.last_judged_eager;
+        let eager = match state {
+            Some(eager) => eager,
+            // A block that is buffered was lazy when it was written last.
+            None if buffer.blocks.contains_key(&block) => false,
+            None => inherited || self.settings.benefit.starts_eager(),
+        };
+        let stale = buffer.last_sync.is_some_and(|sync| sim::now().since(sync) > self.settings.eager_timeout);
+        if eager && stale && !self.settings.benefit.starts_eager() {
+            buffer.last_judged_eager = false;
+            if let Some(ghost) = buffer.ghosts.get_mut(&block) {
+                ghost.eager = false;
+            }
+            return false;
+        }
+        eager
+    }
+
+    fn write_lazily<'a>(
+        &self,
+        inode: &Inode,
+        file: &'a FileSlot,
+        mut buffer: MutexGuard<'a, FileBuffer>,
+        at: u64,
+        write: &BlockWrite,
+        data: &[u8],
+        in_tx: bool,
+    ) -> Result<()> {
+        let block = write.start >> BLOCK_SHIFT;
+        let slot = inode.ino / INODE_SLOT;
+        if buffer.blocks.contains_key(&block) {
+            add(&self.counters.lazy_hits, 1);
+        } else {
+            // Waiting for a page with the file locked would lock out the write-back that frees one.
+            drop(buffer);
+            let (page, entry, stalled) = self.pool.take(Owner { slot, block });
+            add(&self.counters.lazy_misses, 1);
+            add(&self.counters.stalls, u64::from(stalled));
+            buffer = file.state.lock();
+            let line_writes = self.forget_ghost(&mut buffer, block);
+            let buffered = Buffered { page, dirty: 0, at, line_writes, entry, in_tx: false };
+            buffer.blocks.insert(block, buffered);
+            file.buffered.store(buffer.blocks.len() as u32, Relaxed);
+        }
+        if in_tx {
+            buffer.mark_in_tx(block);
+        }
+        self.absorb(&mut buffer, block, write, data)?;
+        let sync_first = !self.settings.checker && self.settings.sync;
+        if sync_first { self.flush_block(file, &mut buffer, block) } else { Ok(()) }
+    }
+
+    /// Writes into a buffered block.
+    fn absorb(&self, buffer: &mut FileBuffer, block: u64, write: &BlockWrite, data: &[u8]) -> Result<()> {
+        let missing = || Error::Corrupt(format!("block {block} left the buffer while its file was locked"));
+        let buffered = buffer.blocks.get_mut(&block).ok_or_else(missing)?;
+        let fetched = buffered.prepare(&self.volume.region, write, !self.settings.by_line)?;
+        add(&self.counters.lines_fetched, fetched);
+        buffered.absorb(write, data);
+        self.pool.touch(buffered.entry);
+        Ok(())
+    }
+
+    /// Writes to the medium. Of a new block, what the write does not cover becomes zero.
+    fn write_directly(&self, at: u64, write: &BlockWrite, data: &[u8]) -> Result<()> {
+        let _scope = sim::scope(Activity::Data);
+        let (within, end) = (write.within as u64, (write.within + write.len) as u64);
+        if write.fresh {
+            self.volume.region.nt_zero(at, within)?;
+            self.volume.region.nt_zero(at + end, BLOCK - end)?;
+        }
+        Ok(self.volume.region.nt_store(at + within, data)?)
+    }
+
+    /// Counts a direct write as if it had been buffered.
+    fn note_ghost(&self, buffer: &mut FileBuffer, inode: &Inode, block: u64, write: &BlockWrite, sync: bool) {
+        let (lines, now) = (lines_of(write.within, write.len), sim::now());
+        if sync || !self.settings.checker {
+            return;
+        }
+        match buffer.ghosts.get_mut(&block) {
+            Some(ghost) => {
+                if now.since(ghost.written) > self.settings.dirty_age {
+                    // The background would have flushed it by now: the next sync would not have to.
+                    ghost.dirty = 0;
+                }
+                ghost.dirty |= lines;
+                ghost.line_writes += u64::from(lines.count_ones());
+                ghost.written = now;
+                self.pool.lock().ghosts.touch(ghost.entry, now);
+            }
+            None => {
+                let owner = Owner { slot: inode.ino / INODE_SLOT, block };
+                let entry = self.pool.lock().ghosts.add(owner, now);
+                let line_writes = u64::from(lines.count_ones());
+                let ghost = Ghost { dirty: lines, line_writes, eager: true, written: now, entry };
+                buffer.ghosts.insert(block, ghost);
+            }
+        }
+    }
+
+    /// Forgets the ghost of a block that becomes buffered; returns its line writes, which stay counted.
+    fn forget_ghost(&self, buffer: &mut FileBuffer, block: u64) -> u64 {
+        match buffer.ghosts.remove(&block) {
+            Some(ghost) => {
+                self.pool.lock().ghosts.remove(ghost.entry);
+                ghost.line_writes
+            }
+            None => 0,
+        }
+    }
+
+    /// Forgets the oldest ghosts beyond as many as there are pages.
+    fn trim_ghosts(&self) -> Result<()> {
+        loop {
+            let mut pool = self.pool.lock();
+            if pool.ghosts.len() <= self.pool.limit() {
+                return Ok(());
+            }
+            let Some((entry, owner)) = pool.ghosts.take_oldest() else { return Ok(()) };
+            drop(pool);
+            let mut buffer = self.file_of_slot(owner.slot)?.state.lock();
+            let mut pool = self.pool.lock();
+            let stale = buffer.ghosts.get(&owner.block).is_some_and(|ghost| ghost.entry == entry);
+            if stale && !pool.ghosts.is_linked(entry) {
+                buffer.ghosts.remove(&owner.block);
+                pool.ghosts.remove(entry);
+            }
+        }
+    }
+}
+
+/// Steps of a search in the index of a file.
+pub(crate) fn index_steps(buffer: &FileBuffer) -> u64 {
+    u64::from((buffer.blocks.len() as u64 + 1).ilog2()) + 1
+}

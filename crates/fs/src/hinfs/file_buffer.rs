@@ -1,0 +1,254 @@
+//! What is buffered of one file: the DRAM block index, the ghost entries, the open transaction.
+//!
+//! # Lines
+//!
+//! A bit of `dirty` for each 64-byte line of a buffered block. Set: DRAM has the newest bytes, which the medium lacks. Clear:
+//! the medium has them, and the page's bytes there mean nothing. Because a line is fetched only to be written at once, one
+//! bit serves as "valid" and "dirty".
+//!
+//! # Transactions
+//!
+//! A file has at most one open transaction. It has logged the inode's first half; every later growth of the file joins it.
+//! It commits when the last buffered block that it waits for (`in_tx`) has been written back, by fsync, or by the removal of
+//! the file's last name, which joins it.
+//!
+//! Lock order: `hinfs.file` comes after `pmfs.inode` and before `hinfs.pool` and the journal. Write-back takes it without the
+//! inode's lock, and holds it while it writes a block: nobody sees half of a write-back.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU32;
+
+use media::nvmm::Region;
+use sim::{LINE_BYTES, LockClass, Mutex, Nanos, PAGE_BYTES};
+
+use super::lrw::EntryId;
+use super::pool::Page;
+use crate::error::Result;
+use crate::pmfs::journal::Transaction;
+
+static FILE: LockClass = LockClass::new("hinfs.file");
+
+/// A file's place in the table of buffers.
+pub(crate) struct FileSlot {
+    /// Buffered blocks, for readers that need not lock when there are none.
+    pub(crate) buffered: AtomicU32,
+    pub(crate) state: Mutex<FileBuffer>,
+}
+
+/// The buffer of one file.
+#[derive(Default)]
+pub(crate) struct FileBuffer {
+    pub(crate) blocks: BTreeMap<u64, Buffered>,
+    pub(crate) ghosts: BTreeMap<u64, Ghost>,
+    pub(crate) open: Option<OpenTransaction>,
+    /// Blocks that the open transaction waits for.
+    pub(crate) waits_for: u32,
+    /// When the file was last synced.
+    pub(crate) last_sync: Option<Nanos>,
+    /// What the last judged block became: new blocks inherit it.
+    pub(crate) last_judged_eager: bool,
+}
+
+/// An open transaction and its ticket in the pool.
+#[derive(Debug)]
+pub(crate) struct OpenTransaction {
+    pub(crate) tx: Transaction,
+    pub(crate) ticket: u64,
+}
+
+/// A block that is buffered.
+pub(crate) struct Buffered {
+    pub(crate) page: Box<Page>,
+    /// Lines that DRAM has and the medium lacks.
+    pub(crate) dirty: u64,
+    /// Where the block lies on the medium.
+    pub(crate) at: u64,
+    /// Line writes since the last sync (`N_cw`).
+    pub(crate) line_writes: u64,
+    pub(crate) entry: EntryId,
+    pub(crate) in_tx: bool,
+}
+
+/// A block that is written directly: what would be dirty if it were buffered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ghost {
+    /// Lines written since the last sync.
+    pub(crate) dirty: u64,
+    /// Line writes since the last sync.
+    pub(crate) line_writes: u64,
+    pub(crate) eager: bool,
+    pub(crate) written: Nanos,
+    pub(crate) entry: EntryId,
+}
+
+impl FileBuffer {
+    /// The open transaction waits for `block` from now on.
+    pub(crate) fn mark_in_tx(&mut self, block: u64) {
+        if let Some(buffered) = self.blocks.get_mut(&block).filter(|buffered| !buffered.in_tx) {
+            buffered.in_tx = true;
+            self.waits_for += 1;
+        }
+    }
+}
+
+impl FileSlot {
+    pub(crate) fn new() -> Self {
+        Self { buffered: AtomicU32::new(0), state: Mutex::new(&FILE, FileBuffer::default()) }
+    }
+}
+
+/// The lines that `len` bytes at `within` touch, as bits. Empty ranges touch none.
+pub(crate) fn lines_of(within: usize, len: usize) -> u64 {
+    if len == 0 {
+        return 0;
+    }
+    let (first, last) = (within / LINE_BYTES, (within + len - 1) / LINE_BYTES);
+    (u64::MAX >> (63 - (last - first))) << first
+}
+
+/// The runs of set bits, as byte ranges of a page.
+pub(crate) fn runs(mut lines: u64) -> impl Iterator<Item = std::ops::Range<usize>> {
+    let mut base = 0;
+    std::iter::from_fn(move || {
+        if lines == 0 {
+            return None;
+        }
+        let skip = lines.trailing_zeros() as usize;
+        lines >>= skip;
+        let len = lines.trailing_ones() as usize;
+        let start = base + skip;
+        lines = if len == 64 { 0 } else { lines >> len };
+        base = start + len;
+        Some(start * LINE_BYTES..base * LINE_BYTES)
+    })
+}
+
+/// What a buffered block needs to know of the write that comes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BlockWrite {
+    /// Offset of the block in the file.
+    pub(crate) start: u64,
+    /// First byte of the write within the block.
+    pub(crate) within: usize,
+    /// Its length.
+    pub(crate) len: usize,
+    /// The block was allocated by this write: the medium has garbage.
+    pub(crate) fresh: bool,
+    /// Size of the file before the write: the medium has nothing beyond.
+    pub(crate) old_size: u64,
+    /// Size of the file after it.
+    pub(crate) new_size: u64,
+}
+
+impl Buffered {
+    /// Makes the partially covered lines of a write valid in DRAM, or with `whole` the whole block; returns how many lines
+    /// were fetched from the medium.
+    pub(crate) fn prepare(&mut self, region: &Region, write: &BlockWrite, whole: bool) -> Result<u64> {
+        let end = write.within + write.len;
+        if self.dirty == 0 && write.fresh {
+            return Ok(self.prepare_fresh(write, whole));
+        }
+        if whole {
+            let missing = if self.dirty == 0 && write.len < PAGE_BYTES { !0 } else { 0 };
+            self.dirty = !0;
+            return self.fetch(region, write, missing);
+        }
+        let edges = [(write.within, write.within % LINE_BYTES), (end, end % LINE_BYTES)];
+        let partial = edges
+            .iter()
+            .filter(|(_, ragged)| *ragged != 0)
+            .fold(0, |lines, (at, _)| lines | lines_of(*at, 1));
+        self.fetch(region, write, partial & !self.dirty)
+    }
+
+    /// A new block: zeros where the file has bytes that this write does not cover.
+    fn prepare_fresh(&mut self, write: &BlockWrite, whole: bool) -> u64 {
+        let valid = write.new_size.saturating_sub(write.start).min(PAGE_BYTES as u64) as usize;
+        let valid = if whole { PAGE_BYTES } else { valid.next_multiple_of(LINE_BYTES) };
+        self.page[..write.within].fill(0);
+        let end = (write.within + write.len).min(valid);
+        self.page[end..valid].fill(0);
+        sim::copy((write.within + valid - end) as u64);
+        self.dirty = lines_of(0, valid);
+        0
+    }
+
+    /// Fetches lines from the medium; what lies beyond the old end of the file is zero.
+    fn fetch(&mut self, region: &Region, write: &BlockWrite, lines: u64) -> Result<u64> {
+        let valid = write.old_size.saturating_sub(write.start).min(PAGE_BYTES as u64) as usize;
+        for run in runs(lines) {
+            let split = valid.clamp(run.start, run.end);
+            if split > run.start {
+                region.load(self.at + run.start as u64, &mut self.page[run.start..split])?;
+            }
+            self.page[split..run.end].fill(0);
+        }
+        Ok(u64::from((lines & lines_of(0, valid)).count_ones()))
+    }
+
+    /// Copies a write into the page and marks its lines.
+    pub(crate) fn absorb(&mut self, write: &BlockWrite, data: &[u8]) {
+        self.page[write.within..write.within + write.len].copy_from_slice(data);
+        sim::copy(data.len() as u64);
+        let lines = lines_of(write.within, write.len);
+        self.dirty |= lines;
+        self.line_writes += u64::from(lines.count_ones());
+    }
+
+    /// Copies the dirty lines to the medium; durable after the caller's fence. Returns how many there were.
+    pub(crate) fn write_back(&mut self, region: &Region) -> Result<u64> {
+        for run in runs(self.dirty) {
+            region.nt_store(self.at + run.start as u64, &self.page[run])?;
+        }
+        Ok(u64::from(std::mem::take(&mut self.dirty).count_ones()))
+    }
+
+    /// Reads bytes of the block: dirty lines from DRAM, the others from the medium, one copy for each run.
+    pub(crate) fn read(&self, region: &Region, within: usize, out: &mut [u8]) -> Result<()> {
+        let mut done = 0;
+        while done < out.len() {
+            let at = within + done;
+            let line = at / LINE_BYTES;
+            let in_dram = self.dirty >> line & 1 == 1;
+            let same = if in_dram {
+                (self.dirty >> line).trailing_ones()
+            } else {
+                (self.dirty >> line).trailing_zeros()
+            };
+            let run_end = ((line + same as usize) * LINE_BYTES).min(PAGE_BYTES);
+            let len = (run_end - at).min(out.len() - done);
+            let part = &mut out[done..done + len];
+            if in_dram {
+                part.copy_from_slice(&self.page[at..at + len]);
+                sim::copy(len as u64);
+            } else {
+                region.load(self.at + at as u64, part)?;
+            }
+            done += len;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_those_that_a_range_touches() {
+        assert_eq!(lines_of(0, 112), 0b11);
+        assert_eq!(lines_of(63, 2), 0b11);
+        assert_eq!(lines_of(64, 64), 0b10);
+        assert_eq!(lines_of(0, 4096), !0);
+        assert_eq!(lines_of(4095, 1), 1 << 63);
+        assert_eq!(lines_of(10, 0), 0);
+    }
+
+    #[test]
+    fn runs_cover_exactly_the_set_bits() {
+        for lines in [0, 1, !0, 0b1011, 1 << 63, 0xf0f0_0000_0000_000f, !1, !0 >> 1] {
+            let covered = runs(lines).fold(0, |all, run| all | lines_of(run.start, run.len()));
+            assert_eq!(covered, lines, "{lines:b}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! HiNFS and its variants in the table of designs.
+
+use std::io;
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use sim::{Bytes, Nanos, PAGE_BYTES};
+use vfs::FileSystem;
+
+use super::benefit::Benefit;
+use super::pool::Pool;
+use super::{HiNfs, Settings};
+use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::options::{OptionKind, OptionSpec, Options};
+use crate::pmfs::{self, Volume};
+
+/// HiNFS, or one of the variants that its authors compare it with.
+pub(crate) struct HinfsType {
+    pub(crate) name: &'static str,
+    pub(crate) summary: &'static str,
+    /// Cacheline-level fetch and write-back.
+    pub(crate) by_line: bool,
+    /// The eager-persistent write checker.
+    pub(crate) checker: bool,
+}
+
+/// The whole of it.
+pub(crate) static HINFS: HinfsType = HinfsType {
+    name: "hinfs",
+    summary: "PMFS with a DRAM write buffer for lazy writes (EuroSys 2016)",
+    by_line: true,
+    checker: true,
+};
+
+/// Without cacheline-level fetch and write-back.
+pub(crate) static HINFS_NCLFW: HinfsType = HinfsType {
+    name: "hinfs-nclfw",
+    summary: "HiNFS that fetches and writes back whole blocks",
+    by_line: false,
+    checker: true,
+};
+
+/// Without the eager-persistent write checker.
+pub(crate) static HINFS_WB: HinfsType = HinfsType {
+    name: "hinfs-wb",
+    summary: "HiNFS that buffers every write, synced or not",
+    by_line: true,
+    checker: false,
+};
+
+const OWN_OPTIONS: [OptionSpec; 11] = [
+    OptionSpec {
+        name: "buffer",
+        kind: OptionKind::Size,
+        default: "2GiB",
+        help: "mount: DRAM for the write buffer (paper: 2 GB)",
+    },
+    OptionSpec {
+        name: "low",
+        kind: OptionKind::Fraction,
+        default: "5%",
+        help: "mount: free pages below this start write-back",
+    },
+    OptionSpec {
+        name: "high",
+        kind: OptionKind::Fraction,
+        default: "20%",
+        help: "mount: free pages above this end it",
+    },
+    OptionSpec {
+        name: "wake",
+        kind: OptionKind::Time,
+        default: "5s",
+        help: "mount: write-back looks for old blocks this often",
+    },
+    OptionSpec {
+        name: "dirty_age",
+        kind: OptionKind::Time,
+        default: "30s",
+        help: "mount: blocks not written for so long are written back",
+    },
+    OptionSpec {
+        name: "eager_timeout",
+        kind: OptionKind::Time,
+        default: "5s",
+        help: "mount: without a sync for so long, eager blocks become lazy",
+    },
+    OptionSpec {
+        name: "writeback_tasks",
+        kind: OptionKind::Count,
+        default: "4",
+        help: "mount: background tasks (the paper does not say how many)",
+    },
+    OptionSpec {
+        name: "dram_write",
+        kind: OptionKind::Time,
+        default: "50ns",
+        help: "mount: L_dram of the benefit model, per line (the paper does not say)",
+    },
+    OptionSpec {
+        name: "medium_write",
+        kind: OptionKind::Time,
+        default: "0ns",
+        help: "mount: L_nvmm of the benefit model, per line; 0: what the medium says",
+    },
+    OptionSpec {
+        name: "new_blocks",
+        kind: OptionKind::Choice(&["inherit", "lazy"]),
+        default: "inherit",
+        help: "mount: state of new blocks: of the file's last judged block, or always lazy",
+    },
+    OptionSpec {
+        name: "sync",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mount: every write is durable when it returns",
+    },
+];
+
+const ALL_OPTIONS: [OptionSpec; 15] = join(pmfs::fs_type::OPTIONS, &OWN_OPTIONS);
+
+/// PMFS's options and our own.
+const fn join(format: &[OptionSpec], own: &[OptionSpec; 11]) -> [OptionSpec; 15] {
+    let mut all = [own[0]; 15];
+    let mut index = 0;
+    while index < 15 {
+        all[index] = if index < format.len() { format[index] } else { own[index - format.len()] };
+        index += 1;
+    }
+    all
+}
+
+static OPTIONS: [OptionSpec; 15] = ALL_OPTIONS;
+
+impl HinfsType {
+    fn settings(&self, region: &Region, options: &Options) -> Settings {
+        let medium = match options.time("medium_write") {
+            Nanos::ZERO => region.model().line_time(),
+            given => given,
+        };
+        Settings {
+            by_line: self.by_line,
+            checker: self.checker,
+            inherit: options.choice("new_blocks") == "inherit",
+            sync: options.flag("sync"),
+            benefit: Benefit { dram: options.time("dram_write"), medium },
+            wake: options.time("wake"),
+            dirty_age: options.time("dirty_age"),
+            eager_timeout: options.time("eager_timeout"),
+            tasks: options.number("writeback_tasks").max(1),
+        }
+    }
+}
+
+impl FsType for HinfsType {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn min_size(&self, options: &Options) -> Bytes {
+        pmfs::fs_type::min_size(options)
+    }
+
+    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
+        pmfs::fs_type::make(self.name, region, options)
+    }
+
+    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let volume = Arc::new(Volume::mount(region, pmfs::Settings::from_options(options))?);
+        let pages = options.size("buffer").0 / PAGE_BYTES as u64;
+        let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
+        Ok(HiNfs::new(volume, self.settings(region, options), pool))
+    }
+
+    fn recognises(&self, region: &Region) -> bool {
+        // The format is PMFS's; an image says nothing of how it was buffered.
+        pmfs::fs_type::PmfsType.recognises(region)
+    }
+
+    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+        pmfs::fs_type::recover(region)
+    }
+
+    fn fsck(&self, region: &Region) -> FsckReport {
+        pmfs::fsck::check(region)
+    }
+
+    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        pmfs::fs_type::PmfsType.dump(region, part, out)
+    }
+
+    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
+        pmfs::fs_type::PmfsType.dump_parts()
+    }
+}

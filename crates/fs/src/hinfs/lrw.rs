@@ -1,0 +1,159 @@
+//! The list of buffered blocks by last write: least recently written first.
+//!
+//! A doubly linked list in an arena. Reads never move an entry; any write moves it to the end (HiNFS, section 3.2).
+
+use sim::Nanos;
+
+const NONE: u32 = u32::MAX;
+
+/// Name of an entry.
+pub(crate) type EntryId = u32;
+
+/// Which block an entry stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Owner {
+    /// Slot of the inode.
+    pub(crate) slot: u64,
+    /// Block of the file.
+    pub(crate) block: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Entry {
+    owner: Owner,
+    written: Nanos,
+    before: u32,
+    after: u32,
+    linked: bool,
+}
+
+/// The list.
+pub(crate) struct Lrw {
+    entries: Vec<Entry>,
+    unused: Vec<EntryId>,
+    oldest: u32,
+    newest: u32,
+    len: u64,
+}
+
+impl Lrw {
+    pub(crate) fn new() -> Self {
+        Self { entries: Vec::new(), unused: Vec::new(), oldest: NONE, newest: NONE, len: 0 }
+    }
+
+    /// Linked entries.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// A new entry, written at `now`.
+    pub(crate) fn add(&mut self, owner: Owner, now: Nanos) -> EntryId {
+        let entry = Entry { owner, written: now, before: NONE, after: NONE, linked: false };
+        let id = match self.unused.pop() {
+            Some(id) => {
+                self.entries[id as usize] = entry;
+                id
+            }
+            None => {
+                self.entries.push(entry);
+                self.entries.len() as u32 - 1
+            }
+        };
+        self.link(id);
+        id
+    }
+
+    /// The block was written at `now`.
+    pub(crate) fn touch(&mut self, id: EntryId, now: Nanos) {
+        self.unlink(id);
+        self.entries[id as usize].written = now;
+        self.link(id);
+    }
+
+    /// Removes an entry for good.
+    pub(crate) fn remove(&mut self, id: EntryId) {
+        self.unlink(id);
+        self.unused.push(id);
+    }
+
+    /// The least recently written entry.
+    pub(crate) fn oldest(&self) -> Option<(EntryId, Owner, Nanos)> {
+        let entry = self.entries.get(self.oldest as usize)?;
+        Some((self.oldest, entry.owner, entry.written))
+    }
+
+    /// Takes the least recently written entry off the list; it keeps its name until [`Lrw::remove`], and a touch links it
+    /// again.
+    pub(crate) fn take_oldest(&mut self) -> Option<(EntryId, Owner)> {
+        let (id, owner, _) = self.oldest()?;
+        self.unlink(id);
+        Some((id, owner))
+    }
+
+    /// Whether an entry is on the list.
+    pub(crate) fn is_linked(&self, id: EntryId) -> bool {
+        self.entries[id as usize].linked
+    }
+
+    fn link(&mut self, id: EntryId) {
+        let newest = self.newest;
+        let entry = &mut self.entries[id as usize];
+        (entry.before, entry.after, entry.linked) = (newest, NONE, true);
+        match newest {
+            NONE => self.oldest = id,
+            newest => self.entries[newest as usize].after = id,
+        }
+        self.newest = id;
+        self.len += 1;
+    }
+
+    fn unlink(&mut self, id: EntryId) {
+        let Entry { before, after, linked, .. } = self.entries[id as usize];
+        if !linked {
+            return;
+        }
+        match before {
+            NONE => self.oldest = after,
+            before => self.entries[before as usize].after = after,
+        }
+        match after {
+            NONE => self.newest = before,
+            after => self.entries[after as usize].before = before,
+        }
+        self.entries[id as usize].linked = false;
+        self.len -= 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(block: u64) -> Owner {
+        Owner { slot: 1, block }
+    }
+
+    #[test]
+    fn the_least_recently_written_goes_first() {
+        let mut list = Lrw::new();
+        let ids: Vec<_> = (0..4).map(|block| list.add(owner(block), Nanos(block))).collect();
+        list.touch(ids[0], Nanos(10));
+        list.remove(ids[2]);
+        let mut order = Vec::new();
+        while let Some((_, owner)) = list.take_oldest() {
+            order.push(owner.block);
+        }
+        assert_eq!(order, [1, 3, 0]);
+        assert_eq!(list.len(), 0);
+    }
+
+    #[test]
+    fn a_write_links_an_entry_that_was_taken() {
+        let mut list = Lrw::new();
+        let id = list.add(owner(7), Nanos(1));
+        list.take_oldest();
+        assert!(!list.is_linked(id));
+        list.touch(id, Nanos(2));
+        assert_eq!(list.oldest(), Some((id, owner(7), Nanos(2))));
+    }
+}

@@ -1,0 +1,164 @@
+//! HiNFS: a DRAM write buffer for persistent memory, on PMFS (EuroSys 2016).
+//!
+//! Persistent memory reads about as fast as DRAM and writes much slower. HiNFS buffers only the writes that gain from it:
+//!
+//! * *lazy* writes go to DRAM pages and are written back later, by line, least recently written first;
+//! * *eager* writes, those that a sync would flush soon anyway, go straight to the medium;
+//! * reads take each line from where it is newest, and never fill the buffer;
+//! * which kind a block's writes are, a benefit model decides at each sync of the block.
+//!
+//! Metadata is PMFS's: changed in place under the undo journal. A write that grows a file leaves its transaction open until
+//! its data has been written back, so a crash shows the old size rather than bytes that were never written.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `benefit.rs` | the model |
+//! | `lrw.rs` `pool.rs` | the list by last write; the pages, thresholds, waiting for a page |
+//! | `file_buffer.rs` | what is buffered of one file; lines; the open transaction |
+//! | `file.rs` | read and write |
+//! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
+//! | `writeback.rs` | the background tasks |
+//! | `vfs.rs` `fs_type.rs` | the adapters; the variants |
+//!
+//! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
+//! the block map's locks are leaves.
+//!
+//! On the medium this is PMFS: the same format, recovery and fsck. Everything follows `specs/hinfs.md` section 4. Choices
+//! where the paper leaves them open: space is allocated when a block is first written; a new block inherits the state of the
+//! file's last judged block (`new_blocks`); a file has one open transaction, which later growth and the removal of its last
+//! name join, so that undoing it never undoes something newer.
+
+mod benefit;
+mod file;
+mod file_buffer;
+pub(crate) mod fs_type;
+mod lrw;
+mod pool;
+mod sync;
+mod vfs;
+mod writeback;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use sim::{JoinHandle, LockClass, Mutex, Nanos};
+
+use crate::error::Result;
+use crate::persist::slot_table::SlotTable;
+use crate::pmfs::Volume;
+use crate::pmfs::inode::Inode;
+use crate::pmfs::layout::INODE_SLOT;
+use benefit::Benefit;
+use file_buffer::FileSlot;
+use pool::Pool;
+
+static TASKS: LockClass = LockClass::new("hinfs.tasks");
+
+/// How a HiNFS is mounted (`specs/hinfs.md` 4.10).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// Fetch and write back by line; otherwise whole blocks (HiNFS-NCLFW).
+    pub(crate) by_line: bool,
+    /// Predict eager writes; otherwise everything is buffered first (HiNFS-WB).
+    pub(crate) checker: bool,
+    /// New blocks inherit the state of the file's last judged block.
+    pub(crate) inherit: bool,
+    /// Mounted `sync`: every write is eager.
+    pub(crate) sync: bool,
+    pub(crate) benefit: Benefit,
+    /// Write-back wakes at least this often.
+    pub(crate) wake: Nanos,
+    /// Blocks that were not written for so long are written back.
+    pub(crate) dirty_age: Nanos,
+    /// An eager block of a file that was not synced for so long becomes lazy.
+    pub(crate) eager_timeout: Nanos,
+    pub(crate) tasks: u64,
+}
+
+/// A mounted HiNFS.
+pub(crate) struct HiNfs {
+    pub(crate) volume: Arc<Volume>,
+    pub(crate) settings: Settings,
+    files: SlotTable<FileSlot>,
+    pub(crate) pool: Pool,
+    pub(crate) counters: Counters,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// File buffers are made in chunks of this many inode slots.
+const FILES_PER_CHUNK: u64 = 256;
+
+impl HiNfs {
+    pub(crate) fn new(volume: Arc<Volume>, settings: Settings, pool: Pool) -> Arc<Self> {
+        let max_slots = volume.region.len() / INODE_SLOT;
+        let design = Arc::new(Self {
+            volume,
+            settings,
+            files: SlotTable::new(max_slots.div_ceil(FILES_PER_CHUNK), FILES_PER_CHUNK),
+            pool,
+            counters: Counters::default(),
+            tasks: Mutex::new(&TASKS, Vec::new()),
+        });
+        writeback::start(&design);
+        design
+    }
+
+    /// The buffer of an inode.
+    pub(crate) fn file(&self, inode: &Inode) -> Result<&FileSlot> {
+        self.file_of_slot(inode.ino / INODE_SLOT)
+    }
+
+    pub(crate) fn file_of_slot(&self, slot: u64) -> Result<&FileSlot> {
+        if self.files.get(slot).is_none() {
+            self.files.add_chunk(slot / FILES_PER_CHUNK, |_| FileSlot::new());
+        }
+        self.files.get(slot).ok_or(crate::error::Error::NoEntry)
+    }
+}
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What HiNFS counts about itself.
+        #[derive(Debug, Default)]
+        pub(crate) struct Counters {
+            $($(#[$doc])* pub(crate) $name: AtomicU64,)*
+        }
+
+        impl Counters {
+            /// Every count by name.
+            pub(crate) fn list(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name.load(Relaxed)),)*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Lazy writes, in pieces of a block, to a block that was buffered.
+    lazy_hits,
+    /// Lazy writes to a block that was not.
+    lazy_misses,
+    /// Eager writes, in pieces of a block.
+    eager_writes,
+    /// Lines fetched for partial writes.
+    lines_fetched,
+    /// Lines written back in the background.
+    lines_written_back,
+    /// Lines flushed by syncs.
+    lines_synced,
+    /// Dirty lines dropped because their file went away first.
+    lines_dropped,
+    /// Times a writer waited for a free page.
+    stalls,
+    /// Transactions that write-back completed because the journal was short of space.
+    journal_evictions,
+    /// Blocks that a sync judged the way they were.
+    predictions_right,
+    /// Blocks that a sync judged the other way.
+    predictions_wrong,
+}
+
+/// Adds to a counter.
+pub(crate) fn add(counter: &AtomicU64, n: u64) {
+    counter.fetch_add(n, Relaxed);
+}

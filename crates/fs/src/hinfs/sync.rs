@@ -1,0 +1,235 @@
+//! Everything that ends buffering: fsync, settling before a change of names, dropping before blocks are freed.
+//!
+//! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped
+//! when a later one is done.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sim::{Activity, Work};
+
+use super::file_buffer::{FileBuffer, FileSlot, Ghost};
+use super::lrw::Owner;
+use super::{HiNfs, add};
+use crate::error::Result;
+use crate::pmfs::inode::Inode;
+use crate::pmfs::journal::Transaction;
+use crate::pmfs::layout::INODE_SLOT;
+use crate::pmfs::namei::Pending;
+
+impl HiNfs {
+    /// Writes one block back and takes it out of the buffer. Its lines are durable on return; the transaction that waited
+    /// for it alone is committed.
+    pub(crate) fn flush_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> Result<()> {
+        let Some(buffered) = buffer.blocks.get_mut(&block) else { return Ok(()) };
+        let lines = {
+            let _scope = sim::scope(Activity::Data);
+            buffered.write_back(&self.volume.region)?
+        };
+        add(&self.counters.lines_synced, lines);
+        self.volume.region.fence();
+        self.forget_block(file, buffer, block);
+        self.commit_if_done(buffer)
+    }
+
+    /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.
+    pub(crate) fn forget_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> u64 {
+        let Some(buffered) = buffer.blocks.remove(&block) else { return 0 };
+        file.buffered.store(buffer.blocks.len() as u32, Relaxed);
+        if buffered.in_tx {
+            buffer.waits_for -= 1;
+        }
+        self.pool.put(buffered.page, buffered.entry);
+        u64::from(buffered.dirty.count_ones())
+    }
+
+    /// Commits the open transaction when it waits for nothing.
+    pub(crate) fn commit_if_done(&self, buffer: &mut FileBuffer) -> Result<()> {
+        if buffer.waits_for > 0 {
+            return Ok(());
+        }
+        match buffer.open.take() {
+            Some(open) => self.volume.journal.commit(open.tx),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes back the blocks that `wanted` names, with one fence, and takes them out of the buffer; commits what that
+    /// completes. Returns the lines written.
+    pub(crate) fn flush_blocks(
+        &self,
+        file: &FileSlot,
+        buffer: &mut FileBuffer,
+        wanted: Wanted,
+    ) -> Result<u64> {
+        let mut lines = 0;
+        {
+            let _scope = sim::scope(Activity::Data);
+            for buffered in buffer.blocks.values_mut().filter(|buffered| wanted.includes(buffered.in_tx)) {
+                lines += buffered.write_back(&self.volume.region)?;
+            }
+        }
+        self.volume.region.fence();
+        let done: Vec<u64> = buffer
+            .blocks
+            .iter()
+            .filter(|(_, buffered)| wanted.includes(buffered.in_tx))
+            .map(|(block, _)| *block)
+            .collect();
+        for block in done {
+            self.forget_block(file, buffer, block);
+        }
+        self.commit_if_done(buffer)?;
+        Ok(lines)
+    }
+
+    /// Completes the open transaction of a file: writes back what it waits for, and commits it.
+    pub(crate) fn complete(&self, file: &FileSlot, buffer: &mut FileBuffer) -> Result<()> {
+        if buffer.open.is_some() {
+            let lines = self.flush_blocks(file, buffer, Wanted::InTransaction)?;
+            add(&self.counters.lines_synced, lines);
+        }
+        Ok(())
+    }
+
+    /// Writes back everything of a file and commits its transaction, so that PMFS alone may go on with it.
+    pub(crate) fn settle_file(&self, inode: &Inode) -> Result<()> {
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
+        add(&self.counters.lines_synced, lines);
+        Ok(())
+    }
+
+    /// Drops the buffered blocks from `first` on: a truncation cuts them off.
+    pub(crate) fn drop_from(&self, inode: &Inode, first: u64) -> Result<()> {
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        let gone: Vec<u64> = buffer.blocks.range(first..).map(|(block, _)| *block).collect();
+        for block in gone {
+            let lines = self.forget_block(file, &mut buffer, block);
+            add(&self.counters.lines_dropped, lines);
+        }
+        let ghosts: Vec<u64> = buffer.ghosts.range(first..).map(|(block, _)| *block).collect();
+        let mut pool = self.pool.lock();
+        for block in ghosts {
+            if let Some(ghost) = buffer.ghosts.remove(&block) {
+                pool.ghosts.remove(ghost.entry);
+            }
+        }
+        Ok(())
+    }
+
+    /// fsync: makes the file durable and judges every block that took part.
+    pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        sim::work(Work::Step, buffer.blocks.len() as u64 + buffer.ghosts.len() as u64);
+        if self.settings.checker {
+            self.judge(&mut buffer, inode);
+        }
+        let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
+        add(&self.counters.lines_synced, lines);
+        buffer.last_sync = Some(sim::now());
+        Ok(())
+    }
+
+    /// Applies the benefit model to every block with writes since its last sync.
+    fn judge(&self, buffer: &mut FileBuffer, inode: &Inode) {
+        let benefit = self.settings.benefit;
+        let (mut right, mut wrong) = (0, 0);
+        let mut last_eager = None;
+        let mut pool = self.pool.lock();
+        for ghost in buffer.ghosts.values_mut().filter(|ghost| ghost.line_writes > 0) {
+            let eager = !benefit.buffering_wins(ghost.line_writes, u64::from(ghost.dirty.count_ones()));
+            *(if eager == ghost.eager { &mut right } else { &mut wrong }) += 1;
+            (ghost.eager, ghost.dirty, ghost.line_writes) = (eager, 0, 0);
+            last_eager = Some(eager);
+        }
+        let now = sim::now();
+        for (block, buffered) in buffer.blocks.iter_mut().filter(|(_, buffered)| buffered.line_writes > 0) {
+            let eager = !benefit.buffering_wins(buffered.line_writes, u64::from(buffered.dirty.count_ones()));
+            *(if eager { &mut wrong } else { &mut right }) += 1;
+            buffered.line_writes = 0;
+            last_eager = Some(eager);
+            if eager {
+                // The block leaves the buffer with this sync; the ghost keeps its state.
+                let entry = pool.ghosts.add(Owner { slot: inode.ino / INODE_SLOT, block: *block }, now);
+                let ghost = Ghost { dirty: 0, line_writes: 0, eager, written: now, entry };
+                if let Some(old) = buffer.ghosts.insert(*block, ghost) {
+                    pool.ghosts.remove(old.entry);
+                }
+            }
+        }
+        drop(pool);
+        buffer.last_judged_eager = last_eager.unwrap_or(buffer.last_judged_eager);
+        add(&self.counters.predictions_right, right);
+        add(&self.counters.predictions_wrong, wrong);
+    }
+
+    /// Makes everything durable that was written before the call.
+    pub(crate) fn sync_all(&self) -> Result<()> {
+        let mut left = self.pool.usage().1;
+        while left > 0 {
+            let Some((_, owner, _)) = self.pool.lock().blocks.oldest() else { break };
+            let file = self.file_of_slot(owner.slot)?;
+            let mut buffer = file.state.lock();
+            let before = buffer.blocks.len() as u64;
+            let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
+            add(&self.counters.lines_synced, lines);
+            left = left.saturating_sub(before.max(1));
+        }
+        self.volume.region.fence();
+        Ok(())
+    }
+}
+
+/// Which blocks of a file are to be written back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Those that the open transaction waits for.
+    InTransaction,
+    /// All.
+    All,
+}
+
+impl Wanted {
+    fn includes(self, in_tx: bool) -> bool {
+        self == Self::All || in_tx
+    }
+}
+
+impl Pending for HiNfs {
+    fn settle(&self, inode: &Inode) -> Result<()> {
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        self.complete(file, &mut buffer)
+    }
+
+    fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>> {
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        match buffer.open.take() {
+            None => Ok(None),
+            Some(open) if open.tx.room() > entries => {
+                // A file without a name needs no order between its data and its size: nobody will see it after a crash.
+                buffer.blocks.values_mut().for_each(|buffered| buffered.in_tx = false);
+                buffer.waits_for = 0;
+                Ok(Some(open.tx))
+            }
+            Some(open) => {
+                buffer.open = Some(open);
+                self.complete(file, &mut buffer)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn discard(&self, inode: &Inode) -> Result<()> {
+        self.drop_from(inode, 0)?;
+        let file = self.file(inode)?;
+        let mut buffer = file.state.lock();
+        buffer.last_sync = None;
+        buffer.last_judged_eager = false;
+        self.commit_if_done(&mut buffer)
+    }
+}
