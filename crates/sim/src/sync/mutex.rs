@@ -79,7 +79,8 @@ impl<T: ?Sized> Mutex<T> {
             Some((cx, scheduler)) => self.try_lock_virtual(cx, scheduler),
             None => self.raw.try_lock(),
         };
-        taken.then_some(MutexGuard { mutex: self, not_send: PhantomData })
+        // Lazily: a guard that exists releases.
+        taken.then(|| MutexGuard { mutex: self, not_send: PhantomData })
     }
 
     /// The value, without locking: nobody else can have it.

@@ -1,5 +1,7 @@
 //! Random programs of tasks that lock, queue and work, and how `sim` executes them.
 
+#![allow(dead_code)] // each test uses a part
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -13,16 +15,16 @@ static RWLOCK: LockClass = LockClass::new("test.rwlock");
 static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
 
 /// How many there are of each kind of thing.
-pub const EACH: usize = 3;
+pub(crate) const EACH: usize = 3;
 /// Permits of each semaphore.
-pub const PERMITS: u64 = 3;
+pub(crate) const PERMITS: u64 = 3;
 /// Slots of server `n`: 1, 2, 3.
-pub const fn slots(server: usize) -> usize {
+pub(crate) const fn slots(server: usize) -> usize {
     server + 1
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Private work of so many nanoseconds.
     Work(u64),
     Sleep(u64),
@@ -39,14 +41,14 @@ pub enum Step {
 }
 
 #[derive(Clone, Debug)]
-pub struct Program {
+pub(crate) struct Program {
     /// Core and steps of each task.
-    pub tasks: Vec<(u16, Vec<Step>)>,
+    pub(crate) tasks: Vec<(u16, Vec<Step>)>,
 }
 
 impl Program {
     /// Spans are random in `1..=longest`. Locks are taken in one order, so that no program deadlocks.
-    pub fn random(seed: u64, tasks: usize, steps: usize, longest: u64) -> Self {
+    pub(crate) fn random(seed: u64, tasks: usize, steps: usize, longest: u64) -> Self {
         let mut rng = Seed(seed).derive("program", 0).rng();
         let tasks = (0..tasks)
             .map(|_| {
@@ -90,7 +92,7 @@ fn random_step(rng: &mut Rng, list: &mut Vec<Step>, lowest: usize, longest: u64)
 }
 
 /// Odd costs, so that a mistake in one shows.
-pub fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     let mut machine = Machine { cores_per_socket: 3, ..Machine::unit() };
     for (work, cost_ns) in
         [(Work::Lock, 7), (Work::LineSameSocket, 31), (Work::LineCrossSocket, 97), (Work::Wakeup, 203)]
@@ -182,9 +184,9 @@ impl World {
             }
             Step::Acquire(n, permits) => {
                 self.semaphores[n].acquire(permits);
-                self.inside(2 * EACH + n, permits as i64, 1..=PERMITS as i64);
+                self.inside(2 * EACH + n, permits.cast_signed(), 1..=PERMITS.cast_signed());
                 let rest = self.body(rest, trace);
-                self.inside(2 * EACH + n, -(permits as i64), 0..=PERMITS as i64);
+                self.inside(2 * EACH + n, -(permits.cast_signed()), 0..=PERMITS.cast_signed());
                 self.semaphores[n].release(permits);
                 trace.push(sim::now());
                 return rest;
@@ -199,12 +201,12 @@ impl World {
 }
 
 /// The time after each step of each task, except private work and releases that charge nothing.
-pub fn trace(program: &Program, run_ahead: Nanos) -> Vec<Vec<Nanos>> {
+pub(crate) fn trace(program: &Program, run_ahead: Nanos) -> Vec<Vec<Nanos>> {
     let setup = Setup { run_ahead, ..Setup::virtual_clock(machine(), Seed(1)) };
     execute(program, &setup)
 }
 
-pub fn execute(program: &Program, setup: &Setup) -> Vec<Vec<Nanos>> {
+pub(crate) fn execute(program: &Program, setup: &Setup) -> Vec<Vec<Nanos>> {
     let program = program.clone();
     let trace = sim::run(setup, move || {
         let world = Arc::new(World::new());

@@ -1,0 +1,224 @@
+//! Every nanosecond of a task is booked once, on the right line.
+
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use rand::RngExt;
+use sim::ledger::Snapshot;
+use sim::{
+    Activity, Condvar, Count, Line, LockClass, Machine, Mutex, Nanos, Op, Rng, RwLock, Seed, Semaphore,
+    Server, Setup, TaskSpec, Work,
+};
+
+static MUTEX: LockClass = LockClass::new("test.mutex");
+static RWLOCK: LockClass = LockClass::new("test.rwlock");
+static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
+static QUEUE: LockClass = LockClass::new("test.queue");
+const OPS: [Op; 3] = [Op::new(1, "read"), Op::new(2, "write"), Op::new(39, "fsync")];
+
+fn run<T: Send + 'static>(setup: &Setup, main: impl FnOnce() -> T + Send + 'static) -> T {
+    sim::run(setup, main).expect("the run ends")
+}
+
+fn virtual_clock() -> Setup {
+    Setup::virtual_clock(Machine::unit(), Seed(3))
+}
+
+fn sum_of_parts(snapshot: &Snapshot, op: Op) -> Nanos {
+    Activity::ALL.iter().map(|(activity, _)| snapshot.time(op, *activity)).sum()
+}
+
+struct World {
+    mutex: Mutex<()>,
+    rwlock: RwLock<()>,
+    semaphore: Semaphore,
+    server: Server,
+    line: Line,
+    queue: (Mutex<u64>, Condvar),
+}
+
+/// Anything that takes time.
+fn any_step(world: &World, rng: &mut Rng, depth: u32) {
+    let span = Nanos(rng.random_range(0..100));
+    let _scope =
+        rng.random::<bool>().then(|| sim::scope(Activity::ALL[rng.random_range(0..Activity::COUNT)].0));
+    match rng.random_range(0..14) {
+        0 => sim::work(Work::ALL[rng.random_range(0..Work::COUNT)].0, span.0),
+        1 => sim::copy(span.0 * 50),
+        2 => sim::medium(span),
+        3 => sim::sleep(span),
+        4 => sim::medium_until(Activity::Metadata, sim::now() + span),
+        5 => world.server.serve(span),
+        6 => world.line.touch(),
+        7 if depth == 0 => {
+            let _guard = world.mutex.lock();
+            any_step(world, rng, 1);
+        }
+        8 if depth < 2 => {
+            let _guard = world.rwlock.read();
+            any_step(world, rng, 2);
+        }
+        9 if depth < 2 => {
+            let _guard = world.rwlock.write();
+            any_step(world, rng, 2);
+        }
+        10 if depth < 3 => {
+            world.semaphore.acquire(1);
+            any_step(world, rng, 3);
+            world.semaphore.release(1);
+        }
+        11 => drop(world.mutex.try_lock()),
+        12 => {
+            let _ = world.queue.1.wait_timeout(world.queue.0.lock(), span);
+        }
+        13 => {
+            world.queue.1.notify_one();
+            world.queue.1.notify_all();
+        }
+        _ => drop(sim::spawn(TaskSpec::named("child"), move || sim::medium(span))),
+    }
+}
+
+/// A task's work: operations with private time between them. Returns its ledger and how long it took.
+fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
+    let start = sim::now();
+    for _ in 0..20 {
+        let op = rng.random::<bool>().then(|| sim::op(OPS[rng.random_range(0..3)]));
+        let inner = rng.random::<bool>().then(|| sim::op(OPS[rng.random_range(0..3)]));
+        any_step(world, &mut rng, 0);
+        drop(inner);
+        any_step(world, &mut rng, 0);
+        drop(op);
+    }
+    (Snapshot::of_task(), sim::now() - start)
+}
+
+proptest! {
+    #[test]
+    fn the_parts_of_every_operation_sum_to_its_total_and_all_to_the_life_of_the_task(seed: u64, tasks in 1..10_u64) {
+        let tasks = run(&Setup { run_ahead: Nanos(200), ..virtual_clock() }, move || {
+            let world = Arc::new(World {
+                mutex: Mutex::new(&MUTEX, ()),
+                rwlock: RwLock::new(&RWLOCK, ()),
+                semaphore: Semaphore::new(&SEMAPHORE, 2),
+                server: Server::new(1),
+                line: Line::new(),
+                queue: (Mutex::new(&QUEUE, 0), Condvar::of_class(&QUEUE)),
+            });
+            let start = |n: u64| {
+                let (world, rng) = (Arc::clone(&world), Seed(seed).derive("task", n).rng());
+                sim::spawn(TaskSpec::named("t").on_core(n as u16), move || task(&world, rng))
+            };
+            let handles: Vec<_> = (0..tasks).map(start).collect();
+            handles.into_iter().map(sim::JoinHandle::join).collect::<Vec<_>>()
+        });
+        for (ledger, life) in tasks {
+            for op in OPS {
+                prop_assert_eq!(sum_of_parts(&ledger, op), ledger.total(op));
+            }
+            let inside: Nanos = OPS.iter().map(|op| ledger.total(*op)).sum();
+            prop_assert_eq!(inside + sum_of_parts(&ledger, Op::NONE), life);
+            for op in OPS.into_iter().chain([Op::NONE]) {
+                let by_name: Nanos = ledger.lock_waits(op).into_iter().map(|(_, wait)| wait).sum();
+                let waits = ledger.time(op, Activity::LockWait) + ledger.time(op, Activity::Stall);
+                prop_assert!(by_name <= waits, "{} by name, {} in all", by_name, waits);
+            }
+        }
+    }
+}
+
+#[test]
+fn cpu_work_in_the_scope_of_the_journal_is_journal_and_waits_in_that_of_a_stall_are_stalls() {
+    let ledger = run(&virtual_clock(), || {
+        let (lock, line) = (Mutex::new(&MUTEX, ()), Line::new());
+        {
+            let _scope = sim::scope(Activity::Journal);
+            sim::work(Work::Step, 10); // 10
+            sim::copy(100); // 100
+            sim::medium(Nanos(1_000)); // 1000
+            drop(lock.lock()); // 1
+            line.touch(); // 1
+            sim::sleep(Nanos(7)); // sleep
+        }
+        sim::work(Work::Step, 3);
+        {
+            let _scope = sim::scope(Activity::Stall);
+            let _ = Condvar::of_class(&QUEUE).wait_timeout(lock.lock(), Nanos(500)); // and the lock twice: 1 + 1
+            sim::sleep(Nanos(40));
+        }
+        sim::work(Work::Generator, 5);
+        assert_eq!(sim::ledger::current_scope(), Activity::Data);
+        Snapshot::of_task()
+    });
+    let expected = [
+        (Activity::Journal, 1_112),
+        (Activity::Sleep, 7),
+        (Activity::Software, 3 + 2),
+        (Activity::Stall, 540),
+        (Activity::Generator, 5),
+        (Activity::LockWait, 0),
+    ];
+    for (activity, ns) in expected {
+        assert_eq!(ledger.time(Op::NONE, activity), Nanos(ns), "{activity:?}");
+    }
+    assert_eq!(ledger.lock_waits(Op::NONE), [("test.queue", Nanos(500))]);
+}
+
+#[test]
+fn a_wait_for_a_lock_is_booked_on_its_name_and_taking_it_is_software() {
+    let ledger = run(&virtual_clock(), || {
+        let lock = Arc::new(Mutex::new(&MUTEX, ()));
+        let shared = Arc::clone(&lock);
+        let waiter = sim::spawn(TaskSpec::named("waiter").on_core(1), move || {
+            sim::medium(Nanos(10));
+            let _op = sim::op(OPS[0]);
+            drop(shared.lock());
+            sim::now()
+        });
+        let guard = lock.lock(); // until 1
+        sim::medium(Nanos(99));
+        drop(guard); // at 100
+        assert_eq!(waiter.join(), Nanos(102)); // the line's transfer, and the lock's own work
+        Snapshot::of_run()
+    });
+    assert_eq!(ledger.lock_waits(OPS[0]), [("test.mutex", Nanos(90))]);
+    assert_eq!(ledger.time(OPS[0], Activity::Software), Nanos(2));
+    assert_eq!((ledger.total(OPS[0]), ledger.calls(OPS[0])), (Nanos(92), 1));
+}
+
+#[test]
+fn the_ledgers_of_ended_tasks_stay_in_the_sum() {
+    let (sum, window) = run(&virtual_clock(), || {
+        let work = |n: u64| {
+            sim::spawn(TaskSpec::named("short"), move || {
+                let _op = sim::op(OPS[1]);
+                sim::medium(Nanos(n));
+                sim::count(Count::Fences, 2);
+            })
+        };
+        (1..=100).map(work).for_each(sim::JoinHandle::join);
+        let before = Snapshot::of_run();
+        (1..=10).map(work).for_each(sim::JoinHandle::join);
+        let after = Snapshot::of_run();
+        (after.clone(), after.since(&before))
+    });
+    assert_eq!((sum.calls(OPS[1]), sum.total(OPS[1])), (110, Nanos(5050 + 55)));
+    assert_eq!((window.calls(OPS[1]), window.total(OPS[1])), (10, Nanos(55)));
+    assert_eq!((window.count_all(Count::Fences), window.count(Count::Fences, Activity::Data)), (20, 20));
+}
+
+#[test]
+fn under_the_real_clock_software_is_what_remains() {
+    let ledger = run(&Setup::real_clock(Machine::unit(), Seed(1)), || {
+        for _ in 0..100 {
+            let _op = sim::op(OPS[2]);
+            sim::medium(Nanos(20_000));
+            std::hint::black_box((0..1_000_u64).fold(0, |sum, n| sum ^ std::hint::black_box(n)));
+        }
+        Snapshot::of_run()
+    });
+    assert_eq!(ledger.calls(OPS[2]), 100);
+    assert!(ledger.time(OPS[2], Activity::Data) >= Nanos(100 * 19_000), "{ledger:?}");
+    assert!(ledger.time(OPS[2], Activity::Software) > Nanos(0), "{ledger:?}");
+    assert_eq!(sum_of_parts(&ledger, OPS[2]), ledger.total(OPS[2]));
+}
