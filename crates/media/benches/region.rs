@@ -84,7 +84,7 @@ fn bench(c: &mut Criterion) {
         group.bench_function(format!("nt_store_fence/virtual/{medium}"), |b| {
             virtually(b, medium, store_pages);
         });
-        group.bench_function(format!("load/virtual/{medium}"), |b| virtually(b, medium, load_pages);
+        group.bench_function(format!("load/virtual/{medium}"), |b| virtually(b, medium, load_pages));
     }
     group.finish();
     c.bench_function("load_u64", |b| {

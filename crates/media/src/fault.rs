@@ -88,10 +88,6 @@ impl Faults {
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.poisoned.is_empty() && self.countdowns.is_empty()
-    }
-
     /// Whether this access is one that a countdown has been waiting for.
     pub(crate) fn strikes(&mut self, target: Target) -> bool {
         let mut struck = false;

@@ -27,6 +27,7 @@
 
 use parking_lot::Mutex;
 use rand::RngExt;
+use rustc_hash::FxHashMap;
 use sim::{Activity, Nanos, PAGE_BYTES, Rate, Rng, Seed};
 
 use crate::cost::{CostModel, Figure, clock_runs, service_ps};
@@ -65,15 +66,20 @@ pub struct Shape {
     pub drain_full: bool,
 }
 
-/// A line in the buffer.
+/// A line in the buffer, and its neighbours in the order of use.
 #[derive(Clone, Copy, Debug)]
 struct Buffered {
+    tag: u64,
     /// Quarters that can be read here.
     valid: u8,
     /// Quarters that the media does not have yet.
     dirty: u8,
-    used: u64,
+    newer: usize,
+    older: usize,
 }
+
+/// No neighbour.
+const END: usize = usize::MAX;
 
 /// What a DIMM has done.
 #[derive(Clone, Copy, Debug, Default)]
@@ -87,15 +93,15 @@ struct Traffic {
 
 #[derive(Debug)]
 struct Dimm {
-    /// Line numbers, apart from the rest: the search walks them.
-    tags: Vec<u64>,
     lines: Vec<Buffered>,
+    slots: FxHashMap<u64, usize>,
+    newest: usize,
+    oldest: usize,
     /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the reads of
     /// partial lines would take bandwidth from the writes, which measurements do not show (section 6.2: bandwidth is
     /// EWR times that of the media).
     read_free_ps: u64,
     write_free_ps: u64,
-    uses: u64,
     rng: Rng,
     traffic: Traffic,
 }
@@ -145,26 +151,23 @@ impl Optane {
 
     /// Loads a run of quarters of one wide line; returns its latency.
     fn load_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) -> Nanos {
+        let count = u64::from(quarters.count_ones());
         let slot = dimm.find(tag);
         if slot.is_some_and(|slot| dimm.lines[slot].valid & quarters == quarters) {
-            let slot = slot.expect("just seen");
-            dimm.touch(slot);
-            dimm.traffic.read_hits += u64::from(quarters.count_ones());
-            return self.shape.read_hit * u64::from(quarters.count_ones());
+            dimm.traffic.read_hits += count;
+            return self.shape.read_hit * count;
         }
         let slot = slot.unwrap_or_else(|| self.enter(dimm, tag));
-        dimm.touch(slot);
         dimm.lines[slot].valid = FULL;
         dimm.read_media(self.media_read_ps);
         dimm.traffic.read_misses += 1;
-        dimm.traffic.read_hits += u64::from(quarters.count_ones()) - 1;
-        self.shape.read_miss + self.shape.read_hit * (u64::from(quarters.count_ones()) - 1)
+        dimm.traffic.read_hits += count - 1;
+        self.shape.read_miss + self.shape.read_hit * (count - 1)
     }
 
     /// Stores a run of quarters of one wide line.
     fn store_wide(&self, dimm: &mut Dimm, tag: u64, quarters: u8) {
         let slot = dimm.find(tag).unwrap_or_else(|| self.enter(dimm, tag));
-        dimm.touch(slot);
         let line = &mut dimm.lines[slot];
         line.valid |= quarters;
         line.dirty |= quarters;
@@ -177,54 +180,81 @@ impl Optane {
 
     /// Makes room for a line and puts it in, empty.
     fn enter(&self, dimm: &mut Dimm, tag: u64) -> usize {
-        let empty = Buffered { valid: 0, dirty: 0, used: 0 };
-        if dimm.tags.len() < self.shape.buffer_lines.max(1) {
-            dimm.tags.push(tag);
-            dimm.lines.push(empty);
-            return dimm.tags.len() - 1;
-        }
-        let victim = dimm.victim(self.shape.random_replacement);
-        let gone = std::mem::replace(&mut dimm.lines[victim], empty);
-        dimm.tags[victim] = tag;
-        if gone.dirty != 0 {
+        let (slot, gone) = dimm.enter(tag, self.shape.buffer_lines.max(1), self.shape.random_replacement);
+        if let Some(gone) = gone.filter(|gone| gone.dirty != 0) {
             if gone.valid != FULL {
                 dimm.read_media(self.media_read_ps);
             }
             dimm.write_media(self.media_write_ps);
         }
-        victim
+        slot
     }
 }
 
 impl Dimm {
     fn new(number: u64) -> Self {
         Self {
-            tags: Vec::new(),
             lines: Vec::new(),
+            slots: FxHashMap::default(),
+            newest: END,
+            oldest: END,
             read_free_ps: 0,
             write_free_ps: 0,
-            uses: 0,
             rng: Seed(number).derive("media.optane", number).rng(),
             traffic: Traffic::default(),
         }
     }
 
+    /// The slot of a line that is in the buffer; it becomes the newest.
     #[inline]
-    fn find(&self, tag: u64) -> Option<usize> {
-        self.tags.iter().position(|other| *other == tag)
-    }
-
-    fn touch(&mut self, slot: usize) {
-        self.uses += 1;
-        self.lines[slot].used = self.uses;
-    }
-
-    fn victim(&mut self, random: bool) -> usize {
-        if random {
-            return self.rng.random_range(0..self.lines.len());
+    fn find(&mut self, tag: u64) -> Option<usize> {
+        let slot = *self.slots.get(&tag)?;
+        if slot != self.newest {
+            self.unlink(slot);
+            self.link_newest(slot);
         }
-        let oldest = self.lines.iter().enumerate().min_by_key(|(_, line)| line.used);
-        oldest.map_or(0, |(slot, _)| slot)
+        Some(slot)
+    }
+
+    /// Puts a line in, in a new slot or in that of a line that has to go.
+    fn enter(&mut self, tag: u64, capacity: usize, random: bool) -> (usize, Option<Buffered>) {
+        let line = Buffered { tag, valid: 0, dirty: 0, newer: END, older: END };
+        let (slot, gone) = if self.lines.len() < capacity {
+            self.lines.push(line);
+            (self.lines.len() - 1, None)
+        } else {
+            let slot = if random { self.rng.random_range(0..self.lines.len()) } else { self.oldest };
+            self.unlink(slot);
+            (slot, Some(std::mem::replace(&mut self.lines[slot], line)))
+        };
+        if let Some(gone) = gone {
+            self.slots.remove(&gone.tag);
+        }
+        self.slots.insert(tag, slot);
+        self.link_newest(slot);
+        (slot, gone)
+    }
+
+    fn unlink(&mut self, slot: usize) {
+        let Buffered { newer, older, .. } = self.lines[slot];
+        match self.lines.get_mut(newer) {
+            Some(line) => line.older = older,
+            None => self.newest = older,
+        }
+        match self.lines.get_mut(older) {
+            Some(line) => line.newer = newer,
+            None => self.oldest = newer,
+        }
+    }
+
+    fn link_newest(&mut self, slot: usize) {
+        let older = std::mem::replace(&mut self.newest, slot);
+        self.lines[slot].newer = END;
+        self.lines[slot].older = older;
+        match self.lines.get_mut(older) {
+            Some(line) => line.newer = slot,
+            None => self.oldest = slot,
+        }
     }
 
     fn read_media(&mut self, service_ps: u64) {

@@ -5,7 +5,7 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
@@ -20,6 +20,8 @@ pub(super) struct Watch {
     /// Every list there has been.
     lists: Mutex<Vec<Arc<Taps>>>,
     faults: Mutex<Faults>,
+    /// `faults` is not empty.
+    faulty: AtomicBool,
 }
 
 impl Watch {
@@ -28,12 +30,13 @@ impl Watch {
             taps: AtomicPtr::new(ptr::null_mut()),
             lists: Mutex::new(Vec::new()),
             faults: Mutex::new(Faults::default()),
+            faulty: AtomicBool::new(false),
         }
     }
 
     /// Somebody listens or something is to fail.
     pub(super) fn is_on(&self) -> bool {
-        !self.current().is_empty() || !self.faults.lock().is_empty()
+        !self.current().is_empty() || self.faulty.load(Ordering::Acquire)
     }
 
     #[inline]
@@ -54,10 +57,12 @@ impl Watch {
 
     pub(super) fn add_fault(&self, fault: Fault) {
         self.faults.lock().add(fault);
+        self.faulty.store(true, Ordering::Release);
     }
 
     pub(super) fn clear_faults(&self) {
         *self.faults.lock() = Faults::default();
+        self.faulty.store(false, Ordering::Release);
     }
 
     #[inline]
@@ -73,6 +78,9 @@ impl Watch {
 
     /// Whether a load or store may go on.
     pub(super) fn admit(&self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
+        if !self.faulty.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut faults = self.faults.lock();
         if faults.strikes(target) {
             return Err(MediaError::Injected { target, offset, len });
@@ -82,6 +90,6 @@ impl Watch {
 
     /// Whether this flush or fence is to be left out.
     pub(super) fn drops(&self, target: Target) -> bool {
-        self.faults.lock().strikes(target)
+        self.faulty.load(Ordering::Acquire) && self.faults.lock().strikes(target)
     }
 }
