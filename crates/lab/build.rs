@@ -1,5 +1,7 @@
 //! Makes the tables of embedded presets from the folders under `presets/`: adding a preset is adding a file.
 
+#![allow(clippy::unnecessary_debug_formatting)] // the code that is made needs quotes and escapes
+
 use std::fmt::Write as _;
 use std::path::Path;
 use std::{env, fs};

@@ -65,7 +65,7 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     let cores = environment::cores() as u16;
     let memory = Memory::new();
     let (copy_ps, dram_ps) = (memory.copy_ps_per_byte(1), memory.copy_ps_per_byte(usize::from(cores)));
-    let mut measured = memory.searches();
+    let mut measured = Memory::searches();
     drop(memory);
     step("cores");
     let transfer = transfer_ps();
@@ -89,13 +89,17 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
 
 fn preset(cores: u16, copy_ps: u64, dram_ps: u64, measured: &[Measured]) -> MachinePreset {
     let mut machine = Machine::unit();
-    machine.name = THIS_HOST.to_owned();
+    THIS_HOST.clone_into(&mut machine.name);
     (machine.sockets, machine.cores_per_socket) = (1, cores);
     (machine.copy_ps_per_byte, machine.dram_ps_per_byte) = (copy_ps, dram_ps);
     let mut values = vec![
         value("sockets", "1".to_owned(), "the host is taken as one socket"),
         value("cores_per_socket", cores.to_string(), "cores that this process may use"),
-        value("copy", gb_per_s(copy_ps), "one thread copying 4 KiB pieces from and to memory outside its caches"),
+        value(
+            "copy",
+            gb_per_s(copy_ps),
+            "one thread copying 4 KiB pieces from and to memory outside its caches",
+        ),
         value("dram", gb_per_s(dram_ps), "the same on all cores at once"),
     ];
     for (work, key) in Work::ALL {
@@ -174,7 +178,7 @@ impl Memory {
     }
 
     /// Pointer chases: through a cache, and past all of them.
-    fn searches(&self) -> Vec<Measured> {
+    fn searches() -> Vec<Measured> {
         let cached = chase_ps(128 << 10);
         let missed = chase_ps(MEMORY_BYTES);
         vec![
@@ -260,8 +264,16 @@ fn tasks() -> Vec<Measured> {
     });
     vec![
         Measured { work: Work::Lock, ps: lock_ps, how: "a lock of the façade, alone" },
-        Measured { work: Work::Generator, ps: generator_ps, how: "two clock readings, a random number, a lock, a histogram record" },
-        Measured { work: Work::Wakeup, ps: wakeup_ps(), how: "two threads waking each other by a condition variable, half a round" },
+        Measured {
+            work: Work::Generator,
+            ps: generator_ps,
+            how: "two clock readings, a random number, a lock, a histogram record",
+        },
+        Measured {
+            work: Work::Wakeup,
+            ps: wakeup_ps(),
+            how: "two threads waking each other by a condition variable, half a round",
+        },
     ]
 }
 
@@ -301,7 +313,11 @@ fn region_calls() -> Result<Vec<Measured>, Error> {
     let flush_ps = median_ps(20_000, || region.flush(0, 4096)) / 64;
     let fence_ps = median_ps(100_000, || region.fence());
     Ok(vec![
-        Measured { work: Work::FlushIssue, ps: flush_ps.max(1), how: "a line of a flush of 4 KiB on a medium without cost" },
+        Measured {
+            work: Work::FlushIssue,
+            ps: flush_ps.max(1),
+            how: "a line of a flush of 4 KiB on a medium without cost",
+        },
         Measured { work: Work::Fence, ps: fence_ps, how: "a fence on a medium without cost" },
     ])
 }

@@ -67,7 +67,8 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let Door::Design { design, options } = &spec.door else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
-    let buffer = options.iter().find(|(name, _)| *name == "buffer").map_or(Bytes(0), |_| options.size("buffer"));
+    let buffer =
+        options.iter().find(|(name, _)| *name == "buffer").map_or(Bytes(0), |_| options.size("buffer"));
     Ok(region_size(spec, *design, &options) + buffer)
 }
 

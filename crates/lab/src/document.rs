@@ -95,12 +95,7 @@ impl fmt::Debug for Item<'_> {
 }
 
 impl<'d> Table<'d> {
-    fn new(
-        source: &'d Source<'d>,
-        name: String,
-        span: Range<usize>,
-        entries: &'d DeTable<'d>,
-    ) -> Self {
+    fn new(source: &'d Source<'d>, name: String, span: Range<usize>, entries: &'d DeTable<'d>) -> Self {
         Self { source, name, span, entries, asked: RefCell::default(), open: Cell::new(false) }
     }
 
@@ -262,9 +257,8 @@ fn json(value: &DeValue<'_>) -> Option<serde_json::Value> {
             items.iter().map(|item| json(item.get_ref())).collect::<Option<Vec<_>>>()?.into()
         }
         DeValue::Table(entries) => {
-            let pairs = entries.iter().map(|(key, value)| {
-                Some((key.get_ref().to_string(), json(value.get_ref())?))
-            });
+            let pairs =
+                entries.iter().map(|(key, value)| Some((key.get_ref().to_string(), json(value.get_ref())?)));
             serde_json::Value::Object(pairs.collect::<Option<_>>()?)
         }
     })

@@ -19,7 +19,11 @@ pub fn capture() -> Environment {
         cores: Some(cores() as u64),
         numa_nodes: numa_nodes(),
         memory_bytes: Some(memory_bytes()).filter(|bytes| *bytes > 0),
-        kernel: Some(format!("{} {}", system.sysname().to_string_lossy(), system.release().to_string_lossy())),
+        kernel: Some(format!(
+            "{} {}",
+            system.sysname().to_string_lossy(),
+            system.release().to_string_lossy()
+        )),
         governor: first_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
         turbo: turbo(),
         huge_pages: first_line("/sys/kernel/mm/transparent_hugepage/enabled").map(|line| chosen(&line)),
@@ -86,9 +90,8 @@ fn chosen(line: &str) -> String {
 /// The vulnerabilities that a mitigation is in force for, by name.
 fn mitigations() -> Option<String> {
     let entries = fs::read_dir("/sys/devices/system/cpu/vulnerabilities").ok()?.flatten();
-    let active = entries.filter(|entry| {
-        fs::read_to_string(entry.path()).is_ok_and(|text| text.starts_with("Mitigation"))
-    });
+    let active = entries
+        .filter(|entry| fs::read_to_string(entry.path()).is_ok_and(|text| text.starts_with("Mitigation")));
     let mut names: Vec<_> = active.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
     Some(if names.is_empty() { "none".to_owned() } else { names.join(" ") })

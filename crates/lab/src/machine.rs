@@ -45,7 +45,8 @@ impl MachinePreset {
         document::read(origin, text, |root| {
             let mut values = Vec::new();
             let shape = root.need("shape", "sockets and cores")?.read(|table| shape(table, &mut values))?;
-            let memory = root.need("memory", "speeds of copying")?.read(|table| memory(table, &mut values))?;
+            let memory =
+                root.need("memory", "speeds of copying")?.read(|table| memory(table, &mut values))?;
             let work_ps = root.need("work", "costs of CPU work")?.read(|table| work(table, &mut values))?;
             let machine = Machine {
                 name: root.need("name", "how it is called")?.text()?,
@@ -69,7 +70,7 @@ impl MachinePreset {
         if name == THIS_HOST {
             return Self::read(&this_host_path()?, "run `weir calibrate` once to measure this host");
         }
-        if name.ends_with(".toml") {
+        if Path::new(name).extension().is_some_and(|extension| extension == "toml") {
             return Self::read(Path::new(name), "give a file written by `weir calibrate -o`");
         }
         let known = MACHINES.iter().map(|preset| preset.name).chain([THIS_HOST]);
@@ -96,20 +97,26 @@ impl MachinePreset {
 
     /// The preset as a file.
     pub fn to_toml(&self) -> String {
-        let mut text = format!("name = {:?}\nsummary = {:?}\n", self.machine.name, self.summary);
-        text += &format!("fitted_on = {:?}\n", self.fitted_on);
-        for (index, value) in self.values.iter().enumerate() {
-            match index {
-                0 => text += "\n[shape]\n",
-                2 => text += "\n[memory]\n",
-                4 => text += "\n[work]\n",
-                _ => {}
-            }
-            let (number, unit) = value.value.split_once(' ').unwrap_or((&value.value, "count"));
-            let unit = if unit == "GB/s" { "gb_per_s" } else { unit };
-            text += &format!("{} = {{ {unit} = {number}, source = {:?} }}\n", value.key, value.source);
-        }
-        text
+        let head = [
+            format!("name = {:?}", self.machine.name),
+            format!("summary = {:?}", self.summary),
+            format!("fitted_on = {:?}", self.fitted_on),
+        ];
+        let values = self.values.iter().enumerate().map(|(index, value)| match index {
+            0 => format!("\n[shape]\n{}", value.to_toml()),
+            2 => format!("\n[memory]\n{}", value.to_toml()),
+            4 => format!("\n[work]\n{}", value.to_toml()),
+            _ => value.to_toml(),
+        });
+        head.into_iter().chain(values).map(|line| line + "\n").collect()
+    }
+}
+
+impl Value {
+    fn to_toml(&self) -> String {
+        let (number, unit) = self.value.split_once(' ').unwrap_or((&self.value, "count"));
+        let unit = if unit == "GB/s" { "gb_per_s" } else { unit };
+        format!("{} = {{ {unit} = {number}, source = {:?} }}", self.key, self.source)
     }
 }
 
@@ -118,7 +125,9 @@ pub fn this_host_path() -> Result<PathBuf, Error> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let config = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
     let config = config.ok_or_else(|| {
-        Error::Host("neither XDG_CONFIG_HOME nor HOME is set: name a file, as in --machine host.toml".to_owned())
+        Error::Host(
+            "neither XDG_CONFIG_HOME nor HOME is set: name a file, as in --machine host.toml".to_owned(),
+        )
     })?;
     Ok(config.join("weir/machines/this-host.toml"))
 }

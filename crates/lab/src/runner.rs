@@ -87,9 +87,9 @@ impl<'p> Runner<'p> {
     pub fn run(&mut self, plan: &Plan) -> Result<ResultFile, Error> {
         let cells = plan.cells()?;
         let machine = machine(plan)?;
-        let mut file = self.file(plan, &machine);
+        let mut file = empty_file(plan, &machine);
         let tasks = self.tasks(plan, &cells, &machine);
-        self.admit(&tasks)?;
+        admit(&tasks)?;
         self.progress.begins(plan, tasks.len());
         let order = task_order(&tasks);
         let done = match plan.clock {
@@ -100,7 +100,9 @@ impl<'p> Runner<'p> {
             self.known.extend(done.clone());
         }
         file.samples = match plan.clock {
-            Clock::Virtual => samples(plan, &cells, &machine, |key| self.known.get(key).or_else(|| done.get(key))),
+            Clock::Virtual => {
+                samples(plan, &cells, &machine, |key| self.known.get(key).or_else(|| done.get(key)))
+            }
             Clock::Real => order.iter().filter_map(|key| done.get(key).cloned()).collect(),
         };
         file.partial = self.interrupted();
@@ -111,14 +113,6 @@ impl<'p> Runner<'p> {
     /// Whether it was asked to end early.
     pub fn interrupted(&self) -> bool {
         self.settings.interrupt.load(Relaxed)
-    }
-
-    fn file(&self, plan: &Plan, machine: &Machine) -> ResultFile {
-        let mut file = ResultFile::new(&plan.name, plan.to_json(), plan.seed, cell::clock(plan.clock));
-        file.why.clone_from(&plan.why);
-        file.machine = if plan.clock == Clock::Virtual { machine.name.clone() } else { "host".to_owned() };
-        file.environment = environment::capture();
-        file
     }
 
     /// Everything that must run, each once, in the order in which it should begin.
@@ -134,27 +128,16 @@ impl<'p> Runner<'p> {
         tasks
     }
 
-    /// Refuses cells that cannot have the memory that they declare.
-    fn admit(&self, tasks: &[Task]) -> Result<(), Error> {
-        let available = Bytes(environment::available_bytes());
-        for task in tasks {
-            let needed = cell::memory(&task.spec)?;
-            if needed > available && available > Bytes(0) {
-                let title = task.spec.title();
-                return Err(Error::Host(format!(
-                    "{title} needs {needed} of memory and this host has {available} free; \
-                     take --quick, or fewer or smaller files (-D nfiles=…)"
-                )));
-            }
-        }
-        Ok(())
-    }
-
     fn limit(&self) -> Bytes {
         self.settings.memory.unwrap_or(Bytes(environment::memory_bytes() / 2))
     }
 
-    fn one_by_one(&self, plan: &Plan, machine: &Machine, tasks: Vec<Task>) -> Result<BTreeMap<String, Sample>, Error> {
+    fn one_by_one(
+        &self,
+        plan: &Plan,
+        machine: &Machine,
+        tasks: Vec<Task>,
+    ) -> Result<BTreeMap<String, Sample>, Error> {
         let mut done = BTreeMap::new();
         for task in tasks {
             if self.interrupted() {
@@ -245,6 +228,31 @@ impl std::fmt::Debug for Runner<'_> {
     }
 }
 
+/// A result of the plan without samples yet.
+fn empty_file(plan: &Plan, machine: &Machine) -> ResultFile {
+    let mut file = ResultFile::new(&plan.name, plan.to_json(), plan.seed, cell::clock(plan.clock));
+    file.why.clone_from(&plan.why);
+    file.machine = if plan.clock == Clock::Virtual { machine.name.clone() } else { "host".to_owned() };
+    file.environment = environment::capture();
+    file
+}
+
+/// Refuses cells that cannot have the memory that they declare.
+fn admit(tasks: &[Task]) -> Result<(), Error> {
+    let available = Bytes(environment::available_bytes());
+    for task in tasks {
+        let needed = cell::memory(&task.spec)?;
+        if needed > available && available > Bytes(0) {
+            let title = task.spec.title();
+            return Err(Error::Host(format!(
+                "{title} needs {needed} of memory and this host has {available} free; \
+                 take --quick, or fewer or smaller files (-D nfiles=…)"
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// The machine that prices CPU work. The real clock takes its shape only.
 fn machine(plan: &Plan) -> Result<Machine, Error> {
     match plan.clock {
@@ -265,7 +273,9 @@ fn seed(plan: &Plan, repeat: u32) -> Seed {
 fn in_order<'a>(plan: &Plan, cells: &'a [CellSpec]) -> Vec<(u32, &'a CellSpec)> {
     let repeats = 0..plan.repeats;
     match plan.order {
-        Order::Interleaved => repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell))).collect(),
+        Order::Interleaved => {
+            repeats.flat_map(|repeat| cells.iter().map(move |cell| (repeat, cell))).collect()
+        }
         Order::Sequential => {
             cells.iter().flat_map(|cell| (0..plan.repeats).map(move |repeat| (repeat, cell))).collect()
         }

@@ -33,7 +33,8 @@ impl Script {
 
     /// Bytes of all its files together, when all of them exist at their nominal sizes.
     pub fn data_bytes(&self) -> u64 {
-        let bytes = |set: &Fileset| set.entries.mean() as u64 * (set.size.mean() as u64).next_multiple_of(4096);
+        let bytes =
+            |set: &Fileset| set.entries.mean() as u64 * (set.size.mean() as u64).next_multiple_of(4096);
         self.program.filesets.iter().map(bytes).sum()
     }
 }
@@ -41,8 +42,11 @@ impl Script {
 /// The text of a script.
 fn source(name: &str) -> Result<String, Error> {
     if std::path::Path::new(name).extension().is_some_and(|extension| extension == "f") {
-        return std::fs::read_to_string(name)
-            .map_err(|source| Error::Io { action: "read", path: name.into(), source });
+        return std::fs::read_to_string(name).map_err(|source| Error::Io {
+            action: "read",
+            path: name.into(),
+            source,
+        });
     }
     let short = name.strip_prefix(FILEBENCH).unwrap_or(name);
     match PERSONALITIES.iter().find(|personality| personality.name == short) {
@@ -52,7 +56,8 @@ fn source(name: &str) -> Result<String, Error> {
 }
 
 fn near(short: &str) -> String {
-    nearest(short, PERSONALITIES.iter().map(|personality| personality.name)).replace("mean \"", "mean \"filebench/")
+    nearest(short, PERSONALITIES.iter().map(|personality| personality.name))
+        .replace("mean \"", "mean \"filebench/")
 }
 
 /// What a variable is set to: a flag, a number (`4096`, `4k`, `1MiB`), or text.

@@ -1,1 +1,63 @@
-fn main() {}
+//! The command: everything that Weir can do, from a shell.
+//!
+//! Data goes to the standard output or the named file, everything else to the standard error. Exit codes:
+//!
+//! | code | means |
+//! |---:|---|
+//! | 0 | success |
+//! | 1 | a check or a threshold failed |
+//! | 2 | usage, or a plan with an error |
+//! | 3 | this host cannot do it; `weir doctor` says why |
+//! | 4 | the run failed: I/O, out of space |
+//! | 5 | corruption |
+//! | 70 | internal error |
+//! | 130 | interrupted; partial results are written |
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod command;
+mod experiment;
+mod failure;
+mod output;
+mod progress;
+mod store;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use cli::Cli;
+use failure::{Exit, Failure};
+use output::Output;
+
+fn main() -> ExitCode {
+    let json = std::env::args_os().any(|argument| argument == "--json");
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error, json),
+    };
+    let output = Output::new(&cli.global);
+    let outcome = std::panic::catch_unwind(|| cli.command.run(&output)).unwrap_or_else(|_| {
+        let advice = "internal error; please report it with the message above and the command";
+        Err(Failure::new(Exit::Internal, advice))
+    });
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            output.failure(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Help and version go to the standard output; a usage error is told as every other.
+fn usage(error: &clap::Error, json: bool) -> ExitCode {
+    if error.use_stderr() && json {
+        let message = error.render().to_string();
+        output::print_failure_json(&Failure::new(Exit::Usage, message.trim()));
+    }
+    // Nothing is left to be done when the terminal is gone.
+    let _ = error.print();
+    if error.use_stderr() { Exit::Usage.into() } else { ExitCode::SUCCESS }
+}

@@ -24,15 +24,29 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
     process.mkdir(b"/a/b/c", 0o755).map_err(failed)?;
     process.mkdir(b"/a/b/c/d", 0o755).map_err(failed)?;
     process.mkdir(b"/a/b/c/d/e", 0o755).map_err(failed)?;
-    let fd = process.open(b"/file", OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE, 0o644).map_err(failed)?;
+    let fd = process
+        .open(b"/file", OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE, 0o644)
+        .map_err(failed)?;
     let entry = median_ps(CALLS, || drop(sim::op(black_box(PROBE))));
     let seek = median_ps(CALLS, || _ = black_box(process.lseek(fd, 0, Whence::Set)));
     let near = median_ps(CALLS, || _ = black_box(process.stat(b"/a")));
     let far = median_ps(CALLS, || _ = black_box(process.stat(b"/a/b/c/d/e")));
     Ok(vec![
-        Measured { work: Work::Syscall, ps: entry, how: "entering and leaving a call in this process: the ledger's clock readings" },
-        Measured { work: Work::Call, ps: seek.saturating_sub(entry).max(1), how: "lseek in this process, less entering it" },
-        Measured { work: Work::PathComponent, ps: (far.saturating_sub(near) / 4).max(1), how: "stat of a path of five components against one of one" },
+        Measured {
+            work: Work::Syscall,
+            ps: entry,
+            how: "entering and leaving a call in this process: the ledger's clock readings",
+        },
+        Measured {
+            work: Work::Call,
+            ps: seek.saturating_sub(entry).max(1),
+            how: "lseek in this process, less entering it",
+        },
+        Measured {
+            work: Work::PathComponent,
+            ps: (far.saturating_sub(near) / 4).max(1),
+            how: "stat of a path of five components against one of one",
+        },
     ])
 }
 

@@ -77,7 +77,11 @@ impl Measure {
         let over = table.get("over").map(|item| item.read(over)).transpose()?.unwrap_or_default();
         Ok(Self {
             plan: table.need("plan", "whose cells")?.text()?,
-            metric: table.get("metric").map(|item| item.text()).transpose()?.filter(|name| name != "throughput"),
+            metric: table
+                .get("metric")
+                .map(|item| item.text())
+                .transpose()?
+                .filter(|name| name != "throughput"),
             top: table.need("top", "the cell on top")?.read(cells)?,
             bottom: table.get("bottom").map(|item| item.read(cells)).transpose()?,
             neighbours: table.get("neighbours").map(|item| item.text()).transpose()?,
@@ -149,7 +153,8 @@ impl Cells {
     ) -> Result<f64, String> {
         let mut cells: Vec<BTreeMap<&str, &str>> = vec![place.clone()];
         for (axis, values) in &self.axes {
-            cells = cells.iter().flat_map(|cell| values.iter().map(|value| with(cell, axis, value))).collect();
+            cells =
+                cells.iter().flat_map(|cell| values.iter().map(|value| with(cell, axis, value))).collect();
         }
         let values = cells.iter().map(|cell| one(results, cell, metric)).collect::<Result<Vec<_>, _>>()?;
         self.pick.of(&values)
@@ -160,7 +165,8 @@ impl Cells {
 fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) -> Result<f64, String> {
     let chosen: Vec<&Sample> =
         results.samples.iter().filter(|sample| cell.iter().all(|(axis, v)| is(sample, axis, v))).collect();
-    let describe = || cell.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ");
+    let describe =
+        || cell.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ");
     let Some(first) = chosen.first() else { return Err(format!("no cell with {}", describe())) };
     if chosen.iter().any(|sample| sample.axes != first.axes) {
         return Err(format!("more than one cell with {}", describe()));

@@ -170,14 +170,18 @@ mod tests {
         let line = |c: &PaperClaim| {
             let PaperClaim { claim, value, needs, .. } = c;
             let (id, figure, says) = (&claim.id, &claim.figure, &claim.says);
-            format!("{id}|{figure}|{says}|{value}|{:?}|{}|{}|{needs:?}\n", claim.published, claim.low, claim.high)
+            format!(
+                "{id}|{figure}|{says}|{value}|{:?}|{}|{}|{needs:?}\n",
+                claim.published, claim.low, claim.high
+            )
         };
         claims.iter().map(line).collect()
     }
 
     /// FNV-1a.
     fn hash(text: &str) -> u64 {
-        text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        text.bytes()
+            .fold(0xcbf2_9ce4_8422_2325, |h, byte| (h ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
     #[test]

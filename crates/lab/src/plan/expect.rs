@@ -105,7 +105,8 @@ impl Hypothesis {
         let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
         let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         let reason = format!("decided at {}", places.join(", "));
-        let outcome = self.outcome(ratio.filter(|ratio| ratio.is_finite()), (!places.is_empty()).then_some(reason));
+        let outcome =
+            self.outcome(ratio.filter(|ratio| ratio.is_finite()), (!places.is_empty()).then_some(reason));
         HypothesisOutcome { low: interval.map(|i| i.low), high: interval.map(|i| i.high), ..outcome }
     }
 

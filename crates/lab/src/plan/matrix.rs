@@ -63,7 +63,8 @@ impl CellSpec {
         let value = |axis: &str| self.axes.get(axis).cloned().unwrap_or_default();
         let workload = value("workload");
         let workload = workload.rsplit('/').next().unwrap_or_default();
-        let rest = self.axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
+        let rest =
+            self.axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
         let rest: Vec<_> = rest.map(|(axis, value)| format!(" {axis} {value}")).collect();
         format!("{workload} {}{}", value("fs"), rest.concat())
     }
@@ -90,7 +91,7 @@ impl Plan {
                 drafts = extend(&drafts, axis)?;
             }
             for draft in drafts {
-                cells.push(self.cell(workload, draft)?);
+                cells.push(self.cell(workload, &draft)?);
             }
         }
         Ok(cells)
@@ -115,7 +116,8 @@ impl Plan {
     /// `unaffected` must name designs of the plan.
     fn check_unaffected(&self, designs: &Axis) -> Result<(), Error> {
         for axis in &self.axis {
-            let stranger = axis.unaffected.iter().find(|name| !designs.values.iter().any(|v| v.label == **name));
+            let stranger =
+                axis.unaffected.iter().find(|name| !designs.values.iter().any(|v| v.label == **name));
             if let Some(name) = stranger {
                 let advice = nearest(name, designs.values.iter().map(|value| value.label.as_str()));
                 let message = format!("axis \"{}\" is said not to affect \"{name}\"; {advice}", axis.name);
@@ -127,24 +129,32 @@ impl Plan {
 
     /// An option for all designs must be known to at least one of them.
     fn check_options(&self, designs: &Axis) -> Result<(), Error> {
-        let known: BTreeSet<&str> =
-            designs.values.iter().filter_map(|value| fs::by_name(&value.value)).flat_map(option_names).collect();
+        let known: BTreeSet<&str> = designs
+            .values
+            .iter()
+            .filter_map(|value| fs::by_name(&value.value))
+            .flat_map(option_names)
+            .collect();
         match self.fs.keys().find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => {
                 let advice = nearest(name, known.into_iter());
-                Err(Error::Setting(format!("plan {}: no design has the option \"{name}\"; {advice}", self.name)))
+                Err(Error::Setting(format!(
+                    "plan {}: no design has the option \"{name}\"; {advice}",
+                    self.name
+                )))
             }
         }
     }
 
-    fn cell(&self, workload: &Workload, draft: Draft) -> Result<CellSpec, Error> {
+    fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
         let mut axes = draft.labels.clone();
         axes.insert("workload".to_owned(), workload.name.clone());
-        let script = Script::load(&workload.name, &draft.vars)
-            .map_err(|error| if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) })?;
-        let door = self.door(&draft)?;
-        let medium = medium(&draft)?;
+        let script = Script::load(&workload.name, &draft.vars).map_err(|error| {
+            if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) }
+        })?;
+        let door = self.door(draft)?;
+        let medium = medium(draft)?;
         axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
         let stop = workload.stop.unwrap_or(self.stop);
         Ok(CellSpec { axes, door, medium, script, stop, region: workload.region.or(self.region) })
@@ -227,13 +237,15 @@ impl Draft {
     /// An option of the design in force; the axis of designs must come first.
     fn set_option(&mut self, option: &str, axis: &Axis, value: &AxisValue) -> Result<(), Error> {
         let Some(design_value) = &self.design else {
-            let message = format!("axis \"{}\" sets fs.{option} and must come after the axis \"fs\"", axis.name);
+            let message =
+                format!("axis \"{}\" sets fs.{option} and must come after the axis \"fs\"", axis.name);
             return Err(axis.at.problem(message));
         };
         if axis.unaffected.contains(&design_value.label) {
             return Ok(());
         }
-        let served = fs::by_name(&design_value.value).is_some_and(|d| option_names(d).any(|name| name == option));
+        let served =
+            fs::by_name(&design_value.value).is_some_and(|d| option_names(d).any(|name| name == option));
         if !served && fs::by_name(&design_value.value).is_some() {
             return Err(axis.at.problem(format!(
                 "axis \"{}\" sets fs.{option}, which {} does not have; \
@@ -248,9 +260,7 @@ impl Draft {
 
 /// The medium with the parameters that axes have set.
 fn medium(draft: &Draft) -> Result<Medium, Error> {
-    let mut text = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
-    for (key, value) in &draft.medium_keys {
-        text += &format!(",{key}={value}");
-    }
-    Medium::parse(&text).map_err(|error| Error::Setting(error.to_string()))
+    let name = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
+    let keys = draft.medium_keys.iter().map(|(key, value)| format!(",{key}={value}"));
+    Medium::parse(&(name + &keys.collect::<String>())).map_err(|error| Error::Setting(error.to_string()))
 }

@@ -193,7 +193,7 @@ impl Plan {
         if let Some(preset) = PLANS.iter().find(|preset| preset.name == name) {
             return Self::parse(&format!("presets/plans/{name}.toml"), preset.text, quick);
         }
-        if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
             let advice = nearest(name, PLANS.iter().map(|preset| preset.name));
             return Err(Error::Unknown { what: "plan", name: name.to_owned(), advice });
         }
@@ -244,6 +244,14 @@ impl Axis {
     }
 }
 
+impl Workload {
+    /// A workload with its own variables, stopped as the plan says.
+    pub fn named(name: &str) -> Self {
+        let (vars, at) = (BTreeMap::new(), Place::default());
+        Self { name: name.to_owned(), vars, stop: None, region: None, at }
+    }
+}
+
 impl AxisValue {
     /// A value that is its own label.
     pub fn plain(value: impl Into<String>) -> Self {
@@ -261,7 +269,11 @@ impl FromStr for Stop {
             return operations(count.trim()).map(Self::Operations).ok_or_else(expected);
         }
         let time: Nanos = text.parse().map_err(|_| expected())?;
-        if time == Nanos::ZERO { Err("a run of no time measures nothing".to_owned()) } else { Ok(Self::After(time)) }
+        if time == Nanos::ZERO {
+            Err("a run of no time measures nothing".to_owned())
+        } else {
+            Ok(Self::After(time))
+        }
     }
 }
 
@@ -307,7 +319,11 @@ impl FromStr for Target {
             Some(("var", name)) => Self::Variable(name.to_owned()),
             Some(("fs", name)) => Self::Option(name.to_owned()),
             Some(("medium", name)) => Self::MediumKey(name.to_owned()),
-            _ => return Err(format!("\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads")),
+            _ => {
+                return Err(format!(
+                    "\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads"
+                ));
+            }
         })
     }
 }

@@ -89,7 +89,9 @@ fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
         return Err(table.problem("[axis] needs a key that names the axis, such as threads = [1, 2, 4]"));
     };
     if let Some((other, item)) = rest.pop() {
-        return Err(item.problem(format!("an [[axis]] has one name, and this has \"{name}\" and \"{other}\"")));
+        return Err(
+            item.problem(format!("an [[axis]] has one name, and this has \"{name}\" and \"{other}\""))
+        );
     }
     let values = values(&name, &item)?;
     let axis = match (Axis::known(&name, values.clone()), sets) {
@@ -97,7 +99,8 @@ fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
         (Some(axis), None) => axis,
         (None, Some(sets)) => Axis { name, values, sets, unaffected: Vec::new(), at: Place::default() },
         (None, None) => {
-            let message = format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
+            let message =
+                format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
             return Err(item.problem(message));
         }
     };

@@ -1,0 +1,116 @@
+//! The shape of the command line. Each subcommand is a file in `command/` and a line in [`Command`].
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::command as c;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// A file system for byte-addressable storage, and the laboratory that explains it.
+#[derive(Parser, Debug)]
+#[command(name = "weir", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    after_help = "First steps: weir run · weir reproduce hinfs --quick · weir list workloads · weir doctor"
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags of every subcommand.
+#[derive(Args, Debug, Clone, Default)]
+pub(crate) struct Global {
+    /// Print one JSON document to the standard output and nothing else
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Say less on the standard error
+    #[arg(short, long, global = true)]
+    pub(crate) quiet: bool,
+    /// Say more on the standard error
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// Every subcommand.
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Measure a paper's figures and print published beside measured
+    Reproduce(c::reproduce::Reproduce),
+    /// Run a workload on any designs
+    Bench(c::bench::Bench),
+    /// Run a plan; without a name, a quick comparison
+    Run(c::run::Run),
+    /// Show results as tables, JSON, CSV, Markdown or one HTML page
+    Report(c::report::Report),
+    /// Compare two results cell by cell
+    Compare(c::compare::Compare),
+    /// List designs, media, workloads, plans, papers, machines
+    List(c::list::List),
+    /// Show everything about one of them
+    Show(c::show::Show),
+    /// Say where the time of a result went, or what a word or error means
+    Explain(c::explain::Explain),
+    /// Measure what CPU work costs on this host
+    Calibrate(c::calibrate::Calibrate),
+    /// Say what this host can do, what is missing, how to get it
+    Doctor(c::doctor::Doctor),
+    /// Make a file system in an image
+    Mkfs(c::mkfs::Mkfs),
+    /// Check an image
+    Fsck(c::fsck::Fsck),
+    /// Print parts of an image
+    Dump(c::dump::Dump),
+    /// Print the space of an image
+    Df(c::df::Df),
+    /// Print completions for a shell
+    Completion(c::completion::Completion),
+    /// Write the man pages into a folder
+    Man(c::man::Man),
+}
+
+impl Command {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        match self {
+            Self::Reproduce(command) => command.run(output),
+            Self::Bench(command) => command.run(output),
+            Self::Run(command) => command.run(output),
+            Self::Report(command) => command.run(output),
+            Self::Compare(command) => command.run(output),
+            Self::List(command) => command.run(output),
+            Self::Show(command) => command.run(output),
+            Self::Explain(command) => command.run(output),
+            Self::Calibrate(command) => command.run(output),
+            Self::Doctor(command) => command.run(output),
+            Self::Mkfs(command) => command.run(output),
+            Self::Fsck(command) => command.run(output),
+            Self::Dump(command) => command.run(output),
+            Self::Df(command) => command.run(output),
+            Self::Completion(command) => command.run(output),
+            Self::Man(command) => command.run(output),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn help_of_every_subcommand_fits_a_screen() {
+        let mut cli = Cli::command();
+        cli.build();
+        for command in cli.get_subcommands_mut() {
+            let lines = command.render_help().to_string().lines().count();
+            assert!(lines <= 50, "weir {} -h has {lines} lines", command.get_name());
+        }
+        assert!(cli.render_help().to_string().lines().count() <= 40);
+    }
+}

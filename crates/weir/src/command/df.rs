@@ -1,0 +1,63 @@
+//! `weir df`: the space of an image.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use fs::Options;
+use media::nvmm::Access;
+use report::table::Table;
+use report::units::Unit;
+
+use super::image;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Print the space of an image. It is mounted from a copy in memory and never changed.
+#[derive(Args, Debug)]
+pub(crate) struct Df {
+    /// The design [default: the one that recognises the image]
+    #[arg(long)]
+    fs: Option<String>,
+    /// The image
+    image: PathBuf,
+}
+
+impl Df {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let region = image::open(&self.image, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let copy = image::copy(&region, &self.image)?;
+        let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let mounted = design.mount(&copy, &options)?;
+        let space = mounted.statfs();
+        let ended = mounted.unmount();
+        let space = space.and_then(|space| ended.map(|()| space));
+        let space =
+            space.map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.image.display())))?;
+        let bytes = |blocks: u64| blocks * u64::from(space.block_size);
+        let (total, free) = (bytes(space.blocks), bytes(space.blocks_free));
+        if output.is_json() {
+            output.document(&serde_json::json!({
+                "schema": "weir.df/1",
+                "fs": design.name(),
+                "total_bytes": total,
+                "free_bytes": free,
+                "inodes": space.files,
+                "inodes_free": space.files_free,
+            }));
+            return Ok(());
+        }
+        let mut table = Table::new(self.image.display().to_string());
+        table.words("fs");
+        for name in ["size", "used", "free", "inodes", "inodes free"] {
+            table.numbers(name);
+        }
+        let human = |bytes: u64| Unit::Bytes.human(bytes as f64);
+        let counts = [space.files, space.files_free].map(|count| count.to_string());
+        let sizes = [human(total), human(total - free), human(free)];
+        table.rows.push([vec![design.name().to_owned()], sizes.to_vec(), counts.to_vec()].concat());
+        output.data(&table.to_text());
+        Ok(())
+    }
+}

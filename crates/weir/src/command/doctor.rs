@@ -1,0 +1,134 @@
+//! `weir doctor`: what this host can do, what is missing, and how to get it.
+
+use clap::Args;
+use lab::environment;
+use lab::machine::this_host_path;
+use results::Environment;
+use sim::{Bytes, GIB};
+
+use crate::failure::Failure;
+use crate::output::{Output, columns};
+
+/// Say what this host can do, what is missing, how to get it.
+#[derive(Args, Debug)]
+pub(crate) struct Doctor {}
+
+/// One thing that was looked at.
+struct Finding {
+    subject: &'static str,
+    found: String,
+    /// What it spoils, and what to do; `None`: nothing.
+    remedy: Option<&'static str>,
+}
+
+impl Doctor {
+    #[allow(clippy::unnecessary_wraps, clippy::unused_self)] // every command has this signature
+    pub(crate) fn run(&self, output: &Output) -> Result<(), Failure> {
+        let findings = findings(&environment::capture());
+        if output.is_json() {
+            let entry = |finding: &Finding| {
+                let Finding { subject, found, remedy } = finding;
+                serde_json::json!({ "subject": subject, "found": found, "remedy": remedy })
+            };
+            let findings: Vec<_> = findings.iter().map(entry).collect();
+            output.document(&serde_json::json!({ "schema": "weir.doctor/1", "findings": findings }));
+            return Ok(());
+        }
+        let warnings = findings.iter().filter(|finding| finding.remedy.is_some()).count();
+        let rows = findings.iter().map(|finding| {
+            let remedy = finding.remedy.map(|remedy| format!("\n      -> {remedy}")).unwrap_or_default();
+            (finding.subject.to_owned(), finding.found.clone() + &remedy)
+        });
+        output.data(&columns(&rows.collect::<Vec<_>>()));
+        output
+            .data(&format!("{warnings} warnings; the virtual clock needs nothing of the host but memory\n"));
+        Ok(())
+    }
+}
+
+fn findings(host: &Environment) -> Vec<Finding> {
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
+    vec![
+        Finding { subject: "processor", found: text(&host.cpu_model), remedy: None },
+        cores(host),
+        memory(host),
+        governor(host),
+        turbo(host),
+        huge_pages(host),
+        Finding { subject: "kernel", found: text(&host.kernel), remedy: None },
+        Finding {
+            subject: "around us",
+            found: host.container.clone().unwrap_or("nothing".into()),
+            remedy: None,
+        },
+        timer(host),
+        dax(),
+        calibration(),
+    ]
+}
+
+fn cores(host: &Environment) -> Finding {
+    let cores = host.cores.unwrap_or(1);
+    let few = "under the real clock, more threads than cores wait for each other: keep --threads below it";
+    Finding { subject: "cores", found: cores.to_string(), remedy: (cores < 4).then_some(few) }
+}
+
+fn memory(host: &Environment) -> Finding {
+    let (total, free) = (Bytes(host.memory_bytes.unwrap_or(0)), Bytes(environment::available_bytes()));
+    let small = "the published data sets need 8 GiB free: take --quick, or free some memory";
+    let remedy = (free.0 < 8 * GIB).then_some(small);
+    Finding { subject: "memory", found: format!("{total}, {free} free"), remedy }
+}
+
+fn governor(host: &Environment) -> Finding {
+    let found = host.governor.clone().unwrap_or_else(|| "not visible".to_owned());
+    let steady = found == "performance" || found == "not visible";
+    let slow = "real-clock numbers change with the load; as root: cpupower frequency-set -g performance";
+    Finding { subject: "frequency governor", found, remedy: (!steady).then_some(slow) }
+}
+
+fn turbo(host: &Environment) -> Finding {
+    let found = match host.turbo {
+        Some(true) => "on",
+        Some(false) => "off",
+        None => "not visible",
+    };
+    let varies =
+        "real-clock numbers change with heat; as root: echo 0 > /sys/devices/system/cpu/cpufreq/boost";
+    Finding {
+        subject: "turbo",
+        found: found.to_owned(),
+        remedy: (host.turbo == Some(true)).then_some(varies),
+    }
+}
+
+fn huge_pages(host: &Environment) -> Finding {
+    let found = host.huge_pages.clone().unwrap_or_else(|| "not visible".to_owned());
+    let never = "large regions are slower to touch; as root: echo madvise > /sys/kernel/mm/transparent_hugepage/enabled";
+    Finding { subject: "huge pages", remedy: (found == "never").then_some(never), found }
+}
+
+fn timer(host: &Environment) -> Finding {
+    let ns = host.timer_overhead_ns.unwrap_or(0);
+    let slow = "a slow clock blurs short operations under the real clock; check that the clock source is tsc";
+    Finding {
+        subject: "clock and histogram",
+        found: format!("{ns} ns a record"),
+        remedy: (ns > 200).then_some(slow),
+    }
+}
+
+fn dax() -> Finding {
+    let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
+    let dax = mounts.lines().filter(|line| line.contains(",dax") || line.contains("dax=always")).count();
+    let found =
+        if dax == 0 { "no DAX mount: media are emulated".to_owned() } else { format!("{dax} DAX mounts") };
+    Finding { subject: "persistent memory", found, remedy: None }
+}
+
+fn calibration() -> Finding {
+    let measured = this_host_path().is_ok_and(|path| path.exists());
+    let found = if measured { "measured" } else { "not measured" };
+    let run = "run `weir calibrate` before --machine this-host or --clock both";
+    Finding { subject: "machine this-host", found: found.to_owned(), remedy: (!measured).then_some(run) }
+}

@@ -1,0 +1,47 @@
+//! `weir dump`: parts of an image for people.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use media::nvmm::Access;
+
+use super::image;
+use crate::failure::Failure;
+use crate::output::{Output, columns};
+
+/// Print parts of an image: superblock, journal, an inode, a directory.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir dump image.pm inode 1")]
+pub(crate) struct Dump {
+    /// The design [default: the one that recognises the image]
+    #[arg(long)]
+    fs: Option<String>,
+    /// The image
+    image: PathBuf,
+    /// The part, such as superblock or inode 7 [default: list the parts]
+    part: Vec<String>,
+}
+
+impl Dump {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let region = image::open(&self.image, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let text = if self.part.is_empty() {
+            let parts = design.dump_parts().iter();
+            columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
+        } else {
+            let mut text = Vec::new();
+            design.dump(&region, &self.part.join(" "), &mut text)?;
+            String::from_utf8_lossy(&text).into_owned()
+        };
+        if output.is_json() {
+            let (fs, part) = (design.name(), self.part.join(" "));
+            output.document(
+                &serde_json::json!({ "schema": "weir.dump/1", "fs": fs, "part": part, "text": text }),
+            );
+        } else {
+            output.data(&text);
+        }
+        Ok(())
+    }
+}

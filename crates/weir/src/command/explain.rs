@@ -1,0 +1,102 @@
+//! `weir explain`: where the time of a result went, or what a word, an error or an exit code means.
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use vfs::Errno;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store;
+
+/// Say where the time of a result went, or what a word or error means.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99"
+)]
+pub(crate) struct Explain {
+    /// A result (file, folder or name of a run), an errno, an exit code or a metric
+    what: String,
+    /// Only cells with this value of an axis; repeatable
+    #[arg(long, value_name = "AXIS=VALUE")]
+    only: Vec<String>,
+}
+
+/// What words in results mean.
+const WORDS: [(&str, &str); 20] = [
+    ("throughput", "operations of the workload by the measured time; preparation never counts"),
+    ("latency", "from call to return of one operation; its parts are named by activity"),
+    ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
+    ("p99", "99 of 100 operations were at least as fast; from a histogram with three significant digits"),
+    ("software", "CPU work other than copying: searching, checking, book-keeping"),
+    ("copy", "copying bytes between memory and the caller's buffer"),
+    ("data", "the medium serving file data"),
+    ("metadata", "the medium serving metadata in place: inodes, directories, block trees"),
+    ("journal", "journal or log work: its CPU time and its medium time"),
+    ("medium_wait", "waiting for the medium's limited bandwidth"),
+    ("lock_wait", "waiting for a lock; the ledger also keeps the lock's name"),
+    ("stall", "waiting for background work to make room: a free buffer, journal space"),
+    ("sleep", "sleeping by choice"),
+    ("generator", "what the load generator does between calls"),
+    ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),
+    ("lines_written", "cache lines that reached the medium by flush or non-temporal store"),
+    ("bytes_loaded", "bytes read from the medium"),
+    ("flushes", "calls that write cache lines back"),
+    ("fences", "calls that wait until earlier write-backs are done"),
+    ("virtual", "the clock that models time: deterministic from the seed, on any host"),
+];
+
+const EXIT_CODES: [(&str, &str); 8] = [
+    ("0", "success"),
+    ("1", "a check or a threshold failed"),
+    ("2", "usage, or a plan with an error: the message has file, line and column"),
+    ("3", "this host cannot do it; `weir doctor` says why"),
+    ("4", "the run failed: I/O, out of space"),
+    ("5", "corruption: an image or a file's content is not what it must be"),
+    ("70", "internal error; please report it"),
+    ("130", "interrupted; results so far are written, marked partial"),
+];
+
+impl Explain {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let text = match self.word() {
+            Some(meaning) => format!("{}: {meaning}\n", self.what),
+            None => self.result()?,
+        };
+        if output.is_json() {
+            output.document(
+                &serde_json::json!({ "schema": "weir.explain/1", "what": self.what, "text": text }),
+            );
+        } else {
+            output.data(&text);
+        }
+        Ok(())
+    }
+
+    /// The meaning of a word.
+    fn word(&self) -> Option<String> {
+        let pairs = WORDS.iter().chain(&EXIT_CODES);
+        if let Some((_, meaning)) = pairs.into_iter().find(|(word, _)| *word == self.what) {
+            return Some((*meaning).to_owned());
+        }
+        let upper = self.what.to_uppercase();
+        let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;
+        Some(format!("{errno} (errno {})", errno.number()))
+    }
+
+    /// Where the time of a result went.
+    fn result(&self) -> Result<String, Failure> {
+        let mut only = BTreeMap::new();
+        for text in &self.only {
+            let pair = text.split_once('=');
+            let (axis, value) =
+                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write axis=value")))?;
+            only.insert(axis.to_owned(), value.to_owned());
+        }
+        let results = store::read(&self.what).map_err(|failure| {
+            let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();
+            Failure { message: format!("{}; or a word: {}", failure.message, words.join(", ")), ..failure }
+        })?;
+        Ok(report::explain(&results, &only))
+    }
+}

@@ -1,0 +1,67 @@
+//! What the commands on images share: opening one, and finding out whose it is.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use fs::{FILE_SYSTEMS, FsType};
+use media::nvmm::Access;
+use media::{MediaError, Medium, Region};
+use sim::Bytes;
+
+use crate::failure::{Exit, Failure};
+
+/// A cost model that costs nothing: these commands measure nothing.
+fn free() -> Box<dyn media::CostModel> {
+    Medium::named("dram").and_then(|medium| medium.build()).expect("dram is a preset with every value")
+}
+
+/// Opens an image.
+pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<Arc<Region>, Failure> {
+    let region = Region::file(path, size, access, free());
+    region.map(Arc::new).map_err(|error| refused(path, &error))
+}
+
+fn refused(path: &Path, error: &MediaError) -> Failure {
+    let missing = matches!(error, MediaError::Io { errno: 2, .. });
+    let advice = if missing { "; make one with `weir mkfs`" } else { "" };
+    let exit = if missing { Exit::Usage } else { Exit::Run };
+    Failure::new(exit, format!("{}: {error}{advice}", path.display()))
+}
+
+/// A private copy in memory: whatever is done to it, the image stays as it is.
+pub(super) fn copy(region: &Region, path: &Path) -> Result<Arc<Region>, Failure> {
+    const PIECE: u64 = 1 << 20;
+    let fail = |error: MediaError| refused(path, &error);
+    let copy = Region::anonymous(Bytes(region.len()), free()).map_err(fail)?;
+    let mut piece = vec![0_u8; PIECE as usize];
+    for offset in (0..region.len()).step_by(PIECE as usize) {
+        let part = &mut piece[..PIECE.min(region.len() - offset) as usize];
+        region.peek(offset, part).map_err(fail)?;
+        if part.iter().any(|byte| *byte != 0) {
+            copy.store(offset, part).map_err(fail)?;
+        }
+    }
+    Ok(Arc::new(copy))
+}
+
+/// The design of an image: the one that was named, or the one that recognises it.
+pub(super) fn design(
+    region: &Region,
+    named: Option<&str>,
+    path: &Path,
+) -> Result<&'static dyn FsType, Failure> {
+    let known = || FILE_SYSTEMS.iter().map(|design| design.name());
+    let found: Vec<_> = FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(region)).collect();
+    match (named, found.first()) {
+        (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
+        (None, Some(design)) => Ok(*design),
+        (None, None) => {
+            let known = known().collect::<Vec<_>>().join(", ");
+            let message = format!(
+                "{}: no design recognises this image; name one with --fs (there are: {known})",
+                path.display()
+            );
+            Err(Failure::usage(message))
+        }
+    }
+}

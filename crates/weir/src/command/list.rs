@@ -1,0 +1,142 @@
+//! `weir list`: what there is.
+
+use clap::{Args, ValueEnum};
+use lab::claims::Paper;
+use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
+use lab::plan::Plan;
+use lab::presets::{MACHINES, PAPERS, PLANS};
+use workload::filebench::PERSONALITIES;
+
+use crate::failure::Failure;
+use crate::output::{Output, columns};
+
+/// List designs, media, workloads, plans, papers, machines.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir list workloads")]
+pub(crate) struct List {
+    /// What to list [default: everything]
+    #[arg(value_enum)]
+    kind: Option<Kind>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Fs,
+    Media,
+    Workloads,
+    Plans,
+    Papers,
+    Machines,
+    Formats,
+}
+
+/// Names with one line each.
+type Rows = Vec<(String, String)>;
+
+impl List {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let kinds = self.kind.map_or_else(|| Kind::value_variants().to_vec(), |kind| vec![kind]);
+        let lists =
+            kinds.iter().map(|kind| Ok((*kind, kind.rows()?))).collect::<Result<Vec<_>, Failure>>()?;
+        if output.is_json() {
+            output.document(&document(&lists));
+            return Ok(());
+        }
+        let alone = lists.len() == 1;
+        let text = lists.iter().map(|(kind, rows)| {
+            let title = if alone { String::new() } else { format!("{}\n", kind.title()) };
+            title + &columns(rows)
+        });
+        output.data(&text.collect::<Vec<_>>().join("\n"));
+        Ok(())
+    }
+}
+
+impl Kind {
+    fn title(self) -> &'static str {
+        match self {
+            Self::Fs => "designs (--fs)",
+            Self::Media => "media (--medium)",
+            Self::Workloads => "workloads (weir bench)",
+            Self::Plans => "plans (weir run)",
+            Self::Papers => "papers (weir reproduce)",
+            Self::Machines => "machines (--machine)",
+            Self::Formats => "report formats (-o FILE)",
+        }
+    }
+
+    fn name(self) -> String {
+        self.to_possible_value().expect("no kind is skipped").get_name().to_owned()
+    }
+
+    pub(super) fn rows(self) -> Result<Rows, Failure> {
+        Ok(match self {
+            Self::Fs => designs(),
+            Self::Media => media(),
+            Self::Workloads => workloads(),
+            Self::Plans => plans()?,
+            Self::Papers => papers()?,
+            Self::Machines => machines()?,
+            Self::Formats => formats(),
+        })
+    }
+}
+
+fn designs() -> Rows {
+    let ours = fs::FILE_SYSTEMS.iter().map(|design| (design.name().to_owned(), design.summary().to_owned()));
+    ours.chain([("host:DIR".to_owned(), "a directory of this host's kernel (real clock)".to_owned())])
+        .collect()
+}
+
+fn media() -> Rows {
+    let named = media::medium::names().into_iter().filter_map(|name| media::Medium::named(name).ok());
+    named.map(|medium| (medium.name().to_owned(), medium.summary().to_owned())).collect()
+}
+
+fn workloads() -> Rows {
+    let row = |personality: &workload::filebench::Personality| {
+        (format!("filebench/{}", personality.name), personality.summary.to_owned())
+    };
+    PERSONALITIES.iter().map(row).collect()
+}
+
+fn plans() -> Result<Rows, Failure> {
+    PLANS.iter().map(|preset| Ok((preset.name.to_owned(), Plan::load(preset.name, false)?.why))).collect()
+}
+
+fn papers() -> Result<Rows, Failure> {
+    let row = |preset: &lab::presets::Preset| {
+        let paper = Paper::load(preset.name)?;
+        let figures: Vec<_> = paper.figures.iter().map(|(figure, _)| figure.as_str()).collect();
+        let about = format!("{}: figures {}, {} claims", paper.paper, figures.join(" "), paper.claims.len());
+        Ok((paper.name, about))
+    };
+    PAPERS.iter().map(row).collect()
+}
+
+fn machines() -> Result<Rows, Failure> {
+    let mut rows: Rows = Vec::new();
+    for preset in MACHINES {
+        rows.push((preset.name.to_owned(), MachinePreset::load(preset.name)?.summary));
+    }
+    let measured = this_host_path().is_ok_and(|path| path.exists());
+    let about =
+        if measured { "measured by `weir calibrate`" } else { "not yet measured: run `weir calibrate`" };
+    rows.push((THIS_HOST.to_owned(), format!("this host, {about}")));
+    Ok(rows)
+}
+
+fn formats() -> Rows {
+    let row =
+        |format: &&dyn report::Format| (format!(".{}", format.extension()), format.summary().to_owned());
+    report::FORMATS.iter().map(row).collect()
+}
+
+fn document(lists: &[(Kind, Rows)]) -> serde_json::Value {
+    let mut document = serde_json::Map::from_iter([("schema".to_owned(), "weir.list/1".into())]);
+    for (kind, rows) in lists {
+        let rows = rows.iter().map(|(name, about)| serde_json::json!({ "name": name, "summary": about }));
+        document.insert(kind.name(), rows.collect::<Vec<_>>().into());
+    }
+    document.into()
+}

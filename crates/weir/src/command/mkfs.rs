@@ -1,0 +1,91 @@
+//! `weir mkfs`: a file system in an image.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use clap::Args;
+use fs::Options;
+use media::nvmm::Access;
+use sim::Bytes;
+
+use super::image;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Make a file system in an image.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir mkfs --fs pmfs --size 1GiB image.pm")]
+pub(crate) struct Mkfs {
+    /// The design (`weir list fs`)
+    #[arg(long)]
+    fs: String,
+    /// Size of the image; needed when it does not exist
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    /// An option of the design (`weir show DESIGN`); repeatable
+    #[arg(short = 'O', long = "option", value_name = "KEY=VALUE")]
+    options: Vec<String>,
+    /// Overwrite an image that holds a file system
+    #[arg(long)]
+    force: bool,
+    /// The image
+    image: PathBuf,
+}
+
+impl Mkfs {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let design = lab::plan::matrix::design(&self.fs)?;
+        let options = options(&self.options)?;
+        let options = Options::resolve(design.name(), design.options(), &options)
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        self.check_target(design.min_size(&options))?;
+        let region = image::open(&self.image, self.size, Access::ReadWrite)?;
+        let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&region));
+        if let Some(holder) = holder.filter(|_| !self.force) {
+            let (image, name) = (self.image.display(), holder.name());
+            return Err(Failure::usage(format!(
+                "{image} holds a {name} file system; overwrite it with --force"
+            )));
+        }
+        design.mkfs(&region, &options)?;
+        region
+            .sync()
+            .map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.image.display())))?;
+        output.note(&format!("{}: {} in {}", self.image.display(), design.name(), Bytes(region.len())));
+        if output.is_json() {
+            let bytes = region.len();
+            output.document(
+                &serde_json::json!({ "schema": "weir.mkfs/1", "fs": design.name(), "size_bytes": bytes }),
+            );
+        }
+        Ok(())
+    }
+
+    /// Nothing is made or changed when the size is missing or too small.
+    fn check_target(&self, needed: Bytes) -> Result<(), Failure> {
+        let image = self.image.display();
+        let existing = std::fs::metadata(&self.image).map(|data| Bytes(data.len())).ok();
+        let Some(size) = existing.max(self.size) else {
+            return Err(Failure::usage(format!(
+                "{image} does not exist: say how large it is to be with --size"
+            )));
+        };
+        if size < needed {
+            let name = &self.fs;
+            return Err(Failure::usage(format!(
+                "{name} needs at least {needed}; {image} has {size}: give it --size {needed} or more"
+            )));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let parse = |text: &String| {
+        let pair = text.split_once('=');
+        let (key, value) =
+            pair.ok_or_else(|| Failure::usage(format!("--option {text}: write it as name=value")))?;
+        Ok((key.to_owned(), value.to_owned()))
+    };
+    texts.iter().map(parse).collect()
+}

@@ -1,0 +1,33 @@
+//! `weir report`: results in any format.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::{experiment, store};
+
+/// Show results as tables, JSON, CSV, Markdown or one HTML page.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir report result.json -o report.html -o table.csv")]
+pub(crate) struct Report {
+    /// Results: files, folders of runs, or names of runs in the data folder
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<String>,
+    /// Write into a file instead; the ending says the format: .html .json .csv .md .txt
+    #[arg(short, long = "output", value_name = "FILE")]
+    outputs: Vec<PathBuf>,
+}
+
+impl Report {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let results = self.results.iter().map(|name| store::read(name)).collect::<Result<Vec<_>, _>>()?;
+        let report = ::report::Report::new(results)?;
+        for path in &self.outputs {
+            store::write_report(&report, path)?;
+            output.note(&format!("report   {}", path.display()));
+        }
+        if self.outputs.is_empty() { experiment::print(&report, output) } else { Ok(()) }
+    }
+}

@@ -1,0 +1,183 @@
+//! `weir show`: everything about one thing.
+
+use clap::Args;
+use fs::{FsType, OptionKind};
+use lab::claims::Paper;
+use lab::plan::Plan;
+use lab::presets::{MACHINES, PAPERS, PLANS};
+use lab::{Error, MachinePreset};
+use media::Medium;
+use report::table::Table;
+use workload::filebench::{PERSONALITIES, Personality, Value};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Show everything about one design, medium, workload, plan, paper or machine.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show hinfs-server")]
+pub(crate) struct Show {
+    /// Its name (`weir list`); a prefix such as medium: chooses among things of one name
+    name: String,
+}
+
+/// A kind of thing: its prefix, and how to show the one of that name, if there is one.
+type Shower = fn(&str) -> Option<Result<String, Failure>>;
+
+const KINDS: [(&str, Shower); 6] = [
+    ("fs", design),
+    ("medium", medium),
+    ("workload", workload),
+    ("plan", plan),
+    ("paper", paper),
+    ("machine", machine),
+];
+
+impl Show {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let (prefix, name) =
+            self.name.split_once(':').map_or((None, self.name.as_str()), |(p, n)| (Some(p), n));
+        let wanted = KINDS.iter().filter(|(kind, _)| prefix.is_none_or(|prefix| prefix == *kind));
+        let found = wanted.filter_map(|(kind, show)| Some((*kind, show(name)?)));
+        let found = found.map(|(kind, text)| Ok((kind, text?))).collect::<Result<Vec<_>, Failure>>()?;
+        if found.is_empty() {
+            return Err(unknown(&self.name));
+        }
+        if output.is_json() {
+            let things = found.iter().map(|(kind, text)| serde_json::json!({ "kind": kind, "text": text }));
+            let things: Vec<_> = things.collect();
+            output.document(&serde_json::json!({ "schema": "weir.show/1", "name": name, "things": things }));
+        } else {
+            output.data(&found.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n"));
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    let designs = fs::FILE_SYSTEMS.iter().map(|design| design.name());
+    let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
+    let personalities = PERSONALITIES.iter().map(|personality| personality.name);
+    let known = designs.chain(media::medium::names()).chain(presets).chain(personalities);
+    let advice = match lab::error::nearest(name, known) {
+        near if near.starts_with("did") => near,
+        _ => "`weir list` shows what there is".to_owned(),
+    };
+    Error::Unknown { what: "thing", name: name.to_owned(), advice }.into()
+}
+
+fn design(name: &str) -> Option<Result<String, Failure>> {
+    let design = fs::by_name(name)?;
+    let mut table = Table::new(format!("{} (design): {}", design.name(), design.summary()));
+    for column in ["option", "takes", "default", "what it does"] {
+        table.words(column);
+    }
+    for option in design.options() {
+        let row = [option.name, &takes(option.kind), option.default, option.help].map(str::to_owned);
+        table.rows.push(row.into());
+    }
+    Some(Ok(table.to_text() + &parts(design)))
+}
+
+fn parts(design: &dyn FsType) -> String {
+    let parts: Vec<_> =
+        design.dump_parts().iter().map(|(part, shows)| format!("    {part}: {shows}\n")).collect();
+    if parts.is_empty() { String::new() } else { format!("  parts for weir dump\n{}", parts.concat()) }
+}
+
+fn takes(kind: OptionKind) -> String {
+    match kind {
+        OptionKind::Size => "size".to_owned(),
+        OptionKind::Time => "time".to_owned(),
+        OptionKind::Count => "number".to_owned(),
+        OptionKind::Fraction => "fraction".to_owned(),
+        OptionKind::Flag => "true, false".to_owned(),
+        OptionKind::Choice(words) => words.join(", "),
+    }
+}
+
+fn medium(name: &str) -> Option<Result<String, Failure>> {
+    let medium = Medium::parse(name).ok()?;
+    let mut table = Table::new(format!("{} (medium): {}", medium.name(), medium.summary()));
+    for column in ["parameter", "value", "source"] {
+        table.words(column);
+    }
+    for parameter in medium.parameters() {
+        let row = vec![parameter.name.to_owned(), parameter.value.to_string(), parameter.source.clone()];
+        table.rows.push(row);
+    }
+    Some(Ok(table.to_text()))
+}
+
+fn workload(name: &str) -> Option<Result<String, Failure>> {
+    let short = name.strip_prefix("filebench/").unwrap_or(name);
+    let personality = PERSONALITIES.iter().find(|personality| personality.name == short)?;
+    Some(personality_text(personality))
+}
+
+fn personality_text(personality: &Personality) -> Result<String, Failure> {
+    let program = personality.load(&workload::filebench::Overrides::new());
+    let program = program.map_err(|report| Failure::usage(report.to_string()))?;
+    let mut table = Table::new(format!("filebench/{} (workload): {}", personality.name, personality.summary));
+    for column in ["variable (-D)", "value"] {
+        table.words(column);
+    }
+    for (name, value) in &program.variables {
+        let value = match value {
+            Value::Int(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Text(text) => text.clone(),
+            Value::Random(distribution) => format!("random, mean {:.0}", distribution.mean()),
+        };
+        table.rows.push(vec![name.clone(), value]);
+    }
+    Ok(format!("{}\n{}", table.to_text(), personality.source))
+}
+
+fn plan(name: &str) -> Option<Result<String, Failure>> {
+    let preset = PLANS.iter().find(|preset| preset.name == name)?;
+    let text = |plan: Plan| format!("{name} (plan): {}\n\n{}", plan.why, preset.text);
+    Some(Plan::load(name, false).map(text).map_err(Failure::from))
+}
+
+fn paper(name: &str) -> Option<Result<String, Failure>> {
+    PAPERS.iter().find(|preset| preset.name == name)?;
+    Some(Paper::load(name).map(|paper| paper_text(&paper)).map_err(Failure::from))
+}
+
+fn paper_text(paper: &Paper) -> String {
+    let mut table = Table::new(format!("{} (paper): {}", paper.name, paper.paper));
+    for column in ["claim", "published", "band", "says"] {
+        table.words(column);
+    }
+    for claim in &paper.claims {
+        let published = claim.claim.published.map_or_else(String::new, |value| value.to_string());
+        let band = format!("{} to {}", claim.claim.low, claim.claim.high);
+        let says = if claim.needs.is_empty() {
+            claim.claim.says.clone()
+        } else {
+            format!("{} (needs {})", claim.claim.says, claim.needs.join(", "))
+        };
+        table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
+    }
+    table.to_text()
+}
+
+fn machine(name: &str) -> Option<Result<String, Failure>> {
+    let known = MACHINES.iter().any(|preset| preset.name == name) || name == lab::machine::THIS_HOST;
+    if !known {
+        return None;
+    }
+    Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))
+}
+
+fn machine_text(preset: &MachinePreset) -> String {
+    let mut table = Table::new(format!("{} (machine): {}", preset.machine.name, preset.summary));
+    for column in ["key", "value", "source"] {
+        table.words(column);
+    }
+    for value in &preset.values {
+        table.rows.push(vec![value.key.to_owned(), value.value.clone(), value.source.clone()]);
+    }
+    table.to_text()
+}

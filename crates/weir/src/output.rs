@@ -1,0 +1,97 @@
+//! Where words go: data to the standard output, everything else to the standard error.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write};
+
+use serde_json::json;
+
+use crate::cli::Global;
+use crate::failure::Failure;
+
+/// The two streams and how much to say.
+#[derive(Debug)]
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    verbose: bool,
+}
+
+impl Output {
+    pub(crate) fn new(global: &Global) -> Self {
+        Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
+    }
+
+    /// Whether one JSON document is wanted.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Whether progress may be drawn.
+    pub(crate) fn shows_progress(&self) -> bool {
+        !self.quiet && io::stderr().is_terminal()
+    }
+
+    /// Prints data.
+    #[allow(clippy::unused_self)] // data is printed in every mode, and reads as the other streams
+    pub(crate) fn data(&self, text: &str) {
+        print(text);
+    }
+
+    /// Prints a JSON document.
+    #[allow(clippy::unused_self)] // as above
+    pub(crate) fn document(&self, document: &impl serde::Serialize) {
+        let text = serde_json::to_string_pretty(document).expect("our documents have string keys only");
+        print(&(text + "\n"));
+    }
+
+    /// Tells something on the standard error.
+    pub(crate) fn note(&self, text: &str) {
+        if !self.quiet {
+            anstream::eprintln!("{text}");
+        }
+    }
+
+    /// Tells something that matters to few.
+    pub(crate) fn detail(&self, text: &str) {
+        if self.verbose && !self.quiet {
+            anstream::eprintln!("{text}");
+        }
+    }
+
+    /// Tells why the command failed; with `--json`, on the standard output as well.
+    pub(crate) fn failure(&self, failure: &Failure) {
+        if failure.message.is_empty() {
+            return;
+        }
+        if self.json {
+            print_failure_json(failure);
+        }
+        let style = anstyle::AnsiColor::Red.on_default().bold();
+        anstream::eprintln!("{style}error:{style:#} {}", failure.message);
+    }
+}
+
+/// The document that stands for a result that there is not.
+pub(crate) fn print_failure_json(failure: &Failure) {
+    let document = json!({
+        "schema": "weir.error/1",
+        "error": { "message": failure.message, "exit_code": failure.exit as u8 },
+    });
+    print(&format!("{document:#}\n"));
+}
+
+/// Prints; a reader that went away (`| head`) is no error.
+fn print(text: &str) {
+    let mut out = anstream::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// Words in columns of equal width, the last one free.
+pub(crate) fn columns(rows: &[(String, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, rest) in rows {
+        let _ = writeln!(text, "  {name:<width$}  {rest}");
+    }
+    text
+}

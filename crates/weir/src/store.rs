@@ -1,0 +1,92 @@
+//! Where results lie: the user's data folder, a folder for each run.
+
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use report::Report;
+use results::ResultFile;
+
+use crate::failure::{Exit, Failure};
+
+/// `$XDG_DATA_HOME/weir/runs`.
+pub(crate) fn runs() -> Result<PathBuf, Failure> {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
+    let advice = "neither XDG_DATA_HOME nor HOME is set: set one, results are kept there";
+    Ok(data.ok_or_else(|| Failure::new(Exit::Host, advice))?.join("weir/runs"))
+}
+
+/// A new folder for a run: date, name, seed, and a number when there is one already.
+pub(crate) fn new_folder(name: &str, seed: u64) -> Result<PathBuf, Failure> {
+    let runs = runs()?;
+    let stem = format!("{}-{name}-{seed}", today());
+    let taken = |path: &PathBuf| path.exists();
+    let numbered = (1..).map(|number| match number {
+        1 => runs.join(&stem),
+        number => runs.join(format!("{stem}.{number}")),
+    });
+    let path = numbered.into_iter().find(|path| !taken(path)).expect("numbers do not end");
+    std::fs::create_dir_all(&path).map_err(|error| Failure::io("make the folder", &path, &error))?;
+    Ok(path)
+}
+
+/// The date in UTC: `2026-01-31`.
+fn today() -> String {
+    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (year, month, day) = civil((seconds / 86_400).cast_signed());
+    format!("{year:04}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a number of days since 1970 (proleptic Gregorian; H. Hinnant's algorithm).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
+}
+
+/// Reads a result: a file, a folder of a run, or the name of a run in the data folder.
+pub(crate) fn read(name: &str) -> Result<ResultFile, Failure> {
+    let path = Path::new(name);
+    let candidates = [path.to_owned(), path.join("result.json"), runs()?.join(name).join("result.json")];
+    match candidates.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(ResultFile::read(path)?),
+        None => Err(Failure::usage(format!(
+            "there is no result {name}: give a result.json, the folder of a run, or a name from {}",
+            runs()?.display()
+        ))),
+    }
+}
+
+/// Writes a report in the format that the file's name ends in; `-` is the standard output, in the terminal's format.
+pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+    let format = report::FORMATS.iter().find(|format| format.extension() == extension);
+    let Some(format) = format else {
+        let known: Vec<_> = report::FORMATS.iter().map(|format| format!(".{}", format.extension())).collect();
+        return Err(Failure::usage(format!(
+            "{}: the name must end in one of {}",
+            path.display(),
+            known.join(" ")
+        )));
+    };
+    let text = format.render(report)?;
+    results::file::write_atomic(path, &text).map_err(Failure::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_dates() {
+        assert_eq!(civil(0), (1970, 1, 1));
+        assert_eq!(civil(20_454), (2026, 1, 1));
+        assert_eq!(civil(11_016), (2000, 2, 29));
+    }
+}
