@@ -46,6 +46,9 @@ pub enum Error {
     /// The image contradicts itself.
     #[error("corrupt image: {0}")]
     Corrupt(String),
+    /// The medium refused the end of an earlier change, which nothing may overtake.
+    #[error("an earlier change could not be ended; mount again to undo it")]
+    Failed,
     /// The medium failed.
     #[error(transparent)]
     Media(#[from] MediaError),
@@ -70,7 +73,7 @@ impl From<Error> for Errno {
             Error::NotSupported(_) => Self::EOPNOTSUPP,
             Error::NotPermitted => Self::EPERM,
             Error::Corrupt(_) => Self::EUCLEAN,
-            Error::Media(_) => Self::EIO,
+            Error::Failed | Error::Media(_) => Self::EIO,
         }
     }
 }

@@ -11,6 +11,9 @@
 //! PMFS searches linearly. That makes a directory of 300,000 names unusable, so unless the mount says `dir_index=false`, the
 //! first search builds a [`DirIndex`]: hash to record position, and where each block has room. It costs about 10 bytes a name
 //! and is never written. The linear mode exists to measure what the paper's authors had.
+//!
+//! The index follows the medium only after the commit ([`Inserted`], [`Removal`]), so a change that is rolled back never
+//! reaches it.
 
 use std::hash::Hasher;
 use std::ops::ControlFlow;
@@ -37,10 +40,35 @@ const MIN_GAP: u16 = RECORD_HEADER as u16 + 4;
 pub(crate) struct DirIndex {
     /// Upper half: hash; lower half: position of the record in the directory, in units of 4 bytes.
     names: HashTable<u64>,
-    /// The largest gap of each block.
-    room: Vec<u16>,
-    /// No block before this one has a gap.
-    first_gap: usize,
+    room: Vec<Room>,
+    /// By sixteenths of bytes: no block before this one has a gap of at least 16 times the index.
+    first: [usize; GAP_CLASSES],
+}
+
+/// Classes of gaps: the record of the longest name is in the last.
+const GAP_CLASSES: usize = record_len(255) / 16 + 1;
+
+/// Where a block has room.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Room {
+    /// Its largest gap; 0 when no name fits.
+    gap: u16,
+    /// Start of the record with that gap.
+    start: u16,
+    /// Other records may have gaps, too.
+    more: bool,
+}
+
+impl Room {
+    fn of(gap: u16, start: u16) -> Self {
+        Self { gap: if gap < MIN_GAP { 0 } else { gap }, start, more: false }
+    }
+
+    /// The room of a block in which another gap was found.
+    fn with(self, other: Self) -> Self {
+        let larger = if other.gap > self.gap { other } else { self };
+        Self { more: self.gap > 0 && other.gap > 0 || self.more, ..larger }
+    }
 }
 
 /// A record that was found.
@@ -72,6 +100,13 @@ impl Place {
             Self::NewBlock => None,
         }
     }
+}
+
+/// A record that was written: what the index has to know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Inserted {
+    position: u64,
+    room: Room,
 }
 
 /// What removing a record changes.
@@ -118,15 +153,29 @@ pub(crate) struct Record<'a> {
     pub(crate) name: &'a [u8],
 }
 
-impl Record<'_> {
-    /// Bytes that it needs for itself.
+impl RecordHeader {
+    /// Bytes that the record needs for itself.
     fn need(&self) -> u16 {
-        if self.header.ino == 0 { 0 } else { record_len(self.name.len()) as u16 }
+        if self.ino == 0 { 0 } else { record_len(usize::from(self.name_len)) as u16 }
     }
 
+    /// Bytes that another record could have.
     fn gap(&self) -> u16 {
-        self.header.rec_len - self.need()
+        self.rec_len - self.need()
     }
+
+    /// Whether a record can be like this at byte `start` of its block.
+    fn is_sound(&self, start: u16) -> bool {
+        let rec_len = usize::from(self.rec_len);
+        rec_len >= RECORD_HEADER
+            && rec_len.is_multiple_of(4)
+            && usize::from(start) + rec_len <= BLOCK as usize
+            && usize::from(self.need()) <= rec_len
+    }
+}
+
+fn impossible(start: u16) -> Error {
+    Error::Corrupt(format!("directory record at byte {start} of its block"))
 }
 
 /// Calls `visit` for each record of a block until it breaks. An impossible record is an error.
@@ -135,22 +184,17 @@ pub(crate) fn records<'a, B>(
     mut visit: impl FnMut(Record<'a>) -> ControlFlow<B>,
 ) -> Result<Option<B>> {
     let mut start = 0;
-    while start < bytes.len() {
-        let impossible = || Error::Corrupt(format!("directory record at byte {start} of its block"));
-        let (header, rest) = RecordHeader::read_from_prefix(&bytes[start..]).map_err(|_| impossible())?;
-        let (rec_len, name_len) = (usize::from(header.rec_len), usize::from(header.name_len));
-        let sound = rec_len >= RECORD_HEADER
-            && rec_len % 4 == 0
-            && start + rec_len <= bytes.len()
-            && (header.ino == 0 || RECORD_HEADER + name_len <= rec_len);
-        if !sound {
-            return Err(impossible());
+    while u64::from(start) < BLOCK {
+        let rest = &bytes[usize::from(start)..];
+        let (header, rest) = RecordHeader::read_from_prefix(rest).map_err(|_| impossible(start))?;
+        if !header.is_sound(start) {
+            return Err(impossible(start));
         }
-        let name = if header.ino == 0 { &[] } else { &rest[..name_len] };
-        if let ControlFlow::Break(value) = visit(Record { start: start as u16, header, name }) {
+        let name = if header.ino == 0 { &[] } else { &rest[..usize::from(header.name_len)] };
+        if let ControlFlow::Break(value) = visit(Record { start, header, name }) {
             return Ok(Some(value));
         }
-        start += rec_len;
+        start += header.rec_len;
     }
     Ok(None)
 }
@@ -162,6 +206,37 @@ impl Volume {
         let mut bytes = [0; BLOCK as usize];
         self.region.peek(at, &mut bytes)?;
         Ok((at, bytes))
+    }
+
+    /// Calls `visit` for the header of each record of the block at `at`, where it lies, until it breaks.
+    fn walk<B>(
+        &self,
+        at: u64,
+        mut visit: impl FnMut(u16, RecordHeader) -> ControlFlow<B>,
+    ) -> Result<Option<B>> {
+        let (mut start, mut steps) = (0u16, 0);
+        let mut found = None;
+        while u64::from(start) < BLOCK && found.is_none() {
+            let header = self.record_header(at + u64::from(start))?;
+            if !header.is_sound(start) {
+                return Err(impossible(start));
+            }
+            found = visit(start, header).break_value();
+            start += header.rec_len;
+            steps += 1;
+        }
+        sim::work(Work::Step, steps);
+        Ok(found)
+    }
+
+    /// Where the block at `at` has room.
+    fn room_of(&self, at: u64) -> Result<Room> {
+        let mut room = Room::default();
+        self.walk(at, |start, header| {
+            room = room.with(Room::of(header.gap(), start));
+            ControlFlow::<()>::Continue(())
+        })?;
+        Ok(room)
     }
 
     fn dir_block_at(&self, raw: &RawInode, block: u64) -> Result<u64> {
@@ -238,16 +313,18 @@ impl Volume {
         if state.names.is_some() || !self.settings.dir_index {
             return Ok(());
         }
-        let mut index = DirIndex { names: HashTable::new(), room: Vec::new(), first_gap: 0 };
+        let mut index = DirIndex { names: HashTable::new(), room: Vec::new(), first: [0; GAP_CLASSES] };
         for block in 0..raw.size / BLOCK {
             let (_, bytes) = self.dir_block(raw, block)?;
+            let mut room = Room::default();
             records(&bytes, |record| {
                 if record.header.ino != 0 {
                     index.add_name(record.name, block * BLOCK + u64::from(record.start));
                 }
+                room = room.with(Room::of(record.header.gap(), record.start));
                 ControlFlow::<()>::Continue(())
             })?;
-            index.room.push(largest_gap(&bytes)?);
+            index.room.push(room);
         }
         sim::work(Work::Step, index.names.len() as u64);
         state.names = Some(Box::new(index));
@@ -262,41 +339,27 @@ impl Volume {
         name_len: usize,
     ) -> Result<Place> {
         let need = record_len(name_len) as u16;
-        let blocks = raw.size / BLOCK;
-        match &mut state.names {
-            Some(index) => match index.block_with_gap(need) {
-                Some(block) => {
-                    self.place_in_block(raw, block, need).map(|place| place.unwrap_or(Place::NewBlock))
+        if let Some(index) = &mut state.names {
+            return match index.block_with_gap(need) {
+                Some((block, room)) => {
+                    let at = self.dir_block_at(raw, block)?;
+                    let header = self.record_header(at + u64::from(room.start))?;
+                    Ok(place_in(header, (block, at), room.start))
                 }
                 None => Ok(Place::NewBlock),
-            },
-            None => {
-                for block in 0..blocks {
-                    if let Some(place) = self.place_in_block(raw, block, need)? {
-                        return Ok(place);
-                    }
-                }
-                Ok(Place::NewBlock)
+            };
+        }
+        for block in 0..raw.size / BLOCK {
+            let at = self.dir_block_at(raw, block)?;
+            let place = self.walk(at, |start, header| match header.gap() >= need {
+                true => ControlFlow::Break(place_in(header, (block, at), start)),
+                false => ControlFlow::Continue(()),
+            })?;
+            if let Some(place) = place {
+                return Ok(place);
             }
         }
-    }
-
-    fn place_in_block(&self, raw: &RawInode, block: u64, need: u16) -> Result<Option<Place>> {
-        let (at, bytes) = self.dir_block(raw, block)?;
-        let mut steps = 0;
-        let place = records(&bytes, |record| {
-            steps += 1;
-            if record.gap() < need {
-                return ControlFlow::Continue(());
-            }
-            let (position, at) = (block * BLOCK + u64::from(record.start), at + u64::from(record.start));
-            ControlFlow::Break(match record.header.ino {
-                0 => Place::Unused { position, at, rec_len: record.header.rec_len },
-                _ => Place::Gap { position, at, kept: record.need(), gap: record.gap() },
-            })
-        })?;
-        sim::work(Work::Step, steps);
-        Ok(place)
+        Ok(Place::NewBlock)
     }
 
     /// Writes the record at its place, whose range and the directory's first half the caller has logged, and updates the
@@ -304,35 +367,35 @@ impl Volume {
     pub(crate) fn insert_name(
         &self,
         tx: &mut Transaction,
-        (dir, raw, state): (&Inode, &mut RawInode, &mut InodeState),
+        (dir, raw, state): (&Inode, &mut RawInode, &InodeState),
         place: Place,
-        (name, ino, kind): (&[u8], u64, u8),
-    ) -> Result<()> {
+        (name, ino): (&[u8], u64),
+    ) -> Result<Inserted> {
         let _scope = sim::scope(Activity::Metadata);
-        let header = |rec_len| RecordHeader { ino, rec_len, name_len: name.len() as u8, file_type: kind };
-        let position = match place {
+        let header = |rec_len| RecordHeader { ino, rec_len, name_len: name.len() as u8, file_type: 0 };
+        let (position, at, rec_len) = match place {
             Place::Gap { position, at, kept, gap } => {
                 self.write_record(at + u64::from(kept), header(gap), name)?;
                 self.region.store_u16(at + 8, kept)?;
-                position + u64::from(kept)
+                (position + u64::from(kept), at + u64::from(kept), gap)
             }
             Place::Unused { position, at, rec_len } => {
                 self.write_record(at, header(rec_len), name)?;
-                position
+                (position, at, rec_len)
             }
             Place::NewBlock => {
                 let at = self.append_dir_block(tx, raw)?;
                 self.write_record(at, header(BLOCK as u16), name)?;
-                raw.size - BLOCK
+                (raw.size - BLOCK, at, BLOCK as u16)
             }
         };
         self.touch_dir(dir, raw)?;
-        if let Some(index) = &mut state.names {
-            index.add_name(name, position);
-            let block = position / BLOCK;
-            index.set_room(block as usize, largest_gap(&self.dir_block(raw, block)?.1)?);
-        }
-        Ok(())
+        let (block, start) = (position / BLOCK, position % BLOCK);
+        let room = match &state.names {
+            Some(index) if index.has_more(block) => self.room_of(at - start)?,
+            _ => Room::of(header(rec_len).gap(), start as u16),
+        };
+        Ok(Inserted { position, room })
     }
 
     fn write_record(&self, at: u64, header: RecordHeader, name: &[u8]) -> Result<()> {
@@ -366,45 +429,38 @@ impl Volume {
     pub(crate) fn touch_dir(&self, dir: &Inode, raw: &mut RawInode) -> Result<()> {
         raw.mtime = seconds();
         raw.ctime = raw.mtime;
-        Ok(self.region.write(dir.offset, raw)?)
+        self.store_half(dir, raw)
     }
 
     /// What removing `found` changes.
     pub(crate) fn plan_removal(&self, raw: &RawInode, found: Found) -> Result<Removal> {
-        let (at, bytes) = self.dir_block(raw, found.position / BLOCK)?;
-        let start = (found.position % BLOCK) as u16;
-        let (mut before, mut steps) = (None, 0);
-        let rec_len = records(&bytes, |record| {
-            steps += 1;
-            if record.start == start {
-                return ControlFlow::Break(record.header.rec_len);
+        let at = self.dir_block_at(raw, found.position / BLOCK)?;
+        let wanted = (found.position % BLOCK) as u16;
+        let mut before = None;
+        let rec_len = self.walk(at, |start, header| {
+            if start == wanted {
+                return ControlFlow::Break(header.rec_len);
             }
-            before = Some((at + u64::from(record.start), record.header.rec_len, record.need()));
+            before = Some((at + u64::from(start), header.rec_len, header.need()));
             ControlFlow::Continue(())
         })?;
-        sim::work(Work::Step, steps);
         let rec_len = rec_len
             .ok_or_else(|| Error::Corrupt(format!("no directory record at byte {}", found.position)))?;
-        Ok(Removal { found, at: at + u64::from(start), rec_len, before })
+        Ok(Removal { found, at: at + u64::from(wanted), rec_len, before })
     }
 
     /// Removes a name, whose range and the directory's first half the caller has logged.
     pub(crate) fn remove_name(
         &self,
-        (dir, raw, state): (&Inode, &mut RawInode, &mut InodeState),
-        removal: Removal,
-        name: &[u8],
+        (dir, raw): (&Inode, &mut RawInode),
+        removal: &Removal,
     ) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         match removal.before {
             Some((at, rec_len, _)) => self.region.store_u16(at + 8, rec_len + removal.rec_len)?,
             None => self.region.store(removal.at, &0u64.to_le_bytes())?,
         }
-        self.touch_dir(dir, raw)?;
-        if let Some(index) = &mut state.names {
-            index.forget(name, &removal);
-        }
-        Ok(())
+        self.touch_dir(dir, raw)
     }
 
     /// Makes a record point to another inode: the range to be logged is its first 8 bytes.
@@ -467,14 +523,13 @@ impl Volume {
     }
 }
 
-/// The largest gap of a block; 0 when no name fits anywhere.
-fn largest_gap(bytes: &BlockBytes) -> Result<u16> {
-    let mut largest = 0;
-    records(bytes, |record| {
-        largest = largest.max(record.gap());
-        ControlFlow::<()>::Continue(())
-    })?;
-    Ok(if largest < MIN_GAP { 0 } else { largest })
+/// The place that the record at byte `start` of a block offers.
+fn place_in(header: RecordHeader, (block, at): (u64, u64), start: u16) -> Place {
+    let (position, at) = (block * BLOCK + u64::from(start), at + u64::from(start));
+    match header.ino {
+        0 => Place::Unused { position, at, rec_len: header.rec_len },
+        _ => Place::Gap { position, at, kept: header.need(), gap: header.gap() },
+    }
 }
 
 impl DirIndex {
@@ -483,35 +538,56 @@ impl DirIndex {
         self.names.insert_unique(spread(hash), pack(hash, position), |entry| spread((entry >> 32) as u32));
     }
 
-    fn set_room(&mut self, block: usize, gap: u16) {
-        if block == self.room.len() {
-            self.room.push(gap);
+    /// Whether the known gap of `block` may not be its only one.
+    fn has_more(&self, block: u64) -> bool {
+        self.room.get(block as usize).is_some_and(|room| room.more)
+    }
+
+    fn set_room(&mut self, block: usize, room: Room) {
+        match self.room.get_mut(block) {
+            Some(known) => *known = room,
+            None => self.room.push(room),
         }
-        self.room[block] = gap;
-        self.first_gap = self.first_gap.min(block);
+        for first in self.first.iter_mut().take(usize::from(room.gap) / 16 + 1) {
+            *first = block.min(*first);
+        }
     }
 
     /// The first block with a gap of at least `need` bytes.
-    fn block_with_gap(&mut self, need: u16) -> Option<u64> {
-        while self.room.get(self.first_gap).is_some_and(|gap| *gap == 0) {
-            self.first_gap += 1;
+    fn block_with_gap(&mut self, need: u16) -> Option<(u64, Room)> {
+        let class = usize::from(need) / 16;
+        let first = self.first.get_mut(class)?;
+        while self.room.get(*first).is_some_and(|room| usize::from(room.gap) < 16 * class) {
+            *first += 1;
         }
-        let from = self.first_gap.min(self.room.len());
-        self.room[from..].iter().position(|gap| *gap >= need).map(|block| (from + block) as u64)
+        let from = (*first).min(self.room.len());
+        let found = self.room[from..].iter().position(|room| room.gap >= need)?;
+        Some(((from + found) as u64, self.room[from + found]))
     }
 
-    /// Forgets a removed name and notes the gap that it left.
-    fn forget(&mut self, name: &[u8], removal: &Removal) {
+    /// Follows an insertion that was committed.
+    pub(crate) fn inserted(&mut self, name: &[u8], inserted: &Inserted) {
+        self.add_name(name, inserted.position);
+        self.set_room((inserted.position / BLOCK) as usize, inserted.room);
+    }
+
+    /// Follows a removal that was committed: forgets the name and notes the gap that it left.
+    pub(crate) fn removed(&mut self, name: &[u8], removal: &Removal) {
         let hash = hash_of(name);
         let packed = pack(hash, removal.found.position);
         if let Ok(entry) = self.names.find_entry(spread(hash), |entry| *entry == packed) {
             entry.remove();
         }
-        let block = (removal.found.position / BLOCK) as usize;
-        let gap = match removal.before {
-            Some((_, rec_len, need)) => rec_len + removal.rec_len - need,
-            None => removal.rec_len,
+        let own = (removal.found.position % BLOCK) as u16;
+        let (gap, start) = match removal.before {
+            Some((at, rec_len, need)) => (rec_len + removal.rec_len - need, own - (removal.at - at) as u16),
+            None => (removal.rec_len, own),
         };
-        self.set_room(block, self.room[block].max(gap));
+        let block = (removal.found.position / BLOCK) as usize;
+        let known = self.room.get(block).copied().unwrap_or_default();
+        let left = Room::of(gap, start);
+        // The gap that was known may be part of the one that is new.
+        let merged = known.start == own || known.start == start;
+        self.set_room(block, if merged { Room { more: known.more, ..left } } else { known.with(left) });
     }
 }

@@ -8,11 +8,13 @@ use media::nvmm::Region;
 use super::dir::records;
 use super::fsck::inode_offset;
 use super::layout::{
-    BLOCK, ENTRY, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, RawInode, Superblock, TABLE_INODE,
-    TRUNCATE_HEAD, TruncateItem, entry,
+    BLOCK, ENTRY, INODE_BYTES, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, RawInode, Superblock,
+    TABLE_INODE, TruncateItem, entry,
 };
 use super::superblock;
 use super::tree::Tree;
+use super::truncate::read_list;
+use crate::error::Error;
 use crate::fs_type::FsError;
 
 /// What can be shown.
@@ -30,7 +32,7 @@ pub(crate) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(
     let mut words = part.split_whitespace();
     match (words.next(), words.next().map(str::parse::<u64>)) {
         (Some("superblock"), None) => dump_superblock(&superblock, from_copy, out),
-        (Some("journal"), None) => dump_journal(region, out),
+        (Some("journal"), None) => dump_journal(region, superblock.size, out),
         (Some("truncates"), None) => dump_truncates(region, out),
         (Some("inode"), Some(Ok(number))) => dump_inode(region, number, out),
         (Some("dir"), Some(Ok(number))) => dump_dir(region, number, out),
@@ -62,12 +64,16 @@ fn dump_superblock(superblock: &Superblock, from_copy: bool, out: &mut dyn Write
     Ok(())
 }
 
-fn dump_journal(region: &Region, out: &mut dyn Write) -> Result<(), FsError> {
+fn dump_journal(region: &Region, image: u64, out: &mut dyn Write) -> Result<(), FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
+    if let Some(fault) = superblock::journal_fault(&descriptor, image) {
+        writeln!(out, "{fault}")?;
+        return Ok(());
+    }
     let JournalDescriptor { base, size, head, tail, generation, .. } = descriptor;
     writeln!(out, "base {base}  size {size}  head {head}  tail {tail}  generation {generation}")?;
     let mut at = head;
-    while at != tail && size >= ENTRY as u32 {
+    while at != tail {
         let logged: LogEntry = region.read(base + u64::from(at))?;
         if logged.generation == generation || logged.generation.wrapping_add(1) == generation {
             let kind = match logged.kind & !entry::START {
@@ -87,13 +93,18 @@ fn dump_journal(region: &Region, out: &mut dyn Write) -> Result<(), FsError> {
 }
 
 fn dump_truncates(region: &Region, out: &mut dyn Write) -> Result<(), FsError> {
-    let mut next = region.load_u64(TRUNCATE_HEAD + 8)?;
-    let mut left = 1_000_000;
-    while next != 0 && left > 0 {
-        let at = offset_or(region, next)? + super::layout::INODE_BYTES;
-        let item: TruncateItem = region.read(at)?;
-        writeln!(out, "inode {next}: to have size {}", item.size)?;
-        (next, left) = (item.next, left - 1);
+    let table: RawInode = region.read(TABLE_INODE)?;
+    let offset_of = |number| {
+        inode_offset(region, &table, number).ok_or_else(|| Error::Corrupt(format!("no inode {number}")))
+    };
+    match read_list(region, &offset_of) {
+        Ok(list) => {
+            for number in list {
+                let item: TruncateItem = region.read(offset_or(region, number)? + INODE_BYTES)?;
+                writeln!(out, "inode {number}: to have size {}", item.size)?;
+            }
+        }
+        Err(error) => writeln!(out, "the list cannot be followed: {error}")?,
     }
     Ok(())
 }
@@ -152,7 +163,7 @@ fn dump_dir(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), FsE
         let at = Tree::of(&raw).lookup(region, block).ok().flatten();
         let Some(at) = at else {
             writeln!(out, "block {block}: missing")?;
-            continue;
+            break;
         };
         let mut bytes = [0; BLOCK as usize];
         region.peek(at, &mut bytes)?;

@@ -75,22 +75,23 @@ impl Volume {
         if end > Tree::capacity(MAX_HEIGHT) << tree.shift {
             return Err(Error::TooLarge);
         }
-        if offset > raw.size {
-            // The gap becomes part of the file: its bytes in the old last block must read as zeros.
-            self.zero_tail(raw, raw.size)?;
+        if offset > raw.size && !data.is_empty() {
+            self.zero_gap(raw, offset)?;
         }
         let chunk_bytes = FILL_MAX << tree.shift;
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;
             let len = (chunk_bytes - at % chunk_bytes).min((data.len() - done) as u64) as usize;
-            let written = self.write_chunk(inode, raw, at, &data[done..done + len])?;
-            done += written;
-            if written < len {
-                break;
+            match self.write_chunk(inode, raw, at, &data[done..done + len]) {
+                Ok(written) if written < len => return Ok(done + written),
+                Ok(written) => done += written,
+                // What was written before counts; the next call meets the error.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
             }
         }
-        if done == 0 && !data.is_empty() { Err(Error::NoSpace) } else { Ok(done) }
+        Ok(done)
     }
 
     /// Writes a piece that needs at most [`FILL_MAX`] blocks.
@@ -149,10 +150,17 @@ impl Volume {
         match work {
             Ok(value) => self.journal.commit(tx).map(|()| value),
             Err(error) => {
-                self.journal.abort(tx)?;
+                self.roll_back(tx)?;
                 Err(error)
             }
         }
+    }
+
+    /// Puts back what a transaction has changed, on the medium and in the block map.
+    pub(crate) fn roll_back(&self, mut tx: Transaction) -> Result<()> {
+        let taken = std::mem::take(&mut tx.taken);
+        self.journal.abort(tx)?;
+        self.blocks.put_many(taken)
     }
 
     fn write_growing(
@@ -176,6 +184,9 @@ impl Volume {
             Ok(self.region.nt_zero(at + size - tail.min(size), tail.min(size))?)
         })?;
         let len = (((first + filled.mapped) << tree.shift).saturating_sub(offset)).min(data.len() as u64);
+        if len == 0 {
+            return Err(Error::NoSpace);
+        }
         for piece in pieces(offset, len, tree.shift) {
             let at = tree.lookup(&self.region, piece.block)?.ok_or_else(|| hole(inode, piece.block))?;
             self.region.nt_store(at + piece.within, &data[piece.at..piece.at + piece.len as usize])?;
@@ -198,7 +209,7 @@ impl Volume {
         raw.size = raw.size.max(end);
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
-        Ok(self.region.write(inode.offset, raw)?)
+        self.store_half(inode, raw)
     }
 
     /// Reserves, zeroes or frees a range.
@@ -216,13 +227,15 @@ impl Volume {
         if mode.contains(FallocateMode::PUNCH_HOLE) {
             return self.punch_hole(inode, raw, offset, end);
         }
+        self.reserve(inode, raw, (offset, end), mode.contains(FallocateMode::KEEP_SIZE))?;
         if mode.contains(FallocateMode::ZERO_RANGE) {
             self.zero_mapped(raw, offset, end)?;
         }
-        self.reserve(inode, raw, (offset, end), mode.contains(FallocateMode::KEEP_SIZE))
+        Ok(())
     }
 
-    /// Maps every hole of a range to a zeroed block.
+    /// Maps every hole of a range to a zeroed block. The size changes with the last of them, so that a failure or a crash in
+    /// the middle leaves nothing but blocks beyond the end.
     fn reserve(
         &self,
         inode: &Inode,
@@ -231,15 +244,15 @@ impl Volume {
         keep_size: bool,
     ) -> Result<()> {
         if end > raw.size && !keep_size {
-            self.zero_tail(raw, raw.size)?;
+            self.zero_gap(raw, end)?;
         }
         let shift = raw.block_shift();
         let (mut first, stop) = (offset >> shift, end.div_ceil(1 << shift));
         while first < stop {
             let count = (stop - first).min(FILL_MAX - first % FILL_MAX);
+            let size = if keep_size || first + count < stop { 0 } else { end };
             let mut tx = self.begin_growth(inode, fill_entries(count))?;
-            let done =
-                self.reserve_chunk(inode, raw, &mut tx, (first, count), if keep_size { 0 } else { end });
+            let done = self.reserve_chunk(inode, raw, &mut tx, (first, count), size);
             self.end(tx, done)?;
             first += count;
         }
@@ -260,12 +273,13 @@ impl Volume {
             let _scope = sim::scope(Activity::Data);
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;
-        let size_now = if filled.mapped == count { end.min((first + count) << shift) } else { 0 };
-        if (first + filled.mapped) << shift > raw.size.max(size_now) {
+        if filled.mapped < count {
+            return Err(Error::NoSpace);
+        }
+        if (first + count) << shift > raw.size.max(end) {
             raw.flags |= super::layout::FLAG_BEYOND_EOF;
         }
-        self.store_growth(inode, raw, &tree, filled, size_now)?;
-        if filled.mapped == count { Ok(()) } else { Err(Error::NoSpace) }
+        self.store_growth(inode, raw, &tree, filled, end)
     }
 
     /// Zeroes what is mapped of a range, in place.
@@ -331,7 +345,7 @@ impl Volume {
         raw.blocks -= (slots.len() as u64) << (raw.block_shift() - BLOCK_SHIFT);
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
-        Ok(self.region.write(inode.offset, raw)?)
+        self.store_half(inode, raw)
     }
 
     /// The next data or hole at or after `offset`.
@@ -340,13 +354,27 @@ impl Volume {
             return Err(Error::NothingThere);
         }
         let tree = Tree::of(raw);
-        let wanted = to == SeekTo::Data;
-        for block in offset >> tree.shift..raw.size.div_ceil(1 << tree.shift) {
-            if tree.lookup(&self.region, block)?.is_some() == wanted {
-                return Ok((block << tree.shift).max(offset));
+        let (mut block, end) = (offset >> tree.shift, raw.size.div_ceil(1 << tree.shift));
+        let mut next_data = end;
+        tree.visit_from(&self.region, block, &mut |visited| {
+            let found = visited.block.unwrap_or(end).min(end);
+            match to {
+                SeekTo::Data => next_data = found,
+                // Data without a gap goes on; the first gap ends the walk.
+                SeekTo::Hole if found == block && block < end => {
+                    block += 1;
+                    return Ok(());
+                }
+                SeekTo::Hole => {}
             }
+            Err(Error::NothingThere)
+        })
+        .or_else(|error| if error == Error::NothingThere { Ok(()) } else { Err(error) })?;
+        let found = if to == SeekTo::Data { next_data } else { block };
+        match to {
+            SeekTo::Data if found >= end => Err(Error::NothingThere),
+            _ => Ok((found << tree.shift).max(offset).min(raw.size)),
         }
-        if wanted { Err(Error::NothingThere) } else { Ok(raw.size) }
     }
 }
 

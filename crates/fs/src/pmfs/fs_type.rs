@@ -95,9 +95,8 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let mut done = Vec::new();
     let (superblock, from_copy) = superblock::load(region)?;
     if from_copy {
-        done.push("primary superblock is bad, the redundant copy was used".to_owned());
-        superblock::restore_from_copy(region)
-            .map_err(|error| FsError::Damaged { design: "pmfs", what: error.to_string() })?;
+        done.push("the primary superblock is bad; the redundant copy was used".to_owned());
+        superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
     }
     match recovery::recover_journal(region, superblock.size)? {
         0 => {}
@@ -105,12 +104,17 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
             done.push(format!("journal: {entries} log entries of unfinished transactions were undone"))
         }
     }
-    let before = region.read::<Superblock>(0)?.saved_extents;
-    Volume::recover(region, Settings { dir_index: true, block_type: 0 })?;
-    if before == 0 {
+    let saved = region.read::<Superblock>(0)?.saved_extents;
+    let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0 })?;
+    volume.journal.stop().map_err(damaged)?;
+    if saved == 0 {
         done.push("not unmounted: the block map was rebuilt by a scan".to_owned());
     }
     Ok(done)
+}
+
+fn damaged(error: crate::error::Error) -> FsError {
+    FsError::Damaged { design: "pmfs", what: error.to_string() }
 }
 
 impl FsType for PmfsType {

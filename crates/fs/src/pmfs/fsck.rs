@@ -27,6 +27,7 @@ use super::layout::{
     JournalDescriptor, ROOT_INO, RawInode, Superblock, TABLE_INODE,
 };
 use super::namei::is_dir;
+use super::recovery;
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
@@ -138,7 +139,12 @@ impl<'a> Check<'a> {
     }
 
     fn read_inodes(&mut self) {
-        for number in (ROOT_INO..self.table.size).step_by(INODE_SLOT as usize) {
+        if self.table.size > self.superblock.size {
+            let what = format!("inode table: {} bytes, the image has {}", self.table.size, self.superblock.size);
+            self.report.violate("size_covers_blocks", what);
+        }
+        let end = self.table.size.min(self.superblock.size);
+        for number in (ROOT_INO..end).step_by(INODE_SLOT as usize) {
             let raw = inode_offset(self.region, &self.table, number)
                 .and_then(|at| self.region.read::<RawInode>(at).ok());
             match raw {
@@ -146,7 +152,10 @@ impl<'a> Check<'a> {
                     self.inodes.insert(number, raw);
                 }
                 Some(_) => {}
-                None => self.report.violate("blocks_in_range", format!("inode {number} cannot be read")),
+                None => {
+                    self.report.violate("blocks_in_range", format!("inode {number} cannot be read"));
+                    break;
+                }
             }
         }
     }
@@ -162,32 +171,30 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Walks a tree: every block is there, and used by nobody else; counts and size fit.
+    /// Walks a tree: every block is there, and used by nobody else; counts and size fit. The walk ends at the first block that
+    /// is not: what is below may lead anywhere.
     fn check_tree(&mut self, owner: &str, raw: &RawInode) {
         let tree = Tree::of(raw);
-        let (mut data_blocks, mut last) = (0, None);
-        let (unused, report, first_block) = (&mut self.unused, &mut self.report, self.first_block);
+        let (mut data_blocks, mut last, mut twice) = (0, None, None);
+        let (unused, first_block, end) = (&mut self.unused, self.first_block, self.superblock.size / BLOCK);
         let walked = tree.visit(self.region, &mut |visited| {
-            let first = visited.offset / BLOCK;
-            if visited.offset % BLOCK != 0 || first < first_block {
+            let (first, blocks) = (visited.offset / BLOCK, 1 << (visited.shift - BLOCK_SHIFT));
+            if visited.offset % BLOCK != 0 || first < first_block || first + blocks > end {
                 return Err(Error::Corrupt(format!("a pointer to {}", visited.offset)));
             }
-            for block in first..first + (1 << (visited.shift - BLOCK_SHIFT)) {
-                if !unused.take(block) {
-                    report.violate(
-                        "block_used_once",
-                        format!("{owner}: block {block} is used twice or does not exist"),
-                    );
-                }
+            twice = (first..first + blocks).find(|block| !unused.take(*block));
+            if let Some(block) = twice {
+                return Err(Error::Corrupt(format!("block {block} is used twice")));
             }
             if let Some(block) = visited.block {
-                data_blocks += 1 << (visited.shift - BLOCK_SHIFT);
+                data_blocks += blocks;
                 last = last.max(Some(block));
             }
             Ok(())
         });
         if let Err(error) = walked {
-            self.report.violate("blocks_in_range", format!("{owner}: {error}"));
+            let predicate = if twice.is_some() { "block_used_once" } else { "blocks_in_range" };
+            self.report.violate(predicate, format!("{owner}: {error}"));
             return;
         }
         if data_blocks != raw.blocks {
@@ -212,7 +219,7 @@ impl<'a> Check<'a> {
             let Ok(Some(at)) = Tree::of(raw).lookup(self.region, block) else {
                 self.report
                     .violate("directory_sound", format!("directory {number}: block {block} is missing"));
-                continue;
+                break;
             };
             let mut bytes = [0; BLOCK as usize];
             if self.region.peek(at, &mut bytes).is_err() {
@@ -310,10 +317,7 @@ impl<'a> Check<'a> {
         let Some(map) = map else { return };
         self.check_tree("block map", &RawInode { flags: FLAG_BEYOND_EOF, ..map });
         let tree = Tree::of(&map);
-        let extent = |number: u64| {
-            let at = tree.lookup(self.region, number * 16 / BLOCK).ok()?? + number * 16 % BLOCK;
-            Some((self.region.load_u64(at).ok()?, self.region.load_u64(at + 8).ok()?))
-        };
+        let extent = |number| recovery::saved_extent(self.region, &tree, number).ok().flatten();
         let saved: Option<Vec<_>> = (0..self.superblock.saved_extents).map(extent).collect();
         let used = self.unused.used_runs();
         if saved.as_deref() != Some(&used[..]) {

@@ -6,11 +6,13 @@
 
 use sim::{Activity, LockClass, Mutex, RwLock, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
+use zerocopy::IntoBytes;
 
 use super::Volume;
 use super::dir::DirIndex;
-use super::layout::{BLOCK, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
-use super::tree::Tree;
+use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
+use super::journal::Transaction;
+use super::tree::{Tree, fill_entries};
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
@@ -126,6 +128,12 @@ impl Volume {
         if raw.is_free() { Err(Error::NoEntry) } else { Ok(raw) }
     }
 
+    /// Stores the part of an inode that is logged as one entry: everything but owner, generation, access time and device.
+    pub(crate) fn store_half(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
+        let half = raw.as_bytes().first_chunk::<{ ino::HALF as usize }>();
+        Ok(self.region.write(inode.offset, half.expect("an inode is longer than its half"))?)
+    }
+
     /// Attributes for programs.
     pub(crate) fn attr(&self, inode: &Inode, raw: &RawInode) -> Result<Attr> {
         let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
@@ -188,26 +196,10 @@ impl Volume {
 
     /// Adds one zeroed block to the inode table.
     fn grow_table(&self, free: &mut FreeSlots) -> Result<()> {
-        let raw: RawInode = self.region.read(TABLE_INODE)?;
-        let mut tree = Tree::of(&raw);
         let block = free.blocks;
-        let mut offset = 0;
-        let mut tx = self.journal.begin(2 + super::tree::fill_entries(1))?;
-        self.journal.log(&mut tx, &[(TABLE_INODE, ino::HALF)])?;
-        let filled = tree.fill(self, &mut tx, (block, 1), &mut |_, at| {
-            offset = at;
-            Ok(self.region.nt_zero(at, 1 << raw.block_shift())?)
-        });
-        if filled.as_ref().map_or(0, |filled| filled.mapped) == 0 {
-            self.journal.abort(tx)?;
-            return filled.and(Err(Error::NoSpace));
-        }
-        let size = (block + 1) << tree.shift;
-        let grown = RawInode { root: tree.root, height: tree.height, size, ..raw };
-        let grown =
-            RawInode { blocks: raw.blocks + (1 << (tree.shift - super::layout::BLOCK_SHIFT)), ..grown };
-        self.region.write(TABLE_INODE, &grown)?;
-        self.journal.commit(tx)?;
+        let mut tx = self.journal.begin(1 + fill_entries(1))?;
+        let grown = self.grow_table_in(&mut tx, block);
+        let offset = self.end(tx, grown)?;
         self.inodes.add_block(free, block, offset);
         let first = block * self.inodes.slots_per_block;
         (first..first + self.inodes.slots_per_block).for_each(|slot| {
@@ -216,13 +208,34 @@ impl Volume {
         Ok(())
     }
 
-    /// Writes a new inode into its claimed slot, whose first half the caller has logged.
+    /// Maps and zeroes block `block` of the inode table; returns where it is.
+    fn grow_table_in(&self, tx: &mut Transaction, block: u64) -> Result<u64> {
+        self.journal.log(tx, &[(TABLE_INODE, ino::HALF)])?;
+        let mut raw: RawInode = self.region.read(TABLE_INODE)?;
+        let mut tree = Tree::of(&raw);
+        let (shift, mut offset) = (tree.shift, 0);
+        let filled = tree.fill(self, tx, (block, 1), &mut |_, at| {
+            offset = at;
+            Ok(self.region.nt_zero(at, 1 << shift)?)
+        })?;
+        if filled.mapped == 0 {
+            return Err(Error::NoSpace);
+        }
+        (raw.root, raw.height) = (tree.root, tree.height);
+        raw.size = (block + 1) << tree.shift;
+        raw.blocks += 1 << (tree.shift - BLOCK_SHIFT);
+        let half = raw.as_bytes().first_chunk::<{ ino::HALF as usize }>();
+        self.region.write(TABLE_INODE, half.expect("an inode is longer than its half"))?;
+        Ok(offset)
+    }
+
+    /// Writes a new inode into its claimed slot, whose first half the caller has logged. `body` is its only block, or 0.
     pub(crate) fn init_inode(
         &self,
         inode: &Inode,
         new: &NewInode,
-        kind: FileKind,
-        rdev: u64,
+        (kind, rdev): (FileKind, u64),
+        (body, size): (u64, u64),
     ) -> Result<RawInode> {
         let _scope = sim::scope(Activity::Metadata);
         let before = self.raw(inode)?;
@@ -230,6 +243,9 @@ impl Volume {
         let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };
         let raw = RawInode {
             block_type,
+            root: body,
+            size,
+            blocks: u64::from(body != 0),
             ctime: now,
             mtime: now,
             atime: now,
@@ -253,14 +269,13 @@ impl Volume {
         let raw = self.raw(inode)?;
         if !raw.is_free() || raw.root != 0 {
             let mut tx = self.journal.begin(1)?;
-            self.journal.log(&mut tx, &[(inode.offset, ino::HALF)])?;
-            let gone = RawInode { generation: raw.generation, dtime: seconds(), ..RawInode::default() };
-            self.region.write(inode.offset, &gone)?;
-            self.journal.commit(tx)?;
+            let gone = RawInode { dtime: seconds(), ..RawInode::default() };
+            let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
+            self.end(tx, logged.and_then(|()| self.store_half(inode, &gone)))?;
         }
         self.free_tree(&Tree::of(&raw))?;
         if raw.xattr != 0 {
-            self.blocks.put_many([(raw.xattr, super::layout::BLOCK_SHIFT)])?;
+            self.blocks.put_many([(raw.xattr, BLOCK_SHIFT)])?;
         }
         self.truncate_remove(inode)?;
         self.inodes.put(inode.ino);

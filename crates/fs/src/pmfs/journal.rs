@@ -12,6 +12,9 @@
 //!
 //! Recovery (`recovery.rs`) walks from the tail back to the head and undoes what has no commit.
 //!
+//! A medium that refuses an entry, a commit or an abort leaves a transaction that can neither end nor be overtaken. The
+//! journal then *fails*: nothing begins any more ([`Error::Failed`]), and the next mount undoes what was open.
+//!
 //! # Which transactions may overlap
 //!
 //! Undoing a transaction must not undo a later one. Ranges of two open transactions are therefore disjoint: whoever changes
@@ -56,6 +59,8 @@ pub(crate) struct Journal {
     space: Condvar,
     /// The cleaner is wanted, or is to stop.
     cleaner: Condvar,
+    /// A transaction could not be ended.
+    failed: AtomicBool,
 }
 
 /// The volatile view of the ring. Indices count entries.
@@ -80,6 +85,8 @@ pub(crate) struct Transaction {
     reserved: u32,
     id: u32,
     generation: u16,
+    /// Blocks that were taken for it, as (offset, log2 of the size): rolling it back gives them back.
+    pub(crate) taken: Vec<(u64, u32)>,
 }
 
 impl Transaction {
@@ -92,6 +99,16 @@ impl Transaction {
 /// The generation of the lap after `generation`; 0 is never one.
 pub(crate) fn next_generation(generation: u16) -> u16 {
     if generation == u16::MAX { 1 } else { generation + 1 }
+}
+
+/// Makes all entries of a ring invalid, durably. No transaction may be open.
+pub(crate) fn wipe(region: &Region, base: u64, entries: u32) -> Result<()> {
+    for index in 0..u64::from(entries) {
+        region.store_u64(base + index * ENTRY + 8, 0)?;
+        region.flush(base + index * ENTRY + 8, 8);
+    }
+    region.fence();
+    Ok(())
 }
 
 impl Journal {
@@ -116,6 +133,7 @@ impl Journal {
             used: AtomicU32::new(0),
             space: Condvar::of_class(&JOURNAL_SPACE),
             cleaner: Condvar::of_class(&CLEANER),
+            failed: AtomicBool::new(false),
         }
     }
 
@@ -131,6 +149,9 @@ impl Journal {
         let _scope = sim::scope(Activity::Journal);
         let mut ring = self.ring.lock();
         loop {
+            if self.has_failed() {
+                return Err(Error::Failed);
+            }
             if let Some(first) = self.place(&mut ring, need)? {
                 return Ok(self.start(&mut ring, first, need));
             }
@@ -153,7 +174,7 @@ impl Journal {
             ring.clean_above = self.entries;
             self.cleaner.notify_one();
         }
-        Transaction { first, used: 0, reserved: need, id, generation: ring.generation }
+        Transaction { first, used: 0, reserved: need, id, generation: ring.generation, taken: Vec::new() }
     }
 
     /// Moves the tail over `need` entries and returns the first; none when they are not free.
@@ -205,12 +226,7 @@ impl Journal {
     /// Makes every entry invalid, because all generations have been used.
     #[cold]
     fn wipe_generations(&self) -> Result<()> {
-        for index in 0..self.entries {
-            self.region.store_u64(self.offset(index) + 8, 0)?;
-            self.region.flush(self.offset(index), ENTRY);
-        }
-        self.region.fence();
-        Ok(())
+        wipe(&self.region, self.base, self.entries)
     }
 
     fn offset(&self, index: u32) -> u64 {
@@ -243,7 +259,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the next entry of a transaction and flushes it; the word with the generation goes last.
+    /// Writes the next entry of a transaction and flushes it; the word with the generation goes last. The line is written
+    /// as a whole, so that one that had become unreadable is readable again.
     fn append(&self, tx: &mut Transaction, kind: u8, target: u64, old: &[u8]) -> Result<()> {
         if tx.used == tx.reserved {
             return Err(Error::Corrupt(format!(
@@ -257,38 +274,66 @@ impl Journal {
             | u64::from(kind | start) << 48
             | (old.len() as u64) << 56;
         let at = self.offset(tx.first + tx.used);
-        self.region.store_u64(at, target)?;
-        self.region.store(at + 16, old)?;
+        let mut logged =
+            LogEntry { target, transaction: 0, generation: 0, kind: 0, len: 0, old: [0; ENTRY_PAYLOAD] };
+        logged.old[..old.len()].copy_from_slice(old);
+        self.region.write(at, &logged)?;
         self.region.store_u64(at + 8, word)?;
         self.region.flush(at, ENTRY);
         tx.used += 1;
         Ok(())
     }
 
-    /// Makes the changes of a transaction durable, then the transaction itself.
+    /// Makes the changes of a transaction durable, then the transaction itself. When that fails, so does the journal.
     pub(crate) fn commit(&self, mut tx: Transaction) -> Result<()> {
-        self.flush_targets(&tx)?;
-        let _scope = sim::scope(Activity::Journal);
-        self.region.fence();
-        self.append(&mut tx, entry::COMMIT, 0, &[])?;
-        self.region.fence();
-        self.end(&tx);
+        let done = self.flush_targets(&tx).and_then(|()| self.close(&mut tx, entry::COMMIT));
+        if done.is_err() {
+            // What programs see is as before, as far as the medium lets it; recovery does the same from the entries.
+            let _ = self.put_back(&tx);
+            self.fail();
+        }
+        done
+    }
+
+    /// Puts the old bytes back, durably. When that fails, so does the journal.
+    pub(crate) fn abort(&self, mut tx: Transaction) -> Result<()> {
+        let done = self
+            .put_back(&tx)
+            .and_then(|()| self.flush_targets(&tx))
+            .and_then(|()| self.close(&mut tx, entry::ABORT));
+        if done.is_err() {
+            self.fail();
+        }
+        done
+    }
+
+    fn put_back(&self, tx: &Transaction) -> Result<()> {
+        for index in (tx.first..tx.first + tx.used).rev() {
+            let logged: LogEntry = self.region.read(self.offset(index))?;
+            let old = logged.old.get(..usize::from(logged.len)).unwrap_or_default();
+            self.region.store(logged.target, old)?;
+        }
         Ok(())
     }
 
-    /// Puts the old bytes back, durably.
-    pub(crate) fn abort(&self, mut tx: Transaction) -> Result<()> {
-        for index in (tx.first..tx.first + tx.used).rev() {
-            let logged: LogEntry = self.region.read(self.offset(index))?;
-            self.region.store(logged.target, &logged.old[..usize::from(logged.len)])?;
-        }
-        self.flush_targets(&tx)?;
+    /// Orders what was flushed before the entry that ends a transaction, and writes that.
+    fn close(&self, tx: &mut Transaction, kind: u8) -> Result<()> {
         let _scope = sim::scope(Activity::Journal);
         self.region.fence();
-        self.append(&mut tx, entry::ABORT, 0, &[])?;
+        self.append(tx, kind, 0, &[])?;
         self.region.fence();
-        self.end(&tx);
+        self.end(tx);
         Ok(())
+    }
+
+    fn fail(&self) {
+        self.failed.store(true, Ordering::Release);
+        self.space.notify_all();
+    }
+
+    /// Whether a transaction could not be ended, so that none can begin before the next mount.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 
     /// The entries themselves remember which ranges were changed.
@@ -341,15 +386,18 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends the cleaner, after all transactions have ended, and leaves an empty journal.
+    /// Ends the cleaner, after all transactions have ended, and leaves an empty journal; a failed one stays as it is.
     pub(crate) fn stop(&self) -> Result<()> {
         let mut ring = self.ring.lock();
-        self.pass_ended(&mut ring)?;
-        if !ring.begun.is_empty() {
-            return Err(Error::Corrupt(format!("{} transactions are open at unmount", ring.begun.len())));
-        }
         ring.stop = true;
         self.cleaner.notify_all();
-        Ok(())
+        if self.has_failed() {
+            return Err(Error::Failed);
+        }
+        self.pass_ended(&mut ring)?;
+        match ring.begun.len() {
+            0 => Ok(()),
+            open => Err(Error::Corrupt(format!("{open} transactions are open at unmount"))),
+        }
     }
 }

@@ -95,6 +95,8 @@ pub(crate) mod sb {
     pub(crate) const FAST_MOUNT: u64 = 60;
     /// Its length.
     pub(crate) const FAST_MOUNT_LEN: u64 = 36;
+    /// The counts: saved extents and what follows, in the second cache line.
+    pub(crate) const COUNTS: usize = 64;
     /// Bytes that the checksum covers begin after the checksum itself.
     pub(crate) const CHECKED: std::ops::Range<usize> = 2..48;
 }

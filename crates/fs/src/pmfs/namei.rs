@@ -10,7 +10,7 @@ use sim::{Activity, RwLockWriteGuard};
 use vfs::{FileKind, Ino, NewInode, RenameFlags};
 
 use super::Volume;
-use super::dir::{Found, Place};
+use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Inode, InodeState, seconds};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
@@ -57,6 +57,20 @@ struct Dir<'a> {
 impl Dir<'_> {
     fn half(&self) -> (u64, u64) {
         (self.inode.offset, ino::HALF)
+    }
+
+    /// Lets the index follow an insertion that was committed.
+    fn inserted(&mut self, name: &[u8], inserted: &Inserted) {
+        if let Some(index) = &mut self.state.names {
+            index.inserted(name, inserted);
+        }
+    }
+
+    /// Lets the index follow a removal that was committed.
+    fn removed(&mut self, name: &[u8], removal: &Removal) {
+        if let Some(index) = &mut self.state.names {
+            index.removed(name, removal);
+        }
     }
 }
 
@@ -120,36 +134,11 @@ impl Volume {
         }
         let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
         let inode = self.claim_inode()?;
-        let made = self.make_body(inode, parent, node).and_then(|body| {
-            let made = self.make_in(&mut dir, inode, place, (name, node, body));
-            if made.is_err() && body != 0 {
-                self.blocks.put_many([(body, BLOCK_SHIFT)])?;
-            }
-            made
-        });
+        let made = self.make_in(&mut dir, inode, place, (name, node));
         if made.is_err() {
             self.inodes.put(inode.ino);
         }
         made.map(|raw| (inode, raw))
-    }
-
-    /// The first block of a directory or symbolic link; 0 for what has none.
-    fn make_body(&self, inode: &Inode, parent: u64, node: Node<'_>) -> Result<u64> {
-        let _scope = sim::scope(Activity::Metadata);
-        match node.kind {
-            FileKind::Directory => {
-                let body = self.blocks.take()?;
-                self.write_dot_records(body, inode.ino, parent)?;
-                Ok(body)
-            }
-            FileKind::Symlink => {
-                let body = self.blocks.take()?;
-                self.region.nt_store(body, node.target)?;
-                self.region.nt_zero(body + node.target.len() as u64, 1)?;
-                Ok(body)
-            }
-            _ => Ok(0),
-        }
     }
 
     fn make_in(
@@ -157,27 +146,43 @@ impl Volume {
         dir: &mut Dir<'_>,
         inode: &Inode,
         place: Place,
-        (name, node, body): (&[u8], Node<'_>, u64),
+        (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
         let work = (|| {
-            let mut raw = self.init_inode(inode, node.new, node.kind, node.rdev)?;
-            if body != 0 {
-                raw.root = body;
-                raw.blocks = 1;
-                raw.size = if node.kind == FileKind::Directory { BLOCK } else { node.target.len() as u64 };
-                self.region.write(inode.offset, &raw)?;
-            }
+            let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
+            let raw = self.init_inode(inode, node.new, (node.kind, node.rdev), body)?;
             dir.raw.links += u16::from(node.kind == FileKind::Directory);
-            self.insert_name(
-                &mut tx,
-                (dir.inode, &mut dir.raw, &mut dir.state),
-                place,
-                (name, inode.ino, 0),
-            )?;
-            Ok(raw)
+            let record = (name, inode.ino);
+            let into = (dir.inode, &mut dir.raw, &*dir.state);
+            Ok((raw, self.insert_name(&mut tx, into, place, record)?))
         })();
-        self.end(tx, work)
+        let (raw, inserted) = self.end(tx, work)?;
+        dir.inserted(name, &inserted);
+        Ok(raw)
+    }
+
+    /// The first block of a directory or symbolic link, and the size that it makes; zeros for what has none.
+    fn make_body(
+        &self,
+        tx: &mut Transaction,
+        inode: &Inode,
+        parent: u64,
+        node: Node<'_>,
+    ) -> Result<(u64, u64)> {
+        let _scope = sim::scope(Activity::Metadata);
+        if node.kind != FileKind::Directory && node.kind != FileKind::Symlink {
+            return Ok((0, 0));
+        }
+        let body = self.blocks.take()?;
+        tx.taken.push((body, BLOCK_SHIFT));
+        if node.kind == FileKind::Directory {
+            self.write_dot_records(body, inode.ino, parent)?;
+            return Ok((body, BLOCK));
+        }
+        self.region.nt_store(body, node.target)?;
+        self.region.nt_zero(body + node.target.len() as u64, 1)?;
+        Ok((body, node.target.len() as u64))
     }
 
     /// Begins a transaction and logs `ranges` and that of a new record, with one fence.
@@ -207,7 +212,8 @@ impl Volume {
             return Err(Error::Exists);
         }
         let inode = self.inodes.get(ino)?;
-        if ino == parent {
+        // A directory must not be locked here: it may be above `parent`.
+        if is_dir(&self.raw(inode)?) {
             return Err(Error::NotPermitted);
         }
         let _state = inode.state.write();
@@ -223,11 +229,12 @@ impl Volume {
         let work = (|| {
             raw.links += 1;
             raw.ctime = seconds();
-            self.region.write(inode.offset, &raw)?;
-            self.insert_name(&mut tx, (dir.inode, &mut dir.raw, &mut dir.state), place, (name, ino, 0))?;
-            Ok(raw)
+            self.store_half(inode, &raw)?;
+            self.insert_name(&mut tx, (dir.inode, &mut dir.raw, &dir.state), place, (name, ino))
         })();
-        self.end(tx, work)
+        let inserted = self.end(tx, work)?;
+        dir.inserted(name, &inserted);
+        Ok(raw)
     }
 
     /// Removes a name that is not a directory's. Returns the inode when that was its last name.
@@ -259,20 +266,22 @@ impl Volume {
         // What was pending may have changed the inode since it was read.
         raw = self.raw(inode)?;
         let work = (|| {
-            self.drop_link(inode, &mut raw, 1)?;
-            self.remove_name((dir.inode, &mut dir.raw, &mut dir.state), removal, name)
+            self.remove_name((dir.inode, &mut dir.raw), &removal)?;
+            self.drop_link(inode, &mut raw, 1)
         })();
         self.end(tx, work)?;
+        dir.removed(name, &removal);
         drop(state);
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Takes `count` links from a logged inode; without any left it goes on the truncate list.
+    /// Takes `count` links from a logged inode; without any left it goes on the truncate list. That is not rolled back with the
+    /// transaction, so nothing that can fail may come between this and the commit.
     fn drop_link(&self, inode: &Inode, raw: &mut RawInode, count: u16) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         raw.links = raw.links.saturating_sub(count);
         raw.ctime = seconds();
-        self.region.write(inode.offset, raw)?;
+        self.store_half(inode, raw)?;
         if raw.links == 0 {
             self.truncate_add(inode, raw.size)?;
         }
@@ -284,6 +293,9 @@ impl Volume {
         let mut dir = self.lock_dir(parent)?;
         let found = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
         let inode = self.inodes.get(found.ino)?;
+        if inode.ino == parent {
+            return Err(Error::Corrupt(format!("directory {parent} contains itself")));
+        }
         let mut state = inode.state.write();
         let mut raw = self.live(inode)?;
         if !is_dir(&raw) {
@@ -295,11 +307,12 @@ impl Volume {
         let removal = self.plan_removal(&dir.raw, found)?;
         let tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half(), removal.logged()], None)?;
         let work = (|| {
-            self.drop_link(inode, &mut raw, 2)?;
-            dir.raw.links -= 1;
-            self.remove_name((dir.inode, &mut dir.raw, &mut dir.state), removal, name)
+            dir.raw.links = dir.raw.links.saturating_sub(1);
+            self.remove_name((dir.inode, &mut dir.raw), &removal)?;
+            self.drop_link(inode, &mut raw, 2)
         })();
         self.end(tx, work)?;
+        dir.removed(name, &removal);
         state.names = None;
         drop(state);
         Ok(inode)
@@ -318,22 +331,32 @@ impl Volume {
         Ok(dead)
     }
 
-    /// The parent that a directory's `..` names.
-    fn parent_of(&self, raw: &RawInode) -> Result<u64> {
-        let found = self.find_name(raw, &InodeState::default(), b"..")?;
+    /// The parent that the `..` of a directory names; no entry for what is no directory any more.
+    fn parent_of(&self, inode: &Inode) -> Result<u64> {
+        let raw = self.live(inode)?;
+        if !is_dir(&raw) || raw.links == 0 {
+            return Err(Error::NoEntry);
+        }
+        let found = self.find_name(&raw, &InodeState::default(), b"..")?;
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
     }
 
-    /// Whether `ancestor` is `ino` or above it. The caller keeps directories from moving.
-    fn is_below(&self, mut ino: u64, ancestor: u64) -> Result<bool> {
-        while ino != ancestor {
-            let parent = self.parent_of(&self.raw(self.inodes.get(ino)?)?)?;
+    /// Whether `ancestor` is `ino` or above it. The caller keeps directories from moving; whether it has locked those on the
+    /// way, so that they cannot go either, says `locked`.
+    fn is_below(&self, mut ino: u64, ancestor: u64, locked: bool) -> Result<bool> {
+        for _ in 0..self.inodes.counts().0 {
+            if ino == ancestor {
+                return Ok(true);
+            }
+            let inode = self.inodes.get(ino)?;
+            let _state = (!locked).then(|| inode.state.read());
+            let parent = self.parent_of(inode)?;
             if parent == ino {
                 return Ok(false);
             }
             ino = parent;
         }
-        Ok(true)
+        Err(Error::Corrupt(format!("directory {ino} is below itself")))
     }
 
     /// Locks one or two directories in order; the places of `from` and `to` in the result.
@@ -341,7 +364,7 @@ impl Volume {
         if from == to {
             return Ok((vec![self.lock_dir(from)?], 0, 0));
         }
-        let from_first = self.is_below(to, from)? || (!self.is_below(from, to)? && from < to);
+        let from_first = self.is_below(to, from, false)? || (!self.is_below(from, to, false)? && from < to);
         match from_first {
             true => Ok((vec![self.lock_dir(from)?, self.lock_dir(to)?], 0, 1)),
             false => Ok((vec![self.lock_dir(to)?, self.lock_dir(from)?], 1, 0)),
@@ -369,6 +392,9 @@ impl Volume {
         let moved = self.inodes.get(source.ino)?;
         let replaced = target.map(|target| self.inodes.get(target.ino)).transpose()?;
         self.check_subtrees((from, to), (moved, replaced), flags)?;
+        if [Some(moved), replaced].iter().flatten().any(|inode| inode.ino == from || inode.ino == to) {
+            return Err(Error::Corrupt(format!("directory {from} or {to} contains itself")));
+        }
         let _states = lock_in_order(moved, replaced);
         let raws = (self.live(moved)?, replaced.map(|inode| self.live(inode)).transpose()?);
         self.check_kinds(&dirs[dst].raw, &raws, from != to, flags)?;
@@ -392,11 +418,11 @@ impl Volume {
         if from == to {
             return Ok(());
         }
-        if self.is_below(to, moved.ino)? {
+        if self.is_below(to, moved.ino, true)? {
             return Err(Error::Invalid("a directory cannot be moved below itself"));
         }
         match replaced {
-            Some(inode) if self.is_below(from, inode.ino)? => match flags.contains(RenameFlags::EXCHANGE) {
+            Some(inode) if self.is_below(from, inode.ino, true)? => match flags.contains(RenameFlags::EXCHANGE) {
                 true => Err(Error::Invalid("a directory cannot be moved below itself")),
                 false => Err(Error::NotEmpty),
             },
@@ -447,8 +473,12 @@ impl Volume {
         ranges.extend(dotdot.map(|at| (at, 8)));
         let mut tx = self.begin_names(&ranges, place)?;
         let work = self.apply_move(dirs, (src, dst), change, place, dotdot, &mut tx);
-        let orphan = self.end(tx, work)?;
-        Ok(change.replaced.filter(|_| orphan))
+        let moved = self.end(tx, work)?;
+        if let Some(inserted) = &moved.inserted {
+            dirs[dst].inserted(change.new, inserted);
+        }
+        dirs[src].removed(change.old, &moved.removal);
+        Ok(change.replaced.filter(|_| moved.orphan))
     }
 
     /// Where the inode number in `..` of a directory lies that changes its parent.
@@ -463,7 +493,7 @@ impl Volume {
         }
     }
 
-    /// Changes what `move_name` has logged; whether the replaced inode lost its last name.
+    /// Changes what `move_name` has logged.
     fn apply_move(
         &self,
         dirs: &mut [Dir<'_>],
@@ -472,43 +502,43 @@ impl Volume {
         place: Option<Place>,
         dotdot: Option<u64>,
         tx: &mut Transaction,
-    ) -> Result<bool> {
-        let mut orphan = false;
+    ) -> Result<Moved> {
         let mut moved = self.raw(change.moved)?;
+        let mut old = change.replaced.map(|replaced| self.raw(replaced)).transpose()?;
+        let crosses = u16::from(is_dir(&moved) && src != dst);
+        let lost = u16::from(old.as_ref().is_some_and(is_dir));
+        let links = |dir: &Dir<'_>| dir.raw.links.saturating_add(crosses).saturating_sub(lost);
+        dirs[dst].raw.links = links(&dirs[dst]);
+        dirs[src].raw.links = dirs[src].raw.links.saturating_sub(crosses);
         let to = &mut dirs[dst];
-        match (change.target, change.replaced, place) {
-            (Some(target), Some(replaced), _) => {
+        let inserted = match (change.target, place) {
+            (Some(target), _) => {
                 self.redirect_name(&to.raw, target, change.moved.ino)?;
-                let mut old = self.raw(replaced)?;
-                let was_dir = is_dir(&old);
-                self.drop_link(replaced, &mut old, if was_dir { 2 } else { 1 })?;
-                to.raw.links -= u16::from(was_dir);
-                orphan = old.links == 0;
                 self.touch_dir(to.inode, &mut to.raw)?;
+                None
             }
-            (_, _, Some(place)) => {
-                let record = (change.new, change.moved.ino, 0);
-                self.insert_name(tx, (to.inode, &mut to.raw, &mut to.state), place, record)?;
+            (None, Some(place)) => {
+                let record = (change.new, change.moved.ino);
+                Some(self.insert_name(tx, (to.inode, &mut to.raw, &to.state), place, record)?)
             }
-            _ => return Err(Error::Corrupt("a rename to nowhere".to_owned())),
-        }
+            (None, None) => return Err(Error::Corrupt("a rename to nowhere".to_owned())),
+        };
         if let Some(at) = dotdot {
             self.region.store(at, &dirs[dst].inode.ino.to_le_bytes())?;
         }
-        if is_dir(&moved) && src != dst {
-            dirs[dst].raw.links += 1;
-            dirs[src].raw.links -= 1;
-            let to = &mut dirs[dst];
-            self.touch_dir(to.inode, &mut to.raw)?;
-        }
         moved.ctime = seconds();
-        self.region.write(change.moved.offset, &moved)?;
+        self.store_half(change.moved, &moved)?;
         // Only now is it known which record stands before the old name.
         let from = &mut dirs[src];
         let removal = self.plan_removal(&from.raw, change.source)?;
         self.journal.log(tx, &[removal.logged()])?;
-        self.remove_name((from.inode, &mut from.raw, &mut from.state), removal, change.old)?;
-        Ok(orphan)
+        self.remove_name((from.inode, &mut from.raw), &removal)?;
+        let mut orphan = false;
+        if let (Some(replaced), Some(old)) = (change.replaced, &mut old) {
+            self.drop_link(replaced, old, 1 + lost)?;
+            orphan = old.links == 0;
+        }
+        Ok(Moved { inserted, removal, orphan })
     }
 
     /// Lets two names change places.
@@ -534,8 +564,8 @@ impl Volume {
                 at.map_or(Ok(()), |at| self.region.store(at, &parent.to_le_bytes()))?;
             }
             let (gained, lost) = (u16::from(dotdots.0.is_some()), u16::from(dotdots.1.is_some()));
-            dirs[dst].raw.links = dirs[dst].raw.links + gained - lost;
-            dirs[src].raw.links = dirs[src].raw.links + lost - gained;
+            dirs[dst].raw.links = dirs[dst].raw.links.saturating_add(gained).saturating_sub(lost);
+            dirs[src].raw.links = dirs[src].raw.links.saturating_add(lost).saturating_sub(gained);
             for dir in dirs.iter_mut() {
                 self.touch_dir(dir.inode, &mut dir.raw)?;
             }
@@ -572,6 +602,15 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
+}
+
+/// What a rename did, for the indexes and the caller.
+struct Moved {
+    /// Where the new name went, when nothing had it.
+    inserted: Option<Inserted>,
+    removal: Removal,
+    /// The replaced inode lost its last name.
+    orphan: bool,
 }
 
 /// Locks one or two inodes by number.

@@ -13,7 +13,7 @@ use vfs::FileKind;
 
 use super::alloc::BlockMap;
 use super::inode::{InodeTable, seconds};
-use super::journal::{Journal, next_generation};
+use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
     JournalDescriptor, LARGE_DEVICE, LogEntry, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd,
@@ -119,26 +119,41 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
     }
     let superblock: Superblock = region.read(0)?;
     let settings = Settings { dir_index: false, block_type: 0 };
-    Volume::load(region, &superblock, settings)?.ensure_inodes(inodes)
+    let volume = Volume::load(region, &superblock, settings)?;
+    volume.ensure_inodes(inodes)?;
+    volume.journal.stop()
 }
 
 /// Undoes what has no commit, newest first, and leaves an empty journal. Returns how many entries were undone.
+///
+/// The last step is one store that empties the journal and changes its generation: it makes invalid whatever was written
+/// beyond the tail. When all generations have been used, numbers are about to be reused: then every entry is wiped while the
+/// journal is empty under the last generation, which is a state from which recovery does the same again.
 pub(crate) fn recover_journal(region: &Region, size: u64) -> Result<u64, FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
     if let Some(what) = superblock::journal_fault(&descriptor, size) {
         return Err(FsError::Damaged { design: "pmfs", what });
     }
-    if descriptor.head == descriptor.tail {
+    let last = descriptor.generation == u16::MAX;
+    if descriptor.head == descriptor.tail && !last {
         return Ok(0);
     }
     let undone = undo_backwards(region, &descriptor).map_err(damaged)?;
     region.fence();
-    // One store empties the journal and makes whatever was written beyond the tail invalid.
-    let word = u64::from(descriptor.head) | u64::from(next_generation(descriptor.generation)) << 32;
-    region.store_u64(jd::TAIL_WORD, word)?;
+    if last {
+        store_empty(region, &descriptor, u16::MAX)?;
+        journal::wipe(region, descriptor.base, descriptor.size / ENTRY as u32).map_err(damaged)?;
+    }
+    store_empty(region, &descriptor, next_generation(descriptor.generation))?;
+    Ok(undone)
+}
+
+/// Stores tail and generation in one word: the journal is empty.
+fn store_empty(region: &Region, descriptor: &JournalDescriptor, generation: u16) -> Result<(), FsError> {
+    region.store_u64(jd::TAIL_WORD, u64::from(descriptor.head) | u64::from(generation) << 32)?;
     region.flush(jd::TAIL_WORD, 8);
     region.fence();
-    Ok(undone)
+    Ok(())
 }
 
 fn undo_backwards(region: &Region, descriptor: &JournalDescriptor) -> Result<u64> {
@@ -186,9 +201,9 @@ impl Volume {
 
     /// Everything that mounting does before the image may be used: afterwards it is consistent.
     pub(crate) fn recover(region: &Arc<Region>, settings: Settings) -> Result<Self, FsError> {
-        let (superblock, from_copy) = superblock::load(region)?;
+        let (mut superblock, from_copy) = superblock::load(region)?;
         if from_copy {
-            superblock::restore_from_copy(region).map_err(damaged)?;
+            superblock = superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
         }
         recover_journal(region, superblock.size)?;
         let volume = Self::load(region, &superblock, settings).map_err(damaged)?;
@@ -227,39 +242,37 @@ impl Volume {
         Ok(volume)
     }
 
-    /// The block map that a clean unmount has left, if it is valid.
+    /// The block map that a clean unmount has left; none when there is none, or when it is not one that can be believed.
     fn saved_block_map(&self, superblock: &Superblock, first: u64) -> Result<Option<FreeMap>> {
-        let inode = self.inodes.get(BLOCK_MAP_INO)?;
-        let raw = self.raw(inode)?;
+        let raw = self.raw(self.inodes.get(BLOCK_MAP_INO)?)?;
+        let blocks = superblock.size / BLOCK;
         if raw.root == 0 || superblock.saved_extents == 0 {
             return Ok(None);
         }
-        let mut map = FreeMap::new(superblock.size / BLOCK);
+        let mut map = FreeMap::new(blocks);
         let mut next = first;
         let tree = Tree::of(&raw);
         for number in 0..superblock.saved_extents {
-            let byte = number * EXTENT;
-            let at = tree.lookup(&self.region, byte / BLOCK)?;
-            let at =
-                at.ok_or_else(|| Error::Corrupt("the saved block map has a hole".to_owned()))? + byte % BLOCK;
-            let (low, high) = (self.region.load_u64(at)?, self.region.load_u64(at + 8)?);
-            if high < low || high >= superblock.size / BLOCK || (number > 0 && low < next) {
-                return Err(Error::Corrupt(format!("saved block map: extent {number} is {low}..={high}")));
+            let Some((low, high)) = saved_extent(&self.region, &tree, number)? else { return Ok(None) };
+            let in_order = if number == 0 { low == 0 && high + 1 >= first } else { low > next };
+            if high < low || high >= blocks || !in_order {
+                return Ok(None);
             }
             (next..low).for_each(|block| {
                 map.put(block);
             });
-            next = next.max(high + 1);
+            next = high + 1;
         }
-        (next..superblock.size / BLOCK).for_each(|block| {
+        (next..blocks).for_each(|block| {
             map.put(block);
         });
         // The map itself is about to be freed.
+        let mut own = true;
         tree.visit(&self.region, &mut |visited| {
-            map.put(visited.offset / BLOCK);
+            own &= visited.offset >= first * BLOCK && map.put(visited.offset / BLOCK);
             Ok(())
         })?;
-        Ok(Some(map))
+        Ok(own.then_some(map))
     }
 
     /// Marks what the inode table and all live inodes reach.
@@ -289,10 +302,12 @@ impl Volume {
             return Ok(());
         }
         let mut tx = self.journal.begin(2)?;
-        self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
-        self.region.write(inode.offset, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
-        self.region.write(0, &Superblock { saved_extents: 0, ..superblock })?;
-        self.journal.commit(tx)
+        let work = (|| {
+            self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+            self.store_half(inode, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
+            Ok(self.region.write(0, &Superblock { saved_extents: 0, ..superblock })?)
+        })();
+        self.end(tx, work)
     }
 
     fn stamp_mount_time(&self) -> Result<()> {
@@ -312,14 +327,15 @@ impl Volume {
         *self.cleaner.lock() = Some(task);
     }
 
-    /// Leaves a clean image: journal empty, block map saved.
+    /// Leaves a clean image: journal empty, block map saved. Background work ends even when that fails.
     pub(crate) fn unmount(&self) -> Result<()> {
-        self.save_block_map()?;
-        self.journal.stop()?;
+        let saved = self.save_block_map();
+        let stopped = self.journal.stop();
         let cleaner = self.cleaner.lock().take();
         if let Some(cleaner) = cleaner {
             cleaner.join();
         }
+        saved.and(stopped)?;
         superblock::refresh_copy(&self.region)
     }
 
@@ -352,7 +368,9 @@ impl Volume {
         let tree = Tree::of(&raw);
         for (number, (low, high)) in (0u64..).zip(&runs) {
             let byte = number * EXTENT;
-            let at = tree.lookup(&self.region, byte / BLOCK)?.unwrap_or(0) + byte % BLOCK;
+            let at = tree.lookup(&self.region, byte / BLOCK)?;
+            let at = at.ok_or_else(|| Error::Corrupt("the block map was just mapped and has a hole".to_owned()))?
+                + byte % BLOCK;
             self.region.store_pair(at, [*low, *high])?;
             self.region.flush(at, EXTENT);
         }
@@ -365,7 +383,7 @@ impl Volume {
         let superblock: Superblock = self.region.read(0)?;
         let (inodes, inodes_free) = self.inodes.counts();
         let mut tx = self.journal.begin(2)?;
-        self.journal.log(&mut tx, &[(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
+        let logged = self.journal.log(&mut tx, &[(sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)]);
         let counted = Superblock {
             write_time: seconds(),
             saved_extents,
@@ -376,9 +394,16 @@ impl Volume {
             inode_hint: 0,
             ..superblock
         };
-        self.region.write(0, &counted)?;
-        self.journal.commit(tx)
+        self.end(tx, logged.and_then(|()| Ok(self.region.write(0, &counted)?)))
     }
+}
+
+/// Extent `number` of a saved block map; none when the map has a hole there.
+pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<Option<(u64, u64)>> {
+    let byte = number * EXTENT;
+    let Some(at) = tree.lookup(region, byte >> tree.shift)? else { return Ok(None) };
+    let at = at + (byte & ((1 << tree.shift) - 1));
+    Ok(Some((region.load_u64(at)?, region.load_u64(at + 8)?)))
 }
 
 /// Takes the blocks of an inode's tree out of the map.

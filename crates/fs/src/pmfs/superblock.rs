@@ -1,6 +1,11 @@
 //! The superblock and its redundant copy.
+//!
+//! The copy repeats the first 512 bytes as they were at the last unmount. Only the static part, which the checksum covers, is
+//! ever taken from it: the journal descriptor, the inode table and the saved-map counter beside it may be long out of date,
+//! and an image mounted from them would undo nothing and hand out blocks that are in use.
 
 use crc::{CRC_16_IBM_SDLC, Crc};
+use media::MediaError;
 use media::nvmm::Region;
 use zerocopy::IntoBytes;
 
@@ -80,17 +85,21 @@ pub(crate) fn journal_fault(descriptor: &JournalDescriptor, size: u64) -> Option
     })
 }
 
-/// A superblock that can be used, and whether it is the redundant copy.
+/// A superblock that can be used, and whether its static part is that of the redundant copy.
 pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
-    let primary: Superblock = region.read(0)?;
-    let Some(fault) = primary.fault(region.len()) else { return Ok((primary, false)) };
+    let primary = region.read::<Superblock>(0);
+    let unreadable = |error: &MediaError| format!("it cannot be read: {error}");
+    let fault = primary.as_ref().map_or_else(|error| Some(unreadable(error)), |sb| sb.fault(region.len()));
+    let Some(fault) = fault else { return Ok((primary?, false)) };
     let copy: Superblock = region.read(COPY)?;
     match copy.fault(region.len()) {
-        None => Ok((copy, true)),
-        Some(_) if primary.magic != MAGIC && copy.magic != MAGIC => Err(FsError::WrongFormat {
-            design: "pmfs",
-            found: format!("superblock: {fault}; make one with `weir mkfs`"),
-        }),
+        None => Ok((copy.with_dynamic_of(region), true)),
+        Some(_) if primary.is_ok_and(|primary| primary.magic != MAGIC) && copy.magic != MAGIC => {
+            Err(FsError::WrongFormat {
+                design: "pmfs",
+                found: format!("superblock: {fault}; make one with `weir mkfs`"),
+            })
+        }
         Some(copy_fault) => Err(FsError::Damaged {
             design: "pmfs",
             what: format!("superblock: {fault}; redundant copy: {copy_fault}"),
@@ -98,14 +107,26 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
-/// Puts the redundant copy over a primary that is bad.
-pub(crate) fn restore_from_copy(region: &Region) -> Result<()> {
-    let mut bytes = [0; COPIED];
-    region.peek(COPY, &mut bytes)?;
+impl Superblock {
+    /// This static part with the counts of the primary, or with none where they cannot be read: that leads to a scan.
+    fn with_dynamic_of(mut self, region: &Region) -> Self {
+        let mut counts = [0; size_of::<Self>() - sb::COUNTS];
+        if region.peek(sb::COUNTS as u64, &mut counts).is_err() {
+            counts.fill(0);
+        }
+        self.as_mut_bytes()[sb::COUNTS..].copy_from_slice(&counts);
+        self
+    }
+}
+
+/// Writes `superblock`, which came from the copy, over a primary that is bad: whole lines, so that unreadable ones heal.
+pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Result<Superblock> {
+    let mut bytes = [0; JOURNAL_DESCRIPTOR as usize];
+    bytes[..size_of::<Superblock>()].copy_from_slice(superblock.as_bytes());
     region.store(0, &bytes)?;
-    region.flush(0, COPIED as u64);
+    region.flush(0, bytes.len() as u64);
     region.fence();
-    Ok(())
+    Ok(*superblock)
 }
 
 /// Makes the redundant copy equal to the primary.

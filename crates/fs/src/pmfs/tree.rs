@@ -66,12 +66,12 @@ impl Tree {
         let mut at = self.root;
         for level in (0..u32::from(self.height)).rev() {
             let index = block >> (FANOUT_SHIFT * level) & (FANOUT - 1);
-            at = region.load_u64(at + 8 * index)?;
+            at = region.load_u64(inside(region, at)? + 8 * index)?;
             if at == 0 {
                 return Ok(None);
             }
         }
-        Ok(Some(at))
+        inside(region, at).map(Some)
     }
 
     /// The mapped blocks among `first..first + count`, which one lowest node holds: (where its pointer is, block) each.
@@ -97,7 +97,8 @@ impl Tree {
     }
 
     /// Maps every hole of `first..first + count` to a new block, in transaction `tx`, in which the caller has logged the
-    /// inode's first half. `fresh` is told of each new block (index, offset). The caller stores the tree into its inode.
+    /// inode's first half. `fresh` is told of each new block (index, offset). The caller stores the tree into its inode, or
+    /// rolls the transaction back ([`Volume::roll_back`]), which also gives back what was taken.
     pub(crate) fn fill(
         &mut self,
         volume: &Volume,
@@ -150,12 +151,45 @@ impl Tree {
         Ok(())
     }
 
-    /// Gives every node and data block of the tree to `visit`, children before their node.
+    /// Gives every node and data block of the tree to `visit`, children before their node. A tree that has more of them than
+    /// the region has blocks leads back into itself: an error.
     pub(crate) fn visit(&self, region: &Region, visit: &mut dyn FnMut(Visited) -> Result<()>) -> Result<()> {
+        let mut left = region.len() / BLOCK;
+        let mut bounded = |visited| {
+            left = left.checked_sub(1).ok_or_else(|| Error::Corrupt("a tree leads back into itself".into()))?;
+            visit(visited)
+        };
         if self.root == 0 {
             return Ok(());
         }
-        visit_below(region, *self, (self.root, self.height), 0, visit)
+        visit_below(region, *self, (self.root, self.height), (0, 0), &mut bounded)
+    }
+
+    /// Gives the mapped data blocks from `first` on to `visit`, in order, without a step for each block of a hole.
+    pub(crate) fn visit_from(
+        &self,
+        region: &Region,
+        first: u64,
+        visit: &mut dyn FnMut(Visited) -> Result<()>,
+    ) -> Result<()> {
+        let mut data_only = |visited: Visited| match visited.block {
+            Some(block) if block >= first => visit(visited),
+            _ => Ok(()),
+        };
+        if self.root == 0 || first >= Self::capacity(self.height) {
+            return Ok(());
+        }
+        visit_below(region, *self, (self.root, self.height), (0, first), &mut data_only)
+    }
+}
+
+/// A pointer that an access may start from: what it leads to begins inside the region.
+#[inline]
+fn inside(region: &Region, pointer: u64) -> Result<u64> {
+    if pointer < region.len() {
+        Ok(pointer)
+    } else {
+        Err(Error::Corrupt(format!("a pointer to {pointer}, which is outside the image")))
     }
 }
 
@@ -179,17 +213,18 @@ fn visit_below(
     region: &Region,
     tree: Tree,
     (at, height): (u64, u8),
-    base: u64,
+    (base, first): (u64, u64),
     visit: &mut dyn FnMut(Visited) -> Result<()>,
 ) -> Result<()> {
+    inside(region, at)?;
     if height == 0 {
         return visit(Visited { offset: at, shift: tree.shift, block: Some(base) });
     }
-    for index in 0..FANOUT {
+    let span = Tree::capacity(height - 1);
+    for index in first.saturating_sub(base) / span..FANOUT {
         let child = region.load_u64(at + 8 * index)?;
         if child != 0 {
-            let below = base + index * Tree::capacity(height - 1);
-            visit_below(region, tree, (child, height - 1), below, visit)?;
+            visit_below(region, tree, (child, height - 1), (base + index * span, first), visit)?;
         }
     }
     visit(Visited { offset: at, shift: BLOCK_SHIFT, block: None })
@@ -203,6 +238,7 @@ fn cut_below(
     from: u64,
     freed: &mut Vec<(u64, u32)>,
 ) -> Result<bool> {
+    inside(region, at)?;
     if height == 0 {
         if from == 0 {
             freed.push((at, tree.shift));
@@ -254,6 +290,7 @@ impl Fill<'_> {
     fn new_node(&mut self) -> Result<Option<u64>> {
         match self.volume.blocks.take() {
             Ok(node) => {
+                self.tx.taken.push((node, BLOCK_SHIFT));
                 self.volume.region.nt_zero(node, BLOCK)?;
                 Ok(Some(node))
             }
@@ -269,6 +306,7 @@ impl Fill<'_> {
             if self.volume.blocks.take_many(self.shift, &mut block) == 0 {
                 return Ok(0);
             }
+            self.tx.taken.push((block[0], self.shift));
             *root = block[0];
             self.added += 1;
             (self.fresh)(0, *root)?;
@@ -332,6 +370,7 @@ impl Fill<'_> {
         if taken == 0 {
             return Ok(self.base + u64::from(first_hole));
         }
+        self.tx.taken.extend(blocks[..taken].iter().map(|block| (*block, self.shift)));
         let range = (at + 8 * u64::from(first_hole), 8 * (u64::from(holes[taken - 1] - first_hole) + 1));
         if !is_new {
             self.volume.journal.log(self.tx, &[range])?;

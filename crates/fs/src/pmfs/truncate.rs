@@ -14,7 +14,7 @@ use sim::{Activity, LockClass, Mutex};
 
 use super::Volume;
 use super::inode::{Inode, InodeState, seconds};
-use super::layout::{BLOCK, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
+use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
 use super::tree::Tree;
 use crate::error::{Error, Result};
 
@@ -95,19 +95,27 @@ impl Volume {
         Ok(())
     }
 
-    /// Changes the size of a file whose lock the caller holds for writing.
+    /// Changes the size of a file whose lock the caller holds for writing; durable on return. Blocks beyond the end go when the
+    /// size stays the same, too.
     pub(crate) fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
-        if size > Tree::capacity(super::layout::MAX_HEIGHT) << raw.block_shift() {
+        if size > Tree::capacity(MAX_HEIGHT) << raw.block_shift() {
             return Err(Error::TooLarge);
         }
-        if size >= raw.size {
-            self.zero_tail(raw, raw.size)?;
+        if size > raw.size || size == raw.size && raw.flags & FLAG_BEYOND_EOF == 0 {
+            self.zero_gap(raw, size)?;
             self.region.fence();
-            return self.store_size(inode, raw, size);
+            self.store_size(inode, raw, size)?;
+            self.region.fence();
+            return Ok(());
+        }
+        if raw.links == 0 {
+            // It is on the list already, to be freed: a crash frees it, whatever its size.
+            return self.shrink(inode, raw, size);
         }
         self.truncate_add(inode, size)?;
-        self.shrink(inode, raw, size)?;
-        self.truncate_remove(inode)
+        let shrunk = self.shrink(inode, raw, size);
+        // Off the list even after an error: a later write may make the file longer than the item says.
+        self.truncate_remove(inode).and(shrunk)
     }
 
     /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block.
@@ -119,7 +127,7 @@ impl Volume {
         tree.cut(&self.region, size.div_ceil(1 << tree.shift), &mut freed)?;
         self.region.fence();
         (raw.root, raw.height) = (tree.root, tree.height);
-        raw.flags &= !super::layout::FLAG_BEYOND_EOF;
+        raw.flags &= !FLAG_BEYOND_EOF;
         self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
         raw.blocks = self.count_blocks(&tree)?;
         self.region.store_u64(inode.offset + ino::BLOCKS, raw.blocks)?;
@@ -140,6 +148,31 @@ impl Volume {
             self.region.nt_zero(at + within, (1 << tree.shift) - within)?;
         }
         Ok(())
+    }
+
+    /// Makes the mapped bytes from the end of the file up to `to` read as zeros, because they become part of it. Bytes beyond
+    /// the end are arbitrary: a crash may have left there what a write that never counted had copied.
+    pub(crate) fn zero_gap(&self, raw: &RawInode, to: u64) -> Result<()> {
+        let (tree, from) = (Tree::of(raw), raw.size);
+        let block_end = ((from >> tree.shift) + 1) << tree.shift;
+        if from & ((1 << tree.shift) - 1) != 0
+            && let Some(at) = tree.lookup(&self.region, from >> tree.shift)?
+        {
+            let within = from & ((1 << tree.shift) - 1);
+            self.region.nt_zero(at + within, to.min(block_end).saturating_sub(from))?;
+        }
+        if raw.flags & FLAG_BEYOND_EOF == 0 {
+            return Ok(());
+        }
+        self.visit_zeroing(&tree, from.div_ceil(1 << tree.shift), to)
+    }
+
+    /// Zeroes what is mapped from block `first` up to byte `to`.
+    fn visit_zeroing(&self, tree: &Tree, first: u64, to: u64) -> Result<()> {
+        tree.visit_from(&self.region, first, &mut |visited| {
+            let start = visited.block.unwrap_or(first) << tree.shift;
+            Ok(self.region.nt_zero(visited.offset, to.saturating_sub(start).min(1 << tree.shift))?)
+        })
     }
 
     /// Size, ctime and mtime in one store; durable after the next fence.

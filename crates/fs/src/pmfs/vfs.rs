@@ -9,7 +9,7 @@ use vfs::{
 
 use super::Volume;
 use super::inode::{Inode, InodeState, format_time, seconds};
-use super::layout::{BLOCK, ROOT_INO, RawInode, ino};
+use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
 use super::namei::{Node, NothingPending, is_dir};
 use crate::error::{Error, Result as DesignResult};
 
@@ -54,24 +54,38 @@ impl Volume {
         self.attr(inode, &raw)
     }
 
-    /// Changes every attribute but the size, each in place: none spans more than one word that must change at once.
+    /// Changes every attribute but the size; durable on return. One that is one word is changed in place, several in a
+    /// transaction.
     pub(crate) fn set_fields(&self, inode: &Inode, raw: &mut RawInode, set: &SetAttr) -> DesignResult<()> {
         let _scope = sim::scope(sim::Activity::Metadata);
+        let words = u32::from(set.perm.is_some())
+            + u32::from(set.uid.is_some() || set.gid.is_some())
+            + u32::from(set.atime.is_some())
+            + u32::from(set.mtime.is_some());
         raw.mode = set.perm.map_or(raw.mode, |perm| raw.mode & 0o170_000 | (perm & 0o7777) as u16);
         raw.uid = set.uid.unwrap_or(raw.uid);
         raw.gid = set.gid.unwrap_or(raw.gid);
         raw.atime = set.atime.map_or(raw.atime, format_time);
         raw.mtime = set.mtime.map_or(raw.mtime, format_time);
         raw.ctime = seconds();
+        if words <= 1 {
+            self.store_fields(inode, raw)?;
+            self.region.flush(inode.offset, INODE_BYTES);
+            self.region.fence();
+            return Ok(());
+        }
+        let mut tx = self.journal.begin(2)?;
+        let work = self.journal.log(&mut tx, &[(inode.offset, INODE_BYTES)]);
+        self.end(tx, work.and_then(|()| self.store_fields(inode, raw)))
+    }
+
+    fn store_fields(&self, inode: &Inode, raw: &RawInode) -> DesignResult<()> {
         let owner = u64::from(raw.uid) | u64::from(raw.gid) << 32;
         self.region.store_u16(inode.offset + ino::MODE, raw.mode)?;
         self.region.store_u64(inode.offset + ino::UID, owner)?;
         self.region.store_u32(inode.offset + ino::ATIME, raw.atime)?;
-        self.region
-            .store_u64(inode.offset + ino::TIMES, u64::from(raw.ctime) | u64::from(raw.mtime) << 32)?;
-        self.region.flush(inode.offset, super::layout::INODE_BYTES);
-        self.region.fence();
-        Ok(())
+        let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
+        Ok(self.region.store_u64(inode.offset + ino::TIMES, times)?)
     }
 
     pub(crate) fn make_attr(&self, parent: Ino, name: &[u8], node: Node<'_>) -> Result<Attr> {
@@ -197,6 +211,18 @@ impl FileSystem for Pmfs {
             volume.set_fields(inode, &mut raw, set)?;
         }
         Ok(volume.attr(inode, &raw)?)
+    }
+
+    /// One word in place, which is durable when its line is next written back.
+    fn accessed(&self, ino: Ino) -> Result<()> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.read();
+        self.volume.live_or_open(inode, &state)?;
+        Ok(self
+            .volume
+            .region
+            .store_u32(inode.offset + super::layout::ino::ATIME, seconds())
+            .map_err(Error::from)?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
