@@ -1,0 +1,40 @@
+# The short names of what one does in this tree.
+
+CARGO ?= cargo
+WEIR = target/release/weir
+DEMO = target/demo
+
+.PHONY: demo test lint docs bench build clean
+
+# HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
+demo: build
+	@mkdir -p $(DEMO)
+	XDG_DATA_HOME=$(CURDIR)/$(DEMO) $(WEIR) reproduce hinfs/7 --quick -o $(DEMO)/report.html
+	@echo "open $(CURDIR)/$(DEMO)/report.html"
+
+build:
+	$(CARGO) build --release --locked -p weir
+
+# Every test, the browser's among them.
+test: browser
+	$(CARGO) test --workspace --locked
+
+lint:
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+
+docs:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --locked
+
+bench:
+	$(CARGO) bench --workspace --locked
+
+# The browser test of the report needs a Chromium; it is fetched where that is possible, else the test says that it is skipped.
+.PHONY: browser
+browser:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	  || echo "chromium is missing: the browser test will be skipped"
+
+clean:
+	$(CARGO) clean
