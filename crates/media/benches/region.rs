@@ -1,4 +1,5 @@
-//! What the façade and the tap cost on the host: a 4 KiB store past the cache and a 4 KiB load, beside a bare `memcpy`.
+//! What the façade and the tap cost on the host: a 4 KiB store past the cache and a 4 KiB load, beside a bare
+//! `memcpy`.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! What accesses cost: models compute, the clock charges.
 //!
-//! A region calls its [`CostModel`] once for each load, write-back or fence, with the number of bytes or lines. The
-//! model lets the time pass through `sim`: it advances a task of the virtual clock and spins under the real one.
-//! What a model charges is *extra*: the CPU's own part of a copy (`sim::copy`) and of an instruction (`sim::work`)
-//! is charged by the region.
+//! A region calls its [`CostModel`] once for each load, write-back or fence, with the number of bytes or
+//! lines. The model lets the time pass through `sim`: it advances a task of the virtual clock and spins under
+//! the real one. What a model charges is *extra*: the CPU's own part of a copy (`sim::copy`) and of an
+//! instruction (`sim::work`) is charged by the region.
 //!
 //! The parts that models are made of (nvm-media-models.md, section 3):
 //!
@@ -12,8 +12,9 @@
 //! | [`Channel`] | `start = max(now, free_at); end = free_at = start + s`, for the slot that is free first |
 //! | [`Bucket`] | waits until the tokens for it have dripped in; the bucket holds at most a burst |
 //!
-//! Both count picoseconds, because a line of 64 B at 2.3 GB/s takes 27.8 ns and a rounded line would be 0.6 % off.
-//! Time that a task waits for its turn is booked as `MediumWait`, its own service on the activity in scope.
+//! Both count picoseconds, because a line of 64 B at 2.3 GB/s takes 27.8 ns and a rounded line would be 0.6 %
+//! off. Time that a task waits for its turn is booked as `MediumWait`, its own service on the activity in
+//! scope.
 
 use std::fmt::Debug;
 
@@ -28,25 +29,26 @@ pub trait CostModel: Send + Sync + Debug {
     /// `bytes` at `off` are loaded by one copy.
     fn load(&self, off: u64, bytes: u64);
 
-    /// `lines` cache lines from `off` on are written back or stored past the cache, by one instruction sequence. A
-    /// region calls this for a page at most, so a model may hold what a writer holds for the whole call.
+    /// `lines` cache lines from `off` on are written back or stored past the cache, by one instruction
+    /// sequence. A region calls this for a page at most, so a model may hold what a writer holds for the
+    /// whole call.
     fn write(&self, off: u64, lines: u64);
 
     /// The task waits for its earlier writes.
     fn fence(&self);
 
-    /// What writing one more line takes a task that is alone, besides the copy: what a design that decides by it
-    /// (HiNFS's `L_nvmm`) is told. Zero for a medium as fast as DRAM.
+    /// What writing one more line takes a task that is alone, besides the copy: what a design that decides by
+    /// it (HiNFS's `L_nvmm`) is told. Zero for a medium as fast as DRAM.
     fn line_time(&self) -> Nanos {
         Nanos::ZERO
     }
 
-    /// A new run begins: queues are empty, buffers are cold, statistics are zero. A model that outlives a run must
-    /// be told, because times start from zero again.
+    /// A new run begins: queues are empty, buffers are cold, statistics are zero. A model that outlives a run
+    /// must be told, because times start from zero again.
     fn reset(&self) {}
 
-    /// What follows from its parameters and what it has counted since [`CostModel::reset`]: the effective bandwidth,
-    /// the number of writers, the ratio of writes.
+    /// What follows from its parameters and what it has counted since [`CostModel::reset`]: the effective
+    /// bandwidth, the number of writers, the ratio of writes.
     fn figures(&self) -> Vec<Figure> {
         Vec::new()
     }
@@ -71,7 +73,8 @@ pub fn line_ps(rate: Rate) -> u64 {
     service_ps(LINE_BYTES as u64, rate)
 }
 
-/// Whether a clock runs: outside a run nothing is charged, and no queue may be used, because time stands still.
+/// Whether a clock runs: outside a run nothing is charged, and no queue may be used, because time stands
+/// still.
 #[inline]
 pub(crate) fn clock_runs() -> bool {
     sim::task::current_id().is_some()

@@ -2,7 +2,8 @@
 
 use crate::fault::Target;
 
-/// Why a medium refused an access, or could not be opened. It does not repeat the path of a file: whoever opens one knows it.
+/// Why a medium refused an access, or could not be opened. It does not repeat the path of a file: whoever
+/// opens one knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MediaError {
@@ -54,7 +55,8 @@ pub enum MediaError {
     /// Another user has the medium open.
     #[error("the medium is in use by another process or mount: unmount it there first")]
     InUse,
-    /// The file is not on a file system that can map persistent memory (`MAP_SYNC`), or the processor cannot write it back.
+    /// The file is not on a file system that can map persistent memory (`MAP_SYNC`), or the processor cannot
+    /// write it back.
     #[error("not persistent memory that can be mapped directly: open it as a file instead")]
     NotPersistent,
     /// The host refused.

@@ -1,8 +1,8 @@
 //! The event tap: everything that reaches a region, as one stream.
 //!
-//! The crash explorer, the statistics and the hardware simulator read the same events. The tap is always compiled: what is
-//! tested is what ships. While nothing listens it costs one predictable branch for each store, flush and fence, and none for
-//! a load (the bounds check leads to it).
+//! The crash explorer, the statistics and the hardware simulator read the same events. The tap is always
+//! compiled: what is tested is what ships. While nothing listens it costs one predictable branch for each
+//! store, flush and fence, and none for a load (the bounds check leads to it).
 //!
 //! | event | told | carries |
 //! |---|---|---|
@@ -11,8 +11,8 @@
 //! | [`Event::Flush`], [`Event::Fence`] | after the instruction | the range |
 //! | [`Event::Mark`] | where the design says so | what the design is doing |
 //!
-//! Events of one task come in its program order; events of several tasks interleave as they happen. An access that fails
-//! tells nothing.
+//! Events of one task come in its program order; events of several tasks interleave as they happen. An access
+//! that fails tells nothing.
 
 use std::cell::Cell;
 use std::fmt;
@@ -86,7 +86,8 @@ pub enum Mark<'a> {
         /// Ranges (offset, length) that become reachable.
         needs: &'a [(u64, u64)],
     },
-    /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no more.
+    /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no
+    /// more.
     Free {
         /// First byte.
         off: u64,
@@ -114,7 +115,8 @@ pub enum Promise {
 
 /// Receives the events of a region.
 ///
-/// It is called on the task's own stack, while the design may hold locks. It must not access the region that it listens to.
+/// It is called on the task's own stack, while the design may hold locks. It must not access the region that
+/// it listens to.
 pub trait Tap: Send + Sync {
     /// `task` has done `event`.
     fn event(&self, task: TaskId, event: Event<'_>);

@@ -2,11 +2,12 @@
 //!
 //! | fault | effect | models |
 //! |---|---|---|
-//! | [`Fault::Poison`] | loads of the line fail until it is written as a whole | an uncorrectable media error |
+//! | [`Fault::Poison`] | loads of the line fail until it is written whole | a media error |
 //! | [`Fault::FailNth`] | the nth load or store from now fails once, and changes nothing | a device error |
 //! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
 //!
-//! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves nothing.
+//! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves
+//! nothing.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +47,8 @@ pub enum Fault {
         /// A byte of the line.
         offset: u64,
     },
-    /// The nth access of this kind from now (1 is the next) fails. Flushes and fences report nothing, so they cannot fail.
+    /// The nth access of this kind from now (1 is the next) fails. Flushes and fences report nothing, so they
+    /// cannot fail.
     FailNth {
         /// [`Target::Load`] or [`Target::Store`].
         target: Target,

@@ -1,4 +1,26 @@
 //! Emulated media: what stores bytes, what an access costs, how it fails, and who is told.
+//!
+//! Bytes reach a medium only through this crate; nothing else maps memory or issues a flush or a fence.
+//!
+//! ```text
+//!    design ──► nvmm::Region ──► mapping: anonymous memory, a file, persistent memory
+//!                 │    │   │
+//!                 │    │   └──► fault: poisoned lines, failing accesses, dropped flushes
+//!                 │    └──────► event: taps ──► recorder: what a power loss can leave
+//!                 └───────────► cost: a model computes, sim's clock charges
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`nvmm`] | [`Region`], and the cost models of byte-addressable media, a file each |
+//! | [`cost`] | [`CostModel`], and what models are made of: channels, token buckets |
+//! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
+//! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
+//! | [`recorder`] | which bytes are guaranteed, crash images, lints |
+//! | [`fault`] | what goes wrong on request |
+//! | [`error`] | [`MediaError`] |
+//!
+//! Locks inside are leaves: none is held over a call that may switch tasks, or into a tap.
 
 #![allow(unsafe_code)] // mappings and cache-line instructions; every block says why it is sound
 

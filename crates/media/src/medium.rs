@@ -6,8 +6,8 @@
 //! | `hinfs,latency=400ns,round=ceil` | the same with other values |
 //!
 //! A *type* is code: one file under `nvmm/` and one line in [`MEDIA`]. A *preset* is data: one file under
-//! `presets/media/` that names its type and gives values with their sources, and one line in `preset.rs`. A type of
-//! which no preset has the name is its own preset.
+//! `presets/media/` that names its type and gives values with their sources, and one line in `preset.rs`. A
+//! type of which no preset has the name is its own preset.
 
 use std::fmt;
 
@@ -254,6 +254,8 @@ impl Params {
 pub struct Medium {
     name: String,
     summary: String,
+    date: String,
+    fitted_on: Vec<String>,
     kind: &'static dyn MediumType,
     params: Params,
 }
@@ -302,6 +304,7 @@ impl Medium {
             ),
         })?;
         let mut medium = Self::of_type(name, &preset.summary, kind);
+        (medium.date, medium.fitted_on) = (preset.date, preset.fitted_on);
         for (param, setting) in &preset.parameters {
             medium.set(param, &setting.value, &setting.source)?;
         }
@@ -315,7 +318,8 @@ impl Medium {
             source: spec.source.to_owned(),
         };
         let params = Params(kind.parameters().iter().map(default).collect());
-        Self { name: name.to_owned(), summary: summary.to_owned(), kind, params }
+        let (date, fitted_on) = (String::new(), Vec::new());
+        Self { name: name.to_owned(), summary: summary.to_owned(), date, fitted_on, kind, params }
     }
 
     /// Gives a parameter another value.
@@ -347,6 +351,16 @@ impl Medium {
     /// One line: what it is.
     pub fn summary(&self) -> &str {
         &self.summary
+    }
+
+    /// When a preset's values were current, as it says; empty for a bare type.
+    pub fn date(&self) -> &str {
+        &self.date
+    }
+
+    /// The claims that a preset's values were fitted on: they do not count as reproduced on this medium.
+    pub fn fitted_on(&self) -> &[String] {
+        &self.fitted_on
     }
 
     /// The type of its model.

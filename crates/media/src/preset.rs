@@ -46,11 +46,8 @@ pub(crate) static PRESETS: &[(&str, &str)] = presets![
 pub(crate) struct Preset {
     pub(crate) model: String,
     pub(crate) summary: String,
-    /// When the values were current; shown, not interpreted.
-    #[allow(dead_code)] // presence is what is checked
     pub(crate) date: String,
     #[serde(default)]
-    #[allow(dead_code)] // `lab` reads the file for it
     pub(crate) fitted_on: Vec<String>,
     #[serde(default)]
     pub(crate) parameters: BTreeMap<String, Setting>,

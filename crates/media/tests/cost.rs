@@ -40,8 +40,8 @@ fn together(tasks: u64, body: impl Fn(u64) + Send + Sync + 'static) -> Nanos {
     })
 }
 
-/// Bytes a second of `tasks` writers that store a page past the cache again and again, for 20 ms: what is counted is what
-/// they all do in the same window, because first come first served is not fair to the last.
+/// Bytes a second of `tasks` writers that store a page past the cache again and again, for 20 ms: what is
+/// counted is what they all do in the same window, because first come first served is not fair to the last.
 fn write_bandwidth(medium: &str, tasks: u64) -> f64 {
     const WINDOW: Nanos = Nanos::from_millis(20);
     let region = region(medium, MIB);
@@ -243,7 +243,8 @@ fn a_model_can_be_used_in_run_after_run() {
     assert_eq!(time(region), Nanos(12_800));
 }
 
-/// Writes `count` chunks of `chunk` bytes at random places of `set` bytes; returns the ratio and bytes a second.
+/// Writes `count` chunks of `chunk` bytes at random places of `set` bytes; returns the ratio and bytes a
+/// second.
 fn optane_random(medium: &str, chunk: u64, set: u64, count: u64) -> (f64, f64) {
     let region = region(medium, set);
     virtual_run(move || {
@@ -293,7 +294,8 @@ fn optane_keeps_sequential_streams_apart_up_to_the_size_of_its_buffer() {
 
 #[test]
 fn optane_merges_overwrites_that_fit_its_buffer() {
-    // A line leaves when its four quarters were written: 25/3 random writes of a quarter for one of the media.
+    // A line leaves when its four quarters were written: 25/3 random writes of a quarter for one of the
+    // media.
     let (ratio, _) = optane_random("optane", 64, 8 * KIB, 100_000);
     assert!(near(ratio, 25.0 / 12.0, 0.02), "EWR {ratio}");
     let (lazy, _) = optane_random("optane,drain=lazy", 64, 8 * KIB, 100_000);

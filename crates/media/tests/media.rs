@@ -87,6 +87,17 @@ fn a_wrong_value_is_answered_with_what_is_expected() {
 }
 
 #[test]
+fn a_preset_of_ones_own_can_be_read() {
+    let text = "model = \"hinfs\"\nsummary = \"mine\"\ndate = \"2020\"\nfitted_on = [\"a.claim\"]\n\
+                [parameters]\nlatency = { value = \"1us\", source = \"measured\" }\n";
+    let medium = Medium::from_preset("mine", text).expect("a medium");
+    assert_eq!(medium.to_string(), "mine,latency=1000ns,bandwidth=1GB/s,round=floor");
+    assert_eq!((medium.summary(), medium.date()), ("mine", "2020"));
+    assert_eq!(medium.fitted_on(), ["a.claim"]);
+    assert_eq!(medium.parameters()[0].source, "measured");
+}
+
+#[test]
 fn a_preset_is_refused_for_unknown_keys_and_values_without_source() {
     let refused = |text: &str| Medium::from_preset("mine", text).expect_err("must be refused").to_string();
     let head = "model = \"hinfs\"\nsummary = \"s\"\ndate = \"2020\"\n";

@@ -1,4 +1,5 @@
-//! The same models under the real clock. Times are printed, never judged: a busy host may be as late as it likes.
+//! The same models under the real clock. Times are printed, never judged: a busy host may be as late as it
+//! likes.
 #![allow(missing_docs)]
 
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! The recorder against a naive model written from the definitions (crash-testing.md, section 2.2), and its images.
+//! The recorder against a naive model written from the definitions (crash-testing.md, section 2.2), and its
+//! images.
 #![allow(missing_docs)]
 
 use std::collections::BTreeSet;
@@ -211,8 +212,8 @@ proptest! {
             if !naive.is_unordered(line) {
                 prop_assert_eq!(&found, &allowed, "line {} misses a prefix", line);
             }
-            let guaranteed = naive.pieces.iter().filter(|piece| piece.line == line && naive.is_guaranteed(piece));
-            prop_assert_eq!(point.image(&point.none()).line_at(line * 64), Naive::apply(line, guaranteed));
+            let kept = naive.pieces.iter().filter(|piece| piece.line == line && naive.is_guaranteed(piece));
+            prop_assert_eq!(point.image(&point.none()).line_at(line * 64), Naive::apply(line, kept));
             let mut now = [0; 64];
             memory.peek(line * 64, &mut now).expect("in range");
             prop_assert_eq!(point.image(&point.all()).line_at(line * 64), now);
@@ -393,6 +394,40 @@ fn images_share_all_pages_but_those_that_they_change() {
     let after = recorder.crash_point();
     assert_eq!(after.image(&after.none()).fingerprint(), before, "the same content by another way");
     assert_ne!(point.image(&point.none()).fingerprint(), before, "an older point keeps its content");
+}
+
+#[test]
+fn a_scratch_region_follows_pages_that_became_guaranteed() {
+    let region = Region::anonymous(Bytes(1 << 16), Box::new(Null)).expect("memory");
+    region.store_u64(40_000, 6).expect("in range");
+    let recorder = Recorder::attach(&region, Mode::Adr, None).expect("a snapshot");
+    let mut scratch = Scratch::new(Bytes(1 << 16), Box::new(Null)).expect("memory");
+    let before = recorder.crash_point();
+    for off in [0, 8192, 40_000] {
+        region.nt_store(off, &[7; 8]).expect("in range");
+    }
+    region.fence();
+    let after = recorder.crash_point();
+    for (point, expected) in [(&before, [0, 0, 6]), (&after, [7; 3]), (&before, [0, 0, 6])] {
+        let image = point.image(&point.none());
+        let loaded = scratch.load(&image).expect("loaded");
+        let found = [0, 8192, 40_000].map(|off| loaded.load_u64(off).expect("in range") & 0xff);
+        assert_eq!(found, expected);
+        assert_eq!(Snapshot::of(loaded).expect("a snapshot").fingerprint(), image.fingerprint());
+    }
+}
+
+#[test]
+fn a_cached_store_on_a_line_with_a_pending_word_may_persist_alone() {
+    let point = recorded(Mode::Adr, |region| {
+        region.nt_store(0, &[1; 8]).expect("in range");
+        region.store_u64(8, 2).expect("in range");
+        region.store_u64(16, 3).expect("in range");
+    });
+    assert_eq!(point.units()[0].kind, UnitKind::Unordered);
+    let outcomes = outcomes(&point, &[8, 16]);
+    assert!(outcomes.contains(&vec![0, 3]), "the last store alone");
+    assert!(outcomes.contains(&vec![2, 3]) && outcomes.contains(&vec![0, 0]));
 }
 
 #[test]

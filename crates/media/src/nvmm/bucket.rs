@@ -1,10 +1,11 @@
-//! `bucket`: DRAM with its bandwidth capped by token buckets, one for each direction (nvm-media-models.md, section 3).
+//! `bucket`: DRAM with its bandwidth capped by token buckets, one for each direction (nvm-media-models.md,
+//! section 3).
 //!
 //! Nothing but bandwidth: no latency is added. What a task waits for tokens is booked as `MediumWait`.
 
-use sim::{LINE_BYTES, Rate};
+use sim::{LINE_BYTES, Nanos, Rate};
 
-use crate::cost::{Bucket, CostModel, Figure, clock_runs};
+use crate::cost::{Bucket, CostModel, Figure, clock_runs, line_ps};
 use crate::medium::{MediumError, MediumType, ParamKind, ParamSpec, Params};
 
 /// The model.
@@ -40,6 +41,10 @@ impl CostModel for TokenBucket {
     }
 
     fn fence(&self) {}
+
+    fn line_time(&self) -> Nanos {
+        Nanos(line_ps(self.rates.1) / 1_000)
+    }
 
     fn reset(&self) {
         self.read.reset();

@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! load of n bytes      turn on the read channel (n / B_r), then the read latency
-//! write of k lines     turn on the write channel (64 k / B_w), then the write latency, and k times the line latency
+//! write of k lines     turn on the write channel (64 k / B_w), then the write latency and k line latencies
 //! fence                the fence latency
 //! ```
 //!
-//! A closed loop of N tasks, one access each at a time, therefore gets `min(N / (L + s), 1 / s)` accesses a second,
-//! `s` being the time on the channel. With `duplex = half` both directions share one channel, as on a DIMM; with `full`
-//! they do not, as on a link. A flat delay shows neither 256-byte granularity nor buffer hits: see `optane`.
+//! A closed loop of N tasks, one access each at a time, therefore gets `min(N / (L + s), 1 / s)` accesses a
+//! second, `s` being the time on the channel. With `duplex = half` both directions share one channel, as on a
+//! DIMM; with `full` they do not, as on a link. A flat delay shows neither 256-byte granularity nor buffer
+//! hits: see `optane`.
 
 use sim::{LINE_BYTES, Nanos, PAGE_BYTES, Rate};
 
@@ -37,7 +38,8 @@ pub struct Flat {
 }
 
 impl Flat {
-    /// Separate channels for the directions (`full_duplex`) or one for both; each write adds `line_latency` a line.
+    /// Separate channels for the directions (`full_duplex`) or one for both; each write adds `line_latency` a
+    /// line.
     pub fn new(
         read: Direction,
         write: Direction,

@@ -1,7 +1,7 @@
 //! `hinfs`: the emulator of the HiNFS paper (EuroSys 2016, section 5.1; hinfs.md 5.1).
 //!
-//! Every flushed line costs an extra latency `L`; loads cost nothing extra. The bandwidth `B` is imposed by admitting
-//! at most `N_w` writers at once, and one writer delivers a line in each `L`:
+//! Every flushed line costs an extra latency `L`; loads cost nothing extra. The bandwidth `B` is imposed by
+//! admitting at most `N_w` writers at once, and one writer delivers a line in each `L`:
 //!
 //! ```text
 //! N_w = B · L / 64 B         1 GB/s, 200 ns: 3.125
@@ -13,9 +13,9 @@
 //! | `ceil` | 4 | 1280 MB/s |
 //! | `frac` | any number; a token bucket drips at `B` | 1000 MB/s |
 //!
-//! The paper does not say how it rounds, nor how long a writer keeps its slot; here it keeps it for one call of at
-//! most a page. The unit of accounting is the line of a flush, not the store; a line stored past the cache counts as
-//! flushed.
+//! The paper does not say how it rounds, nor how long a writer keeps its slot; here it keeps it for one call
+//! of at most a page. The unit of accounting is the line of a flush, not the store; a line stored past the
+//! cache counts as flushed.
 
 use sim::{Activity, LINE_BYTES, Nanos, PAGE_BYTES, Rate};
 
@@ -112,7 +112,7 @@ impl CostModel for Hinfs {
 
     #[inline]
     fn write(&self, _: u64, lines: u64) {
-        if !clock_runs() || self.latency == Nanos::ZERO {
+        if !clock_runs() {
             return;
         }
         let mut left = lines;

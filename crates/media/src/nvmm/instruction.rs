@@ -1,7 +1,8 @@
 //! Cache-line instructions: `clwb` (or `clflushopt`), `sfence`, non-temporal stores, 16-byte stores.
 //!
-//! Only a region over real persistent memory executes them. An emulated region charges their modelled cost instead: on DRAM
-//! the real ones are posted and take a nanosecond a line, which says nothing about persistent memory.
+//! Only a region over real persistent memory executes them. An emulated region charges their modelled cost
+//! instead: on DRAM the real ones are posted and take a nanosecond a line, which says nothing about
+//! persistent memory.
 
 #[cfg(target_arch = "x86_64")]
 #[allow(clippy::cast_ptr_alignment)] // the callers promise alignment
@@ -31,7 +32,8 @@ mod x86 {
         #[inline]
         pub(in crate::nvmm) unsafe fn write_back(self, at: *mut u8) {
             if self.clwb {
-                // SAFETY: `clwb` writes no memory that the program can see; the line is mapped, and `detect` found it.
+                // SAFETY: `clwb` writes no memory that the program can see; the line is mapped, and `detect`
+                // found it.
                 unsafe { asm!("clwb [{}]", in(reg) at, options(nostack, preserves_flags)) }
             } else {
                 // SAFETY: as above, for `clflushopt`.
@@ -55,7 +57,8 @@ mod x86 {
         #[allow(clippy::unused_self)]
         pub(in crate::nvmm) unsafe fn stream(self, to: *mut u8, from: &[u8]) {
             for (index, word) in from.as_chunks::<8>().0.iter().enumerate() {
-                // SAFETY: the caller owns `from.len()` bytes at `to`, aligned; `index` is a whole word inside them.
+                // SAFETY: the caller owns `from.len()` bytes at `to`, aligned; `index` is a whole word inside
+                // them.
                 unsafe { _mm_stream_si64(to.cast::<i64>().add(index), i64::from_le_bytes(*word)) }
             }
         }
@@ -67,8 +70,8 @@ mod x86 {
         /// `to` must be aligned to 16 bytes, mapped and writable, and accessed by nobody else but atomically.
         #[allow(clippy::unused_self)]
         pub(in crate::nvmm) unsafe fn store_pair(self, to: *mut u8, pair: [u64; 2]) {
-            // SAFETY: the caller owns 16 aligned bytes at `to`. `detect` found AVX, whose vendors promise that an aligned
-            // 16-byte store is atomic (Intel SDM volume 3, 10.1.1; AMD APM volume 2, 7.3.2).
+            // SAFETY: the caller owns 16 aligned bytes at `to`. `detect` found AVX, whose vendors promise
+            // that an aligned 16-byte store is atomic (Intel SDM volume 3, 10.1.1; AMD APM volume 2, 7.3.2).
             unsafe {
                 _mm_store_si128(to.cast(), _mm_set_epi64x(pair[1].cast_signed(), pair[0].cast_signed()));
             }

@@ -3,12 +3,15 @@
 //! | mapping | bytes live in | what a fence makes durable |
 //! |---|---|---|
 //! | anonymous | memory of this process | nothing |
-//! | file | the host's page cache, shared with the file | nothing; what was stored survives the end of the process, and [`sync`] (`msync`) makes it survive a power loss |
+//! | file | the host's page cache, shared with the file | nothing: that takes [`sync`] (`msync`) |
 //! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
 //!
-//! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops other users of
-//! Weir, not other programs: whoever truncates a mapped file makes this process die of `SIGBUS`. To leave no other way to
-//! that end, a file that is created or grown gets its blocks at once (a full disk is an error then, not a signal later).
+//! What was stored to a file survives the end of the process in any case: the page cache has it.
+//!
+//! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
+//! other users of Weir, not other programs: whoever truncates a mapped file makes this process die of
+//! `SIGBUS`. To leave no other way to that end, a file that is created or grown gets its blocks at once (a
+//! full disk is an error then, not a signal later).
 //!
 //! [`sync`]: super::Region::sync
 
@@ -122,7 +125,8 @@ fn grow(file: &File, from: u64, to: u64) -> Result<(), MediaError> {
     }
 }
 
-/// A mapping with `MAP_SYNC`: the file's blocks are the memory, and the file system keeps them where they are.
+/// A mapping with `MAP_SYNC`: the file's blocks are the memory, and the file system keeps them where they
+/// are.
 #[derive(Debug)]
 pub(super) struct Direct {
     base: *mut c_void,

@@ -11,8 +11,9 @@
 //!   ──────────────────────────────────────────────► pending, per word
 //! ```
 //!
-//! The unit of atomicity is an aligned word of 8 bytes (16 for [`Region::store_pair`]); the unit of write-back is a line of 64.
-//! A fence completes the flushes and non-temporal stores of its own task only. `recorder` holds the exact model.
+//! The unit of atomicity is an aligned word of 8 bytes (16 for [`Region::store_pair`]); the unit of
+//! write-back is a line of 64. A fence completes the flushes and non-temporal stores of its own task only.
+//! `recorder` holds the exact model.
 //!
 //! # What an access costs
 //!
@@ -39,15 +40,17 @@
 //!
 //! # Why it is sound
 //!
-//! A region is plain bytes: no reference into it ever exists, every value of its bytes is valid, and every access is checked
-//! against its length. Bytes move by `copy_nonoverlapping` between the mapping and a buffer of the caller; words of up to 8
-//! bytes are atomics. What a medium cannot decide is whether two tasks copy from and to the same bytes at once: designs hold
-//! their locks over copies, as they must on real persistent memory, and read without a lock by words only.
+//! A region is plain bytes: no reference into it ever exists, every value of its bytes is valid, and every
+//! access is checked against its length. Bytes move by `copy_nonoverlapping` between the mapping and a buffer
+//! of the caller; words of up to 8 bytes are atomics. What a medium cannot decide is whether two tasks copy
+//! from and to the same bytes at once: designs hold their locks over copies, as they must on real persistent
+//! memory, and read without a lock by words only.
 //!
 //! # Watching
 //!
-//! The bounds check of an access compares with a limit that is zero while somebody watches: then every access takes the slow
-//! path, which checks the real length, shows faults and tells the taps. Unwatched, a load is one compare and the load.
+//! The bounds check of an access compares with a limit that is zero while somebody watches: then every access
+//! takes the slow path, which checks the real length, shows faults and tells the taps. Unwatched, a load is
+//! one compare and the load.
 
 pub mod bucket;
 pub mod flat;
@@ -99,8 +102,8 @@ pub struct Region {
     mapping: Mapping,
 }
 
-// SAFETY: the memory belongs to `mapping`, which only goes with the region; concurrent accesses are the subject of "Why it is
-// sound" above.
+// SAFETY: the memory belongs to `mapping`, which only goes with the region; concurrent accesses are the
+// subject of "Why it is sound" above.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -118,8 +121,9 @@ impl Region {
         Ok(Self::over(Mapping::anonymous(len)?, None, false, model))
     }
 
-    /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file is created and
-    /// a shorter one grows; a longer one keeps its length. Durable against power loss only by [`Region::sync`].
+    /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file
+    /// is created and a shorter one grows; a longer one keeps its length. Durable against power loss only by
+    /// [`Region::sync`].
     pub fn file(
         path: &Path,
         len: Option<Bytes>,
@@ -130,8 +134,9 @@ impl Region {
         Ok(Self::over(mapping, None, access == Access::ReadOnly, model))
     }
 
-    /// Real persistent memory: a file on a file system that maps it directly. Flushes and fences are the processor's own, and
-    /// what they promise survives a power loss. The model is usually [`null::Null`]: the memory takes its own time.
+    /// Real persistent memory: a file on a file system that maps it directly. Flushes and fences are the
+    /// processor's own, and what they promise survives a power loss. The model is usually [`null::Null`]: the
+    /// memory takes its own time.
     pub fn direct(path: &Path, len: Option<Bytes>, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
         let (mapping, instructions) = Mapping::direct(path, len)?;
         Ok(Self::over(mapping, Some(instructions), false, model))
@@ -175,7 +180,8 @@ impl Region {
         self.instructions.is_some()
     }
 
-    /// Makes all that was stored survive a power loss: `msync` of a file, nothing where a fence suffices or nothing helps.
+    /// Makes all that was stored survive a power loss: `msync` of a file, nothing where a fence suffices or
+    /// nothing helps.
     pub fn sync(&self) -> Result<(), MediaError> {
         self.mapping.sync()
     }
@@ -281,7 +287,8 @@ impl Region {
     #[inline]
     fn store_bytes(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         let to = self.store_to(off, data.len() as u64)?;
-        // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references exist.
+        // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references
+        // exist.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) };
         self.stored(off, data, StoreKind::Bytes);
         Ok(())
@@ -317,8 +324,8 @@ impl Region {
         Ok(())
     }
 
-    /// Stores two words, 16-aligned, so that a power loss cannot tear them apart. Readers may still see one without the other
-    /// unless the region is persistent, where it is one instruction.
+    /// Stores two words, 16-aligned, so that a power loss cannot tear them apart. Readers may still see one
+    /// without the other unless the region is persistent, where it is one instruction.
     #[inline]
     pub fn store_pair(&self, off: u64, v: [u64; 2]) -> Result<(), MediaError> {
         aligned::<16>(off)?;
@@ -338,8 +345,10 @@ impl Region {
         Ok(())
     }
 
-    /// Copies bytes into the region past the cache, as a bulk write does: durable after a fence. The bytes before the first
-    /// and after the last whole word go through the cache and are flushed, as PMFS does.
+    /// Copies bytes into the region past the cache, as a bulk write does: durable after a fence. The bytes
+    /// before the first and after the last whole word go through the cache and are flushed, as PMFS does. A
+    /// range that does not fit is refused as a whole; a fault in the middle leaves the pages before it
+    /// written.
     pub fn nt_store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         // One check for the whole range, so that nothing is written when a part does not fit.
         self.check_range(off, data.len() as u64)?;
@@ -384,15 +393,16 @@ impl Region {
         match self.instructions {
             // SAFETY: `store_to` checked the range; offset and length are multiples of 8.
             Some(instructions) => unsafe { instructions.stream(to, data) },
-            // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references exist.
+            // SAFETY: `store_to` checked the range; `data` cannot lie in the region, of which no references
+            // exist.
             None => unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) },
+        }
+        if self.is_watched() {
+            self.watch.tell(Event::NtStore { off, data });
         }
         sim::count(Count::BytesNtStored, len);
         sim::count(Count::LinesWritten, lines);
         self.model.write(off, lines);
-        if self.is_watched() {
-            self.watch.tell(Event::NtStore { off, data });
-        }
         Ok(())
     }
 
@@ -432,7 +442,8 @@ impl Region {
 
 /// # Ordering
 impl Region {
-    /// Starts the write-back of every line that holds one of these bytes. Bytes outside the region are ignored.
+    /// Starts the write-back of every line that holds one of these bytes. Bytes outside the region are
+    /// ignored.
     pub fn flush(&self, off: u64, len: u64) {
         let end = off.saturating_add(len).min(self.len);
         if len == 0 || off >= end || self.leaves_out(Target::Flush) {
@@ -449,11 +460,12 @@ impl Region {
                 unsafe { instructions.write_back(self.base.add((first + line * LINE) as usize)) };
             }
         }
-        for (piece, len) in pages(first, len) {
-            self.model.write(piece, len.div_ceil(LINE));
-        }
+        // Told before the time passes: what another task stores meanwhile is not part of this write-back.
         if self.is_watched() {
             self.watch.tell(Event::Flush { off, len: end - off });
+        }
+        for (piece, len) in pages(first, len) {
+            self.model.write(piece, len.div_ceil(LINE));
         }
     }
 
@@ -583,4 +595,39 @@ fn pages(off: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
         at = (from / PAGE * PAGE + PAGE).min(end);
         (from < end).then(|| (from, at - from))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DRAM takes the instructions of persistent memory too, so that they are tested on every host that has
+    /// them.
+    #[test]
+    fn the_real_instructions_store_the_same_bytes() {
+        let Some(instructions) = Instructions::detect() else { return };
+        let mapping = Mapping::anonymous(Bytes(1 << 16)).expect("memory");
+        let region = Region::over(mapping, Some(instructions), false, Box::new(null::Null));
+        assert!(region.is_persistent());
+        let data: Vec<u8> = (0..10_000).map(|at| at as u8).collect();
+        region.nt_store(4091, &data).expect("in range");
+        region.store_pair(32, [1, 2]).expect("aligned");
+        region.store(0, b"cached").expect("in range");
+        region.flush(0, 1 << 20);
+        region.fence();
+        let mut back = vec![0; data.len()];
+        region.peek(4091, &mut back).expect("in range");
+        assert_eq!(back, data);
+        assert_eq!((region.load_u64(32), region.load_u64(40)), (Ok(1), Ok(2)));
+        assert_eq!(region.read::<[u8; 6]>(0), Ok(*b"cached"));
+    }
+
+    #[test]
+    fn pieces_end_at_pages_and_share_no_line() {
+        let cut = |off, len| pages(off, len).collect::<Vec<_>>();
+        assert_eq!(cut(0, 0), []);
+        assert_eq!(cut(4095, 2), [(4095, 1), (4096, 1)]);
+        assert_eq!(cut(100, 8192), [(100, 3996), (4096, 4096), (8192, 100)]);
+        assert_eq!((lines(63, 2), lines(64, 64), lines(5, 0)), (2, 1, 0));
+    }
 }

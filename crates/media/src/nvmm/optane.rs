@@ -1,4 +1,5 @@
-//! `optane`: a buffer of 256-byte lines in front of the medium (nvm-media-models.md, section 6.1, `optane.lite`).
+//! `optane`: a buffer of 256-byte lines in front of the medium (nvm-media-models.md, section 6.1,
+//! `optane.lite`).
 //!
 //! ```text
 //!            64 B lines                   64 x 256 B, LRU                256 B
@@ -15,15 +16,16 @@
 //! | fourth quarter written (`drain = full`) | line becomes clean | write 256 B |
 //! | a dirty line must go | – | write 256 B, after a read of 256 B when a quarter is missing |
 //!
-//! A write is durable when the write pending queue has accepted it; it waits only while the media is more than
-//! `queue` accesses behind. Bandwidth therefore follows from what reaches the media:
+//! A write is durable when the write pending queue has accepted it; it waits only while the media is more
+//! than `queue` accesses behind. Bandwidth therefore follows from what reaches the media:
 //!
 //! ```text
 //! effective write ratio (EWR) = bytes written by the CPU / bytes written to the media
 //! random 64 B 0.25 · random 128 B 0.5 · aligned 256 B 1 · sequential 1 while at most 64 lines are open
 //! ```
 //!
-//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media (section 6.2).
+//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media
+//! (section 6.2).
 
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -97,9 +99,9 @@ struct Dimm {
     slots: FxHashMap<u64, usize>,
     newest: usize,
     oldest: usize,
-    /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the reads of
-    /// partial lines would take bandwidth from the writes, which measurements do not show (section 6.2: bandwidth is
-    /// EWR times that of the media).
+    /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the
+    /// reads of partial lines would take bandwidth from the writes, which measurements do not show (section
+    /// 6.2: bandwidth is EWR times that of the media).
     read_free_ps: u64,
     write_free_ps: u64,
     rng: Rng,
@@ -322,6 +324,12 @@ impl CostModel for Optane {
     }
 
     fn fence(&self) {}
+
+    /// Of a full media line.
+    fn line_time(&self) -> Nanos {
+        let accept = self.shape.write_accept / self.shape.parallel.max(1);
+        accept.max(Nanos(self.media_write_ps / 4_000))
+    }
 
     fn reset(&self) {
         for (number, dimm) in self.dimms.iter().enumerate() {

@@ -1,7 +1,8 @@
 //! Who watches a region: its taps and its faults.
 //!
-//! The list of taps is read by every event and changed by almost none, so readers take no lock: they load a pointer to an
-//! immutable list. A list that was replaced stays allocated until the region goes, because a reader may still walk it.
+//! The list of taps is read by every event and changed by almost none, so readers take no lock: they load a
+//! pointer to an immutable list. A list that was replaced stays allocated until the region goes, because a
+//! reader may still walk it.
 
 use std::ptr;
 use std::sync::Arc;
@@ -41,7 +42,8 @@ impl Watch {
 
     #[inline]
     fn current(&self) -> &[Arc<dyn Tap>] {
-        // SAFETY: the pointer is null or points to a list of `lists`, which lives as long as `self` and is never changed.
+        // SAFETY: the pointer is null or points to a list of `lists`, which lives as long as `self` and is
+        // never changed.
         unsafe { self.taps.load(Ordering::Acquire).as_ref() }.map_or(&[], |taps| &taps.0)
     }
 

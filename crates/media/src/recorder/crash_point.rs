@@ -1,17 +1,18 @@
 //! What may have happened at one moment, and which of it to try (crash-testing.md, section 3).
 //!
-//! Everything in flight is cut into units that do not depend on each other; a unit has variants, from nothing (0) to
-//! everything (the last). A [`Choice`] picks a variant of each unit.
+//! Everything in flight is cut into units that do not depend on each other; a unit has variants, from nothing
+//! (0) to everything (the last). A [`Choice`] picks a variant of each unit.
 //!
 //! | unit | variants |
 //! |---|---|
 //! | a line with cached entries | every prefix of its pieces |
-//! | one contiguous copy past the cache | none, all, either half, the middle line missing, the first or last word missing |
+//! | one contiguous copy past the cache | none, all, either half, middle line, first or last word missing |
 //! | a line with a pending non-temporal piece and others | none, all, each piece alone, all but each |
 //! | caches that persist (`Mode::Eadr`) | every prefix of all cached pieces |
 //!
-//! If the product of the variants is small, all choices are tried; else none, all, each unit alone, all but each, every
-//! pair, each intermediate variant alone, both sides of every commit store, and random draws from a seed.
+//! If the product of the variants is small, all choices are tried; else none, all, each unit alone, all but
+//! each, every pair, each intermediate variant alone, both sides of every commit store, and random draws from
+//! a seed.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +63,8 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// A choice of one's own: a variant for each of [`CrashPoint::units`]; missing ones are 0, too large ones are the last.
+    /// A choice of one's own: a variant for each of [`CrashPoint::units`]; missing ones are 0, too large ones
+    /// are the last.
     pub fn of(picks: Vec<usize>) -> Self {
         Self { picks, poisoned: None }
     }
@@ -128,8 +130,8 @@ impl CrashPoint {
         &self.units
     }
 
-    /// Byte ranges (offset, length) that are not guaranteed, commit stores excepted: whoever reads them after the crash
-    /// relies on luck.
+    /// Byte ranges (offset, length) that are not guaranteed, commit stores excepted: whoever reads them after
+    /// the crash relies on luck.
     pub fn unguaranteed(&self) -> &[(u64, u64)] {
         &self.in_flight
     }

@@ -5,7 +5,7 @@
 //! | L1 unflushed at return | a synchronous call returns and a line that it stored to is not flushed |
 //! | L2 unfenced at return | … is flushed or stored past the cache, but not fenced |
 //! | L3 commit order | at a commit store, something that it makes reachable is not guaranteed |
-//! | L4 redundant flush | a flush of lines none of which had anything new (a line of a longer flush does not count) |
+//! | L4 redundant flush | a flush of lines none of which had anything new |
 //! | L5 empty fence | a fence with nothing to order |
 //! | L6 torn commit | a commit store that is not one aligned word or pair |
 //! | L7 free before commit | bytes are freed while the pointer to them may still be what a crash leaves |

@@ -1,13 +1,14 @@
 //! What a power loss can leave: the persistence recorder (crash-testing.md, sections 2 and 3).
 //!
-//! A [`Recorder`] listens to a region and knows at every moment which bytes are guaranteed and which are not. From that
-//! it builds crash images: the guaranteed content and, for everything in flight, a choice of what got through.
+//! A [`Recorder`] listens to a region and knows at every moment which bytes are guaranteed and which are not.
+//! From that it builds crash images: the guaranteed content and, for everything in flight, a choice of what
+//! got through.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `state` | [`Persistency`]: the state of every line in flight, moved on by events |
 //! | `crash_point` | [`CrashPoint`]: what may have happened at one moment, the [`Choice`]s worth trying |
-//! | `snapshot` | [`Snapshot`]: content by shared pages; [`Image`]; [`Scratch`], a region that becomes one image after another |
+//! | `snapshot` | [`Snapshot`]: content by shared pages; [`Image`]; [`Scratch`] takes on one after another |
 //! | `lint` | [`Lint`]: what is wrong without any crash: unflushed, unfenced, redundant, torn |
 //! | `trace` | [`Trace`]: events kept, to be replayed later; [`ReadSet`]: what was read |
 //!
@@ -20,9 +21,10 @@
 //! | non-temporal store | appends pieces that are independent of each other until this task's next fence |
 //! | fence | this task's flushed lines and non-temporal pieces become guaranteed |
 //!
-//! A crash leaves of each line the guaranteed content and a prefix of its pieces, with or without a flush: the cache may
-//! evict a line at any time. While a non-temporal piece is pending in a line, any subset of the line's pieces, applied
-//! in order. Lines are independent. So a forgotten flush shows as an ordinary crash image.
+//! A crash leaves of each line the guaranteed content and a prefix of its pieces, with or without a flush:
+//! the cache may evict a line at any time. While a non-temporal piece is pending in a line, any subset of the
+//! line's pieces, applied in order. Lines are independent. So a forgotten flush shows as an ordinary crash
+//! image.
 //!
 //! | [`Mode`] | difference |
 //! |---|---|
@@ -66,8 +68,8 @@ impl std::fmt::Debug for Recorder {
 }
 
 impl Recorder {
-    /// Attaches a recorder to a region whose present content counts as guaranteed. `describe` names the structures of
-    /// the format in lints.
+    /// Attaches a recorder to a region whose present content counts as guaranteed. `describe` names the
+    /// structures of the format in lints.
     pub fn attach(region: &Region, mode: Mode, describe: Option<Describe>) -> Result<Arc<Self>, MediaError> {
         let state = Persistency::new(Snapshot::of(region)?, mode);
         let recorder = Arc::new(Self { inner: Mutex::new(Inner { state, linter: Linter::new(describe) }) });

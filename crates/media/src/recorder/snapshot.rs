@@ -1,7 +1,8 @@
 //! Content by shared pages, crash images, and a region that takes on one image after another.
 //!
-//! A snapshot is a table of shared pages; a page of zeros is no page. An image is a snapshot and the lines that differ
-//! from it, so it costs what it changes. Fingerprints are sums over lines, so they too cost what changes.
+//! A snapshot is a table of shared pages; a page of zeros is no page. An image is a snapshot and the lines
+//! that differ from it, so it costs what it changes. Fingerprints are sums over lines, so they too cost what
+//! changes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -175,7 +176,8 @@ impl Scratch {
         &self.region
     }
 
-    /// Makes the region hold `image`. Nobody may use the region meanwhile. Queues of its cost model are emptied.
+    /// Makes the region hold `image`. Nobody may use the region meanwhile. Queues of its cost model are
+    /// emptied.
     pub fn load(&mut self, image: &Image) -> Result<&Arc<Region>, MediaError> {
         self.mark_changed_pages(&image.base);
         for number in self.touched.drain() {

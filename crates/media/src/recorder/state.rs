@@ -1,16 +1,16 @@
 //! The state of every line in flight (crash-testing.md, sections 2.2 and 2.3).
 //!
-//! A line in flight is a list of entries in program order: what a store wrote into it, as bytes under a mask. An entry
-//! consists of pieces of 8 aligned bytes; `whole` entries (words, pairs) are one piece. Lines that hold nothing but
-//! guaranteed bytes are not listed.
+//! A line in flight is a list of entries in program order: what a store wrote into it, as bytes under a mask.
+//! An entry consists of pieces of 8 aligned bytes; `whole` entries (words, pairs) are one piece. Lines that
+//! hold nothing but guaranteed bytes are not listed.
 //!
 //! ```text
 //!   base (guaranteed)   entry 1    entry 2    entry 3
-//!                       │◄── a flush by task T covers these ──►│  ... until T's fence moves them into the base
+//!                       │◄── a flush by task T covers these ──►│   T's fence moves them into the base
 //! ```
 //!
-//! When an entry becomes guaranteed, older entries lose the bytes that it covers: they can no longer be what a crash
-//! leaves there.
+//! When an entry becomes guaranteed, older entries lose the bytes that it covers: they can no longer be what
+//! a crash leaves there.
 
 use std::collections::BTreeMap;
 
@@ -100,7 +100,8 @@ impl Line {
         self.flushes.push((task, upto));
     }
 
-    /// Moves the entries that `is_durable` into `base`, and takes the bytes that they cover out of older entries.
+    /// Moves the entries that `is_durable` into `base`, and takes the bytes that they cover out of older
+    /// entries.
     fn settle(&mut self, base: &mut LineBytes, is_durable: impl Fn(&Entry) -> bool) {
         let mut kept: Vec<Entry> = Vec::new();
         for entry in self.entries.drain(..) {
@@ -310,7 +311,6 @@ impl Persistency {
             Some(_) => entry.task == task,
             None => Some(entry.seq) <= upto,
         });
-        line.flushes.retain(|(other, _)| *other != task);
         if line.entries.is_empty() {
             self.lines.remove(&number);
         }

@@ -1,7 +1,8 @@
 //! Events kept: a trace to be replayed step by step, and the set of what was read.
 //!
-//! A test records once and looks afterwards: [`Replay::next_point`] moves a [`Persistency`] from crash point to crash
-//! point (crash-testing.md, section 3): before and after every fence, after every call, after every commit store.
+//! A test records once and looks afterwards: [`Replay::next_point`] moves a [`Persistency`] from crash point
+//! to crash point (crash-testing.md, section 3): before and after every fence, after every call, after every
+//! commit store.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -156,7 +157,8 @@ impl Replay {
         self.next
     }
 
-    /// Goes on to the next crash point, and shows every event on the way before it takes effect. None at the end.
+    /// Goes on to the next crash point, and shows every event on the way before it takes effect. None at the
+    /// end.
     pub fn next_point(&mut self, mut seen: impl FnMut(TaskId, Event<'_>)) -> Option<Point> {
         while let Some((task, event)) = self.events.get(self.next) {
             let (task, event) = (*task, event.as_event());
