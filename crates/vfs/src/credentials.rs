@@ -14,7 +14,8 @@ pub(crate) const SETUID: u32 = 0o4000;
 pub(crate) const SETGID: u32 = 0o2000;
 /// Sticky.
 pub(crate) const STICKY: u32 = 0o1000;
-const GROUP_EXECUTE: u32 = 0o010;
+/// Execution by the group.
+pub(crate) const GROUP_EXECUTE: u32 = 0o010;
 const ANY_EXECUTE: u32 = 0o111;
 
 bitflags! {

@@ -165,12 +165,9 @@ impl Dentries {
         }
     }
 
-    /// Forgets everything that nobody holds.
+    /// Forgets everything that nobody holds; a directory once what is below it is forgotten.
     pub(crate) fn forget_unused(&self) {
-        for shard in &self.shards {
-            let dropped = shard.lock().take_unused();
-            drop(dropped);
-        }
+        while self.shards.iter().map(|shard| shard.lock().take_unused().len()).sum::<usize>() > 0 {}
     }
 
     /// Number of dentries.
@@ -279,7 +276,10 @@ impl Dentry {
 
     /// Nobody would notice that it is gone.
     fn is_unused(&self) -> bool {
-        let held = matches!(&self.binding, Binding::Present(vnode) if Arc::strong_count(vnode) > 1);
+        let held = match &self.binding {
+            Binding::Present(vnode) => Arc::strong_count(vnode) > 1 && !vnode.is_linked(),
+            Binding::Absent | Binding::Unknown => false,
+        };
         self.live && self.claim == ClaimState::Free && !held
     }
 }

@@ -227,6 +227,7 @@ fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
     if linked.len() == linked.capacity() {
         linked.retain(|_, vnode| vnode.strong_count() > 0);
     }
+    vnode.set_linked();
     linked.insert(vnode.ino, Arc::downgrade(vnode));
 }
 

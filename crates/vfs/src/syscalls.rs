@@ -4,7 +4,7 @@
 //! of the host. Every call is an operation of the ledger (`ops.rs`).
 
 use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
-use crate::errno::Result;
+use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, OpenFlags, RenameFlags, Whence, XattrMode};
 
 /// A file descriptor of one process.
@@ -92,4 +92,13 @@ pub trait Syscalls: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Space of the file system that holds `path`.
     fn statfs(&self, path: &[u8]) -> Result<StatFs>;
+}
+
+/// The largest offset and the largest size of a file: to the kernel both are signed.
+pub const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// `EINVAL` for what would be a negative offset or size; asked before the descriptor is looked at.
+#[inline]
+pub(crate) fn check_offset(offset: u64) -> Result<()> {
+    if offset > OFFSET_MAX { Err(Errno::EINVAL) } else { Ok(()) }
 }

@@ -37,6 +37,8 @@ pub(crate) struct Vnode {
     pinned: AtomicBool,
     /// A directory that has been removed.
     removed: AtomicBool,
+    /// In the table of files with several names, which finds it without its dentry.
+    linked: AtomicBool,
     /// Orders changes of owner and permission, so that this copy is that of the design.
     pub(crate) changes: sim::Mutex<()>,
     /// The kernel's reference count: every call that ends its walk here moves this line to its core.
@@ -58,6 +60,7 @@ impl Vnode {
             accessed: AtomicBool::new(false),
             pinned: AtomicBool::new(false),
             removed: AtomicBool::new(false),
+            linked: AtomicBool::new(false),
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
             references: Line::new(),
             parent: Mutex::new(parent.cloned()),
@@ -118,6 +121,14 @@ impl Vnode {
 
     pub(crate) fn set_removed(&self) {
         self.removed.store(true, Relaxed);
+    }
+
+    pub(crate) fn is_linked(&self) -> bool {
+        self.linked.load(Relaxed)
+    }
+
+    pub(crate) fn set_linked(&self) {
+        self.linked.store(true, Relaxed);
     }
 
     /// The directory above; a root is its own parent.

@@ -5,11 +5,9 @@ use crate::attr::{FileKind, SetAttr};
 use crate::credentials::{Access, STICKY};
 use crate::errno::{Errno, Result};
 use crate::flags::XattrMode;
+use crate::syscalls::check_offset;
 use crate::vnode::Vnode;
-use crate::walk::NAME_MAX;
-
-/// Longest value of an extended attribute, in bytes.
-const XATTR_SIZE_MAX: usize = 1 << 16;
+use crate::xattr::{self, Namespace};
 
 impl Process {
     pub(super) fn change_directory(&self, path: &[u8]) -> Result<()> {
@@ -35,9 +33,7 @@ impl Process {
     }
 
     pub(super) fn truncate_path(&self, path: &[u8], size: u64) -> Result<()> {
-        if i64::try_from(size).is_err() {
-            return Err(Errno::EINVAL);
-        }
+        check_offset(size)?;
         let vnode = self.resolve(path, true)?;
         self.check_truncate(&vnode)?;
         self.set_size(&vnode, size)
@@ -71,15 +67,15 @@ impl Process {
     }
 
     pub(super) fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        check_xattr_name(name)?;
+        xattr::check_name(name)?;
         let vnode = self.resolve(path, true)?;
         self.check_xattr(&vnode, name, Access::READ)?;
         self.mount.file_system().getxattr(vnode.ino, name)
     }
 
     pub(super) fn set_xattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        check_xattr_name(name)?;
-        if value.len() > XATTR_SIZE_MAX {
+        xattr::check_name(name)?;
+        if value.len() > xattr::SIZE_MAX {
             return Err(Errno::E2BIG);
         }
         let vnode = self.resolve(path, true)?;
@@ -101,7 +97,7 @@ impl Process {
     }
 
     pub(super) fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
-        check_xattr_name(name)?;
+        xattr::check_name(name)?;
         let vnode = self.resolve(path, true)?;
         self.check_xattr(&vnode, name, Access::WRITE)?;
         let done = self.mount.file_system().removexattr(vnode.ino, name);
@@ -109,14 +105,20 @@ impl Process {
         done
     }
 
-    /// The rules of a namespace. `EOPNOTSUPP` for one that does not exist; `system.` has no attributes here.
+    /// The rules of a namespace. `EOPNOTSUPP` for one that does not exist, `EINVAL` for its prefix alone.
     fn check_xattr(&self, vnode: &Vnode, name: &[u8], want: Access) -> Result<()> {
+        self.check_namespace(vnode, name, want)?;
+        let rest = name.splitn(2, |byte| *byte == b'.').nth(1);
+        if rest.is_none_or(<[u8]>::is_empty) { Err(Errno::EINVAL) } else { Ok(()) }
+    }
+
+    fn check_namespace(&self, vnode: &Vnode, name: &[u8], want: Access) -> Result<()> {
         let write = want == Access::WRITE;
         if write {
             self.mount.check_writable()?;
         }
         let denied = Err(if write { Errno::EPERM } else { Errno::ENODATA });
-        match namespace(name) {
+        match Namespace::of(name) {
             Some(Namespace::Trusted) => {
                 if self.who.is_root() {
                     Ok(())
@@ -142,33 +144,7 @@ impl Process {
                 }
                 self.who.check(&subject, want)
             }
-            None => Err(Errno::EOPNOTSUPP),
+            None => self.check(vnode, want).and(Err(Errno::EOPNOTSUPP)),
         }
-    }
-}
-
-enum Namespace {
-    User,
-    Trusted,
-    Security,
-}
-
-/// The namespace of an attribute's name; a prefix alone names nothing.
-fn namespace(name: &[u8]) -> Option<Namespace> {
-    let dot = name.iter().position(|byte| *byte == b'.').filter(|dot| dot + 1 < name.len())?;
-    match &name[..dot] {
-        b"user" => Some(Namespace::User),
-        b"trusted" => Some(Namespace::Trusted),
-        b"security" => Some(Namespace::Security),
-        _ => None,
-    }
-}
-
-fn check_xattr_name(name: &[u8]) -> Result<()> {
-    match name.len() {
-        0 => Err(Errno::ERANGE),
-        len if len > NAME_MAX => Err(Errno::ERANGE),
-        _ if name.contains(&0) => Err(Errno::EINVAL),
-        _ => Ok(()),
     }
 }

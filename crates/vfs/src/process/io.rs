@@ -1,10 +1,11 @@
 //! Reading, writing, offsets, sizes of open files.
 
-use super::{FILE_SIZE_MAX, OpenFile, Process};
+use super::{OpenFile, Process};
 use crate::attr::{DirEntry, FileKind, SetAttr};
 use crate::errno::{Errno, Result};
 use crate::file_system::Written;
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, SeekTo, Whence};
+use crate::syscalls::{OFFSET_MAX, check_offset};
 use crate::vnode::Vnode;
 
 impl Process {
@@ -55,7 +56,7 @@ impl Process {
     fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
         let start = match file.io.contains(IoFlags::APPEND) {
-            true if limit == FILE_SIZE_MAX => return Ok(len),
+            true if limit == OFFSET_MAX => return Ok(len),
             true => self.mount.file_system().getattr(file.vnode.ino)?.size,
             false => offset,
         };
@@ -126,9 +127,7 @@ impl Process {
 
     /// Truncates or extends a regular file.
     pub(super) fn set_size(&self, vnode: &Vnode, size: u64) -> Result<()> {
-        if size > FILE_SIZE_MAX {
-            return Err(Errno::EINVAL);
-        }
+        check_offset(size)?;
         if size > self.limits.file_size {
             return Err(Errno::EFBIG);
         }
@@ -146,7 +145,7 @@ impl Process {
     }
 
     pub(super) fn allocate(&self, file: &OpenFile, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        if offset > FILE_SIZE_MAX || len > FILE_SIZE_MAX || len == 0 {
+        if offset > OFFSET_MAX || len > OFFSET_MAX || len == 0 {
             return Err(Errno::EINVAL);
         }
         let (punch, keep) =
@@ -198,7 +197,7 @@ impl Process {
 #[inline]
 fn check_range(offset: u64, len: usize) -> Result<()> {
     match offset.checked_add(len as u64) {
-        Some(end) if end <= FILE_SIZE_MAX => Ok(()),
+        Some(end) if end <= OFFSET_MAX => Ok(()),
         _ => Err(Errno::EINVAL),
     }
 }

@@ -35,7 +35,7 @@ use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, Whence, XattrMode};
 use crate::mount::Mount;
 use crate::ops;
-use crate::syscalls::{Fd, Syscalls};
+use crate::syscalls::{Fd, OFFSET_MAX, Syscalls, check_offset};
 use crate::vnode::Vnode;
 use crate::walk::Walk;
 
@@ -50,12 +50,9 @@ pub struct Limits {
     pub file_size: u64,
 }
 
-/// Offsets are signed: the largest size of a file.
-const FILE_SIZE_MAX: u64 = i64::MAX as u64;
-
 impl Default for Limits {
     fn default() -> Self {
-        Self { descriptors: 1 << 20, file_size: FILE_SIZE_MAX }
+        Self { descriptors: 1 << 20, file_size: OFFSET_MAX }
     }
 }
 
@@ -217,12 +214,14 @@ impl Syscalls for Process {
     #[inline]
     fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
         let _op = enter(ops::READ);
+        check_offset(offset)?;
         self.with_file(fd, |file| self.read_at(file, buffer, offset))
     }
 
     #[inline]
     fn pwrite(&self, fd: Fd, data: &[u8], offset: u64) -> Result<usize> {
         let _op = enter(ops::WRITE);
+        check_offset(offset)?;
         self.with_file(fd, |file| self.write_at(file, data, offset)).map(|written| written.bytes)
     }
 
@@ -248,6 +247,7 @@ impl Syscalls for Process {
 
     fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
         let _op = enter(ops::TRUNCATE);
+        check_offset(size)?;
         self.with_usable(fd, |file| self.truncate_file(file, size))
     }
 

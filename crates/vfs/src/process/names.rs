@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::Process;
 use crate::attr::{FileKind, NewInode};
-use crate::credentials::Access;
+use crate::credentials::{Access, GROUP_EXECUTE, SETGID, SETUID};
 use crate::errno::{Errno, Result};
 use crate::flags::RenameFlags;
 use crate::mount::Claim;
@@ -33,6 +33,19 @@ impl Process {
         Ok(walk)
     }
 
+    /// Claims the name at which `walk` stands, which must be free.
+    fn claim_new<'w>(&'w self, walk: &'w Walk<'_>, kind: FileKind) -> Result<Claim<'w>> {
+        let Last::Name(name) = walk.last() else { return Err(Errno::EEXIST) };
+        let claim = self.mount.claim(walk.dir(), name)?;
+        if claim.vnode().is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if walk.has_slash() && kind != FileKind::Directory {
+            return Err(Errno::ENOENT);
+        }
+        Ok(claim)
+    }
+
     /// Makes the name at which `walk` stands: `make` gets the claim and what the inode starts with.
     fn make<'w>(
         &'w self,
@@ -41,17 +54,9 @@ impl Process {
         mode: u32,
         make: impl FnOnce(Claim<'w>, &NewInode) -> Result<()>,
     ) -> Result<()> {
-        let dir = walk.dir();
-        let Last::Name(name) = walk.last() else { return Err(Errno::EEXIST) };
-        let claim = self.mount.claim(dir, name)?;
-        if claim.vnode().is_some() {
-            return Err(Errno::EEXIST);
-        }
-        if walk.has_slash() && kind != FileKind::Directory {
-            return Err(Errno::ENOENT);
-        }
-        self.check_change(dir)?;
-        make(claim, &self.who.new_inode(&dir.subject(), kind, mode, self.umask()))
+        let claim = self.claim_new(walk, kind)?;
+        self.check_change(walk.dir())?;
+        make(claim, &self.who.new_inode(&walk.dir().subject(), kind, mode, self.umask()))
     }
 
     pub(super) fn make_directory(&self, path: &[u8], mode: u32) -> Result<()> {
@@ -68,7 +73,11 @@ impl Process {
         let walk = self.walk_to_new(path)?;
         self.make(&walk, kind, mode, |claim, new| {
             let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-            if device && !self.who.is_root() { Err(Errno::EPERM) } else { claim.mknod(kind, rdev, new) }
+            let whiteout = kind == FileKind::CharDevice && rdev == 0; // anybody may make what stands for nothing
+            if device && !whiteout && !self.who.is_root() {
+                return Err(Errno::EPERM);
+            }
+            claim.mknod(kind, if device { rdev } else { 0 }, new)
         })
     }
 
@@ -88,9 +97,23 @@ impl Process {
     pub(super) fn add_name(&self, from: &[u8], to: &[u8]) -> Result<()> {
         let source = self.resolve(from, false)?;
         let walk = self.walk_to_new(to)?;
-        self.make(&walk, source.kind, 0, |claim, _| {
-            if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
-        })
+        let claim = self.claim_new(&walk, FileKind::Regular)?;
+        self.check_link_source(&source)?;
+        self.check_change(walk.dir())?;
+        if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
+    }
+
+    /// Linux's `protected_hardlinks`, which every distribution sets: whoever does not own a file may give it another name only
+    /// when they could read and write it, and it gives nobody's rights away.
+    fn check_link_source(&self, source: &Vnode) -> Result<()> {
+        let subject = source.subject();
+        if self.who.check_owner(&subject).is_ok() {
+            return Ok(());
+        }
+        let safe = source.kind == FileKind::Regular
+            && !gives_rights(subject.perm)
+            && self.who.check(&subject, Access::READ | Access::WRITE).is_ok();
+        if safe { Ok(()) } else { Err(Errno::EPERM) }
     }
 
     pub(super) fn remove_file(&self, path: &[u8]) -> Result<()> {
@@ -141,8 +164,9 @@ impl Process {
         if flags.contains(RenameFlags::NOREPLACE | RenameFlags::EXCHANGE) {
             return Err(Errno::EINVAL);
         }
-        let (mut old, mut new) = (self.walk(from)?, self.walk(to)?);
+        let mut old = self.walk(from)?;
         old.parent()?;
+        let mut new = self.walk(to)?;
         new.parent()?;
         let Last::Name(old_name) = old.last() else { return Err(Errno::EBUSY) };
         let Last::Name(new_name) = new.last() else {
@@ -216,6 +240,11 @@ impl Process {
             .filter(|vnode| vnode.is_dir())
             .try_for_each(|dir| self.check(dir, Access::WRITE))
     }
+}
+
+/// Set-user-id, or set-group-id that is not a mark of mandatory locking.
+fn gives_rights(perm: u32) -> bool {
+    perm & SETUID != 0 || perm & (SETGID | GROUP_EXECUTE) == SETGID | GROUP_EXECUTE
 }
 
 /// Whether the new name may be there, or must be.

@@ -130,7 +130,7 @@ impl Process {
     }
 
     fn open_nameless(&self, walk: Walk<'_>, flags: OpenFlags, mode: u32) -> Result<Arc<OpenFile>> {
-        let dir = walk.resolve(true)?;
+        let dir = walk.resolve(!flags.contains(OpenFlags::NOFOLLOW))?;
         if !dir.is_dir() {
             return Err(Errno::ENOTDIR);
         }
