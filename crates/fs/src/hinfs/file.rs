@@ -10,19 +10,18 @@
 //!
 //! An eager write never leaves an older dirty line behind that could later overwrite it.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use sim::{Activity, MutexGuard, Work};
 
 use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
 use super::lrw::Owner;
+use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
 use crate::pmfs::file::{Piece, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, MAX_HEIGHT, RawInode};
-use crate::pmfs::tree::{FILL_MAX, Filled, Tree, fill_entries};
+use crate::pmfs::tree::{FILL_MAX, Filled, Tree};
 
 /// Log entries that the removal of a file's last name needs when it joins the open transaction: directory record and inode.
 pub(crate) const UNLINK_ENTRIES: u32 = 2;
@@ -59,7 +58,7 @@ impl HiNfs {
     /// Reads from a file of which the caller holds the lock.
     pub(crate) fn read(&self, inode: &Inode, raw: &RawInode, offset: u64, out: &mut [u8]) -> Result<usize> {
         let file = self.file(inode)?;
-        if file.buffered.load(Relaxed) == 0 {
+        if file.is_empty() {
             return self.volume.read_file(raw, offset, out);
         }
         let len = raw.size.saturating_sub(offset).min(out.len() as u64);
@@ -91,13 +90,19 @@ impl HiNfs {
         if raw.block_type != 0 {
             // Large blocks are not buffered: the DRAM block equals the 4-KiB block.
             self.settle_file(inode)?;
-            return self.volume.write_file(inode, raw, offset, data);
+            let written = self.volume.write_file(inode, raw, offset, data)?;
+            self.volume.region.fence();
+            return Ok(written);
         }
         if end > Tree::capacity(MAX_HEIGHT) << BLOCK_SHIFT {
             return Err(Error::TooLarge);
         }
         let file = self.file(inode)?;
-        self.zero_gap(inode, file, raw, offset)?;
+        if offset > raw.size && !data.is_empty() {
+            // On the medium, even of a block that is buffered: its dirty lines have zeros there.
+            self.volume.zero_gap(raw, offset)?;
+            self.volume.region.fence();
+        }
         let chunk_bytes = FILL_MAX << BLOCK_SHIFT;
         let mut done = 0;
         while done < data.len() {
@@ -111,20 +116,6 @@ impl HiNfs {
         }
         self.trim_ghosts()?;
         if done == 0 && !data.is_empty() { Err(Error::NoSpace) } else { Ok(done) }
-    }
-
-    /// A write beyond the end makes the bytes between part of the file: in the old last block they become zeros.
-    fn zero_gap(&self, inode: &Inode, file: &FileSlot, raw: &RawInode, offset: u64) -> Result<()> {
-        let within = raw.size % BLOCK;
-        let gap_end = offset.min(raw.size.next_multiple_of(BLOCK));
-        if within == 0 || gap_end <= raw.size {
-            return Ok(());
-        }
-        let block = raw.size >> BLOCK_SHIFT;
-        let Some(at) = Tree::of(raw).lookup(&self.volume.region, block)? else { return Ok(()) };
-        let chunk = ChunkWrite { old_size: raw.size, new_size: gap_end, sync: false, in_tx: false };
-        let piece = Piece { block, within, len: gap_end - raw.size, at: 0 };
-        self.write_piece(inode, file, (at, false), &piece, &[0; BLOCK as usize][..piece.len as usize], &chunk)
     }
 
     fn write_chunk(
@@ -142,16 +133,30 @@ impl HiNfs {
         if holes == 0 && end <= old_size {
             self.volume.store_times(inode, raw)?;
             let chunk = ChunkWrite { old_size, new_size: old_size, sync, in_tx: false };
-            return self.write_pieces(inode, file, &mapped, (offset, data), &chunk);
+            let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
+            if sync {
+                // The blocks may be there, and the size what it is, only by grace of the open transaction.
+                self.complete(file, &mut file.state.lock())?;
+            }
+            return Ok(written);
         }
-        let mut tx = self.open_transaction(inode, file, if holes > 0 { last - first + 1 } else { 0 })?;
-        let grown = self.grow(inode, raw, &mut tx.tx, &mut mapped, (offset, data.len(), holes));
+        let mut open = self.open_transaction(inode, raw, file, (first, last - first + 1))?;
+        let grown = self.grow(inode, raw, &mut open.tx, &mut mapped, (offset, data.len(), holes));
         let written = grown.and_then(|len| {
             let chunk = ChunkWrite { old_size, new_size: raw.size, sync, in_tx: true };
             self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
         });
-        self.leave_open(inode, file, tx, sync)?;
-        written
+        match written {
+            // A growth that found no space leaves nothing behind, unless there is older growth that counts on its transaction.
+            Ok(0) if open.ticket.is_none() => self.volume.roll_back(open.tx).map(|()| 0),
+            Ok(len) => self.leave_open(inode, file, open, sync).map(|()| len),
+            Err(error) => {
+                self.pool.forget_pending(open.ticket);
+                let lost = error.clone();
+                self.volume.roll_back_with(open.tx, || self.forget_unmapped(inode, file, lost))?;
+                Err(error)
+            }
+        }
     }
 
     /// Where the blocks of a chunk lie, and how many are holes.
@@ -167,23 +172,43 @@ impl HiNfs {
         Ok((mapped, holes))
     }
 
-    /// The file's open transaction, taken out for a growth of `blocks` blocks; a new one when there is none with enough room.
-    fn open_transaction(&self, inode: &Inode, file: &FileSlot, blocks: u64) -> Result<OpenTransaction> {
-        let need = if blocks > 0 { fill_entries(blocks) } else { 0 };
+    /// The file's open transaction, taken out for a growth within `range` (first block, number of blocks). A new one when there
+    /// is none that has enough room or can be given it.
+    fn open_transaction(
+        &self,
+        inode: &Inode,
+        raw: &RawInode,
+        file: &FileSlot,
+        range: (u64, u64),
+    ) -> Result<OpenTransaction> {
         let mut buffer = file.state.lock();
-        if let Some(open) = buffer.open.take() {
-            if open.tx.room() > need + UNLINK_ENTRIES {
-                return Ok(open);
+        if let Some(mut open) = buffer.open.take() {
+            match self.make_room(raw, &mut open.tx, range) {
+                Ok(true) => return Ok(open),
+                done => {
+                    buffer.open = Some(open);
+                    done?;
+                }
             }
-            buffer.open = Some(open);
             self.complete(file, &mut buffer)?;
         }
         drop(buffer);
-        if self.volume.journal.fullness() > super::writeback::JOURNAL_PRESSURE {
-            self.pool.call_writeback();
+        self.relieve_journal();
+        let need = Tree::of(raw).fill_need(&self.volume.region, &[], range)?;
+        let slack = if need > 0 { SLACK_ENTRIES } else { 0 };
+        let tx = self.volume.begin_growth(inode, need + slack + UNLINK_ENTRIES)?;
+        Ok(OpenTransaction { tx, ticket: None })
+    }
+
+    /// Whether a transaction has room for a growth and for a removal, after it was given more if need be.
+    fn make_room(&self, raw: &RawInode, tx: &mut Transaction, range: (u64, u64)) -> Result<bool> {
+        let need = Tree::of(raw).fill_need(&self.volume.region, &tx.nodes, range)? + UNLINK_ENTRIES;
+        // One entry is for the commit.
+        if tx.room() > need {
+            return Ok(true);
         }
-        let tx = self.volume.begin_growth(inode, need + UNLINK_ENTRIES)?;
-        Ok(OpenTransaction { tx, ticket: 0 })
+        // Twice as much each time: moving costs an entry for each that is used.
+        Ok(!self.is_journal_short() && self.volume.journal.enlarge(tx, need + tx.used())?)
     }
 
     /// Maps the holes and stores the new tree, size and times; returns how many bytes of the write have a place.
@@ -208,7 +233,8 @@ impl HiNfs {
             self.volume.region.fence();
         }
         let placed = ((first + filled.mapped) << BLOCK_SHIFT).saturating_sub(offset).min(len as u64);
-        self.volume.store_growth(inode, raw, &tree, filled, offset + placed)?;
+        let end = if placed > 0 { offset + placed } else { 0 };
+        self.volume.store_growth(inode, raw, &tree, filled, end)?;
         Ok(placed as usize)
     }
 
@@ -223,11 +249,10 @@ impl HiNfs {
         let mut buffer = file.state.lock();
         if buffer.waits_for == 0 {
             drop(buffer);
-            return self.volume.journal.commit(open.tx);
+            return self.commit(open);
         }
-        if open.ticket == 0 {
-            open.ticket = self.pool.note_pending(inode.ino / INODE_SLOT);
-        }
+        let short = self.is_journal_short();
+        open.ticket = Some(self.pool.note_pending(inode.ino / INODE_SLOT, open.ticket, short));
         buffer.open = Some(open);
         if sync {
             self.complete(file, &mut buffer)?;
@@ -243,15 +268,19 @@ impl HiNfs {
         (offset, data): (u64, &[u8]),
         chunk: &ChunkWrite,
     ) -> Result<usize> {
+        let mut direct = false;
         for piece in pieces(offset, data.len() as u64, BLOCK_SHIFT) {
             let bytes = &data[piece.at..piece.at + piece.len as usize];
-            self.write_piece(inode, file, mapped.get(piece.block), &piece, bytes, chunk)?;
+            direct |= self.write_piece(inode, file, mapped.get(piece.block), &piece, bytes, chunk)?;
         }
-        if chunk.sync {
+        if direct {
+            // Another task may commit the transaction, or sync the file: only this one can fence what it has written.
             self.volume.region.fence();
         }
         Ok(data.len())
     }
+
+    /// Writes a piece; whether it went to the medium and is still to be fenced.
 
     fn write_piece(
         &self,
@@ -261,7 +290,7 @@ impl HiNfs {
         piece: &Piece,
         data: &[u8],
         chunk: &ChunkWrite,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let write = BlockWrite {
             start: piece.block << BLOCK_SHIFT,
             within: piece.within as usize,
@@ -273,21 +302,24 @@ impl HiNfs {
         let mut buffer = file.state.lock();
         sim::work(Work::Step, index_steps(&buffer));
         let buffered = buffer.blocks.contains_key(&piece.block);
-        if !self.is_eager(&mut buffer, piece.block, chunk.sync) {
-            return self.write_lazily(inode, file, buffer, at, &write, data, chunk.in_tx);
+        if !self.is_eager(&mut buffer, (piece.block, fresh), chunk.sync) {
+            self.write_lazily(inode, file, buffer, at, &write, data, chunk.in_tx)?;
+            return Ok(false);
         }
         add(&self.counters.eager_writes, 1);
         if buffered {
-            self.absorb(&mut buffer, piece.block, &write, data)?;
-            return self.flush_block(file, &mut buffer, piece.block);
+            self.absorb(file, &mut buffer, piece.block, &write, data)?;
+            self.flush_block(file, &mut buffer, piece.block)?;
+            return Ok(false);
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
         drop(buffer);
-        self.write_directly(at, &write, data)
+        self.write_directly(at, &write, data)?;
+        Ok(true)
     }
 
     /// Whether a write to `block` goes straight to the medium.
-    fn is_eager(&self, buffer: &mut FileBuffer, block: u64, sync: bool) -> bool {
+    fn is_eager(&self, buffer: &mut FileBuffer, (block, fresh): (u64, bool), sync: bool) -> bool {
         if !self.settings.checker {
             return false;
         }
@@ -295,7 +327,7 @@ impl HiNfs {
             return true;
         }
         let state = buffer.ghosts.get(&block).map(|ghost| ghost.eager);
-        let inherited = self.settings.inherit && buffer.last_judged_eager;
+        let inherited = fresh && self.settings.inherit && buffer.last_judged_eager;
         let eager = match state {
             Some(eager) => eager,
             // A block that is buffered was lazy when it was written last.
@@ -337,22 +369,34 @@ impl HiNfs {
             let line_writes = self.forget_ghost(&mut buffer, block);
             let buffered = Buffered { page, dirty: 0, at, line_writes, entry, in_tx: false };
             buffer.blocks.insert(block, buffered);
-            file.buffered.store(buffer.blocks.len() as u32, Relaxed);
+            file.note_len(&buffer);
         }
         if in_tx {
             buffer.mark_in_tx(block);
         }
-        self.absorb(&mut buffer, block, write, data)?;
-        let sync_first = !self.settings.checker && self.settings.sync;
-        if sync_first { self.flush_block(file, &mut buffer, block) } else { Ok(()) }
+        self.absorb(file, &mut buffer, block, write, data)
     }
 
-    /// Writes into a buffered block.
-    fn absorb(&self, buffer: &mut FileBuffer, block: u64, write: &BlockWrite, data: &[u8]) -> Result<()> {
+    /// Writes into a buffered block. One that was just added leaves again when its lines cannot be fetched.
+    fn absorb(
+        &self,
+        file: &FileSlot,
+        buffer: &mut FileBuffer,
+        block: u64,
+        write: &BlockWrite,
+        data: &[u8],
+    ) -> Result<()> {
         let missing = || Error::Corrupt(format!("block {block} left the buffer while its file was locked"));
         let buffered = buffer.blocks.get_mut(&block).ok_or_else(missing)?;
-        let fetched = buffered.prepare(&self.volume.region, write, !self.settings.by_line)?;
-        add(&self.counters.lines_fetched, fetched);
+        match buffered.prepare(&self.volume.region, write, !self.settings.by_line) {
+            Ok(fetched) => add(&self.counters.lines_fetched, fetched),
+            Err(error) => {
+                if buffered.dirty == 0 {
+                    self.forget_block(file, buffer, block);
+                }
+                return Err(error);
+            }
+        }
         buffered.absorb(write, data);
         self.pool.touch(buffered.entry);
         Ok(())
@@ -377,10 +421,10 @@ impl HiNfs {
         }
         match buffer.ghosts.get_mut(&block) {
             Some(ghost) => {
-                if now.since(ghost.written) > self.settings.dirty_age {
-                    // The background would have flushed it by now: the next sync would not have to.
-                    ghost.dirty = 0;
+                if ghost.line_writes == 0 {
+                    buffer.unjudged.push(block);
                 }
+                ghost.age(now, self.settings.dirty_age);
                 ghost.dirty |= lines;
                 ghost.line_writes += u64::from(lines.count_ones());
                 ghost.written = now;
@@ -392,6 +436,7 @@ impl HiNfs {
                 let line_writes = u64::from(lines.count_ones());
                 let ghost = Ghost { dirty: lines, line_writes, eager: true, written: now, entry };
                 buffer.ghosts.insert(block, ghost);
+                buffer.unjudged.push(block);
             }
         }
     }
@@ -408,7 +453,7 @@ impl HiNfs {
     }
 
     /// Forgets the oldest ghosts beyond as many as there are pages.
-    fn trim_ghosts(&self) -> Result<()> {
+    pub(crate) fn trim_ghosts(&self) -> Result<()> {
         loop {
             let mut pool = self.pool.lock();
             if pool.ghosts.len() <= self.pool.limit() {

@@ -4,26 +4,28 @@
 //!
 //! A bit of `dirty` for each 64-byte line of a buffered block. Set: DRAM has the newest bytes, which the medium lacks. Clear:
 //! the medium has them, and the page's bytes there mean nothing. Because a line is fetched only to be written at once, one
-//! bit serves as "valid" and "dirty".
+//! bit serves as "valid" and "dirty". Bytes of a dirty line beyond the end of the file are zeros.
 //!
 //! # Transactions
 //!
 //! A file has at most one open transaction. It has logged the inode's first half; every later growth of the file joins it.
 //! It commits when the last buffered block that it waits for (`in_tx`) has been written back, by fsync, or by the removal of
-//! the file's last name, which joins it.
+//! the file's last name, which joins it. While a writer has it in its hands (`open` is none, `waits_for` may not be), only that
+//! writer can commit it.
 //!
 //! Lock order: `hinfs.file` comes after `pmfs.inode` and before `hinfs.pool` and the journal. Write-back takes it without the
 //! inode's lock, and holds it while it writes a block: nobody sees half of a write-back.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Acquire, Release};
 
 use media::nvmm::Region;
 use sim::{LINE_BYTES, LockClass, Mutex, Nanos, PAGE_BYTES};
 
 use super::lrw::EntryId;
 use super::pool::Page;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pmfs::journal::Transaction;
 
 static FILE: LockClass = LockClass::new("hinfs.file");
@@ -31,7 +33,7 @@ static FILE: LockClass = LockClass::new("hinfs.file");
 /// A file's place in the table of buffers.
 pub(crate) struct FileSlot {
     /// Buffered blocks, for readers that need not lock when there are none.
-    pub(crate) buffered: AtomicU32,
+    buffered: AtomicU32,
     pub(crate) state: Mutex<FileBuffer>,
 }
 
@@ -47,13 +49,18 @@ pub(crate) struct FileBuffer {
     pub(crate) last_sync: Option<Nanos>,
     /// What the last judged block became: new blocks inherit it.
     pub(crate) last_judged_eager: bool,
+    /// Ghosts with writes since the last sync.
+    pub(crate) unjudged: Vec<u64>,
+    /// Data was lost since the last sync, which will say so.
+    pub(crate) lost: Option<Error>,
 }
 
 /// An open transaction and its ticket in the pool.
 #[derive(Debug)]
 pub(crate) struct OpenTransaction {
     pub(crate) tx: Transaction,
-    pub(crate) ticket: u64,
+    /// None before the transaction was first left open.
+    pub(crate) ticket: Option<u64>,
 }
 
 /// A block that is buffered.
@@ -94,6 +101,25 @@ impl FileBuffer {
 impl FileSlot {
     pub(crate) fn new() -> Self {
         Self { buffered: AtomicU32::new(0), state: Mutex::new(&FILE, FileBuffer::default()) }
+    }
+
+    /// Whether nothing of the file is buffered. The caller holds the inode's lock, so nothing will be.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.buffered.load(Acquire) == 0
+    }
+
+    /// Blocks were added or taken away.
+    pub(crate) fn note_len(&self, buffer: &FileBuffer) {
+        self.buffered.store(buffer.blocks.len() as u32, Release);
+    }
+}
+
+impl Ghost {
+    /// Lines that the background would have flushed by now: the next sync would not have to.
+    pub(crate) fn age(&mut self, now: Nanos, dirty_age: Nanos) {
+        if now.since(self.written) > dirty_age {
+            self.dirty = 0;
+        }
     }
 }
 
@@ -150,8 +176,9 @@ impl Buffered {
         }
         if whole {
             let missing = if self.dirty == 0 && write.len < PAGE_BYTES { !0 } else { 0 };
+            let fetched = self.fetch(region, write, missing)?;
             self.dirty = !0;
-            return self.fetch(region, write, missing);
+            return Ok(fetched);
         }
         let edges = [(write.within, write.within % LINE_BYTES), (end, end % LINE_BYTES)];
         let partial = edges

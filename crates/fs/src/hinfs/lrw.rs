@@ -2,6 +2,8 @@
 //!
 //! A doubly linked list in an arena. Reads never move an entry; any write moves it to the end (HiNFS, section 3.2).
 
+use std::collections::BTreeSet;
+
 use sim::Nanos;
 
 const NONE: u32 = u32::MAX;
@@ -48,8 +50,15 @@ impl Lrw {
 
     /// A new entry, written at `now`.
     pub(crate) fn add(&mut self, owner: Owner, now: Nanos) -> EntryId {
+        let id = self.reserve(owner, now);
+        self.link(id);
+        id
+    }
+
+    /// A new entry that the first touch puts on the list.
+    pub(crate) fn reserve(&mut self, owner: Owner, now: Nanos) -> EntryId {
         let entry = Entry { owner, written: now, before: NONE, after: NONE, linked: false };
-        let id = match self.unused.pop() {
+        match self.unused.pop() {
             Some(id) => {
                 self.entries[id as usize] = entry;
                 id
@@ -58,9 +67,14 @@ impl Lrw {
                 self.entries.push(entry);
                 self.entries.len() as u32 - 1
             }
-        };
-        self.link(id);
-        id
+        }
+    }
+
+    /// The owners of all entries that were not removed, on the list or not, by slot; each slot once.
+    pub(crate) fn slots(&self) -> Vec<u64> {
+        let gone: BTreeSet<EntryId> = self.unused.iter().copied().collect();
+        let all = (0..).zip(&self.entries).filter(|(id, _)| !gone.contains(id));
+        all.map(|(_, entry)| entry.owner.slot).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// The block was written at `now`.

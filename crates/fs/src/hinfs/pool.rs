@@ -8,11 +8,14 @@
 //! | below `low` (5 %) | starts |
 //! | above `high` (20 %) | stops |
 //!
+//! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
+//! write. Whoever puts the first entry on an empty list wakes the tasks, if they are to make room.
+//!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
+use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
 
 use super::lrw::{EntryId, Lrw, Owner};
 
@@ -35,6 +38,18 @@ pub(crate) struct Pool {
     high: u64,
 }
 
+/// How much of everything there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Usage {
+    /// Pages in use.
+    pub(crate) used: u64,
+    /// Entries on the list of blocks.
+    pub(crate) listed: u64,
+    pub(crate) ghosts: u64,
+    /// Open transactions that wait for write-back.
+    pub(crate) pending: u64,
+}
+
 /// What the pool's lock guards.
 pub(crate) struct PoolState {
     used: u64,
@@ -43,13 +58,17 @@ pub(crate) struct PoolState {
     pub(crate) blocks: Lrw,
     /// Ghost entries.
     pub(crate) ghosts: Lrw,
-    /// Files with an open transaction, oldest first: slot and ticket.
-    pub(crate) pending: VecDeque<(u64, u64)>,
+    /// Files with an open transaction: slot by ticket, the oldest first.
+    pub(crate) pending: BTreeMap<u64, u64>,
     next_ticket: u64,
     /// Free pages went below `low` and are not yet above `high`.
     pub(crate) reclaiming: bool,
     /// Writers that wait for a page.
     waiting: u32,
+    /// Blocks beyond the age limit are being written back.
+    pub(crate) aging: bool,
+    /// When old blocks are looked for next.
+    pub(crate) next_round: Nanos,
     pub(crate) stop: bool,
 }
 
@@ -63,10 +82,12 @@ impl Pool {
             spare: Vec::new(),
             blocks: Lrw::new(),
             ghosts: Lrw::new(),
-            pending: VecDeque::new(),
+            pending: BTreeMap::new(),
             next_ticket: 1,
             reclaiming: false,
             waiting: 0,
+            aging: false,
+            next_round: Nanos::ZERO,
             stop: false,
         };
         Self {
@@ -88,11 +109,13 @@ impl Pool {
         self.limit
     }
 
-    /// A page and an entry for `owner`. Waits while all pages are in use. The page's bytes are those of its last use.
+    /// A page and an entry for `owner`, which [`Pool::touch`] puts on the list, and whether it took waiting. Waits while all
+    /// pages are in use. The page's bytes are those of its last use.
     pub(crate) fn take(&self, owner: Owner) -> (Box<Page>, EntryId, bool) {
         let mut state = self.lock();
         let mut stalled = false;
         while state.used == self.limit {
+            let _scope = sim::scope(Activity::Stall);
             stalled = true;
             state.waiting += 1;
             self.want(&mut state);
@@ -105,7 +128,7 @@ impl Pool {
         }
         let page = state.spare.pop().unwrap_or_else(|| Box::new([0; PAGE_BYTES]));
         sim::work(Work::Step, 3);
-        let entry = state.blocks.add(owner, sim::now());
+        let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)
     }
 
@@ -119,7 +142,12 @@ impl Pool {
     /// Notes a write to a buffered block.
     pub(crate) fn touch(&self, entry: EntryId) {
         sim::work(Work::Step, 3);
-        self.lock().blocks.touch(entry, sim::now());
+        let mut state = self.lock();
+        let was_empty = state.blocks.len() == 0;
+        state.blocks.touch(entry, sim::now());
+        if was_empty && state.reclaiming {
+            self.wanted.notify_all();
+        }
     }
 
     /// Takes a page back.
@@ -137,39 +165,61 @@ impl Pool {
         }
     }
 
-    /// Notes that a file has an open transaction; the ticket names it.
-    pub(crate) fn note_pending(&self, slot: u64) -> u64 {
+    /// Notes that a file has an open transaction, which keeps the ticket that it has, if any; returns the ticket. With
+    /// `short` the journal is short of space: the write-back tasks are woken.
+    pub(crate) fn note_pending(&self, slot: u64, ticket: Option<u64>, short: bool) -> u64 {
         let mut state = self.lock();
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        state.pending.push_back((slot, ticket));
+        let ticket = ticket.unwrap_or(state.next_ticket);
+        state.next_ticket = state.next_ticket.max(ticket + 1);
+        state.pending.insert(ticket, slot);
+        if short {
+            self.wanted.notify_all();
+        }
         ticket
     }
 
-    /// Wakes the write-back tasks: the journal is short of space, or the end has come.
-    pub(crate) fn call_writeback(&self) {
-        let _state = self.lock();
-        self.wanted.notify_all();
+    /// Notes that a transaction has ended.
+    pub(crate) fn forget_pending(&self, ticket: Option<u64>) {
+        if let Some(ticket) = ticket {
+            self.lock().pending.remove(&ticket);
+        }
     }
 
-    /// Waits until write-back is wanted, or for `period`.
-    pub(crate) fn wait_for_work<'a>(
-        &self,
-        state: MutexGuard<'a, PoolState>,
-        period: Nanos,
-    ) -> (MutexGuard<'a, PoolState>, bool) {
-        self.wanted.wait_timeout(state, period)
+    /// The journal is short of space: wakes the write-back tasks, if there is a transaction that they can complete.
+    pub(crate) fn call_writeback(&self) {
+        let state = self.lock();
+        if !state.pending.is_empty() {
+            self.wanted.notify_all();
+        }
+    }
+
+    /// Waits until write-back is wanted, or the next round is due.
+    pub(crate) fn wait_for_work<'a>(&self, state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
+        let left = Nanos(state.next_round.0.saturating_sub(sim::now().0).max(1));
+        self.wanted.wait_timeout(state, left).0
     }
 
     /// Ends the write-back tasks.
     pub(crate) fn stop(&self) {
         self.lock().stop = true;
-        self.call_writeback();
+        self.wanted.notify_all();
     }
 
-    /// Pages in use, and entries of the list of blocks.
-    pub(crate) fn usage(&self) -> (u64, u64) {
+    /// What the pool holds now.
+    pub(crate) fn usage(&self) -> Usage {
         let state = self.lock();
-        (state.used, state.blocks.len())
+        Usage {
+            used: state.used,
+            listed: state.blocks.len(),
+            ghosts: state.ghosts.len(),
+            pending: state.pending.len() as u64,
+        }
+    }
+
+    /// The files of which something is buffered.
+    pub(crate) fn owners(&self) -> Vec<u64> {
+        let state = self.lock();
+        sim::work(Work::Step, state.used);
+        state.blocks.slots()
     }
 }

@@ -3,18 +3,17 @@
 //! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped
 //! when a later one is done.
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use sim::{Activity, Work};
 
-use super::file_buffer::{FileBuffer, FileSlot, Ghost};
+use super::file_buffer::{FileBuffer, FileSlot, Ghost, OpenTransaction};
 use super::lrw::Owner;
 use super::{HiNfs, add};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
-use crate::pmfs::layout::INODE_SLOT;
+use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT};
 use crate::pmfs::namei::Pending;
+use crate::pmfs::tree::Tree;
 
 impl HiNfs {
     /// Writes one block back and takes it out of the buffer. Its lines are durable on return; the transaction that waited
@@ -34,7 +33,7 @@ impl HiNfs {
     /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.
     pub(crate) fn forget_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> u64 {
         let Some(buffered) = buffer.blocks.remove(&block) else { return 0 };
-        file.buffered.store(buffer.blocks.len() as u32, Relaxed);
+        file.note_len(buffer);
         if buffered.in_tx {
             buffer.waits_for -= 1;
         }
@@ -48,9 +47,15 @@ impl HiNfs {
             return Ok(());
         }
         match buffer.open.take() {
-            Some(open) => self.volume.journal.commit(open.tx),
+            Some(open) => self.commit(open),
             None => Ok(()),
         }
+    }
+
+    /// Commits a transaction whose data is durable.
+    pub(crate) fn commit(&self, open: OpenTransaction) -> Result<()> {
+        self.pool.forget_pending(open.ticket);
+        self.volume.journal.commit(open.tx)
     }
 
     /// Writes back the blocks that `wanted` names, with one fence, and takes them out of the buffer; commits what that
@@ -61,14 +66,13 @@ impl HiNfs {
         buffer: &mut FileBuffer,
         wanted: Wanted,
     ) -> Result<u64> {
-        let mut lines = 0;
-        {
-            let _scope = sim::scope(Activity::Data);
-            for buffered in buffer.blocks.values_mut().filter(|buffered| wanted.includes(buffered.in_tx)) {
-                lines += buffered.write_back(&self.volume.region)?;
-            }
-        }
+        let _scope = sim::scope(Activity::Data);
+        let blocks = buffer.blocks.values_mut().filter(|buffered| wanted.includes(buffered.in_tx));
+        let written: Result<Vec<u64>> =
+            blocks.map(|buffered| buffered.write_back(&self.volume.region)).collect();
+        // Also after an error: whoever tries again cannot fence what this task has written.
         self.volume.region.fence();
+        let lines = written?.iter().sum();
         let done: Vec<u64> = buffer
             .blocks
             .iter()
@@ -100,7 +104,8 @@ impl HiNfs {
         Ok(())
     }
 
-    /// Drops the buffered blocks from `first` on: a truncation cuts them off.
+    /// Drops the buffered blocks from `first` on: a truncation cuts them off. None of them may be waited for, unless the file
+    /// has no name.
     pub(crate) fn drop_from(&self, inode: &Inode, first: u64) -> Result<()> {
         let file = self.file(inode)?;
         let mut buffer = file.state.lock();
@@ -123,41 +128,48 @@ impl HiNfs {
     pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
         let mut buffer = file.state.lock();
-        sim::work(Work::Step, buffer.blocks.len() as u64 + buffer.ghosts.len() as u64);
-        if self.settings.checker {
-            self.judge(&mut buffer, inode);
-        }
-        let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
-        add(&self.counters.lines_synced, lines);
-        buffer.last_sync = Some(sim::now());
-        Ok(())
+        self.sync_file(inode.ino / INODE_SLOT, file, &mut buffer)?;
+        drop(buffer);
+        self.trim_ghosts()
     }
 
-    /// Applies the benefit model to every block with writes since its last sync.
-    fn judge(&self, buffer: &mut FileBuffer, inode: &Inode) {
+    fn sync_file(&self, slot: u64, file: &FileSlot, buffer: &mut FileBuffer) -> Result<()> {
+        sim::work(Work::Step, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
+        if self.settings.checker {
+            self.judge(buffer, slot);
+        }
+        let lines = self.flush_blocks(file, buffer, Wanted::All)?;
+        add(&self.counters.lines_synced, lines);
+        buffer.last_sync = Some(sim::now());
+        buffer.lost.take().map_or(Ok(()), Err)
+    }
+
+    /// Applies the benefit model to every block with writes since its last sync. A ghost keeps what became of it.
+    fn judge(&self, buffer: &mut FileBuffer, slot: u64) {
         let benefit = self.settings.benefit;
         let (mut right, mut wrong) = (0, 0);
         let mut last_eager = None;
+        let now = sim::now();
         let mut pool = self.pool.lock();
-        for ghost in buffer.ghosts.values_mut().filter(|ghost| ghost.line_writes > 0) {
+        for block in std::mem::take(&mut buffer.unjudged) {
+            let Some(ghost) = buffer.ghosts.get_mut(&block).filter(|ghost| ghost.line_writes > 0) else {
+                continue;
+            };
+            ghost.age(now, self.settings.dirty_age);
             let eager = !benefit.buffering_wins(ghost.line_writes, u64::from(ghost.dirty.count_ones()));
             *(if eager == ghost.eager { &mut right } else { &mut wrong }) += 1;
             (ghost.eager, ghost.dirty, ghost.line_writes) = (eager, 0, 0);
             last_eager = Some(eager);
         }
-        let now = sim::now();
         for (block, buffered) in buffer.blocks.iter_mut().filter(|(_, buffered)| buffered.line_writes > 0) {
             let eager = !benefit.buffering_wins(buffered.line_writes, u64::from(buffered.dirty.count_ones()));
             *(if eager { &mut wrong } else { &mut right }) += 1;
             buffered.line_writes = 0;
             last_eager = Some(eager);
-            if eager {
-                // The block leaves the buffer with this sync; the ghost keeps its state.
-                let entry = pool.ghosts.add(Owner { slot: inode.ino / INODE_SLOT, block: *block }, now);
-                let ghost = Ghost { dirty: 0, line_writes: 0, eager, written: now, entry };
-                if let Some(old) = buffer.ghosts.insert(*block, ghost) {
-                    pool.ghosts.remove(old.entry);
-                }
+            let entry = pool.ghosts.add(Owner { slot, block: *block }, now);
+            let ghost = Ghost { dirty: 0, line_writes: 0, eager, written: now, entry };
+            if let Some(old) = buffer.ghosts.insert(*block, ghost) {
+                pool.ghosts.remove(old.entry);
             }
         }
         drop(pool);
@@ -166,19 +178,39 @@ impl HiNfs {
         add(&self.counters.predictions_wrong, wrong);
     }
 
-    /// Makes everything durable that was written before the call.
+    /// Makes everything durable that was written before the call, and judges the blocks that took part.
     pub(crate) fn sync_all(&self) -> Result<()> {
-        let mut left = self.pool.usage().1;
-        while left > 0 {
-            let Some((_, owner, _)) = self.pool.lock().blocks.oldest() else { break };
-            let file = self.file_of_slot(owner.slot)?;
-            let mut buffer = file.state.lock();
-            let before = buffer.blocks.len() as u64;
-            let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
-            add(&self.counters.lines_synced, lines);
-            left = left.saturating_sub(before.max(1));
+        let mut done = Ok(());
+        for slot in self.pool.owners() {
+            // A block that write-back has chosen is still in its file, or the file is locked until it is durable.
+            let file = self.file_of_slot(slot)?;
+            done = done.and(self.sync_file(slot, file, &mut file.state.lock()));
         }
         self.volume.region.fence();
+        done.and_then(|()| self.trim_ghosts())
+    }
+
+    /// The open transaction of a file has been rolled back: what it had mapped is dropped, the file's next sync will say so.
+    pub(crate) fn forget_unmapped(&self, inode: &Inode, file: &FileSlot, why: Error) -> Result<()> {
+        let raw = self.volume.raw(inode)?;
+        let tree = Tree::of(&raw);
+        let mut buffer = file.state.lock();
+        buffer.waits_for = 0;
+        let mut gone = Vec::new();
+        for (block, buffered) in &mut buffer.blocks {
+            buffered.in_tx = false;
+            if tree.lookup(&self.volume.region, *block)? != Some(buffered.at) {
+                gone.push(*block);
+            } else {
+                // Bytes beyond the end are zeros, or the next growth would show them.
+                let end = raw.size.saturating_sub(block << BLOCK_SHIFT).min(BLOCK);
+                buffered.page[end as usize..].fill(0);
+            }
+        }
+        for block in gone {
+            self.forget_block(file, &mut buffer, block);
+        }
+        buffer.lost = Some(why);
         Ok(())
     }
 }
@@ -211,6 +243,7 @@ impl Pending for HiNfs {
         match buffer.open.take() {
             None => Ok(None),
             Some(open) if open.tx.room() > entries => {
+                self.pool.forget_pending(open.ticket);
                 // A file without a name needs no order between its data and its size: nobody will see it after a crash.
                 buffer.blocks.values_mut().for_each(|buffered| buffered.in_tx = false);
                 buffer.waits_for = 0;
@@ -224,12 +257,16 @@ impl Pending for HiNfs {
         }
     }
 
+    fn rolled_back(&self, inode: &Inode) -> Result<()> {
+        self.forget_unmapped(inode, self.file(inode)?, Error::Failed)
+    }
+
     fn discard(&self, inode: &Inode) -> Result<()> {
         self.drop_from(inode, 0)?;
         let file = self.file(inode)?;
         let mut buffer = file.state.lock();
-        buffer.last_sync = None;
-        buffer.last_judged_eager = false;
-        self.commit_if_done(&mut buffer)
+        self.commit_if_done(&mut buffer)?;
+        *buffer = FileBuffer::default();
+        Ok(())
     }
 }

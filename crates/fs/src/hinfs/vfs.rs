@@ -6,16 +6,20 @@ use vfs::{
 };
 
 use super::HiNfs;
-use crate::error::Result as DesignResult;
+use crate::error::{Error, Result as DesignResult};
 use crate::pmfs::Volume;
-use crate::pmfs::inode::Inode;
+use crate::pmfs::inode::{Inode, seconds};
 use crate::pmfs::layout::{BLOCK, ROOT_INO, RawInode};
 use crate::pmfs::namei::Node;
 
 impl HiNfs {
-    /// Changes the size: what is cut off is dropped, the rest of the file is settled, then it is PMFS's work.
+    /// Changes the size: what is cut off is dropped, the rest of the file is settled, then it is PMFS's work. What the open
+    /// transaction waits for is not dropped but written: the transaction commits before the cut, and a crash between the two
+    /// would show blocks that were never written.
     fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> DesignResult<()> {
         if size < raw.size {
+            let file = self.file(inode)?;
+            self.complete(file, &mut file.state.lock())?;
             self.drop_from(inode, size.div_ceil(BLOCK))?;
         }
         self.settle_file(inode)?;
@@ -50,7 +54,16 @@ impl FileSystem for HiNfs {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.counters.list()
+        let usage = self.pool.usage();
+        let mut list = self.counters.list();
+        list.extend([
+            ("pages", self.pool.limit()),
+            ("pages_used", usage.used),
+            ("blocks_listed", usage.listed),
+            ("ghosts", usage.ghosts),
+            ("transactions_open", usage.pending),
+        ]);
+        list
     }
 
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
@@ -66,6 +79,7 @@ impl FileSystem for HiNfs {
     }
 
     fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr> {
+        self.relieve_journal();
         self.volume.make_attr(parent, name, Node { kind, rdev, new, target: &[] })
     }
 
@@ -73,6 +87,7 @@ impl FileSystem for HiNfs {
         if target.len() as u64 >= BLOCK {
             return Err(vfs::Errno::ENAMETOOLONG);
         }
+        self.relieve_journal();
         self.volume.make_attr(parent, name, Node { kind: FileKind::Symlink, rdev: 0, new, target })
     }
 
@@ -81,11 +96,13 @@ impl FileSystem for HiNfs {
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        self.relieve_journal();
         let raw = self.volume.link(ino.0, parent.0, name, self)?;
         Ok(self.volume.attr(self.volume.inodes.get(ino.0)?, &raw)?)
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.relieve_journal();
         if let Some(inode) = self.volume.unlink(parent.0, name, self)? {
             self.volume.reap(inode, self)?;
         }
@@ -93,12 +110,14 @@ impl FileSystem for HiNfs {
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.relieve_journal();
         let inode = self.volume.rmdir(parent.0, name)?;
         self.volume.reap(inode, self)?;
         Ok(())
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+        self.relieve_journal();
         let orphan = self.volume.rename((from.0.0, from.1), (to.0.0, to.1), flags, self)?;
         if let Some(inode) = orphan {
             self.volume.reap(inode, self)?;
@@ -116,6 +135,7 @@ impl FileSystem for HiNfs {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        self.relieve_journal();
         let volume = &self.volume;
         let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.write();
@@ -131,6 +151,15 @@ impl FileSystem for HiNfs {
             volume.set_fields(inode, &mut raw, set)?;
         }
         Ok(volume.attr(inode, &raw)?)
+    }
+
+    /// One word in place, which no transaction has logged; durable when its line is next written back.
+    fn accessed(&self, ino: Ino) -> Result<()> {
+        let inode = self.volume.inodes.get(ino.0)?;
+        let state = inode.state.read();
+        self.volume.live_or_open(inode, &state)?;
+        let at = inode.offset + crate::pmfs::layout::ino::ATIME;
+        Ok(self.volume.region.store_u32(at, seconds()).map_err(Error::from)?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
@@ -171,6 +200,7 @@ impl FileSystem for HiNfs {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         Volume::check_fallocate(mode, len)?;
+        self.relieve_journal();
         let inode = self.volume.inodes.get(ino.0)?;
         let state = inode.state.write();
         let mut raw = self.volume.regular(inode, &state)?;

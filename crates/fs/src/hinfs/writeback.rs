@@ -8,10 +8,14 @@
 //!
 //! A block is chosen under the pool's lock and written under its file's. In between it may be written again or dropped; the
 //! list's entry tells: whoever writes a block links it again, and a block that was dropped has another entry or none.
+//!
+//! No task of write-back ever waits for journal space, for a page or for an inode's lock, so whoever waits for one of these is
+//! served: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) nobody holds while
+//! waiting.
 
 use std::sync::Arc;
 
-use sim::{Activity, MutexGuard, Nanos, TaskSpec};
+use sim::{Activity, MutexGuard, TaskSpec};
 
 use super::lrw::{EntryId, Owner};
 use super::pool::PoolState;
@@ -21,6 +25,9 @@ use crate::error::Result;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.5;
+
+/// Log entries that a file's transaction gets beyond what its first growth needs, unless that needs none.
+pub(crate) const SLACK_ENTRIES: u32 = 4;
 
 /// What a task is to do.
 enum Job {
@@ -52,35 +59,46 @@ impl HiNfs {
     /// Waits for something to do; none when the file system is being unmounted.
     fn next_job(&self) -> Option<Job> {
         let mut pool = self.pool.lock();
-        let mut aging = false;
         loop {
             if pool.stop {
                 return None;
             }
-            if let Some(job) = self.choose(&mut pool, aging) {
+            if let Some(job) = self.choose(&mut pool) {
                 return Some(job);
             }
-            let (woken, called) = self.pool.wait_for_work(pool, self.settings.wake);
-            (pool, aging) = (woken, !called);
+            pool = self.pool.wait_for_work(pool);
         }
     }
 
-    fn choose(&self, pool: &mut MutexGuard<'_, PoolState>, aging: bool) -> Option<Job> {
-        if self.volume.journal.fullness() > JOURNAL_PRESSURE
-            && let Some((slot, ticket)) = pool.pending.pop_front()
+    fn choose(&self, pool: &mut MutexGuard<'_, PoolState>) -> Option<Job> {
+        if self.is_journal_short()
+            && let Some((ticket, slot)) = pool.pending.pop_first()
         {
             return Some(Job::Transaction { slot, ticket });
         }
-        let (_, _, written) = pool.blocks.oldest()?;
-        let old = aging && self.is_old(written);
-        if !(pool.reclaiming || old) {
+        let now = sim::now();
+        if now >= pool.next_round {
+            pool.next_round = now + self.settings.wake;
+            pool.aging = true;
+        }
+        let age = pool.blocks.oldest().map(|(_, _, written)| now.since(written));
+        pool.aging &= age.is_some_and(|age| age > self.settings.dirty_age);
+        if !(pool.reclaiming || pool.aging) {
             return None;
         }
         pool.blocks.take_oldest().map(|(entry, owner)| Job::Block(entry, owner))
     }
 
-    fn is_old(&self, written: Nanos) -> bool {
-        sim::now().since(written) > self.settings.dirty_age
+    /// Whether open transactions take so much of the journal that the oldest must be completed.
+    pub(crate) fn is_journal_short(&self) -> bool {
+        self.volume.journal.fullness() > JOURNAL_PRESSURE
+    }
+
+    /// Lets write-back make space in the journal, before an operation that may wait for it.
+    pub(crate) fn relieve_journal(&self) {
+        if self.is_journal_short() {
+            self.pool.call_writeback();
+        }
     }
 
     fn do_job(&self, job: Job) -> Result<()> {
@@ -116,16 +134,25 @@ impl HiNfs {
         self.commit_if_done(&mut buffer)
     }
 
-    /// Completes a transaction, if it is still the file's open one.
+    /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has
+    /// it in its hands there is nothing to do: the writer notes it again, or commits it.
     fn complete_oldest(&self, slot: u64, ticket: u64) -> Result<()> {
+        // What has ended and was not cleaned away counts as full.
+        self.volume.journal.clean()?;
         let file = self.file_of_slot(slot)?;
         let mut buffer = file.state.lock();
-        if buffer.open.as_ref().is_some_and(|open| open.ticket == ticket) {
-            let lines = self.flush_blocks(file, &mut buffer, Wanted::InTransaction)?;
-            add(&self.counters.lines_written_back, lines);
-            add(&self.counters.journal_evictions, 1);
+        if !buffer.open.as_ref().is_some_and(|open| open.ticket == Some(ticket)) {
+            return Ok(());
         }
-        Ok(())
+        if !self.is_journal_short() {
+            self.pool.note_pending(slot, Some(ticket), false);
+            return Ok(());
+        }
+        let lines = self.flush_blocks(file, &mut buffer, Wanted::InTransaction)?;
+        add(&self.counters.lines_written_back, lines);
+        add(&self.counters.journal_evictions, 1);
+        drop(buffer);
+        self.volume.journal.clean()
     }
 
     /// Ends the tasks and waits for them.

@@ -157,9 +157,19 @@ impl Volume {
     }
 
     /// Puts back what a transaction has changed, on the medium and in the block map.
-    pub(crate) fn roll_back(&self, mut tx: Transaction) -> Result<()> {
+    pub(crate) fn roll_back(&self, tx: Transaction) -> Result<()> {
+        self.roll_back_with(tx, || Ok(()))
+    }
+
+    /// Like [`Volume::roll_back`]; `forget` is called when the medium is as before and the blocks are not yet free.
+    pub(crate) fn roll_back_with(
+        &self,
+        mut tx: Transaction,
+        forget: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         let taken = std::mem::take(&mut tx.taken);
         self.journal.abort(tx)?;
+        forget()?;
         self.blocks.put_many(taken)
     }
 

@@ -87,12 +87,19 @@ pub(crate) struct Transaction {
     generation: u16,
     /// Blocks that were taken for it, as (offset, log2 of the size): rolling it back gives them back.
     pub(crate) taken: Vec<(u64, u32)>,
+    /// Those of them that are tree nodes: nothing leads to them before the commit, so changing them needs no log.
+    pub(crate) nodes: Vec<u64>,
 }
 
 impl Transaction {
     /// How many bytes can still be logged, in pieces of at most one entry each.
     pub(crate) fn room(&self) -> u32 {
         self.reserved - self.used
+    }
+
+    /// Entries that it has written.
+    pub(crate) fn used(&self) -> u32 {
+        self.used
     }
 }
 
@@ -149,18 +156,60 @@ impl Journal {
         let _scope = sim::scope(Activity::Journal);
         let mut ring = self.ring.lock();
         loop {
-            if self.has_failed() {
-                return Err(Error::Failed);
-            }
-            if let Some(first) = self.place(&mut ring, need)? {
-                return Ok(self.start(&mut ring, first, need));
-            }
-            self.pass_ended(&mut ring)?;
-            if self.place_is_free(&ring, need) {
-                continue;
+            if let Some(tx) = self.begin_now(&mut ring, need)? {
+                return Ok(tx);
             }
             ring = self.space.wait_timeout(ring, Nanos::from_millis(1)).0;
         }
+    }
+
+    /// Starts a transaction of `need` entries in all, if there is space for it.
+    fn begin_now(&self, ring: &mut Ring, need: u32) -> Result<Option<Transaction>> {
+        if self.has_failed() {
+            return Err(Error::Failed);
+        }
+        if !self.place_is_free(ring, need) {
+            self.pass_ended(ring)?;
+        }
+        let first = self.place(ring, need)?;
+        Ok(first.map(|first| self.start(ring, first, need)))
+    }
+
+    /// Gives an open transaction room for `entries` more, by moving it to the tail: its old bytes are logged again, then the
+    /// first copy is committed. Recovery undoes the newer copy first, so it does not matter when a crash comes between. False
+    /// when there is no space: it never waits.
+    pub(crate) fn enlarge(&self, tx: &mut Transaction, entries: u32) -> Result<bool> {
+        let need = tx.used + entries + 1;
+        if need >= self.entries / 2 {
+            return Ok(false);
+        }
+        let _scope = sim::scope(Activity::Journal);
+        let Some(mut larger) = self.begin_now(&mut self.ring.lock(), need)? else { return Ok(false) };
+        if let Err(error) = self.log_again(tx, &mut larger) {
+            // Committed, not aborted: what it has logged so far is not to be undone.
+            self.close(&mut larger, entry::COMMIT).inspect_err(|_| self.fail())?;
+            return Err(error);
+        }
+        std::mem::swap(&mut larger.taken, &mut tx.taken);
+        std::mem::swap(&mut larger.nodes, &mut tx.nodes);
+        let mut old = std::mem::replace(tx, larger);
+        self.close(&mut old, entry::COMMIT).inspect_err(|_| self.fail())?;
+        Ok(true)
+    }
+
+    fn log_again(&self, tx: &Transaction, copy: &mut Transaction) -> Result<()> {
+        for index in tx.first..tx.first + tx.used {
+            let logged: LogEntry = self.region.read(self.offset(index))?;
+            let old = logged.old.get(..usize::from(logged.len)).unwrap_or_default();
+            self.append(copy, entry::DATA, logged.target, old)?;
+        }
+        Ok(())
+    }
+
+    /// Moves the head over what has ended, so that [`Journal::fullness`] tells what is open.
+    pub(crate) fn clean(&self) -> Result<()> {
+        let _scope = sim::scope(Activity::Journal);
+        self.pass_ended(&mut self.ring.lock())
     }
 
     fn start(&self, ring: &mut Ring, first: u32, need: u32) -> Transaction {
@@ -174,7 +223,15 @@ impl Journal {
             ring.clean_above = self.entries;
             self.cleaner.notify_one();
         }
-        Transaction { first, used: 0, reserved: need, id, generation: ring.generation, taken: Vec::new() }
+        Transaction {
+            first,
+            used: 0,
+            reserved: need,
+            id,
+            generation: ring.generation,
+            taken: Vec::new(),
+            nodes: Vec::new(),
+        }
     }
 
     /// Moves the tail over `need` entries and returns the first; none when they are not free.

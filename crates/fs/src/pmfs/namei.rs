@@ -26,6 +26,10 @@ pub(crate) trait Pending {
     /// the inode's first half, and has room for `entries` more.
     fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>>;
 
+    /// The transaction that was given up has been rolled back, with everything that it had done before: the file has its old
+    /// size again, and the blocks that the transaction had taken will be free when this returns.
+    fn rolled_back(&self, inode: &Inode) -> Result<()>;
+
     /// Drops what is buffered of an inode whose blocks are about to be freed.
     fn discard(&self, inode: &Inode) -> Result<()>;
 }
@@ -40,6 +44,10 @@ impl Pending for NothingPending {
 
     fn give_up(&self, _: &Inode, _: u32) -> Result<Option<Transaction>> {
         Ok(None)
+    }
+
+    fn rolled_back(&self, _: &Inode) -> Result<()> {
+        Ok(())
     }
 
     fn discard(&self, _: &Inode) -> Result<()> {
@@ -252,24 +260,29 @@ impl Volume {
         }
         let removal = self.plan_removal(&dir.raw, found)?;
         let ranges = [dir.half(), removal.logged()];
-        let joined = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
-        let tx = match joined {
-            Some(mut tx) => {
-                self.journal.log(&mut tx, &ranges)?;
-                tx
-            }
+        let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
+        let joins = given.is_some();
+        let mut tx = match given {
+            Some(tx) => tx,
             None => {
                 pending.settle(inode)?;
                 self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
             }
         };
-        // What was pending may have changed the inode since it was read.
-        raw = self.raw(inode)?;
         let work = (|| {
+            if joins {
+                self.journal.log(&mut tx, &ranges)?;
+            }
             self.remove_name((dir.inode, &mut dir.raw), &removal)?;
             self.drop_link(inode, &mut raw, 1)
         })();
-        self.end(tx, work)?;
+        match work {
+            Err(error) if joins => {
+                self.roll_back_with(tx, || pending.rolled_back(inode))?;
+                return Err(error);
+            }
+            work => self.end(tx, work)?,
+        }
         dir.removed(name, &removal);
         drop(state);
         Ok((raw.links == 0).then_some(inode))
@@ -422,10 +435,12 @@ impl Volume {
             return Err(Error::Invalid("a directory cannot be moved below itself"));
         }
         match replaced {
-            Some(inode) if self.is_below(from, inode.ino, true)? => match flags.contains(RenameFlags::EXCHANGE) {
-                true => Err(Error::Invalid("a directory cannot be moved below itself")),
-                false => Err(Error::NotEmpty),
-            },
+            Some(inode) if self.is_below(from, inode.ino, true)? => {
+                match flags.contains(RenameFlags::EXCHANGE) {
+                    true => Err(Error::Invalid("a directory cannot be moved below itself")),
+                    false => Err(Error::NotEmpty),
+                }
+            }
             _ => Ok(()),
         }
     }

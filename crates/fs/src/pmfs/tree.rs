@@ -9,14 +9,15 @@
 //! A null pointer anywhere is a hole. Blocks are counted in units of the inode's own data block size.
 //!
 //! Growing a file changes existing nodes under the journal: from the first null slot to the end of the range. New nodes are
-//! not logged, only flushed, since nothing leads to them before the commit.
+//! not logged, only flushed, since nothing leads to them before the commit; that holds for later changes by the same
+//! transaction, too.
 
 use media::nvmm::Region;
 use sim::{Activity, Work};
 
 use super::Volume;
 use super::journal::Transaction;
-use super::layout::{BLOCK, BLOCK_SHIFT, FANOUT, FANOUT_SHIFT, MAX_HEIGHT, RawInode};
+use super::layout::{BLOCK, BLOCK_SHIFT, ENTRY_PAYLOAD, FANOUT, FANOUT_SHIFT, MAX_HEIGHT, RawInode};
 use crate::error::{Error, Result};
 
 /// Most blocks that one [`Tree::fill`] may be asked for: its transaction stays small.
@@ -112,33 +113,50 @@ impl Tree {
             return Err(Error::TooLarge);
         }
         let mut fill = Fill { volume, tx, shift: self.shift, base: 0, added: 0, fresh };
-        let Some(root_is_new) = self.grow(&mut fill, last)? else { return Ok(Filled::default()) };
+        if !self.grow(&mut fill, last)? {
+            return Ok(Filled::default());
+        }
         let end = match self.height {
             0 => fill.single(&mut self.root)?,
-            height => fill.node(self.root, height, (first, last), root_is_new)?,
+            height => {
+                let root_is_new = fill.tx.nodes.contains(&self.root);
+                fill.node(self.root, height, (first, last), root_is_new)?
+            }
         };
         Ok(Filled { mapped: end.saturating_sub(first), added: fill.added })
     }
 
-    /// Makes the tree high enough for block `last`; whether its root is a new node. None when there is no space for a node.
-    fn grow(&mut self, fill: &mut Fill<'_>, last: u64) -> Result<Option<bool>> {
-        let mut root_is_new = false;
+    /// Log entries that filling the holes of `first..first + count` needs in a transaction which has made `new_nodes`.
+    pub(crate) fn fill_need(
+        &self,
+        region: &Region,
+        new_nodes: &[u64],
+        (first, count): (u64, u64),
+    ) -> Result<u32> {
+        if self.root == 0 || self.height == 0 || first >= Self::capacity(self.height) {
+            return Ok(0);
+        }
+        let last = (first + count - 1).min(Self::capacity(self.height) - 1);
+        need_below(region, new_nodes, (self.root, self.height), (first, last))
+    }
+
+    /// Makes the tree high enough for block `last`. False when there is no space for a node.
+    fn grow(&mut self, fill: &mut Fill<'_>, last: u64) -> Result<bool> {
         if self.root == 0 {
             self.height = 0;
         }
         while last >= Self::capacity(self.height) {
             if self.root != 0 || self.height + 1 == height_for(last) {
-                let Some(node) = fill.new_node()? else { return Ok(None) };
+                let Some(node) = fill.new_node()? else { return Ok(false) };
                 if self.root != 0 {
                     fill.volume.region.store_u64(node, self.root)?;
                     fill.volume.region.flush(node, 8);
                 }
                 self.root = node;
-                root_is_new = true;
             }
             self.height += 1;
         }
-        Ok(Some(root_is_new))
+        Ok(true)
     }
 
     /// Takes the blocks from `from` on out of the tree: their pointers are zeroed, durably after the next fence, and they are
@@ -156,7 +174,8 @@ impl Tree {
     pub(crate) fn visit(&self, region: &Region, visit: &mut dyn FnMut(Visited) -> Result<()>) -> Result<()> {
         let mut left = region.len() / BLOCK;
         let mut bounded = |visited| {
-            left = left.checked_sub(1).ok_or_else(|| Error::Corrupt("a tree leads back into itself".into()))?;
+            left =
+                left.checked_sub(1).ok_or_else(|| Error::Corrupt("a tree leads back into itself".into()))?;
             visit(visited)
         };
         if self.root == 0 {
@@ -274,6 +293,32 @@ fn cut_below(
     Ok(empty)
 }
 
+/// Entries for the blocks `first..=last`, counted within the subtree at `at`.
+fn need_below(
+    region: &Region,
+    new_nodes: &[u64],
+    (at, height): (u64, u8),
+    (first, last): (u64, u64),
+) -> Result<u32> {
+    let span = Tree::capacity(height - 1);
+    let (low, high) = (first / span, last / span);
+    let (mut need, mut logged) = (0, new_nodes.contains(&at));
+    sim::work(Work::Step, high - low + 1);
+    for index in low..=high {
+        let child = region.load_u64(at + 8 * index)?;
+        if child == 0 && !logged {
+            need += (8 * (high - index + 1)).div_ceil(ENTRY_PAYLOAD as u64) as u32;
+            logged = true;
+        }
+        if child != 0 && height > 1 {
+            let (from, to) = (index * span, index * span + span - 1);
+            let below = (first.max(from) - from, last.min(to) - from);
+            need += need_below(region, new_nodes, (child, height - 1), below)?;
+        }
+    }
+    Ok(need)
+}
+
 /// One run of [`Tree::fill`].
 struct Fill<'a> {
     volume: &'a Volume,
@@ -291,6 +336,7 @@ impl Fill<'_> {
         match self.volume.blocks.take() {
             Ok(node) => {
                 self.tx.taken.push((node, BLOCK_SHIFT));
+                self.tx.nodes.push(node);
                 self.volume.region.nt_zero(node, BLOCK)?;
                 Ok(Some(node))
             }
@@ -338,7 +384,8 @@ impl Fill<'_> {
             }
             self.base = base + index * span;
             let child_last = last.min(self.base + span - 1);
-            end = self.node(child, height - 1, (first.max(self.base), child_last), child_is_new)?;
+            let unlogged = self.tx.nodes.contains(&child);
+            end = self.node(child, height - 1, (first.max(self.base), child_last), unlogged)?;
             if child_is_new {
                 self.volume.region.store_u64(slot, child)?;
                 self.volume.region.flush(slot, 8);

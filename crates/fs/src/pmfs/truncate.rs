@@ -14,7 +14,9 @@ use sim::{Activity, LockClass, Mutex};
 
 use super::Volume;
 use super::inode::{Inode, InodeState, seconds};
-use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
+use super::layout::{
+    BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
+};
 use super::tree::Tree;
 use crate::error::{Error, Result};
 
@@ -207,7 +209,9 @@ impl Volume {
                 self.free_inode(inode)?;
             } else {
                 let item: TruncateItem = self.region.read(inode.offset + INODE_BYTES)?;
-                self.shrink(inode, &mut raw, item.size)?;
+                // The journal may have undone a growth that the item counts (a removal that joined it): only ever cut.
+                let size = item.size.min(raw.size);
+                self.shrink(inode, &mut raw, size)?;
                 self.region.fence();
                 self.truncate_remove(inode)?;
             }
