@@ -1,7 +1,7 @@
 //! What the façade costs on the host, in nanoseconds for one call.
 //!
-//! * `virtual/…`: a step of the scheduler and the primitives under the virtual clock. `interaction_80_tasks` is the figure that
-//!   bounds how fast experiments run: every interaction of 80 tasks switches.
+//! * `virtual/…`: a step of the scheduler and the primitives under the virtual clock. `interaction_80_tasks`
+//!   is the figure that bounds how fast experiments run: every interaction of 80 tasks switches.
 //! * `real/…`: the same calls under the real clock, beside what they stand for: one predictable branch more.
 
 use std::hint::black_box;
@@ -13,7 +13,8 @@ use sim::{Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Seed, Serve
 static CLASS: LockClass = LockClass::new("bench");
 const OP: Op = Op::new(1, "bench");
 
-/// `tasks` tasks that each do `step` `rounds` times, advancing alike, so that nearly every interaction switches.
+/// `tasks` tasks that each do `step` `rounds` times, advancing alike, so that nearly every interaction
+/// switches.
 fn together(tasks: u64, rounds: u64, step: impl Fn(u64) + Clone + Send + 'static) -> Duration {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
     let elapsed = sim::run(&setup, move || {
@@ -27,7 +28,8 @@ fn together(tasks: u64, rounds: u64, step: impl Fn(u64) + Clone + Send + 'static
                 })
             })
             .collect();
-        // The first tasks touch their stacks when the first of them runs: outside what is measured they cannot be.
+        // The first tasks touch their stacks when the first of them runs: outside what is measured they
+        // cannot be.
         let start = Instant::now();
         handles.into_iter().for_each(sim::JoinHandle::join);
         start.elapsed()

@@ -7,8 +7,9 @@
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
 //!
-//! Private work interacts too when it has run far ahead ([`crate::Setup::run_ahead`]). So whatever must not be seen half done by
-//! other tasks is kept under a lock of [`crate::sync`] across any of these calls, never under a borrow or a foreign guard.
+//! Private work interacts too when it has run far ahead ([`crate::Setup::run_ahead`]). So whatever must not
+//! be seen half done by other tasks is kept under a lock of [`crate::sync`] across any of these calls, never
+//! under a borrow or a foreign guard.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -61,11 +62,12 @@ pub fn work(work: Work, n: u64) {
     }
 }
 
-/// Copies smaller than this do not queue for the memory bandwidth that all cores share: they are cache traffic.
+/// Copies smaller than this do not queue for the memory bandwidth that all cores share: they are cache
+/// traffic.
 const QUEUED_COPY_BYTES: u64 = 1024;
 
-/// The CPU's part of copying `bytes` between memory and a buffer: the core's own speed, and its turn on the machine's memory
-/// bandwidth. Copy in pieces of at most a few KiB, so that tasks share the bandwidth fairly.
+/// The CPU's part of copying `bytes` between memory and a buffer: the core's own speed, and its turn on the
+/// machine's memory bandwidth. Copy in pieces of at most a few KiB, so that tasks share the bandwidth fairly.
 #[inline]
 pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
@@ -93,7 +95,8 @@ pub fn medium(span: Nanos) {
     }
 }
 
-/// Lets time pass until `deadline`, booked on `activity`: the end of a service whose time was reserved on a [`crate::Server`].
+/// Lets time pass until `deadline`, booked on `activity`: the end of a service whose time was reserved on a
+/// [`crate::Server`].
 #[inline]
 pub fn medium_until(activity: Activity, deadline: Nanos) {
     if let Some(cx) = context::current() {
@@ -112,7 +115,8 @@ pub fn sleep(span: Nanos) {
     }
 }
 
-/// Sleeps until `deadline`, a time of the current run; returns at once when it has passed. Does nothing outside a run.
+/// Sleeps until `deadline`, a time of the current run; returns at once when it has passed. Does nothing
+/// outside a run.
 pub fn sleep_until(deadline: Nanos) {
     let Some(cx) = context::current() else { return };
     let activity = cx.waiting(Activity::Sleep);
@@ -126,8 +130,8 @@ pub fn sleep_until(deadline: Nanos) {
     }
 }
 
-/// Lets every task that is further behind run first. Locks, queues and lines do this themselves; call it before reading or
-/// writing shared state by other means (an atomic of your own).
+/// Lets every task that is further behind run first. Locks, queues and lines do this themselves; call it
+/// before reading or writing shared state by other means (an atomic of your own).
 #[inline]
 pub fn interact() {
     if let Some(cx) = context::current()

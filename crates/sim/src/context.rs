@@ -1,7 +1,8 @@
 //! The task that runs on this host thread.
 //!
-//! One pointer in thread-local storage leads from any function of the façade to the current task: its clock, its time, its
-//! ledger. It is null outside a run. Under the virtual clock the scheduler changes it at every switch.
+//! One pointer in thread-local storage leads from any function of the façade to the current task: its clock,
+//! its time, its ledger. It is null outside a run. Under the virtual clock the scheduler changes it at every
+//! switch.
 
 use std::cell::Cell;
 use std::ptr;
@@ -127,8 +128,8 @@ impl Context {
     /// The scheduler, under the virtual clock.
     #[inline]
     pub(crate) fn scheduler(&self) -> Option<&Scheduler> {
-        // SAFETY: a scheduler outlives the contexts of its tasks that can run (it owns them), and only the host thread that
-        // owns both can reach this context.
+        // SAFETY: a scheduler outlives the contexts of its tasks that can run (it owns them), and only the
+        // host thread that owns both can reach this context.
         unsafe { self.scheduler.as_ref() }
     }
 
@@ -180,9 +181,10 @@ thread_local! {
 /// The task that runs here, if any.
 #[inline]
 pub(crate) fn current() -> Option<&'static Context> {
-    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now: whoever frees a context
-    // sets it to null first. The references made here stay inside one call of the façade, which that task itself makes, so
-    // they end before the task does; across a suspension they stay valid because a suspended task is alive.
+    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now: whoever
+    // frees a context sets it to null first. The references made here stay inside one call of the façade,
+    // which that task itself makes, so they end before the task does; across a suspension they stay valid
+    // because a suspended task is alive.
     unsafe { CURRENT.get().as_ref() }
 }
 

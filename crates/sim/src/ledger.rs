@@ -1,19 +1,21 @@
 //! Where the time went, and how much was moved.
 //!
-//! Every task has a ledger that only it writes: time by operation kind and activity, waits by named lock, counts of what
-//! happened to media. The cells are relaxed atomics, so that anybody may read a [`Snapshot`] at any time under both clocks;
-//! a measured window is the difference of two snapshots.
+//! Every task has a ledger that only it writes: time by operation kind and activity, waits by named lock,
+//! counts of what happened to media. The cells are relaxed atomics, so that anybody may read a [`Snapshot`]
+//! at any time under both clocks; a measured window is the difference of two snapshots.
 //!
-//! Under the virtual clock every nanosecond that a task advances is charged to exactly one (operation, activity). Under the
-//! real clock modelled and waited time is charged as it passes, and [`Activity::Software`] is what remains of an operation.
+//! Under the virtual clock every nanosecond that a task advances is charged to exactly one (operation,
+//! activity). Under the real clock modelled and waited time is charged as it passes, and
+//! [`Activity::Software`] is what remains of an operation.
 //!
 //! | time of | is booked on |
 //! |---|---|
-//! | CPU work, copies, taking locks | [`Activity::Software`], [`Activity::Copy`]; in the scope of the journal [`Activity::Journal`] |
+//! | CPU work, taking locks | [`Activity::Software`]; in the scope of the journal that |
+//! | copies | [`Activity::Copy`]; in the scope of the journal that |
 //! | the medium | the activity in scope |
 //! | waiting for the medium's bandwidth | [`Activity::MediumWait`] |
-//! | waiting for locks and conditions | [`Activity::LockWait`], in the scope of a stall [`Activity::Stall`]; and the lock's name |
-//! | sleeping | [`Activity::Sleep`], in the scope of a stall [`Activity::Stall`] |
+//! | waiting for locks, conditions | [`Activity::LockWait`], in the scope of a stall that; and the lock's name |
+//! | sleeping | [`Activity::Sleep`], in the scope of a stall that |
 
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -70,7 +72,8 @@ impl Activity {
     ];
 }
 
-/// A kind of operation, as the ledger sees it: a small number with a name. `vfs` declares one for each system call.
+/// A kind of operation, as the ledger sees it: a small number with a name. `vfs` declares one for each system
+/// call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     index: u8,
@@ -305,8 +308,9 @@ impl Snapshot {
         sum
     }
 
-    /// The sum over all tasks of the current run, background tasks and ended ones included; empty outside a run. This is an
-    /// interaction: under the virtual clock every task has come at least as far as the current one.
+    /// The sum over all tasks of the current run, background tasks and ended ones included; empty outside a
+    /// run. This is an interaction: under the virtual clock every task has come at least as far as the
+    /// current one.
     pub fn of_run() -> Self {
         let Some(cx) = context::current() else { return Self::default() };
         clock::interact();
@@ -379,8 +383,8 @@ pub fn count(count: Count, n: u64) {
     }
 }
 
-/// Sets the activity of medium time until the guard is dropped: data (the default), metadata, journal, or any other.
-/// In the scope of [`Activity::Journal`] CPU work and copies count as journal too.
+/// Sets the activity of medium time until the guard is dropped: data (the default), metadata, journal, or any
+/// other. In the scope of [`Activity::Journal`] CPU work and copies count as journal too.
 #[inline]
 pub fn scope(activity: Activity) -> Scope {
     let before = context::current().map_or(Activity::Data, |cx| cx.activity.replace(activity));
@@ -408,9 +412,11 @@ pub fn current_scope() -> Activity {
     context::current().map_or(Activity::Data, |cx| cx.activity.get())
 }
 
-/// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another belongs to the outer.
+/// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another
+/// belongs to the outer.
 ///
-/// Operations without end at one instant of virtual time are an endless loop that charges nothing: the task panics.
+/// Operations without end at one instant of virtual time are an endless loop that charges nothing: the task
+/// panics.
 #[inline]
 pub fn op(op: Op) -> OpGuard {
     let Some(cx) = context::current() else { return OpGuard { outer: true } };

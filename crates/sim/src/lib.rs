@@ -2,34 +2,44 @@
 //!
 //! Everything above this crate is ordinary synchronous code. Which clock it runs under is decided by [`run`]:
 //!
-//! * **Real**: tasks are threads, locks are `parking_lot`, and modelled time is spun away on the time-stamp counter.
-//! * **Virtual**: tasks are stackful coroutines of one host thread, each with its own virtual time. The scheduler always
-//!   resumes the task that is furthest behind, so shared state is touched in the order of virtual time; the same seed gives
-//!   the same schedule, on any host.
+//! * **Real**: tasks are threads, locks are `parking_lot`, and modelled time is spun away on the time-stamp
+//!   counter.
+//! * **Virtual**: tasks are stackful coroutines of one host thread, each with its own virtual time. The
+//!   scheduler always resumes the task that is furthest behind, so shared state is touched in the order of
+//!   virtual time; the same seed gives the same schedule, on any host.
 //!
-//! A thread outside any run has the real clock and no ledger; that is how a mounted file system or a unit test uses it.
+//! A thread outside any run has the real clock and no ledger; that is how a mounted file system or a unit
+//! test uses it.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
-//! | [`clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
+//! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`spawn`], [`Setup`] |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`] |
 //! | [`rng`] | [`Seed`] and the generator |
 //!
 //! # The rule of interaction
 //!
-//! Under the virtual clock a task runs ahead freely on private work and must be the furthest behind before it *interacts*:
-//! takes a lock, uses a [`Server`], touches a [`Line`], waits. A release needs no interaction: the lock remembers the time at
-//! which it became free, and whoever arrives earlier in virtual time, though later on the host, waits until then.
+//! Under the virtual clock a task runs ahead freely on private work and must be the furthest behind before it
+//! *interacts*: takes a lock, uses a [`Server`], touches a [`Line`], waits. A release needs no interaction:
+//! the lock remembers the time at which it became free, and whoever arrives earlier in virtual time, though
+//! later on the host, waits until then.
 //!
 //! # What may not be done inside a task
 //!
 //! * Block the host thread (file I/O, channels, a `parking_lot` guard held over an interaction).
 //! * Rely on `thread_local!`: all tasks of a virtual run share one host thread.
-//! * Take a lock in a destructor: a run that ends early unwinds its suspended tasks.
+//! * Wait in a destructor for what only the rest of the run can bring. When a run ends, its suspended tasks
+//!   are unwound: destructors may take locks and join tasks that end, but a task that waits for ever there is
+//!   left where it is, with the locks that it holds.
+//!
+//! # Ties
+//!
+//! Tasks with the same time run in the order of their numbers, except that the running task goes on. That
+//! makes a result repeat; it does not make it mean anything, so no result should rest on it.
 
 #![allow(unsafe_code)] // coroutines, lock cells; every block says why it is sound
 

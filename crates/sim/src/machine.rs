@@ -1,23 +1,27 @@
 //! What CPU work costs under the virtual clock.
 //!
-//! A machine is a table: one cost for each kind of [`Work`], the speed of a copy, and the shape of the machine. Values and
-//! their sources live in `presets/machines/*.toml`; nothing here is a default that a result could rest on.
+//! A machine is a table: one cost for each kind of [`Work`], the speed of a copy, and the shape of the
+//! machine. Values and their sources live in `presets/machines/*.toml`; nothing here is a default that a
+//! result could rest on.
 
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
 
-/// A kind of CPU work that a machine preset prices. The real clock charges none of it: there the work itself takes time.
+/// A kind of CPU work that a machine preset prices. The real clock charges none of it: there the work itself
+/// takes time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Work {
     /// Entering and leaving the kernel once.
     Syscall,
-    /// What the VFS does for one call besides the design's own work: descriptor lookup, permission, locks of the file table.
+    /// What the VFS does for one call besides the design's own work: descriptor lookup, permission, locks of
+    /// the file table.
     Call,
     /// Walking one path component through the dentry cache, hit.
     PathComponent,
-    /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned line.
+    /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned
+    /// line.
     Lock,
     /// Getting a cache line from another core of the same socket.
     LineSameSocket,
@@ -71,12 +75,14 @@ pub struct Machine {
     pub work_ps: [u64; Work::COUNT],
     /// Time that one core needs to copy a byte that is in no cache, in picoseconds.
     pub copy_ps_per_byte: u64,
-    /// Time that the memory of the whole machine needs per copied byte, in picoseconds: the bandwidth shared by all cores.
+    /// Time that the memory of the whole machine needs per copied byte, in picoseconds: the bandwidth shared
+    /// by all cores.
     pub dram_ps_per_byte: u64,
 }
 
 impl Machine {
-    /// A machine for unit tests: every kind of work costs 1 ns, a core copies 1 B/ns, memory 4 B/ns, two sockets of 40 cores.
+    /// A machine for unit tests: every kind of work costs 1 ns, a core copies 1 B/ns, memory 4 B/ns, two
+    /// sockets of 40 cores.
     pub fn unit() -> Self {
         Self {
             name: "unit".to_owned(),

@@ -15,7 +15,8 @@ pub type Rng = Xoshiro256PlusPlus;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The seed of stream number `index` of the user `label`. Different labels or numbers give unrelated streams.
+    /// The seed of stream number `index` of the user `label`. Different labels or numbers give unrelated
+    /// streams.
     #[must_use]
     pub fn derive(self, label: &str, index: u64) -> Self {
         let folded = label.bytes().fold(self.0 ^ 0x9e37_79b9_7f4a_7c15, |h, byte| mix(h ^ u64::from(byte)));

@@ -91,8 +91,9 @@ impl RunError {
     }
 }
 
-/// Runs `main` as the first task and returns its result when it has ended. Tasks that still exist then are unwound (virtual
-/// clock) or left to end by themselves (real clock): join what must be finished. A panic in any task fails the run.
+/// Runs `main` as the first task and returns its result when it has ended. Tasks that still exist then are
+/// unwound (virtual clock) or left to end by themselves (real clock): join what must be finished. A panic in
+/// any task fails the run.
 pub fn run<T: Send + 'static>(
     setup: &Setup,
     main: impl FnOnce() -> T + Send + 'static,
@@ -102,7 +103,8 @@ pub fn run<T: Send + 'static>(
     let result = Arc::new(parking_lot::Mutex::new(None));
     let slot = Arc::clone(&result);
     let body = Box::new(move || *slot.lock() = Some(main()));
-    // A host thread of its own keeps the caller's thread-local state, a panic in progress included, away from the run.
+    // A host thread of its own keeps the caller's thread-local state, a panic in progress included, away from
+    // the run.
     let thread = std::thread::Builder::new().name("run".to_owned());
     let thread = match setup.clock {
         Clock::Virtual => thread.spawn(move || Scheduler::run(&shared, body)),
@@ -119,7 +121,8 @@ fn run_real(shared: &Arc<RunShared>, main: impl FnOnce()) -> Result<(), RunError
     shared.failure.lock().take().map_or(Ok(()), Err)
 }
 
-/// Real clock: runs `body` with a context of its own on this host thread. A panic is recorded as the failure of the run.
+/// Real clock: runs `body` with a context of its own on this host thread. A panic is recorded as the failure
+/// of the run.
 fn in_context<T>(run: &Arc<RunShared>, spec: TaskSpec, body: impl FnOnce() -> T) -> std::thread::Result<T> {
     let context = Context::new(run, ptr::null(), run.next_real_id(), spec.name, spec.core);
     context::set_current(&raw const context);
@@ -158,8 +161,9 @@ impl TaskSpec {
         self
     }
 
-    /// A task that serves others: a flusher, a cleaner. It may wait for ever without that being part of a deadlock, and the run
-    /// fails as a deadlock when only background tasks have gone on for an hour of virtual time.
+    /// A task that serves others: a flusher, a cleaner. It may wait for ever without that being part of a
+    /// deadlock, and the run fails as a deadlock when only background tasks have gone on for an hour of
+    /// virtual time.
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
@@ -225,8 +229,8 @@ pub struct JoinHandle<T> {
 }
 
 impl<T> JoinHandle<T> {
-    /// Waits until the task has ended and returns its result. If it panicked, so does this; so it does when the task was
-    /// unwound because its run ended.
+    /// Waits until the task has ended and returns its result. If it panicked, so does this; so it does when
+    /// the task was unwound because its run ended.
     pub fn join(self) -> T {
         let mut slot = self.outcome.result.lock();
         loop {
@@ -265,10 +269,11 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
     }
 }
 
-/// Starts a task: a coroutine beside the current one at its time, or a thread. Outside a run: a thread without a ledger.
+/// Starts a task: a coroutine beside the current one at its time, or a thread. Outside a run: a thread
+/// without a ledger.
 ///
-/// Under the virtual clock a panic in the task ends the run at once. Under the real clock it fails the run when `main` has
-/// ended, unless whoever joins the task panics first.
+/// Under the virtual clock a panic in the task ends the run at once. Under the real clock it fails the run
+/// when `main` has ended, unless whoever joins the task panics first.
 pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let result = Mutex::new(&JOIN, None);
     let outcome = Arc::new(Outcome { result, ended: Condvar::new(), task: AtomicU32::new(NOBODY) });

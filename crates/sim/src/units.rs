@@ -182,7 +182,8 @@ impl Rate {
         Self(n * 1_000_000_000)
     }
 
-    /// The time that `size` takes at this rate, rounded to the nearest nanosecond; [`Nanos::MAX`] at rate zero.
+    /// The time that `size` takes at this rate, rounded to the nearest nanosecond; [`Nanos::MAX`] at rate
+    /// zero.
     pub const fn time(self, size: Bytes) -> Nanos {
         if self.0 == 0 {
             return Nanos::MAX;

@@ -68,7 +68,8 @@ fn the_wait_of_an_open_queue_with_constant_service_is_that_of_m_d_1() {
     }
 }
 
-/// Each of `n` tasks thinks, then asks a server of capacity 1/`service`, then waits for the rest of the latency.
+/// Each of `n` tasks thinks, then asks a server of capacity 1/`service`, then waits for the rest of the
+/// latency.
 fn closed_loop(n: u64, think: u64, latency: u64, service: u64) -> (f64, f64) {
     const ROUNDS: u64 = 2_000;
     run(free_machine(), move || {

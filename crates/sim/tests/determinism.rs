@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use sim::{Nanos, Seed, Setup};
 
 proptest! {
-    /// Short spans: most events share their instant with others. `execute` asserts that nobody is inside a lock with others.
+    /// Short spans: most events share their instant with others. `execute` asserts that nobody is inside a
+    /// lock with others.
     #[test]
     fn a_program_of_simultaneous_events_gives_the_same_trace_twice(
         seed: u64, tasks in 1..40_usize, steps in 1..20_usize, longest in 1..50_u64,

@@ -1,4 +1,5 @@
-//! How runs end: with a result, a panic, a deadlock, an endless loop; and what becomes of the tasks that are left.
+//! How runs end: with a result, a panic, a deadlock, an endless loop; and what becomes of the tasks that are
+//! left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

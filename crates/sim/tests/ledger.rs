@@ -95,7 +95,7 @@ fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
 
 proptest! {
     #[test]
-    fn the_parts_of_every_operation_sum_to_its_total_and_all_to_the_life_of_the_task(seed: u64, tasks in 1..10_u64) {
+    fn the_parts_of_operations_sum_to_their_totals_and_all_to_the_life_of_the_task(seed: u64, tasks in 1..10_u64) {
         let tasks = run(&Setup { run_ahead: Nanos(200), ..virtual_clock() }, move || {
             let world = Arc::new(World {
                 mutex: Mutex::new(&MUTEX, ()),
@@ -143,7 +143,7 @@ fn cpu_work_in_the_scope_of_the_journal_is_journal_and_waits_in_that_of_a_stall_
         sim::work(Work::Step, 3);
         {
             let _scope = sim::scope(Activity::Stall);
-            let _ = Condvar::of_class(&QUEUE).wait_timeout(lock.lock(), Nanos(500)); // and the lock twice: 1 + 1
+            let _ = Condvar::of_class(&QUEUE).wait_timeout(lock.lock(), Nanos(500)); // lock twice: 2
             sim::sleep(Nanos(40));
         }
         sim::work(Work::Generator, 5);

@@ -1,5 +1,5 @@
-//! Releases that leave only their time behind, and tasks that run ahead, must not show in any result: every random program
-//! gives the times of a simulator without either, which handles one event after the other.
+//! Releases that leave only their time behind, and tasks that run ahead, must not show in any result: every
+//! random program gives the times of a simulator without either, which handles one event after the other.
 
 mod program;
 
@@ -26,7 +26,8 @@ struct Lock {
     queue: VecDeque<(usize, u64, u64)>,
 }
 
-/// The simulator: a heap of (time, order of insertion, task), each entry a task that executes its next step at that time.
+/// The simulator: a heap of (time, order of insertion, task), each entry a task that executes its next step
+/// at that time.
 struct Reference<'a> {
     program: &'a Program,
     next_step: Vec<usize>,
@@ -185,7 +186,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_time_of_every_program_is_that_of_the_reference(seed: u64, tasks in 1..12_usize, steps in 1..25_usize) {
+    fn all_times_are_those_of_the_reference(seed: u64, tasks in 1..12_usize, steps in 1..25_usize) {
         let program = Program::random(seed, tasks, steps, LONG);
         let expected = Reference::new(&program).run();
         prop_assert_eq!(trace(&program, Nanos(10_000_000)), expected);

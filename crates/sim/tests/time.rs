@@ -208,7 +208,8 @@ fn the_real_clock_waits_as_long_as_the_model_says() {
         })
     });
     for (asked, waited) in spans {
-        // A busy host lengthens waits without limit; it never shortens them by more than the overshoot that is taken off.
+        // A busy host lengthens waits without limit; it never shortens them by more than the overshoot that
+        // is taken off.
         assert!(waited + 300 >= asked, "{asked} ns took {waited} ns");
     }
 }

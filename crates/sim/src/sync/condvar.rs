@@ -17,17 +17,18 @@ static CONDVAR: LockClass = LockClass::new("sim.condvar");
 
 /// A condition variable. Waits are booked on its class, or on "sim.condvar".
 ///
-/// Under the virtual clock a notification is an interaction, waiters are woken in the order in which they came, and the
-/// notifier pays a [`Work::Wakeup`] for each, which then runs one wake-up later. No waiter wakes without a reason.
+/// Under the virtual clock a notification is an interaction, waiters are woken in the order in which they
+/// came, and the notifier pays a [`Work::Wakeup`] for each, which then runs one wake-up later. No waiter
+/// wakes without a reason.
 pub struct Condvar {
     class: &'static LockClass,
     waiters: WaitQueue,
     real: RealCondvar,
 }
 
-/// `parking_lot`'s condition variable works on its own guards only. So a waiter trades the mutex for a gate, a mutex of that
-/// kind, which is closed from before the release of the mutex until the waiter sleeps: a notification, which takes the gate,
-/// cannot fall between.
+/// `parking_lot`'s condition variable works on its own guards only. So a waiter trades the mutex for a gate,
+/// a mutex of that kind, which is closed from before the release of the mutex until the waiter sleeps: a
+/// notification, which takes the gate, cannot fall between.
 ///
 /// Lock order: the mutex, then the gate. Nothing is taken under the gate.
 struct RealCondvar {

@@ -8,8 +8,8 @@ use crate::ledger::Activity;
 use crate::machine::Work;
 use crate::units::Nanos;
 
-/// A contended cache line: a counter, a list head, a lock word. Each touch is an atomic update: cheap for the core that has
-/// the line, a transfer for any other, and they follow one another in the order of arrival.
+/// A contended cache line: a counter, a list head, a lock word. Each touch is an atomic update: cheap for the
+/// core that has the line, a transfer for any other, and they follow one another in the order of arrival.
 #[derive(Debug)]
 pub struct Line {
     /// When the last update so far is over.
@@ -35,8 +35,8 @@ impl Line {
         Self { free_at: AtomicU64::new(0), core: AtomicU32::new(0), run: AtomicU32::new(0) }
     }
 
-    /// One atomic update by the current task. Does nothing under the real clock, where the caller's own atomic costs what it
-    /// costs.
+    /// One atomic update by the current task. Does nothing under the real clock, where the caller's own
+    /// atomic costs what it costs.
     #[inline]
     pub fn touch(&self) {
         if let Some((cx, scheduler)) = super::virtual_task() {

@@ -2,23 +2,25 @@
 //!
 //! | type | real clock | virtual clock |
 //! |---|---|---|
-//! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served in virtual time |
+//! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served |
 //! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |
 //!
 //! # How a virtual lock works
 //!
-//! The word of a lock is a cache line of its own: whoever acquires it pays the transfer from the core that had it last and one
-//! [`crate::Work::Lock`], after the release that it waited for. A release costs nothing and does not interact. It leaves
-//! `free_at`, the virtual time of the release, behind; a task that arrives at an earlier time finds the lock free on the host
-//! but waits until `free_at`. Arrivals come in the order of virtual time, so whoever is first on the host is first in time, and
-//! the outcome is exactly that of a lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator
-//! without this shortcut). With tasks in its queue, a release hands the lock to the first of them.
+//! The word of a lock is a cache line of its own: whoever acquires it pays the transfer from the core that
+//! had it last and one [`crate::Work::Lock`], after the release that it waited for. A release costs nothing
+//! and does not interact. It leaves `free_at`, the virtual time of the release, behind; a task that arrives
+//! at an earlier time finds the lock free on the host but waits until `free_at`. Arrivals come in the order
+//! of virtual time, so whoever is first on the host is first in time, and the outcome is exactly that of a
+//! lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator without this
+//! shortcut). With tasks in its queue, a release hands the lock to the first of them.
 //!
-//! The words are relaxed atomics and the data is guarded by the `parking_lot` lock under both clocks: the virtual state only
-//! decides who comes when, so no misuse of it can make two threads touch the data at once. What a run leaves in them means
-//! nothing to the next run: times and holders count only in the run that the lock's line names.
+//! The words are relaxed atomics and the data is guarded by the `parking_lot` lock under both clocks: the
+//! virtual state only decides who comes when, so no misuse of it can make two threads touch the data at once.
+//! What a run leaves in them means nothing to the next run: times and holders count only in the run that the
+//! lock's line names.
 
 mod condvar;
 mod line;
@@ -48,7 +50,8 @@ fn virtual_task() -> Option<(&'static Context, &'static Scheduler)> {
     Some((cx, cx.scheduler()?))
 }
 
-/// Virtual clock: the current task has its turn on a lock's line. It waits until it begins and does its own part.
+/// Virtual clock: the current task has its turn on a lock's line. It waits until it begins and does its own
+/// part.
 #[inline]
 fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
     let arrival = cx.time.get();

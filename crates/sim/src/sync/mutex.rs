@@ -37,7 +37,8 @@ struct MutexState {
     line: Line,
 }
 
-// SAFETY: `raw` gives the value to one thread at a time, as in any mutex; the virtual state is made of atomics.
+// SAFETY: `raw` gives the value to one thread at a time, as in any mutex; the virtual state is made of
+// atomics.
 unsafe impl<T: ?Sized + Send> Send for Mutex<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send> Sync for Mutex<T> {}

@@ -25,8 +25,8 @@ impl WaitQueue {
         Some(self.head.load(Relaxed)).filter(|id| *id != NOBODY)
     }
 
-    /// Parks the current task at the end of the queue. True when somebody took it out and woke it; false when its deadline
-    /// came. However it ends, also by unwinding, the task is not in the queue any more.
+    /// Parks the current task at the end of the queue. True when somebody took it out and woke it; false when
+    /// its deadline came. However it ends, also by unwinding, the task is not in the queue any more.
     pub(super) fn wait(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
         self.push(scheduler, cx.id);
         let place = Place { queue: self, scheduler, id: cx.id };

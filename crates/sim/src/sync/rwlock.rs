@@ -15,8 +15,9 @@ use crate::context::{Context, TaskId};
 use crate::ledger::LockClass;
 use crate::virt::{NOBODY, Scheduler, Waiting};
 
-/// A readers-writer lock with a name in the ledger. Under the virtual clock it is fair: whoever finds others waiting, waits
-/// behind them. Taking it for reading still moves its line to the reader's core, so readers follow one another.
+/// A readers-writer lock with a name in the ledger. Under the virtual clock it is fair: whoever finds others
+/// waiting, waits behind them. Taking it for reading still moves its line to the reader's core, so readers
+/// follow one another.
 pub struct RwLock<T: ?Sized> {
     class: &'static LockClass,
     state: RwLockState,
@@ -42,7 +43,8 @@ struct RwLockState {
     line: Line,
 }
 
-// SAFETY: `raw` gives the value to one writer or many readers, as in any such lock; the virtual state is made of atomics.
+// SAFETY: `raw` gives the value to one writer or many readers, as in any such lock; the virtual state is made
+// of atomics.
 unsafe impl<T: ?Sized + Send> Send for RwLock<T> {}
 // SAFETY: as above.
 unsafe impl<T: ?Sized + Send + Sync> Sync for RwLock<T> {}
@@ -146,7 +148,8 @@ impl RwLockState {
         self.read_end.store(0, Relaxed);
     }
 
-    /// Lets a task in that came at `arrival`: its turn on the line, after those whom it must not meet have left.
+    /// Lets a task in that came at `arrival`: its turn on the line, after those whom it must not meet have
+    /// left.
     #[inline]
     fn admit(&self, cx: &Context, id: TaskId, core: u16, arrival: u64, write: bool) -> Turn {
         let mut start = arrival.max(self.write_end.load(Relaxed));

@@ -13,9 +13,9 @@ use crate::virt::{Scheduler, Waiting};
 
 /// A counting semaphore. Waits are booked on its class.
 ///
-/// Under the virtual clock waiters are served in the order in which they came, and one that needs many permits keeps those
-/// behind it waiting. Acquiring and releasing are atomic updates of the semaphore's line; a release pays a wake-up for each
-/// waiter that it lets go, which runs one wake-up later.
+/// Under the virtual clock waiters are served in the order in which they came, and one that needs many
+/// permits keeps those behind it waiting. Acquiring and releasing are atomic updates of the semaphore's line;
+/// a release pays a wake-up for each waiter that it lets go, which runs one wake-up later.
 pub struct Semaphore {
     class: &'static LockClass,
     permits: parking_lot::Mutex<u64>,
@@ -83,7 +83,8 @@ impl Semaphore {
         enough
     }
 
-    /// The semaphore is taken, or its queue joined, at the time of arrival; the update of the line comes after.
+    /// The semaphore is taken, or its queue joined, at the time of arrival; the update of the line comes
+    /// after.
     fn acquire_virtual(&self, cx: &Context, scheduler: &Scheduler, n: u64) {
         scheduler.interact(cx);
         let taken = self.waiters.is_empty() && self.take(n);

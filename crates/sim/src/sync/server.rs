@@ -1,4 +1,5 @@
-//! A resource that serves one request at a time in each of its slots: a bus, a bank, the writers that a medium admits.
+//! A resource that serves one request at a time in each of its slots: a bus, a bank, the writers that a
+//! medium admits.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -9,8 +10,8 @@ use crate::context::{self, Context};
 use crate::ledger::Activity;
 use crate::units::Nanos;
 
-/// A first-come-first-served queue with a fixed number of slots. A request brings its service time and takes the slot that is
-/// free first; with one slot and constant service this is the D of M/D/1.
+/// A first-come-first-served queue with a fixed number of slots. A request brings its service time and takes
+/// the slot that is free first; with one slot and constant service this is the D of M/D/1.
 #[derive(Debug)]
 pub struct Server {
     /// When each slot becomes free, in nanoseconds of the run `run`.
@@ -27,8 +28,8 @@ impl Server {
         Self { free_at, run: AtomicU32::new(0), choosing: Mutex::new(()) }
     }
 
-    /// Serves a request of the current task: waits for a slot (booked as [`Activity::MediumWait`]), then for the service
-    /// (booked on the activity in scope). Does nothing outside a run.
+    /// Serves a request of the current task: waits for a slot (booked as [`Activity::MediumWait`]), then for
+    /// the service (booked on the activity in scope). Does nothing outside a run.
     #[inline]
     pub fn serve(&self, service: Nanos) {
         if let Some(cx) = context::current() {
@@ -38,8 +39,8 @@ impl Server {
         }
     }
 
-    /// Takes the next turn for `service` and returns when it will be over, without waiting for it. Outside a run there are no
-    /// turns and no time: the end is `service`.
+    /// Takes the next turn for `service` and returns when it will be over, without waiting for it. Outside a
+    /// run there are no turns and no time: the end is `service`.
     #[inline]
     pub fn reserve(&self, service: Nanos) -> Nanos {
         context::current().map_or(service, |cx| self.reserve_for(cx, service))

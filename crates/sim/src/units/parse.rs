@@ -1,8 +1,8 @@
 //! Units as people write them: `4KiB`, `1.5g`, `200ns`, `1GB/s`.
 //!
-//! Sizes are binary unless the suffix is one of the decimal `kB`, `MB`, `GB`, `TB`. `KB` is refused: half of its readers would
-//! be wrong. Numbers are decimal fractions, computed without floating point and rounded to the nearest whole unit, so a text
-//! means the same everywhere.
+//! Sizes are binary unless the suffix is one of the decimal `kB`, `MB`, `GB`, `TB`. `KB` is refused: half of
+//! its readers would be wrong. Numbers are decimal fractions, computed without floating point and rounded to
+//! the nearest whole unit, so a text means the same everywhere.
 
 use std::str::FromStr;
 
@@ -16,7 +16,8 @@ pub struct ParseUnitError {
     expected: &'static str,
 }
 
-const SIZE: &str = "a size: write bytes (4096), binary units (4k, 4KiB, 1M, 1.5GiB) or decimal units (4kB, 1MB, 1GB), below 2^64 bytes";
+const SIZE: &str = "a size: write bytes (4096), binary units (4k, 4KiB, 1M, 1.5GiB) or decimal units \
+                    (4kB, 1MB, 1GB), below 2^64 bytes";
 const TIME: &str = "a time: write a number and a unit (100ns, 2us, 5ms, 30s, 2m, 1h), below 584 years";
 const RATE: &str = "a rate: write a size a second (1GB/s = 10^9 bytes/s, 1GiB/s = 2^30 bytes/s)";
 

@@ -12,7 +12,8 @@ use crate::units::Nanos;
 /// This many interactions or operations in a row at one instant are an endless loop that charges nothing.
 const INSTANT_LIMIT: u32 = 10_000_000;
 
-/// Background tasks that go on for so long while every other task waits without a deadline will never wake one.
+/// Background tasks that go on for so long while every other task waits without a deadline will never wake
+/// one.
 const QUIET_LIMIT: Nanos = Nanos::from_secs(3_600);
 
 /// Interactions of destructors at the end of a run; beyond these a task is left where it is.
@@ -56,8 +57,8 @@ impl Scheduler {
         );
     }
 
-    /// Ends the run when time passes only for background tasks, and has done so for very long. Called by whoever waits for a
-    /// time to come.
+    /// Ends the run when time passes only for background tasks, and has done so for very long. Called by
+    /// whoever waits for a time to come.
     pub(crate) fn watch_quiet(&self, cx: &Context) {
         let limit = self.quiet_since.get() + QUIET_LIMIT.0;
         if self.awake.get() == 0 && cx.time.get() > limit && !self.ending.get() {
@@ -68,8 +69,8 @@ impl Scheduler {
     /// What must be seen to before the current task is parked.
     pub(super) fn before_park(&self, cx: &Context, waiting: &Waiting) {
         if std::thread::panicking() && !self.ending.get() {
-            // A destructor of a panicking task waits. The others may only be unwound now: letting them run on would make
-            // their panics part of this one.
+            // A destructor of a panicking task waits. The others may only be unwound now: letting them run on
+            // would make their panics part of this one.
             let message = format!("a panic, and then a destructor that waits for {}", waiting.class.name());
             self.fail(RunError::of_panic(cx, Box::new(message)));
             self.dying.set(cx.id);
@@ -101,8 +102,8 @@ impl Scheduler {
 
     /// The task that holds what is waited for, if it is known and alive.
     fn holder_of(&self, waiting: &Waiting) -> Option<&Context> {
-        // SAFETY: null, or a cell of the lock that the parked task waits for. The task's stack borrows the lock until it has
-        // left `park`, which clears `waits`.
+        // SAFETY: null, or a cell of the lock that the parked task waits for. The task's stack borrows the
+        // lock until it has left `park`, which clears `waits`.
         let holder = unsafe { waiting.holder.as_ref() }?.load(Relaxed);
         (holder != NOBODY && !self.tasks[holder as usize].get().is_null()).then(|| self.context_of(holder))
     }
@@ -137,7 +138,8 @@ impl Scheduler {
             self.begin_ending();
         }
         self.drive();
-        // Tasks that are still in the table are leaked with their stacks: others may refer to what lies there.
+        // Tasks that are still in the table are leaked with their stacks: others may refer to what lies
+        // there.
         context::set_current(std::ptr::null());
     }
 
@@ -157,7 +159,8 @@ impl Scheduler {
         }
     }
 
-    /// An interaction while the run ends, or inside a panic that will end it: the order does not matter any more.
+    /// An interaction while the run ends, or inside a panic that will end it: the order does not matter any
+    /// more.
     #[cold]
     pub(super) fn interact_at_the_end(&self, cx: &Context) {
         if !self.ending.get() {

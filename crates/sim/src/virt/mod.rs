@@ -11,17 +11,19 @@
 //!                       └───────────────────────────  parked
 //! ```
 //!
-//! The key of a ready task is its time and, among equals, its number. A parked task has no key, or its deadline as the key
-//! when it waits with a timeout. The running task goes on as long as no ready task is further behind: `horizon` caches the
-//! time of the smallest key, so that an interaction that needs no switch costs a load and a compare. A task that must give way
-//! chooses its successor on its own stack and hands the number to the loop that resumes tasks ([`Scheduler::drive`]).
+//! The key of a ready task is its time and, among equals, its number. A parked task has no key, or its
+//! deadline as the key when it waits with a timeout. The running task goes on as long as no ready task is
+//! further behind: `horizon` caches the time of the smallest key, so that an interaction that needs no switch
+//! costs a load and a compare. A task that must give way chooses its successor on its own stack and hands the
+//! number to the loop that resumes tasks ([`Scheduler::drive`]).
 //!
 //! # The end of a run
 //!
-//! A run is over when its first task has ended, a task has panicked, or no task is ready. Then every task that is left is
-//! unwound from the point where it is suspended, in the order of time, and its destructors run as tasks like any other: they
-//! may take locks and wait for each other. What still waits when nothing is ready any more, in a destructor, for something that
-//! will never come, is left where it is; its stack is never freed.
+//! A run is over when its first task has ended, a task has panicked, or no task is ready. Then every task
+//! that is left is unwound from the point where it is suspended, in the order of time, and its destructors
+//! run as tasks like any other: they may take locks and wait for each other. What still waits when nothing is
+//! ready any more, in a destructor, for something that will never come, is left where it is; its stack is
+//! never freed.
 //!
 //! | module | holds |
 //! |---|---|
@@ -31,9 +33,10 @@
 //!
 //! # Why the raw pointers are sound
 //!
-//! Tasks are boxed and owned by the table of their scheduler, through raw pointers because they are reached while their own
-//! coroutine runs. A task is freed in one place, [`Scheduler::release`], when its coroutine has returned; all its fields but
-//! `coroutine` are cells, and `coroutine` is touched only by the loop that resumes. Nothing leaves the host thread of the run.
+//! Tasks are boxed and owned by the table of their scheduler, through raw pointers because they are reached
+//! while their own coroutine runs. A task is freed in one place, [`Scheduler::release`], when its coroutine
+//! has returned; all its fields but `coroutine` are cells, and `coroutine` is touched only by the loop that
+//! resumes. Nothing leaves the host thread of the run.
 
 mod ending;
 mod ready;
@@ -65,12 +68,13 @@ struct Task {
     coroutine: UnsafeCell<Coroutine<(), TaskId, (), Stack>>,
 }
 
-/// How a task of the virtual clock is suspended: the part of a [`Context`] that belongs to the scheduler and to wait queues.
+/// How a task of the virtual clock is suspended: the part of a [`Context`] that belongs to the scheduler and
+/// to wait queues.
 pub(crate) struct Parking {
     /// Where the running coroutine can be left; set when it first runs.
     yielder: Cell<*const Yielder<(), TaskId>>,
-    /// What the parked task waits for. Whoever wakes it clears this; one that is resumed while it waits has reached its
-    /// deadline or is told to unwind.
+    /// What the parked task waits for. Whoever wakes it clears this; one that is resumed while it waits has
+    /// reached its deadline or is told to unwind.
     waits: Cell<Option<Waiting>>,
     /// Next task in the queue that this task waits in.
     next: Cell<TaskId>,
@@ -165,8 +169,8 @@ impl Scheduler {
         }
     }
 
-    /// Runs `main` and everything that it spawns until it has ended. The host thread must be one that is made for this run:
-    /// tasks that are left in destructors are left inside a panic.
+    /// Runs `main` and everything that it spawns until it has ended. The host thread must be one that is made
+    /// for this run: tasks that are left in destructors are left inside a panic.
     pub(crate) fn run(shared: &Arc<RunShared>, main: Body) -> Result<(), RunError> {
         let scheduler = Self::new(shared);
         scheduler.spawn(TaskSpec::named("main"), 0, main);
@@ -179,7 +183,8 @@ impl Scheduler {
         scheduler.failure.take().map_or(Ok(()), Err)
     }
 
-    /// Resumes tasks in order until the run is over, or, when it is ending, until none is ready. Returns the last task.
+    /// Resumes tasks in order until the run is over, or, when it is ending, until none is ready. Returns the
+    /// last task.
     fn drive(&self) -> TaskId {
         let mut last = NOBODY;
         let mut next = self.take_first();
@@ -208,8 +213,8 @@ impl Scheduler {
     fn resume(&self, id: TaskId) -> CoroutineResult<TaskId, ()> {
         let task = self.task(id);
         context::set_current(&raw const task.context);
-        // SAFETY: this is the only place that borrows the coroutine of a live task, and it is not reached from inside one: a
-        // running task suspends itself, and this loop then resumes another.
+        // SAFETY: this is the only place that borrows the coroutine of a live task, and it is not reached
+        // from inside one: a running task suspends itself, and this loop then resumes another.
         unsafe { &mut *task.coroutine.get() }.resume(())
     }
 
@@ -217,8 +222,8 @@ impl Scheduler {
     fn release(&self, id: TaskId) {
         context::set_current(ptr::null());
         let task = self.tasks[id as usize].replace(ptr::null());
-        // SAFETY: the pointer came from a box in `spawn`, has just left the table, and the task's coroutine has returned, so
-        // no reference to it is left.
+        // SAFETY: the pointer came from a box in `spawn`, has just left the table, and the task's coroutine
+        // has returned, so no reference to it is left.
         let Task { context, coroutine } = *unsafe { Box::from_raw(task.cast_mut()) };
         self.free.borrow_mut().push(id);
         self.main_ended.set(self.main_ended.get() || id == MAIN);
@@ -255,8 +260,8 @@ impl Scheduler {
     #[inline]
     fn task(&self, id: TaskId) -> &Task {
         let task = self.tasks[id as usize].get();
-        // SAFETY: null, or a box that lives until `release`. No caller keeps the reference past the next suspension, except
-        // the loop that resumes the very task.
+        // SAFETY: null, or a box that lives until `release`. No caller keeps the reference past the next
+        // suspension, except the loop that resumes the very task.
         unsafe { task.as_ref() }.expect("a queued task is alive")
     }
 
@@ -311,7 +316,8 @@ impl Scheduler {
         yielder.suspend(next);
     }
 
-    /// Parks the current task until [`Scheduler::wake`], or until the deadline. True when woken, false when the deadline came.
+    /// Parks the current task until [`Scheduler::wake`], or until the deadline. True when woken, false when
+    /// the deadline came.
     pub(crate) fn park(&self, cx: &Context, waiting: Waiting) -> bool {
         self.before_park(cx, &waiting);
         // A deadline beyond the end of time never comes.

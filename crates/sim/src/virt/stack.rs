@@ -1,8 +1,8 @@
 //! Stacks of tasks: each with a guard page, used again by later tasks, and coloured.
 //!
-//! Mapped stacks all begin at the start of a page, so the frames in which tasks are suspended would compete for the same few
-//! sets of the first-level cache (one page holds each of its 64 sets once). Starting each stack a few lines lower than the one
-//! before spreads them.
+//! Mapped stacks all begin at the start of a page, so the frames in which tasks are suspended would compete
+//! for the same few sets of the first-level cache (one page holds each of its 64 sets once). Starting each
+//! stack a few lines lower than the one before spreads them.
 
 use std::cell::RefCell;
 
@@ -16,8 +16,8 @@ pub(super) struct Stack {
     colour_bytes: usize,
 }
 
-// SAFETY: the mapping has a guard page and, because `Pool::take` asks for a page more than the smallest size, enough room below
-// `base`, which stays aligned because a colour is a whole number of cache lines.
+// SAFETY: the mapping has a guard page and, because `Pool::take` asks for a page more than the smallest size,
+// enough room below `base`, which stays aligned because a colour is a whole number of cache lines.
 unsafe impl corosensei::stack::Stack for Stack {
     #[inline]
     fn base(&self) -> StackPointer {
