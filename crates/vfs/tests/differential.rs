@@ -229,14 +229,12 @@ fn perform(calls: &dyn Syscalls, call: &Call) -> String {
         }
         Call::Close(fd) => calls.close(Fd(*fd)).map(unit),
         Call::Dup(fd) => calls.dup(Fd(*fd)).map(|fd| format!("{fd:?}")),
+        // What offsets mean in a directory is the file system's business.
+        Call::Seek(fd, ..) | Call::Read(fd, _) if is_directory(calls, Fd(*fd)) => Ok(String::new()),
         Call::Read(fd, len) => read_with(*len, |buffer| calls.read(Fd(*fd), buffer)),
         Call::Write(fd, len) => calls.write(Fd(*fd), &bytes(*len)).map(|n| n.to_string()),
         Call::Pread(fd, len, offset) => read_with(*len, |buffer| calls.pread(Fd(*fd), buffer, *offset)),
         Call::Pwrite(fd, len, offset) => calls.pwrite(Fd(*fd), &bytes(*len), *offset).map(|n| n.to_string()),
-        // What offsets mean in a directory is the file system's business.
-        Call::Seek(fd, ..) if calls.fstat(Fd(*fd)).is_ok_and(|attr| attr.kind == FileKind::Directory) => {
-            Ok(String::new())
-        }
         Call::Seek(fd, offset, whence) => calls.lseek(Fd(*fd), *offset, *whence).map(|at| at.to_string()),
         Call::Fsync(fd) => calls.fsync(Fd(*fd)).map(unit),
         Call::Fstat(fd) => calls.fstat(Fd(*fd)).map(|attr| describe(&attr)),
@@ -247,6 +245,10 @@ fn perform(calls: &dyn Syscalls, call: &Call) -> String {
         other => perform_on_path(calls, other),
     };
     done.unwrap_or_else(|errno| errno.name().to_owned())
+}
+
+fn is_directory(calls: &dyn Syscalls, fd: Fd) -> bool {
+    calls.fstat(fd).is_ok_and(|attr| attr.kind == FileKind::Directory)
 }
 
 fn is_special(kind: FileKind) -> bool {
