@@ -450,11 +450,7 @@ impl Volume {
     }
 
     /// Removes a name, whose range and the directory's first half the caller has logged.
-    pub(crate) fn remove_name(
-        &self,
-        (dir, raw): (&Inode, &mut RawInode),
-        removal: &Removal,
-    ) -> Result<()> {
+    pub(crate) fn remove_name(&self, (dir, raw): (&Inode, &mut RawInode), removal: &Removal) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         match removal.before {
             Some((at, rec_len, _)) => self.region.store_u16(at + 8, rec_len + removal.rec_len)?,

@@ -140,7 +140,8 @@ impl<'a> Check<'a> {
 
     fn read_inodes(&mut self) {
         if self.table.size > self.superblock.size {
-            let what = format!("inode table: {} bytes, the image has {}", self.table.size, self.superblock.size);
+            let what =
+                format!("inode table: {} bytes, the image has {}", self.table.size, self.superblock.size);
             self.report.violate("size_covers_blocks", what);
         }
         let end = self.table.size.min(self.superblock.size);

@@ -10,8 +10,8 @@ use zerocopy::IntoBytes;
 
 use super::Volume;
 use super::dir::DirIndex;
-use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
 use super::journal::Transaction;
+use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
 use super::tree::{Tree, fill_entries};
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;

@@ -369,7 +369,8 @@ impl Volume {
         for (number, (low, high)) in (0u64..).zip(&runs) {
             let byte = number * EXTENT;
             let at = tree.lookup(&self.region, byte / BLOCK)?;
-            let at = at.ok_or_else(|| Error::Corrupt("the block map was just mapped and has a hole".to_owned()))?
+            let at = at
+                .ok_or_else(|| Error::Corrupt("the block map was just mapped and has a hole".to_owned()))?
                 + byte % BLOCK;
             self.region.store_pair(at, [*low, *high])?;
             self.region.flush(at, EXTENT);
