@@ -344,11 +344,13 @@ impl Volume {
         Ok(dead)
     }
 
-    /// The parent that the `..` of a directory names; no entry for what is no directory any more.
+    /// The parent that the `..` of a directory names; an error for what is not a directory, or not any more.
     fn parent_of(&self, inode: &Inode) -> Result<u64> {
         let raw = self.live(inode)?;
-        if !is_dir(&raw) || raw.links == 0 {
-            return Err(Error::NoEntry);
+        match &raw {
+            raw if !is_dir(raw) => return Err(Error::NotDirectory),
+            raw if raw.links == 0 => return Err(Error::NoEntry),
+            _ => {}
         }
         let found = self.find_name(&raw, &InodeState::default(), b"..")?;
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))

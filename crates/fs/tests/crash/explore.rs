@@ -1,0 +1,416 @@
+//! Crashes everywhere: records a program, visits its crash points, recovers images and judges what is there.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use fs::{FsType, Options};
+use media::event::{Event, Mark, Promise};
+use media::fault::Fault;
+use media::nvmm::Region;
+use media::nvmm::null::Null;
+use media::recorder::{CrashPoint, Image, Mode, Plan, Replay, Scratch, Snapshot, Trace};
+use sim::{Bytes, Seed};
+use vfs::FileSystem;
+
+use crate::programs::Program;
+use crate::shared::harness;
+use crate::shared::model::Model;
+use crate::shared::observe::observe;
+use crate::shared::op::{File, Op, Runner};
+use crate::shared::tree::{Tree, difference, fingerprint};
+
+/// What a design promises about data; metadata changes as one in all of them (crash-testing.md, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// Writes in place: each aligned word of the range of a write under way is old or new; a size changes with its data; what
+    /// has returned is durable, but for a write into one existing block, which is durable after the next fence of any call.
+    InPlace,
+}
+
+/// A design under test, and what to expect of it.
+#[derive(Clone, Copy)]
+pub struct Subject {
+    /// The design.
+    pub design: &'static dyn FsType,
+    /// Options for mkfs and mount.
+    pub options: &'static [(&'static str, &'static str)],
+    /// Size of the region.
+    pub size: Bytes,
+    /// What it promises.
+    pub guarantee: Guarantee,
+}
+
+impl Subject {
+    fn options(&self) -> Options {
+        harness::options(self.design, self.options)
+    }
+}
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Choices of what persists.
+    pub plan: Plan,
+    /// Images of each program whose recovery is crashed, too.
+    pub nested: usize,
+}
+
+/// What was done and found.
+#[derive(Clone, Debug, Default)]
+#[allow(missing_docs)] // as their names say
+pub struct Tally {
+    pub programs: usize,
+    pub points: usize,
+    pub images: usize,
+    pub distinct_images: usize,
+    pub distinct_states: usize,
+    pub nested_images: usize,
+    pub combinations: u128,
+    pub violations: Vec<String>,
+}
+
+impl Tally {
+    pub fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.points += other.points;
+        self.images += other.images;
+        self.distinct_images += other.distinct_images;
+        self.distinct_states += other.distinct_states;
+        self.nested_images += other.nested_images;
+        self.combinations = self.combinations.saturating_add(other.combinations);
+        self.violations.extend(other.violations);
+    }
+}
+
+/// A program after its run: what happened, and what the model says before the first and after each operation.
+struct Recording {
+    trace: Arc<Trace>,
+    trees: Vec<Tree>,
+}
+
+/// Runs a program on a fresh image and records its core. `faults` strike from the first recorded access on.
+fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
+    let options = subject.options();
+    let region = harness::region(subject.size);
+    subject.design.mkfs(&region, &options).expect("mkfs");
+    let mount = || subject.design.mount(&region, &options).expect("mount");
+    let mut runner = Runner::new(mount());
+    let root = runner.fs.getattr(runner.fs.root()).expect("the root");
+    let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+    for op in &program.setup {
+        let expected = model.run(op, None);
+        assert_eq!(runner.run(op), expected, "{}: setup {op:?}", program.name);
+    }
+    runner.fs.sync().expect("sync");
+    let trace = Trace::attach(&region).expect("a trace");
+    faults.iter().for_each(|fault| region.inject(*fault));
+    let mut trees = vec![model.tree()];
+    for op in &program.core {
+        region.mark(Mark::OpBegin(op.name()));
+        if matches!(op, Op::Remount) {
+            runner.close_all();
+            runner.fs.unmount().expect("unmount");
+            runner = Runner::new(mount());
+        } else {
+            let done = runner.run(op);
+            let expected = model.run(op, None);
+            assert_eq!(done, expected, "{}: {op:?}", program.name);
+        }
+        region.mark(Mark::OpEnd(op.name(), Promise::All));
+        trees.push(model.tree());
+    }
+    region.detach(&trace);
+    Recording { trace, trees }
+}
+
+/// Which states a crash may leave at one point.
+struct Allowed<'a> {
+    subject: &'a Subject,
+    program: &'a Program,
+    trees: &'a [Tree],
+    /// Operations that have returned.
+    done: usize,
+    /// The next one is under way.
+    inside: bool,
+    /// States before writes that have returned but are not durable.
+    soft: &'a [usize],
+}
+
+impl Allowed<'_> {
+    fn judge(&self, seen: &Tree) -> Option<String> {
+        let soft: Vec<&Tree> = self.soft.iter().map(|index| &self.trees[*index]).collect();
+        let before = &self.trees[self.done];
+        let Some(after) = self.trees.get(self.done + 1).filter(|_| self.inside) else {
+            return difference(seen, before, &soft);
+        };
+        let op = &self.program.core[self.done];
+        let (mut with_after, mut with_before) = (soft.clone(), soft);
+        if op.changes_data() {
+            with_after.push(after);
+            if !self.grows(op) {
+                with_before.push(before);
+            }
+        }
+        let old = difference(seen, before, &with_after)?;
+        let new = difference(seen, after, &with_before)?;
+        Some(format!("neither as before ({old}) nor as after ({new})"))
+    }
+
+    /// A write that changes the size: the new size shows only new bytes.
+    fn grows(&self, op: &Op) -> bool {
+        let size = |tree: &Tree, path: &String| tree.get(path).map(|entry| entry.content.len());
+        match op {
+            Op::Write(File::At(path), ..) => {
+                size(&self.trees[self.done], path) != size(&self.trees[self.done + 1], path)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Whether a write may return before it is durable.
+fn is_soft(subject: &Subject, op: &Op, before: &Tree) -> bool {
+    let Guarantee::InPlace = subject.guarantee;
+    let Op::Write(File::At(path), Some(offset), pattern) = op else { return false };
+    let size = before.get(path).map_or(0, |entry| entry.content.len() as u64);
+    let end = offset + pattern.len as u64;
+    pattern.len > 0 && end <= size && offset / 4096 == (end - 1) / 4096
+}
+
+/// Explores all crashes of a program.
+pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
+    let recording = record(subject, program, faults);
+    let mut explorer = Explorer::new(*subject, program, effort);
+    let mut replay = recording.trace.replay(Mode::Adr);
+    let (mut done, mut inside) = (0, false);
+    let mut soft: Vec<usize> = Vec::new();
+    explorer.visit(&replay, &recording.trees, (done, inside, &soft));
+    loop {
+        let point = replay.next_point(|_, event| match event {
+            Event::Mark(Mark::OpBegin(_)) => inside = true,
+            Event::Mark(Mark::OpEnd(..)) => {
+                if is_soft(subject, &program.core[done], &recording.trees[done]) {
+                    soft.push(done);
+                }
+                (done, inside) = (done + 1, false);
+            }
+            Event::Fence => soft.clear(),
+            _ => {}
+        });
+        if point.is_none() {
+            break;
+        }
+        explorer.visit(&replay, &recording.trees, (done, inside, &soft));
+    }
+    explorer.tally
+}
+
+/// State of the exploration of one program.
+struct Explorer<'a> {
+    subject: Subject,
+    program: &'a Program,
+    effort: &'a Effort,
+    options: Options,
+    scratch: Scratch,
+    second: Option<Scratch>,
+    seen: HashSet<(u64, usize, bool)>,
+    states: BTreeSet<u64>,
+    nested_left: usize,
+    empty_free: u64,
+    tally: Tally,
+}
+
+impl<'a> Explorer<'a> {
+    fn new(subject: Subject, program: &'a Program, effort: &'a Effort) -> Self {
+        let scratch = Scratch::new(subject.size, Box::new(Null)).expect("memory");
+        let options = subject.options();
+        let region = harness::region(subject.size);
+        subject.design.mkfs(&region, &options).expect("mkfs");
+        let fs = subject.design.mount(&region, &options).expect("mount");
+        let empty_free = fs.statfs().expect("statfs").blocks_free;
+        fs.unmount().expect("unmount");
+        Self {
+            subject,
+            program,
+            effort,
+            options,
+            scratch,
+            second: None,
+            seen: HashSet::new(),
+            states: BTreeSet::new(),
+            nested_left: effort.nested,
+            empty_free,
+            tally: Tally { programs: 1, ..Tally::default() },
+        }
+    }
+
+    fn visit(&mut self, replay: &Replay, trees: &[Tree], (done, inside, soft): (usize, bool, &[usize])) {
+        let point = replay.state().crash_point();
+        self.tally.points += 1;
+        self.tally.combinations = self.tally.combinations.saturating_add(point.combinations());
+        let (subject, program) = (self.subject, self.program);
+        let allowed = Allowed { subject: &subject, program, trees, done, inside, soft };
+        for (number, choice) in point.choices(&self.effort.plan).iter().enumerate() {
+            let image = point.image(choice);
+            self.tally.images += 1;
+            if !self.seen.insert((image.fingerprint(), done, inside)) {
+                continue;
+            }
+            self.tally.distinct_images += 1;
+            if let Err(what) = self.check(&image, &allowed) {
+                let place = format!("{} op {done}, event {}, choice {number}", program.name, replay.position());
+                let lines = self.lines_of(&point, &image);
+                self.tally.violations.push(format!("{place}: {what}; persisted: {lines}"));
+            }
+            if self.tally.violations.len() >= 5 {
+                return;
+            }
+        }
+        self.tally.distinct_states = self.states.len();
+    }
+
+    fn lines_of(&self, point: &CrashPoint, image: &Image) -> String {
+        format!("{:?} of {} units", image.persisted_lines(), point.units().len())
+    }
+
+    /// Recovers an image and judges it.
+    fn check(&mut self, image: &Image, allowed: &Allowed<'_>) -> Result<(), String> {
+        let region = Arc::clone(self.scratch.load(image).expect("the image fits"));
+        let (design, options) = (self.subject.design, &self.options);
+        let mount = || design.mount(&region, options).map_err(|error| format!("mount: {error}"));
+        let fs = mount()?;
+        let tree = observe(&*fs)?;
+        if let Some(what) = allowed.judge(&tree) {
+            return Err(what);
+        }
+        let state = fingerprint(&tree);
+        let new_state = self.states.insert(state);
+        unmount(&*fs)?;
+        complain(harness::fsck_complaint(design, &region))?;
+        let fs = mount()?;
+        complain(difference(&observe(&*fs)?, &tree, &[]).map(|what| format!("after a remount: {what}")))?;
+        use_everything(&*fs, &tree)?;
+        self.check_free(&*fs, tree.len())?;
+        unmount(&*fs)?;
+        complain(harness::fsck_complaint(design, &region))?;
+        if self.nested_left > 0 && (new_state || allowed.inside) {
+            self.nested_left -= 1;
+            self.crash_recovery(image, &tree)?;
+        }
+        Ok(())
+    }
+
+    /// When everything was removed, as many blocks are free as in an empty file system, but for the root directory and the
+    /// inode table, which do not shrink. (Fsck compares the map itself with what is reachable.)
+    fn check_free(&self, fs: &dyn FileSystem, inodes: usize) -> Result<(), String> {
+        let name = |errno: vfs::Errno| errno.name().to_owned();
+        let free = fs.statfs().map_err(name)?.blocks_free;
+        let root_blocks = fs.getattr(fs.root()).map_err(name)?.blocks / 8;
+        // A tree that has more than one block has a node, too.
+        let root_extra = if root_blocks > 1 { root_blocks } else { 0 };
+        match self.empty_free.saturating_sub(free + root_extra) {
+            0 => Ok(()),
+            2 if inodes >= 29 => Ok(()),
+            _ => Err(format!("{free} blocks are free when all is removed, {} when empty", self.empty_free)),
+        }
+    }
+
+    /// Crashes the recovery of an image at each of its own crash points: recovering again must lead to the same tree. Then
+    /// recovers twice without a mount in between: the second time changes nothing.
+    fn crash_recovery(&mut self, image: &Image, expected: &Tree) -> Result<(), String> {
+        let (design, options) = (self.subject.design, &self.options);
+        let region = Arc::clone(self.scratch.load(image).expect("the image fits"));
+        let trace = Trace::attach(&region).expect("a trace");
+        design.recover(&region).map_err(|error| format!("recover: {error}"))?;
+        region.detach(&trace);
+        complain(harness::fsck_complaint(design, &region).map(|what| format!("after recover: {what}")))?;
+        let first = Snapshot::of(&region).expect("a snapshot");
+        design.recover(&region).map_err(|error| format!("recover again: {error}"))?;
+        if Snapshot::of(&region).expect("a snapshot").fingerprint() != first.fingerprint() {
+            return Err("recovering twice changes the image".to_owned());
+        }
+        let second = self.second.get_or_insert_with(|| {
+            Scratch::new(self.subject.size, Box::new(Null)).expect("memory")
+        });
+        let mut replay = trace.replay(Mode::Adr);
+        let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(2) };
+        let mut tried = HashSet::new();
+        while replay.next_point(|_, _| ()).is_some() {
+            let point = replay.state().crash_point();
+            for choice in point.choices(&few) {
+                let image = point.image(&choice);
+                if !tried.insert(image.fingerprint()) {
+                    continue;
+                }
+                self.tally.nested_images += 1;
+                let region = Arc::clone(second.load(&image).expect("the image fits"));
+                let fs = design.mount(&region, options).map_err(|error| format!("nested: mount: {error}"))?;
+                let seen = observe(&*fs).map_err(|what| format!("nested: {what}"))?;
+                unmount(&*fs)?;
+                complain(difference(&seen, expected, &[]).map(|what| format!("nested: {what}")))?;
+                complain(harness::fsck_complaint(design, &region).map(|what| format!("nested: {what}")))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn unmount(fs: &dyn FileSystem) -> Result<(), String> {
+    fs.unmount().map_err(|errno| format!("unmount: {}", errno.name()))
+}
+
+fn complain(what: Option<String>) -> Result<(), String> {
+    what.map_or(Ok(()), Err)
+}
+
+/// Creates and deletes a file in every directory, writes to every file, then removes everything.
+fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<(), String> {
+    use vfs::FileKind::{Directory, Regular};
+    let inos: BTreeMap<&str, vfs::Ino> = tree.keys().map(|path| Ok((path.as_str(), find(fs, path)?))).collect::<Result<_, String>>()?;
+    for (path, entry) in tree {
+        let ino = inos[path.as_str()];
+        let failed = |errno: vfs::Errno| format!("\"{path}\" cannot be used: {}", errno.name());
+        if entry.kind == Directory {
+            fs.create(ino, b"usable?", &crate::shared::op::NEW).map_err(failed)?;
+            fs.unlink(ino, b"usable?").map_err(failed)?;
+        } else if entry.kind == Regular {
+            let size = entry.content.len() as u64;
+            check_extension(fs, ino, size).map_err(|what| format!("\"{path}\": {what}"))?;
+        }
+    }
+    for (path, entry) in tree.iter().rev().filter(|(path, _)| !path.is_empty()) {
+        let (dir, name) = crate::shared::op::split(path);
+        let remove = if entry.kind == Directory { FileSystem::rmdir } else { FileSystem::unlink };
+        remove(fs, inos[dir], name.as_bytes()).map_err(|errno| format!("\"{path}\" cannot be removed: {}", errno.name()))?;
+    }
+    Ok(())
+}
+
+/// Extending a file shows zeros.
+fn check_extension(fs: &dyn FileSystem, ino: vfs::Ino, size: u64) -> Result<(), String> {
+    let set = vfs::SetAttr { size: Some(size + 9000), ..vfs::SetAttr::default() };
+    fs.setattr(ino, &set).map_err(|errno| format!("extend: {}", errno.name()))?;
+    let mut bytes = vec![0xEE; 9000];
+    let read = fs.read(ino, size, &mut bytes, vfs::IoFlags::empty());
+    match read.map_err(|errno| format!("read: {}", errno.name()))? {
+        9000 if bytes.iter().all(|byte| *byte == 0) => Ok(()),
+        _ => Err("an extension shows stale bytes".to_owned()),
+    }
+}
+
+fn find(fs: &dyn FileSystem, path: &str) -> Result<vfs::Ino, String> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    parts
+        .try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
+        .map_err(|errno: vfs::Errno| format!("\"{path}\": {}", errno.name()))
+}
+
+/// The size of a region for a design, in words.
+pub fn describe(subject: &Subject) -> String {
+    format!("{} on {}", subject.design.name(), subject.size)
+}
+
+/// Whether nobody else holds the region (a leak would).
+pub fn is_unshared(region: &Arc<Region>) -> bool {
+    Arc::strong_count(region) == 1
+}

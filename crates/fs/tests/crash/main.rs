@@ -1,0 +1,162 @@
+//! Crashes at every point of every operation, on every design that is ready for it: one row of [`SUBJECTS`] each.
+//!
+//! A failure prints program, operation, event, choice and the lines that persisted; everything follows from the seed that is
+//! printed. `WEIR_CRASH_PROGRAM=words` explores only the programs whose names contain the words, `WEIR_CRASH_PAIRS=n` that many
+//! random programs of two operations, `WEIR_CRASH_SEED=n` others.
+
+mod explore;
+mod programs;
+#[path = "../shared/mod.rs"]
+mod shared;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use explore::{Effort, Guarantee, Subject, Tally, explore};
+use media::fault::{Fault, Target};
+use media::recorder::Plan;
+use programs::Program;
+use shared::harness::virtually;
+use shared::generate::Generator;
+use shared::op::{File, Op, Pattern};
+use sim::{Bytes, Seed};
+
+const SEED: u64 = 20_261_121;
+
+/// The designs that are explored.
+fn subjects() -> Vec<Subject> {
+    let pmfs = fs::by_name("pmfs").expect("pmfs is a design");
+    vec![Subject { design: pmfs, options: &[("jsize", "64k")], size: Bytes::mib(1), guarantee: Guarantee::InPlace }]
+}
+
+/// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
+fn effort(nested: usize) -> Effort {
+    Effort { plan: Plan { seed: Seed(SEED), ..Plan::default() }, nested }
+}
+
+/// How much the environment asks for, or else `usual`.
+fn wanted(variable: &str, usual: usize) -> usize {
+    std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
+/// Explores programs on as many threads as there are cores.
+fn explore_all(subject: Subject, programs: &[Program], effort: Effort) -> Tally {
+    let (next, total) = (AtomicUsize::new(0), Mutex::new(Tally::default()));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(program) = programs.get(next.fetch_add(1, Relaxed)) {
+                    let program = program.clone();
+                    let tally = virtually(SEED, move || explore(&subject, &program, &effort, &[]));
+                    total.lock().expect("no thread panics with it").add(tally);
+                }
+            });
+        }
+    });
+    total.into_inner().expect("no thread panicked")
+}
+
+fn report(what: &str, subject: &Subject, tally: &Tally, began: std::time::Instant) {
+    println!(
+        "{what}, {}, seed {SEED}: {} programs, {} crash points ({} combinations), {} images, {} distinct images, \
+         {} distinct states, {} nested images, {} violations, {:.1} s",
+        explore::describe(subject),
+        tally.programs,
+        tally.points,
+        tally.combinations,
+        tally.images,
+        tally.distinct_images,
+        tally.distinct_states,
+        tally.nested_images,
+        tally.violations.len(),
+        began.elapsed().as_secs_f64()
+    );
+    for violation in tally.violations.iter().take(20) {
+        println!("  {violation}");
+    }
+}
+
+#[test]
+fn every_crash_of_one_operation_leaves_an_allowed_state() {
+    for subject in subjects() {
+        let began = std::time::Instant::now();
+        let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
+        let programs: Vec<_> = programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
+        let tally = explore_all(subject, &programs, effort(20));
+        report("one operation", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+/// A tree in which most operations can succeed.
+fn furnished() -> Vec<Op> {
+    let (file, dir) = (|path: &str| Op::Create(path.to_owned()), |path: &str| Op::Mkdir(path.to_owned()));
+    let write = |path: &str, len| Op::Write(File::At(path.to_owned()), Some(0), Pattern { len, tag: 1 });
+    vec![
+        dir("A"),
+        dir("A/C"),
+        dir("B"),
+        file("foo"),
+        write("foo", 5000),
+        file("A/foo"),
+        write("A/foo", 100),
+        Op::Link("foo".to_owned(), "A/bar".to_owned()),
+        file("B/bar"),
+        Op::Open("A/foo".to_owned(), 0),
+        Op::Open("foo".to_owned(), 1),
+    ]
+}
+
+#[test]
+fn crashes_of_two_random_operations_leave_allowed_states() {
+    let seed = wanted("WEIR_CRASH_SEED", SEED as usize) as u64;
+    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
+    let program = |number: u64| {
+        let mut rng = Seed(seed).derive("crash.pairs", number).rng();
+        let core: Vec<_> = (0..2).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
+        Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
+    };
+    for subject in subjects() {
+        let began = std::time::Instant::now();
+        let programs: Vec<_> = (0..wanted("WEIR_CRASH_PAIRS", 600) as u64).map(program).collect();
+        let tally = explore_all(subject, &programs, effort(3));
+        report("two operations", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {seed}");
+    }
+}
+
+/// Leaves out the nth flush or fence of `program`, for each n until nothing is left to leave out; how many of these mutants
+/// there were, and which were caught.
+fn mutants(subject: Subject, program: &Program, target: Target, most: u64) -> Vec<u64> {
+    let caught = (1..=most).filter(|nth| {
+        let (program, fault) = (program.clone(), Fault::DropNth { target, nth: *nth });
+        let tally = virtually(SEED, move || explore(&subject, &program, &effort(0), &[fault]));
+        !tally.violations.is_empty()
+    });
+    caught.collect()
+}
+
+#[test]
+fn a_forgotten_flush_or_fence_is_noticed() {
+    let create = Program { name: "creat foo".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let append = Program {
+        name: "append".into(),
+        setup: vec![Op::Create("foo".into())],
+        core: vec![
+            Op::Write(File::At("foo".into()), Some(0), Pattern { len: 5000, tag: 1 }),
+            Op::Write(File::At("foo".into()), Some(5000), Pattern { len: 100, tag: 2 }),
+        ],
+    };
+    for subject in subjects() {
+        for program in [&create, &append] {
+            for (target, most) in [(Target::Flush, 11), (Target::Fence, 3)] {
+                let caught = mutants(subject, program, target, most);
+                println!("{}, {}: of {most} {target} mutants caught {caught:?}", subject.design.name(), program.name);
+                assert!(!caught.is_empty(), "{}: no forgotten {target} is noticed", program.name);
+                // The journal's own: the first fence makes the log durable, the second the changes, the third the commit.
+                assert!(target == Target::Flush || caught.len() == 3, "{}: {caught:?}", program.name);
+            }
+        }
+    }
+}

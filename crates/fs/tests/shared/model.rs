@@ -1,0 +1,348 @@
+//! The reference: inodes and names in maps, with POSIX's rules and nothing else.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use vfs::{Errno, FallocateMode, FileKind, RenameFlags};
+
+use super::op::{File, NEW, Op, Reply, split};
+use super::tree::{Entry, Tree};
+
+type Id = usize;
+const ROOT: Id = 0;
+
+#[derive(Clone, Debug)]
+enum Body {
+    File(Rc<Vec<u8>>),
+    Dir { names: BTreeMap<String, Id>, parent: Id },
+    Symlink(Rc<Vec<u8>>),
+    Special,
+}
+
+#[derive(Clone, Debug)]
+struct Node {
+    kind: FileKind,
+    perm: u32,
+    owner: (u32, u32),
+    rdev: u64,
+    nlink: u32,
+    opens: u32,
+    body: Body,
+}
+
+/// The reference file system.
+#[derive(Clone, Debug)]
+pub struct Model {
+    nodes: BTreeMap<Id, Node>,
+    next: Id,
+    opened: BTreeMap<usize, Id>,
+}
+
+impl Model {
+    /// An empty file system whose root has the given permission and owner.
+    pub fn new(perm: u32, owner: (u32, u32)) -> Self {
+        let body = Body::Dir { names: BTreeMap::new(), parent: ROOT };
+        let root = Node { kind: FileKind::Directory, perm, owner, rdev: 0, nlink: 2, opens: 0, body };
+        Self { nodes: BTreeMap::from([(ROOT, root)]), next: 1, opened: BTreeMap::new() }
+    }
+
+    fn node(&mut self, id: Id) -> &mut Node {
+        self.nodes.get_mut(&id).expect("ids lead to nodes")
+    }
+
+    fn names(&self, id: Id) -> Result<&BTreeMap<String, Id>, Errno> {
+        match &self.nodes[&id].body {
+            Body::Dir { names, .. } => Ok(names),
+            _ => Err(Errno::ENOTDIR),
+        }
+    }
+
+    fn names_mut(&mut self, id: Id) -> &mut BTreeMap<String, Id> {
+        match &mut self.node(id).body {
+            Body::Dir { names, .. } => names,
+            _ => unreachable!("checked before"),
+        }
+    }
+
+    fn is_dir(&self, id: Id) -> bool {
+        self.nodes[&id].kind == FileKind::Directory
+    }
+
+    fn find(&self, path: &str) -> Result<Id, Errno> {
+        let mut parts = path.split('/').filter(|part| !part.is_empty());
+        parts.try_fold(ROOT, |at, name| self.names(at)?.get(name).copied().ok_or(Errno::ENOENT))
+    }
+
+    fn parent<'p>(&self, path: &'p str) -> Result<(Id, &'p str), Errno> {
+        let (dir, name) = split(path);
+        Ok((self.find(dir)?, name))
+    }
+
+    fn file(&self, file: &File) -> Result<Id, Errno> {
+        match file {
+            File::At(path) => self.find(path),
+            File::Opened(number) => self.opened.get(number).copied().ok_or(Errno::EBADF),
+        }
+    }
+
+    fn bytes(&mut self, file: &File) -> Result<&mut Vec<u8>, Errno> {
+        let id = self.file(file)?;
+        match &mut self.node(id).body {
+            Body::File(bytes) => Ok(Rc::make_mut(bytes)),
+            Body::Dir { .. } => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    /// The size of a file.
+    pub fn size(&self, file: &File) -> Option<u64> {
+        match &self.nodes[&self.file(file).ok()?].body {
+            Body::File(bytes) => Some(bytes.len() as u64),
+            _ => None,
+        }
+    }
+
+    fn make(&mut self, path: &str, kind: FileKind, rdev: u64, body: Body) -> Result<Reply, Errno> {
+        let (dir, name) = self.parent(path)?;
+        if self.names(dir)?.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let id = self.next;
+        self.next += 1;
+        let is_dir = kind == FileKind::Directory;
+        let body = if is_dir { Body::Dir { names: BTreeMap::new(), parent: dir } } else { body };
+        let owner = (NEW.owner.uid, NEW.owner.gid);
+        let nlink = 1 + u32::from(is_dir);
+        self.nodes.insert(id, Node { kind, perm: NEW.perm, owner, rdev, nlink, opens: 0, body });
+        self.names_mut(dir).insert(name.to_owned(), id);
+        self.node(dir).nlink += u32::from(is_dir);
+        Ok(Reply::Done)
+    }
+
+    fn drop_links(&mut self, id: Id, count: u32) {
+        self.node(id).nlink -= count;
+        self.forget_if_dead(id);
+    }
+
+    fn forget_if_dead(&mut self, id: Id) {
+        if self.nodes[&id].nlink == 0 && self.nodes[&id].opens == 0 {
+            self.nodes.remove(&id);
+        }
+    }
+
+    /// Carries out an operation. `limit`: how many bytes a write may write, because the design ran out of space.
+    pub fn run(&mut self, op: &Op, limit: Option<usize>) -> Result<Reply, Errno> {
+        match op {
+            Op::Create(path) => self.make(path, FileKind::Regular, 0, Body::File(Rc::default())),
+            Op::Mkdir(path) => self.make(path, FileKind::Directory, 0, Body::Special),
+            Op::Mknod(path, kind, rdev) => self.make(path, *kind, *rdev, Body::Special),
+            Op::Symlink(path, len) => {
+                self.make(path, FileKind::Symlink, 0, Body::Symlink(Rc::new(vec![b't'; *len])))
+            }
+            Op::Write(file, offset, pattern) => {
+                let bytes = self.bytes(file)?;
+                let at = offset.unwrap_or(bytes.len() as u64);
+                let mut data = pattern.bytes(at);
+                data.truncate(limit.unwrap_or(data.len()));
+                if !data.is_empty() {
+                    let end = at as usize + data.len();
+                    bytes.resize(bytes.len().max(end), 0);
+                    bytes[at as usize..end].copy_from_slice(&data);
+                }
+                Ok(Reply::Written(data.len()))
+            }
+            Op::Read(file, offset, len) => {
+                let bytes = self.bytes(file)?;
+                let from = bytes.len().min(*offset as usize);
+                Ok(Reply::Data(bytes[from..bytes.len().min(from + len)].to_vec()))
+            }
+            Op::Truncate(file, size) => {
+                self.bytes(file)?.resize(*size as usize, 0);
+                Ok(Reply::Done)
+            }
+            Op::Fallocate(file, mode, offset, len) => self.fallocate(file, *mode, *offset, *len),
+            Op::Fsync(file) => self.file(file).map(|_| Reply::Done),
+            Op::Sync | Op::Remount => Ok(Reply::Done),
+            Op::Chmod(..) | Op::Chown(..) | Op::ChmodChown(..) | Op::Utimes(_) => self.set_attributes(op),
+            Op::Open(path, number) => {
+                let id = self.find(path)?;
+                if self.opened.contains_key(number) {
+                    return Err(Errno::EMFILE);
+                }
+                self.opened.insert(*number, id);
+                self.node(id).opens += 1;
+                Ok(Reply::Done)
+            }
+            Op::Close(number) => {
+                let id = self.opened.remove(number).ok_or(Errno::EBADF)?;
+                self.node(id).opens -= 1;
+                self.forget_if_dead(id);
+                Ok(Reply::Done)
+            }
+            Op::ReadDir(path) => {
+                let mut names: Vec<_> = self.names(self.find(path)?)?.keys().cloned().collect();
+                names.extend([".".to_owned(), "..".to_owned()]);
+                names.sort();
+                Ok(Reply::Names(names))
+            }
+            Op::Link(..) | Op::Unlink(_) | Op::Rmdir(_) => self.run_on_names(op),
+            Op::Rename(from, to, flags) => self.rename(from, to, *flags),
+        }
+    }
+
+    fn set_attributes(&mut self, op: &Op) -> Result<Reply, Errno> {
+        let (path, perm, owner) = match op {
+            Op::Chmod(path, perm) => (path, Some(*perm), None),
+            Op::Chown(path, uid, gid) => (path, None, Some((*uid, *gid))),
+            Op::ChmodChown(path, perm, uid, gid) => (path, Some(*perm), Some((*uid, *gid))),
+            Op::Utimes(path) => (path, None, None),
+            _ => unreachable!("{op:?} sets no attributes"),
+        };
+        let id = self.find(path)?;
+        let node = self.node(id);
+        node.perm = perm.unwrap_or(node.perm);
+        node.owner = owner.unwrap_or(node.owner);
+        Ok(Reply::Done)
+    }
+
+    fn fallocate(&mut self, file: &File, mode: FallocateMode, offset: u64, len: u64) -> Result<Reply, Errno> {
+        self.file(file)?;
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let bytes = self.bytes(file)?;
+        let end = (offset + len) as usize;
+        if !mode.contains(FallocateMode::KEEP_SIZE) {
+            bytes.resize(bytes.len().max(end), 0);
+        }
+        if mode.intersects(FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE) {
+            let size = bytes.len();
+            bytes[size.min(offset as usize)..size.min(end)].fill(0);
+        }
+        Ok(Reply::Done)
+    }
+
+    fn run_on_names(&mut self, op: &Op) -> Result<Reply, Errno> {
+        match op {
+            Op::Link(from, to) => {
+                let id = self.find(from)?;
+                let (dir, name) = self.parent(to)?;
+                match () {
+                    () if self.names(dir)?.contains_key(name) => return Err(Errno::EEXIST),
+                    () if self.is_dir(id) => return Err(Errno::EPERM),
+                    () => {}
+                }
+                self.names_mut(dir).insert(name.to_owned(), id);
+                self.node(id).nlink += 1;
+            }
+            Op::Unlink(path) => {
+                let (dir, name) = self.parent(path)?;
+                let id = *self.names(dir)?.get(name).ok_or(Errno::ENOENT)?;
+                if self.is_dir(id) {
+                    return Err(Errno::EISDIR);
+                }
+                self.names_mut(dir).remove(name);
+                self.drop_links(id, 1);
+            }
+            Op::Rmdir(path) => {
+                let (dir, name) = self.parent(path)?;
+                let id = *self.names(dir)?.get(name).ok_or(Errno::ENOENT)?;
+                if !self.names(id)?.is_empty() {
+                    return Err(Errno::ENOTEMPTY);
+                }
+                self.names_mut(dir).remove(name);
+                self.node(dir).nlink -= 1;
+                self.drop_links(id, 2);
+            }
+            _ => unreachable!("{op:?} is not run here"),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn is_below(&self, mut id: Id, ancestor: Id) -> bool {
+        while id != ancestor && id != ROOT {
+            id = match &self.nodes[&id].body {
+                Body::Dir { parent, .. } => *parent,
+                _ => return false,
+            };
+        }
+        id == ancestor
+    }
+
+    fn rename(&mut self, from: &str, to: &str, flags: RenameFlags) -> Result<Reply, Errno> {
+        let ((from, old), (to, new)) = (self.parent(from)?, self.parent(to)?);
+        let target = self.names(to)?.get(new).copied();
+        let moved = *self.names(from)?.get(old).ok_or(Errno::ENOENT)?;
+        let exchange = flags.contains(RenameFlags::EXCHANGE);
+        match target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EEXIST),
+            None if exchange => return Err(Errno::ENOENT),
+            Some(target) if target == moved => return Ok(Reply::Done),
+            _ if self.is_below(to, moved) => return Err(Errno::EINVAL),
+            Some(target) if self.is_below(from, target) => {
+                return Err(if exchange { Errno::EINVAL } else { Errno::ENOTEMPTY });
+            }
+            Some(target) if !exchange => self.check_replace(moved, target)?,
+            _ => {}
+        }
+        self.names_mut(from).remove(old);
+        if let (Some(target), true) = (target, exchange) {
+            self.names_mut(from).insert(old.to_owned(), target);
+            self.settle(target, to, from);
+        } else if let Some(target) = target {
+            let is_dir = self.is_dir(target);
+            self.node(to).nlink -= u32::from(is_dir);
+            self.drop_links(target, 1 + u32::from(is_dir));
+        }
+        self.names_mut(to).insert(new.to_owned(), moved);
+        self.settle(moved, from, to);
+        Ok(Reply::Done)
+    }
+
+    fn check_replace(&self, moved: Id, target: Id) -> Result<(), Errno> {
+        match (self.is_dir(moved), self.is_dir(target)) {
+            (true, false) => Err(Errno::ENOTDIR),
+            (false, true) => Err(Errno::EISDIR),
+            (true, true) if !self.names(target)?.is_empty() => Err(Errno::ENOTEMPTY),
+            _ => Ok(()),
+        }
+    }
+
+    /// A directory has come from one parent to another.
+    fn settle(&mut self, id: Id, from: Id, to: Id) {
+        if let Body::Dir { parent, .. } = &mut self.node(id).body {
+            *parent = to;
+            self.node(from).nlink -= 1;
+            self.node(to).nlink += 1;
+        }
+    }
+
+    /// As programs see it.
+    pub fn tree(&self) -> Tree {
+        let mut tree = Tree::new();
+        self.add(&mut tree, &mut BTreeMap::new(), "", ROOT);
+        tree
+    }
+
+    fn add(&self, tree: &mut Tree, first: &mut BTreeMap<Id, String>, path: &str, id: Id) {
+        let node = &self.nodes[&id];
+        let content = match &node.body {
+            Body::File(bytes) | Body::Symlink(bytes) => Rc::clone(bytes),
+            _ => Rc::default(),
+        };
+        let entry = Entry {
+            kind: node.kind,
+            perm: node.perm,
+            owner: node.owner,
+            rdev: node.rdev,
+            nlink: node.nlink,
+            same_as: first.entry(id).or_insert_with(|| path.to_owned()).clone(),
+            content,
+        };
+        tree.insert(path.to_owned(), entry);
+        for (name, child) in self.names(id).into_iter().flatten() {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            self.add(tree, first, &below, *child);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! A mounted design as a tree, checked on the way: every name resolves, `.` and `..` are right, numbers and link counts agree,
+//! everything can be read.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use vfs::{Attr, FileKind, FileSystem, Ino, IoFlags};
+
+use super::tree::{Entry, Tree};
+
+struct Walk<'a> {
+    fs: &'a dyn FileSystem,
+    tree: Tree,
+    first: BTreeMap<Ino, String>,
+}
+
+/// Reads everything; what contradicts itself is an error.
+pub fn observe(fs: &dyn FileSystem) -> Result<Tree, String> {
+    let root = fs.getattr(fs.root()).map_err(|errno| format!("the root: {}", errno.name()))?;
+    let mut walk = Walk { fs, tree: Tree::new(), first: BTreeMap::new() };
+    walk.directory("", &root, root.ino)?;
+    let names = walk.tree.values().filter(|entry| entry.kind != FileKind::Directory);
+    let mut counts: BTreeMap<&String, u32> = BTreeMap::new();
+    names.for_each(|entry| *counts.entry(&entry.same_as).or_default() += 1);
+    for (path, count) in counts {
+        let nlink = walk.tree.get(path).map_or(0, |entry| entry.nlink);
+        if nlink != count {
+            return Err(format!("\"{path}\" has {nlink} links and {count} names"));
+        }
+    }
+    Ok(walk.tree)
+}
+
+impl Walk<'_> {
+    fn directory(&mut self, path: &str, attr: &Attr, parent: Ino) -> Result<(), String> {
+        let failed = |what: &str, errno: vfs::Errno| format!("\"{path}\": {what}: {}", errno.name());
+        self.add(path, attr, Vec::new());
+        let mut entries = Vec::new();
+        self.fs
+            .readdir(attr.ino, 0, &mut |entry| {
+                entries.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
+                true
+            })
+            .map_err(|errno| failed("readdir", errno))?;
+        let dots: Vec<_> = entries.iter().filter(|(name, _)| name == "." || name == "..").cloned().collect();
+        if dots != [(".".to_owned(), attr.ino), ("..".to_owned(), parent)] {
+            return Err(format!("\"{path}\": . and .. are {dots:?}, expected {} and {parent}", attr.ino));
+        }
+        entries.retain(|(name, _)| name != "." && name != "..");
+        entries.sort(); // the first path of an inode is then the same as the model's
+        let mut subdirs = 0;
+        for (name, ino) in entries {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let child = self.fs.lookup(attr.ino, name.as_bytes()).map_err(|errno| failed(&name, errno))?;
+            if child.ino != ino {
+                return Err(format!("\"{below}\": readdir says inode {ino}, lookup {}", child.ino));
+            }
+            subdirs += u32::from(child.kind == FileKind::Directory);
+            self.child(&below, &child, attr.ino)?;
+        }
+        if attr.nlink != 2 + subdirs {
+            return Err(format!("\"{path}\": {} links with {subdirs} subdirectories", attr.nlink));
+        }
+        Ok(())
+    }
+
+    fn child(&mut self, path: &str, attr: &Attr, parent: Ino) -> Result<(), String> {
+        if self.tree.contains_key(path) {
+            return Err(format!("\"{path}\" is listed twice"));
+        }
+        match attr.kind {
+            FileKind::Directory => return self.directory(path, attr, parent),
+            FileKind::Symlink => {
+                let target = self.fs.readlink(attr.ino);
+                let target = target.map_err(|errno| format!("\"{path}\": readlink: {}", errno.name()))?;
+                self.add(path, attr, target);
+            }
+            FileKind::Regular => {
+                let mut content = vec![0xEE; attr.size as usize + 1];
+                let read = self.fs.read(attr.ino, 0, &mut content, IoFlags::empty());
+                let read = read.map_err(|errno| format!("\"{path}\": read: {}", errno.name()))?;
+                if read as u64 != attr.size {
+                    return Err(format!("\"{path}\": {read} bytes could be read of {}", attr.size));
+                }
+                content.truncate(read);
+                self.add(path, attr, content);
+            }
+            _ => self.add(path, attr, Vec::new()),
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: &str, attr: &Attr, content: Vec<u8>) {
+        let same_as = self.first.entry(attr.ino).or_insert_with(|| path.to_owned()).clone();
+        let entry = Entry {
+            kind: attr.kind,
+            perm: attr.perm,
+            owner: (attr.owner.uid, attr.owner.gid),
+            rdev: attr.rdev,
+            nlink: attr.nlink,
+            same_as,
+            content: Rc::new(content),
+        };
+        self.tree.insert(path.to_owned(), entry);
+    }
+}

@@ -1,0 +1,259 @@
+//! Operations by path, as programs of the tests are written in, and their execution on a mounted design.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vfs::{
+    Attr, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
+    SetAttr, SetTime, Timestamp,
+};
+
+/// A file by its path, or one that was opened before.
+#[derive(Clone, Debug)]
+pub enum File {
+    /// By path from the root, without a leading `/`.
+    At(String),
+    /// By the number under which it was opened.
+    Opened(usize),
+}
+
+/// Bytes that tell where and by which write they were written; none is zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Pattern {
+    /// How many.
+    pub len: usize,
+    /// Differs between the writes of a program.
+    pub tag: u8,
+}
+
+impl Pattern {
+    /// The bytes, for a write at `offset`.
+    pub fn bytes(self, offset: u64) -> Vec<u8> {
+        let byte = |at: u64| (1 + (at * 31 + at / 253 + u64::from(self.tag) * 97) % 255) as u8;
+        (0..self.len as u64).map(|index| byte(offset + index)).collect()
+    }
+}
+
+/// One operation.
+#[derive(Clone, Debug)]
+#[allow(missing_docs)] // POSIX's words
+pub enum Op {
+    Create(String),
+    Mkdir(String),
+    Mknod(String, FileKind, u64),
+    Symlink(String, usize),
+    /// At an offset, or at the end.
+    Write(File, Option<u64>, Pattern),
+    Read(File, u64, usize),
+    Truncate(File, u64),
+    Fallocate(File, FallocateMode, u64, u64),
+    Link(String, String),
+    Unlink(String),
+    Rmdir(String),
+    Rename(String, String, RenameFlags),
+    Chmod(String, u32),
+    Chown(String, u32, u32),
+    /// Permission and owner in one call.
+    ChmodChown(String, u32, u32, u32),
+    Utimes(String),
+    /// Opens under a number.
+    Open(String, usize),
+    Close(usize),
+    Fsync(File),
+    Sync,
+    ReadDir(String),
+    /// Carried out by the harness: unmount, mount.
+    Remount,
+}
+
+impl Op {
+    /// Its kind, for crash points and figures.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Create(_) => "create",
+            Self::Mkdir(_) => "mkdir",
+            Self::Mknod(..) => "mknod",
+            Self::Symlink(..) => "symlink",
+            Self::Write(..) => "write",
+            Self::Read(..) => "read",
+            Self::Truncate(..) => "truncate",
+            Self::Fallocate(..) => "fallocate",
+            Self::Link(..) => "link",
+            Self::Unlink(_) => "unlink",
+            Self::Rmdir(_) => "rmdir",
+            Self::Rename(..) => "rename",
+            Self::Chmod(..) | Self::Chown(..) | Self::ChmodChown(..) | Self::Utimes(_) => "setattr",
+            Self::Open(..) => "open",
+            Self::Close(_) => "close",
+            Self::Fsync(_) => "fsync",
+            Self::Sync => "sync",
+            Self::ReadDir(_) => "readdir",
+            Self::Remount => "remount",
+        }
+    }
+
+    /// Whether it changes the data of a file, which need not change as one.
+    pub fn changes_data(&self) -> bool {
+        let zeroes = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
+        matches!(self, Self::Write(..)) || matches!(self, Self::Fallocate(_, mode, ..) if mode.intersects(zeroes))
+    }
+}
+
+/// What an operation answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // as their names say
+pub enum Reply {
+    Done,
+    Written(usize),
+    Data(Vec<u8>),
+    Names(Vec<String>),
+}
+
+/// What new inodes get.
+pub const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 7, gid: 8 } };
+
+/// A mounted design on which operations are carried out.
+pub struct Runner {
+    /// The design.
+    pub fs: Arc<dyn FileSystem>,
+    opened: BTreeMap<usize, Ino>,
+}
+
+/// Directory part and last name of a path.
+pub fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl Runner {
+    /// Nothing is open.
+    pub fn new(fs: Arc<dyn FileSystem>) -> Self {
+        Self { fs, opened: BTreeMap::new() }
+    }
+
+    fn find(&self, path: &str) -> Result<Ino, Errno> {
+        let parts = path.split('/').filter(|part| !part.is_empty());
+        parts.into_iter().try_fold(self.fs.root(), |at, name| Ok(self.fs.lookup(at, name.as_bytes())?.ino))
+    }
+
+    fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p [u8]), Errno> {
+        let (dir, name) = split(path);
+        Ok((self.find(dir)?, name.as_bytes()))
+    }
+
+    fn file(&self, file: &File) -> Result<Ino, Errno> {
+        match file {
+            File::At(path) => self.find(path),
+            File::Opened(number) => self.opened.get(number).copied().ok_or(Errno::EBADF),
+        }
+    }
+
+    fn set(&self, path: &str, set: SetAttr) -> Result<Reply, Errno> {
+        self.fs.setattr(self.find(path)?, &set).map(|_| Reply::Done)
+    }
+
+    /// Closes everything that is open.
+    pub fn close_all(&mut self) {
+        for (_, ino) in std::mem::take(&mut self.opened) {
+            self.fs.release(ino);
+        }
+    }
+
+    /// Carries out one operation ([`Op::Remount`] is the harness's).
+    pub fn run(&mut self, op: &Op) -> Result<Reply, Errno> {
+        let done = |_: Attr| Reply::Done;
+        match op {
+            Op::Create(path) => self.parent(path).and_then(|(dir, name)| self.fs.create(dir, name, &NEW)).map(done),
+            Op::Mkdir(path) => self.parent(path).and_then(|(dir, name)| self.fs.mkdir(dir, name, &NEW)).map(done),
+            Op::Mknod(path, kind, rdev) => {
+                let (dir, name) = self.parent(path)?;
+                self.fs.mknod(dir, name, *kind, *rdev, &NEW).map(done)
+            }
+            Op::Symlink(path, len) => {
+                let (dir, name) = self.parent(path)?;
+                self.fs.symlink(dir, name, &vec![b't'; *len], &NEW).map(done)
+            }
+            Op::Write(file, offset, pattern) => {
+                let ino = self.file(file)?;
+                let at = offset.map_or_else(|| self.fs.getattr(ino).map(|attr| attr.size), Ok)?;
+                let flags = if offset.is_none() { IoFlags::APPEND } else { IoFlags::empty() };
+                self.fs.write(ino, at, &pattern.bytes(at), flags).map(|written| Reply::Written(written.bytes))
+            }
+            Op::Read(file, offset, len) => {
+                let mut bytes = vec![0xEE; *len];
+                let read = self.fs.read(self.file(file)?, *offset, &mut bytes, IoFlags::empty())?;
+                bytes.truncate(read);
+                Ok(Reply::Data(bytes))
+            }
+            Op::Truncate(file, size) => {
+                let set = SetAttr { size: Some(*size), ..SetAttr::default() };
+                self.fs.setattr(self.file(file)?, &set).map(done)
+            }
+            Op::Fallocate(file, mode, offset, len) => {
+                self.fs.fallocate(self.file(file)?, *mode, *offset, *len).map(|()| Reply::Done)
+            }
+            Op::Fsync(file) => self.fs.fsync(self.file(file)?, false).map(|()| Reply::Done),
+            Op::Sync => self.fs.sync().map(|()| Reply::Done),
+            Op::Open(path, number) => self.open(path, *number),
+            Op::Close(number) => {
+                let ino = self.opened.remove(number).ok_or(Errno::EBADF)?;
+                self.fs.release(ino);
+                Ok(Reply::Done)
+            }
+            _ => self.run_on_names(op),
+        }
+    }
+
+    fn open(&mut self, path: &str, number: usize) -> Result<Reply, Errno> {
+        let ino = self.find(path)?;
+        if self.opened.contains_key(&number) {
+            return Err(Errno::EMFILE);
+        }
+        self.fs.open(ino, OpenFlags::READ | OpenFlags::WRITE)?;
+        self.opened.insert(number, ino);
+        Ok(Reply::Done)
+    }
+
+    fn run_on_names(&mut self, op: &Op) -> Result<Reply, Errno> {
+        match op {
+            Op::Link(from, to) => {
+                let ino = self.find(from)?;
+                let (dir, name) = self.parent(to)?;
+                self.fs.link(ino, dir, name).map(|_| Reply::Done)
+            }
+            Op::Unlink(path) => {
+                let (dir, name) = self.parent(path)?;
+                self.fs.unlink(dir, name).map(|()| Reply::Done)
+            }
+            Op::Rmdir(path) => {
+                let (dir, name) = self.parent(path)?;
+                self.fs.rmdir(dir, name).map(|()| Reply::Done)
+            }
+            Op::Rename(from, to, flags) => {
+                let (from, to) = (self.parent(from)?, self.parent(to)?);
+                self.fs.rename(from, to, *flags).map(|()| Reply::Done)
+            }
+            Op::Chmod(path, perm) => self.set(path, SetAttr { perm: Some(*perm), ..SetAttr::default() }),
+            Op::Chown(path, uid, gid) => {
+                self.set(path, SetAttr { uid: Some(*uid), gid: Some(*gid), ..SetAttr::default() })
+            }
+            Op::ChmodChown(path, perm, uid, gid) => self.set(
+                path,
+                SetAttr { perm: Some(*perm), uid: Some(*uid), gid: Some(*gid), ..SetAttr::default() },
+            ),
+            Op::Utimes(path) => {
+                let time = Some(SetTime::To(Timestamp { secs: 1_234_567, nanos: 0 }));
+                self.set(path, SetAttr { atime: time, mtime: time, ..SetAttr::default() })
+            }
+            Op::ReadDir(path) => {
+                let mut names = Vec::new();
+                self.fs.readdir(self.find(path)?, 0, &mut |entry| {
+                    names.push(String::from_utf8_lossy(entry.name).into_owned());
+                    true
+                })?;
+                names.sort();
+                Ok(Reply::Names(names))
+            }
+            _ => unreachable!("{op:?} is not run here"),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! A file system as programs see it: what the model says and what a design shows are compared in this form.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use vfs::FileKind;
+
+/// Everything that can be seen of a name, but times.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)] // as their names say
+pub struct Entry {
+    pub kind: FileKind,
+    pub perm: u32,
+    pub owner: (u32, u32),
+    pub rdev: u64,
+    pub nlink: u32,
+    /// The first path that leads to the same inode.
+    pub same_as: String,
+    /// Bytes of a file, target of a symbolic link.
+    pub content: Rc<Vec<u8>>,
+}
+
+/// By path; the root is "".
+pub type Tree = BTreeMap<String, Entry>;
+
+/// The first difference between what was seen and what was expected.
+pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Option<String> {
+    if let Some(path) = seen.keys().find(|path| !expected.contains_key(*path)) {
+        return Some(format!("\"{path}\" should not be there"));
+    }
+    expected.iter().find_map(|(path, entry)| {
+        let Some(other) = seen.get(path) else { return Some(format!("\"{path}\" is missing")) };
+        let bare = |entry: &Entry| Entry { content: Rc::default(), ..entry.clone() };
+        if bare(entry) != bare(other) {
+            return Some(format!("\"{path}\": {:?}, expected {:?}", bare(other), bare(entry)));
+        }
+        let older = alternatives.iter().filter_map(|tree| tree.get(path)).map(|entry| &entry.content[..]);
+        content_difference(&other.content, &entry.content, &older.collect::<Vec<_>>())
+            .map(|what| format!("\"{path}\": {what}"))
+    })
+}
+
+/// Each aligned word must be that of the expected content or of an alternative. Where several writes are not durable yet, their
+/// parts of one word may mix, so there it is each byte.
+fn content_difference(seen: &[u8], expected: &[u8], alternatives: &[&[u8]]) -> Option<String> {
+    if seen.len() != expected.len() {
+        return Some(format!("{} bytes, expected {}", seen.len(), expected.len()));
+    }
+    if seen == expected {
+        return None;
+    }
+    let unit = if alternatives.len() > 1 { 1 } else { 8 };
+    (0..seen.len()).step_by(unit).find_map(|at| {
+        let range = at..seen.len().min(at + unit);
+        let mine = &seen[range.clone()];
+        let fits = |content: &[u8]| content.get(range.clone()) == Some(mine);
+        let allowed = fits(expected) || alternatives.iter().any(|older| fits(older));
+        (!allowed).then(|| format!("bytes at {at} are {mine:?}, expected {:?}", &expected[range.clone()]))
+    })
+}
+
+/// A number that tells trees apart.
+pub fn fingerprint(tree: &Tree) -> u64 {
+    use std::hash::{DefaultHasher, Hash, Hasher};
+    let mut hasher = DefaultHasher::new();
+    for (path, entry) in tree {
+        (path, entry.kind, entry.perm, entry.owner, entry.rdev, entry.nlink).hash(&mut hasher);
+        (&entry.same_as, &entry.content).hash(&mut hasher);
+    }
+    hasher.finish()
+}
