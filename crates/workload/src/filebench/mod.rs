@@ -17,6 +17,11 @@
 //! | [`distribution`] | random variables |
 //! | [`fileset`] | trees of files, and which file is next |
 //! | [`personalities`] | the well-known workloads |
+//! | [`run`] | the engine: prepares the files, runs the threads, verifies what is left |
+//! | `flowop` | the operations, a file for each family |
+//! | [`pattern`] | what is written, so that it can be checked |
+//! | [`quirks`] | Filebench's quirks, each a named switch |
+//! | [`outcome`] | what a run has measured, and how Filebench prints it |
 //!
 //! The whole language is understood. What makes no sense inside Weir is refused with the reason: `system`
 //! (a workload cannot start programs of the host), `enable multi` and `domultisync` (no clients on other
@@ -27,19 +32,27 @@ pub mod ast;
 pub mod check;
 pub mod distribution;
 pub mod fileset;
+mod flowop;
 mod lexer;
+pub mod outcome;
 pub mod parse;
+pub mod pattern;
 pub mod personalities;
 mod print;
 pub mod problem;
 pub mod program;
+pub mod quirks;
+pub mod run;
 pub mod span;
 pub mod vocabulary;
 
 pub use check::Overrides;
+pub use outcome::Outcome;
 pub use personalities::{PERSONALITIES, Personality};
 pub use problem::{Problem, Report};
 pub use program::{Program, Value};
+pub use quirks::Quirks;
+pub use run::{Engine, EngineError, Options};
 
 /// Reads and checks the script `source`, called `name` in messages, with `overrides` for its variables.
 ///

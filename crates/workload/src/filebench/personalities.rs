@@ -54,7 +54,7 @@ pub const PERSONALITIES: &[Personality] = &[
     personality!("mongo", "append and read in one tree, delete in another"),
     personality!("createfiles", "create 50,000 files of 16 KiB"),
     personality!("copyfiles", "copy 1000 files of 16 KiB"),
-    personality!("ratelimcopyfiles", "copy files at ten operations a second"),
+    personality!("ratelimcopyfiles", "copy files, ten a second"),
     personality!("openfiles", "open and close 50,000 files"),
     personality!("listdirs", "list the directories of a deep tree"),
     personality!("makedirs", "make 10,000 directories"),
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn workloads_that_use_their_files_up_end_with_the_first_thread() {
-        for name in ["createfiles", "copyfiles", "mongo", "makedirs", "removedirs"] {
+        for name in ["createfiles", "copyfiles", "ratelimcopyfiles", "mongo", "makedirs", "removedirs"] {
             let program = load(name);
             assert_eq!(program.end, EndPolicy::FirstDone, "{name}");
             assert_eq!(program.run.unwrap().seconds, None, "{name}");

@@ -1,4 +1,4 @@
-# One thread copies files of 16 KiB at ten reads and writes a second.
+# One thread copies 1000 files of 16 KiB, ten a second, until all are copied.
 
 set $dir=/tmp
 set $nfiles=1000
@@ -6,10 +6,10 @@ set $meandirwidth=20
 set $filesize=16k
 set $iosize=1m
 set $nthreads=1
-set $rate=10
-set $runtime=60
+set $eventrate=10
+set mode quit firstdone
 
-eventgen rate=$rate
+eventgen rate=$eventrate
 
 define fileset name=bigfileset,path=$dir,size=$filesize,entries=$nfiles,dirwidth=$meandirwidth,prealloc=100
 define fileset name=destfiles,path=$dir,size=$filesize,entries=$nfiles,dirwidth=$meandirwidth
@@ -24,9 +24,9 @@ define process name=ratelimcopyfiles,instances=1
     flowop writewholefile name=wrtfile2,fd=2,srcfd=1,iosize=$iosize
     flowop closefile name=closefile1,fd=1
     flowop closefile name=closefile2,fd=2
-    flowop iopslimit name=limit
+    flowop iopslimit name=limit,target=wrtfile2
   }
 }
 
 echo "ratelimcopyfiles"
-run $runtime
+run

@@ -1,6 +1,7 @@
 # Video server: 48 viewers stream 32 active videos while one thread replaces passive ones.
 #
-# The event rate is the total bandwidth in MiB a second. The videos need about 1.3 TiB: lower filesize.
+# The event rate is the bandwidth of all viewers together, in MiB a second: each pays for what it has read itself. The
+# videos need about 1.3 TiB: lower filesize.
 
 set $dir=/tmp
 set $eventrate=96
@@ -25,7 +26,7 @@ define process name=vidwriter,instances=1
   {
     flowop deletefile name=vidremover,filename=passivevids
     flowop createfile name=wrtopen,filename=passivevids,fd=1
-    flowop writewholefile name=newvid,fd=1,iosize=$writeiosize
+    flowop writewholefile name=newvid,fd=1,srcfd=1,iosize=$writeiosize
     flowop closefile name=wrtclose,fd=1
     flowop delay name=replaceinterval,value=$repintval
   }
@@ -36,7 +37,7 @@ define process name=vidreaders,instances=1
   thread name=vidreaders,memsize=10m,instances=$nthreads
   {
     flowop read name=vidreader,filename=activevids,iosize=$readiosize
-    flowop bwlimit name=serverlimit
+    flowop bwlimit name=serverlimit,target=vidreader
   }
 }
 

@@ -1,0 +1,93 @@
+//! A small file system in memory to run workloads on, and a few ways to look over their shoulder.
+
+#![allow(dead_code, unreachable_pub)] // each test uses its part
+
+mod memory;
+pub mod wrapped;
+
+use std::sync::{Arc, Mutex};
+
+use sim::{Machine, Nanos, Seed, Setup};
+use vfs::Syscalls;
+use workload::filebench::run::{EngineError, Phase, Prepared, Verified};
+use workload::filebench::{Engine, Options, Outcome, Overrides, Personality, Program, load};
+
+/// What a whole round has left.
+#[derive(Debug)]
+pub struct Round {
+    pub engine: Arc<Engine>,
+    pub prepared: Prepared,
+    pub outcome: Outcome,
+    pub verified: Verified,
+    /// For questions afterwards: the system calls of a process on the same files.
+    pub calls: Calls,
+}
+
+/// System calls that can be printed as nothing.
+pub struct Calls(pub Arc<dyn Syscalls>);
+
+impl std::fmt::Debug for Calls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Calls")
+    }
+}
+
+/// A machine whose system calls take a microsecond, and its load generator a tenth of that.
+pub fn machine() -> Machine {
+    let mut machine = Machine::unit();
+    machine.work_ps[sim::Work::Syscall as usize] = 1_000_000;
+    machine.work_ps[sim::Work::Generator as usize] = 100_000;
+    machine
+}
+
+pub fn setup(seed: u64) -> Setup {
+    Setup::virtual_clock(machine(), Seed(seed))
+}
+
+/// A program from a script.
+pub fn script(source: &str) -> Arc<Program> {
+    Arc::new(load("test.f", source, &Overrides::new()).unwrap_or_else(|report| panic!("{report}")))
+}
+
+/// A personality with some variables set.
+pub fn personality(name: &str, variables: &[(&str, &str)]) -> Arc<Program> {
+    let overrides: Overrides =
+        variables.iter().map(|(name, value)| ((*name).to_owned(), value.parse().unwrap())).collect();
+    let personality = Personality::find(name).unwrap();
+    Arc::new(personality.load(&overrides).unwrap_or_else(|report| panic!("{report}")))
+}
+
+/// Options that check everything.
+pub fn checked(seed: u64, duration: Nanos) -> Options {
+    Options { check: true, duration: Some(duration), ..Options::new(Seed(seed)) }
+}
+
+pub use memory::Memory;
+
+/// Prepares, runs and verifies under the virtual clock.
+pub fn round(program: Arc<Program>, options: Options) -> Result<Round, EngineError> {
+    round_on(&setup(options.seed.0), program, options, Ok)
+}
+
+/// The same under `setup`, with something in between: `wrap` stands between the workload and the file system.
+pub fn round_on(
+    setup: &Setup,
+    program: Arc<Program>,
+    options: Options,
+    wrap: impl Fn(Arc<dyn Syscalls>) -> Result<Arc<dyn Syscalls>, EngineError> + Send + 'static,
+) -> Result<Round, EngineError> {
+    sim::run(setup, move || {
+        let engine = Engine::new(program, options)?;
+        let memory = Memory::new();
+        let calls = wrap(memory.process())?;
+        let prepared = engine.prepare(&calls)?;
+        let wrap = Mutex::new(wrap);
+        let new_process = || (wrap.lock().unwrap())(memory.process()).unwrap();
+        let mut phases = Vec::new();
+        let outcome = engine.run(&new_process, &mut |phase| phases.push(phase))?;
+        assert_eq!(phases, [Phase::Begins, Phase::Ends]);
+        let verified = engine.verify(&*memory.process())?;
+        Ok(Round { engine, prepared, outcome, verified, calls: Calls(memory.process()) })
+    })
+    .unwrap_or_else(|error| panic!("{error}"))
+}
