@@ -76,8 +76,8 @@ pub(crate) struct Ticket {
 pub(crate) enum Seen {
     Present(Arc<Vnode>),
     Absent,
-    /// Not cached: the caller asks the design, and settles.
-    Claimed(Ticket),
+    /// Not known to be there: the caller asks the design, or makes it, and settles.
+    Claimed(Ticket, Binding),
 }
 
 impl Dentries {
@@ -90,39 +90,47 @@ impl Dentries {
         }
     }
 
-    /// What `name` in `parent` leads to; a name that is not cached is claimed.
+    /// What `name` in `parent` leads to. A name that is not cached is claimed; with `or_claim` one that is absent too.
     #[inline]
-    pub(crate) fn look(&self, parent: Ino, name: &[u8]) -> Seen {
+    pub(crate) fn look(&self, parent: Ino, name: &[u8], or_claim: bool) -> Seen {
         let hash = hash_of(parent, name);
         loop {
             let mut shard = self.shard(hash).lock();
             let Some(slot) = shard.find(hash, parent, name) else {
-                return Seen::Claimed(self.claim_new(shard, hash, parent, name));
+                return Seen::Claimed(self.claim_new(shard, hash, parent, name), Binding::Unknown);
             };
+            let ticket = Ticket { shard: shard_of(hash), slot };
             let dentry = &mut shard.dentries[slot as usize];
             if dentry.claim == ClaimState::Free {
                 dentry.used = true;
                 match &dentry.binding {
                     Binding::Present(vnode) => return Seen::Present(Arc::clone(vnode)),
-                    Binding::Absent => return Seen::Absent,
-                    Binding::Unknown => unreachable!("only a claimed name is unknown"),
+                    Binding::Absent if !or_claim => return Seen::Absent,
+                    Binding::Absent | Binding::Unknown => {}
                 }
+                dentry.claim = ClaimState::Claimed;
+                return Seen::Claimed(ticket, std::mem::replace(&mut dentry.binding, Binding::Unknown));
             }
             drop(shard);
-            self.wait(Ticket { shard: shard_of(hash), slot });
+            self.wait(ticket);
         }
     }
 
-    /// The vnode called `name` in `parent`, when it is cached and the name is not claimed.
+    /// Shows the vnode called `name` in `parent` to `see`, when it is cached and the name is not claimed. No reference is taken.
     #[inline]
-    pub(crate) fn peek(&self, parent: Ino, name: &[u8]) -> Option<Arc<Vnode>> {
+    pub(crate) fn glance<T>(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        see: impl FnOnce(&Arc<Vnode>) -> Option<T>,
+    ) -> Option<T> {
         let hash = hash_of(parent, name);
         let mut shard = self.shard(hash).lock();
         let slot = shard.find(hash, parent, name)?;
         let dentry = &mut shard.dentries[slot as usize];
         dentry.used = true;
         match &dentry.binding {
-            Binding::Present(vnode) if dentry.claim == ClaimState::Free => Some(Arc::clone(vnode)),
+            Binding::Present(vnode) if dentry.claim == ClaimState::Free => see(vnode),
             _ => None,
         }
     }

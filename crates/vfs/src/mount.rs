@@ -4,6 +4,7 @@
 //! makes the cache lie. It adds no lock to the design's own: a call that changes names holds claims on exactly these names
 //! (`dentry.rs`), so calls on different names meet only in the design. Two claims (rename) are taken in the order of their keys.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -54,15 +55,24 @@ pub struct Mount {
     /// Vnodes of files that have, or had, several names.
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     graves: Arc<Graves>,
+    moves: AtomicU64,
 }
 
 impl Mount {
     /// Mounts `fs`. The design is not told: it was mounted when it was made.
     pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
-        let graves = Arc::new(Graves::default());
-        let root = Vnode::new(&fs.getattr(fs.root())?, None, &graves);
+        let graves = Arc::default();
+        let root = Vnode::new(&fs.getattr(fs.root())?, None);
         let dentries = Dentries::new(options.dentries);
-        Ok(Arc::new(Self { fs, options, root, dentries, linked: Mutex::default(), graves }))
+        Ok(Arc::new(Self {
+            fs,
+            options,
+            root,
+            dentries,
+            linked: Mutex::default(),
+            graves,
+            moves: AtomicU64::new(0),
+        }))
     }
 
     /// The design.
@@ -113,27 +123,52 @@ impl Mount {
     /// The vnode called `name` in `dir`, from the cache or from the design.
     #[inline]
     pub(crate) fn lookup(&self, dir: &Arc<Vnode>, name: &[u8]) -> Result<Arc<Vnode>> {
-        match self.dentries.look(dir.ino, name) {
+        match self.dentries.look(dir.ino, name, false) {
             Seen::Present(vnode) => Ok(vnode),
             Seen::Absent => Err(Errno::ENOENT),
-            Seen::Claimed(ticket) => {
-                Claim { mount: self, dir, name, ticket, binding: Some(Binding::Unknown) }.resolve()
+            Seen::Claimed(ticket, binding) => Claim::new(self, dir, name, (ticket, binding)).resolve(),
+        }
+    }
+
+    /// The vnode called `name` in `dir`, or else a claim on the name.
+    #[inline]
+    pub(crate) fn lookup_or_claim<'a>(&'a self, dir: &'a Arc<Vnode>, name: &'a [u8]) -> Result<Sought<'a>> {
+        self.reap();
+        sim::interact();
+        match self.dentries.look(dir.ino, name, true) {
+            Seen::Present(vnode) => Ok(Sought::There(vnode)),
+            Seen::Absent => Err(Errno::ENOENT),
+            Seen::Claimed(ticket, binding) => {
+                let mut claim = Claim::new(self, dir, name, (ticket, binding));
+                claim.find()?;
+                Ok(claim.vnode().cloned().map_or(Sought::Free(claim), Sought::There))
             }
         }
     }
 
-    /// What `name` in `dir` leads to, if the cache knows that it is there. Waits for nobody.
+    /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number of the directory
+    /// may have been given away meanwhile: the caller compares [`Mount::moves`].
     #[inline]
-    pub(crate) fn cached(&self, dir: &Arc<Vnode>, name: &[u8]) -> Option<Arc<Vnode>> {
-        self.dentries.peek(dir.ino, name)
+    pub(crate) fn glance<T>(
+        &self,
+        parent: Ino,
+        name: &[u8],
+        see: impl FnOnce(&Arc<Vnode>) -> Option<T>,
+    ) -> Option<T> {
+        self.dentries.glance(parent, name, see)
+    }
+
+    /// Counts directories that were renamed or removed: each counts before it happens, with its name claimed.
+    #[inline]
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(SeqCst)
     }
 
     /// Claims `name` in `dir` and finds out what it leads to.
     pub(crate) fn claim<'a>(&'a self, dir: &'a Arc<Vnode>, name: &'a [u8]) -> Result<Claim<'a>> {
         self.reap();
         sim::interact();
-        let (ticket, binding) = self.dentries.claim(dir.ino, name);
-        let mut claim = Claim { mount: self, dir, name, ticket, binding: Some(binding) };
+        let mut claim = Claim::new(self, dir, name, self.dentries.claim(dir.ino, name));
         claim.find()?;
         Ok(claim)
     }
@@ -153,21 +188,16 @@ impl Mount {
         }
     }
 
-    /// A vnode for a nameless file, which the design has opened once.
-    pub(crate) fn nameless(&self, attr: &Attr) -> Arc<Vnode> {
-        Vnode::new(attr, None, &self.graves)
-    }
-
     /// The vnode of an inode that a name has led to. The name is claimed.
     fn vnode(&self, dir: &Arc<Vnode>, attr: &Attr) -> Arc<Vnode> {
         if attr.kind == FileKind::Directory {
-            return Vnode::new(attr, Some(dir), &self.graves);
+            return Vnode::new(attr, Some(dir));
         }
         let mut linked = self.linked.lock();
         if let Some(vnode) = linked.get(&attr.ino).and_then(Weak::upgrade) {
             return vnode;
         }
-        let vnode = Vnode::new(attr, Some(dir), &self.graves);
+        let vnode = Vnode::new(attr, Some(dir));
         if attr.nlink > 1 {
             insert_linked(&mut linked, &vnode);
         }
@@ -243,7 +273,24 @@ pub(crate) struct Claim<'a> {
     binding: Option<Binding>,
 }
 
-impl Claim<'_> {
+/// What a call that may make a name has found.
+pub(crate) enum Sought<'a> {
+    /// The name is taken.
+    There(Arc<Vnode>),
+    /// It is free, and claimed.
+    Free(Claim<'a>),
+}
+
+impl<'a> Claim<'a> {
+    fn new(
+        mount: &'a Mount,
+        dir: &'a Arc<Vnode>,
+        name: &'a [u8],
+        (ticket, binding): (Ticket, Binding),
+    ) -> Self {
+        Self { mount, dir, name, ticket, binding: Some(binding) }
+    }
+
     /// What the name leads to.
     #[inline]
     pub(crate) fn vnode(&self) -> Option<&Arc<Vnode>> {
@@ -326,7 +373,9 @@ impl Claim<'_> {
     /// Renames what this claim names to what `to` names.
     pub(crate) fn rename(mut self, mut to: Claim<'_>, flags: RenameFlags) -> Result<()> {
         let from = (self.dir.ino, self.name);
+        self.count_move();
         if flags.contains(RenameFlags::EXCHANGE) {
+            to.count_move();
             self.mount.fs.rename(from, (to.dir.ino, to.name), flags)?;
             let other = to.take_vnode();
             to.leads_to(self.take_vnode());
@@ -344,8 +393,9 @@ impl Claim<'_> {
     /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`.
     fn removing(&self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
         let fs = &*self.mount.fs;
+        self.count_move();
         let held = self.vnode().filter(|vnode| Arc::strong_count(vnode) > 1);
-        let pinned = held.map(|vnode| vnode.pin(fs)).transpose()?.unwrap_or(false);
+        let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.graves)).transpose()?.unwrap_or(false);
         let result = call(fs, self.dir.ino, self.name);
         if let Some(vnode) = held {
             if result.is_err() && pinned {
@@ -354,6 +404,13 @@ impl Claim<'_> {
             vnode.changed();
         }
         result
+    }
+
+    /// The name of a directory is about to go.
+    fn count_move(&self) {
+        if self.vnode().is_some_and(|vnode| vnode.is_dir()) {
+            self.mount.moves.fetch_add(1, SeqCst);
+        }
     }
 
     fn mark_removed(&self) {
@@ -370,7 +427,7 @@ impl Claim<'_> {
     }
 
     fn made(self, attr: &Attr) -> Arc<Vnode> {
-        let vnode = Vnode::new(attr, Some(self.dir), &self.mount.graves);
+        let vnode = Vnode::new(attr, Some(self.dir));
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode
     }

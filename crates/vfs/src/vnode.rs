@@ -33,8 +33,8 @@ pub(crate) struct Vnode {
     gid: AtomicU32,
     /// The access time is later than every change that went through this mount: a relative access time need not be set.
     accessed: AtomicBool,
-    /// Opened to keep the number from being given away.
-    pinned: AtomicBool,
+    /// Where the number goes that was opened to keep it from being given away.
+    pinned: Mutex<Option<Arc<Graves>>>,
     /// A directory that has been removed.
     removed: AtomicBool,
     /// In the table of files with several names, which finds it without its dentry.
@@ -45,11 +45,10 @@ pub(crate) struct Vnode {
     references: Line,
     /// The directory that has a directory; a held directory holds its ancestors.
     parent: Mutex<Option<Arc<Vnode>>>,
-    graves: Arc<Graves>,
 }
 
 impl Vnode {
-    pub(crate) fn new(attr: &Attr, parent: Option<&Arc<Self>>, graves: &Arc<Graves>) -> Arc<Self> {
+    pub(crate) fn new(attr: &Attr, parent: Option<&Arc<Self>>) -> Arc<Self> {
         let parent = parent.filter(|_| attr.kind == FileKind::Directory);
         Arc::new(Self {
             ino: attr.ino,
@@ -58,13 +57,12 @@ impl Vnode {
             uid: AtomicU32::new(attr.owner.uid),
             gid: AtomicU32::new(attr.owner.gid),
             accessed: AtomicBool::new(false),
-            pinned: AtomicBool::new(false),
+            pinned: Mutex::new(None),
             removed: AtomicBool::new(false),
             linked: AtomicBool::new(false),
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
             references: Line::new(),
             parent: Mutex::new(parent.cloned()),
-            graves: Arc::clone(graves),
         })
     }
 
@@ -155,23 +153,23 @@ impl Vnode {
     }
 
     /// Keeps the number from being given away after the last name is gone. True when this call pinned it.
-    pub(crate) fn pin(&self, fs: &dyn FileSystem) -> Result<bool> {
-        if self.pinned.swap(true, SeqCst) {
+    pub(crate) fn pin(&self, fs: &dyn FileSystem, graves: &Arc<Graves>) -> Result<bool> {
+        if self.pinned.lock().replace(Arc::clone(graves)).is_some() {
             return Ok(false);
         }
-        fs.open(self.ino, OpenFlags::PATH).inspect_err(|_| self.pinned.store(false, SeqCst))?;
+        fs.open(self.ino, OpenFlags::PATH).inspect_err(|_| *self.pinned.lock() = None)?;
         Ok(true)
     }
 
     /// Undoes the pin of a removal that failed.
     pub(crate) fn unpin(&self, fs: &dyn FileSystem) {
-        self.pinned.store(false, SeqCst);
+        *self.pinned.lock() = None;
         fs.release(self.ino);
     }
 
     fn bury(&mut self) -> Option<Arc<Self>> {
-        if *self.pinned.get_mut() {
-            self.graves.add(self.ino);
+        if let Some(graves) = self.pinned.get_mut().take() {
+            graves.add(self.ino);
         }
         self.parent.get_mut().take()
     }
@@ -183,7 +181,6 @@ impl Drop for Vnode {
         let mut above = self.bury();
         while let Some(mut vnode) = above.and_then(Arc::into_inner) {
             above = vnode.bury();
-            *vnode.pinned.get_mut() = false;
         }
     }
 }

@@ -74,6 +74,7 @@ impl<'a> Walk<'a> {
 
     /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`], [`Walk::follow`].
     pub(crate) fn parent(&mut self) -> Result<()> {
+        self.skim();
         while self.next_component()? {
             let next = self.step()?;
             if next.kind == FileKind::Symlink {
@@ -83,6 +84,38 @@ impl<'a> Walk<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Goes as far as the last component over cached directories, and takes a reference to the last of these only: what the
+    /// kernel does in its RCU walk. Anything but names of searchable directories, and any directory that is renamed or
+    /// removed meanwhile, leaves the whole way to the careful walk.
+    fn skim(&mut self) {
+        let moves = self.mount.moves();
+        let (mut ahead, mut from, mut steps) = (Ahead::at(&self.text, self.at), self.dir.ino, 0);
+        if ahead.is_last || !self.may_search(&self.dir) {
+            return;
+        }
+        let dir = loop {
+            let next = Ahead::at(&self.text, ahead.component.end);
+            let seen = self.mount.glance(from, &self.text[ahead.component.clone()], |vnode| {
+                self.may_search(vnode).then(|| (vnode.ino, next.is_last.then(|| Arc::clone(vnode))))
+            });
+            let Some((ino, last)) = seen else { return };
+            steps += 1;
+            match last {
+                Some(dir) => break dir,
+                None => (from, ahead) = (ino, next),
+            }
+        };
+        if self.mount.moves() == moves {
+            sim::work(Work::PathComponent, steps);
+            self.dir = dir;
+            self.at = ahead.component.end;
+        }
+    }
+
+    fn may_search(&self, vnode: &Vnode) -> bool {
+        vnode.is_dir() && (self.who.is_root() || self.who.check(&vnode.subject(), Access::EXECUTE).is_ok())
     }
 
     /// The vnode at the end of the path. A symbolic link there is followed when the call says so, or a slash follows it.
@@ -144,15 +177,14 @@ impl<'a> Walk<'a> {
 
     /// Reads the next component. False when it is the last, before which the walk stops.
     fn next_component(&mut self) -> Result<bool> {
-        let start = self.at + self.text[self.at..].iter().take_while(|byte| **byte == b'/').count();
-        let len = self.text[start..].iter().position(|byte| *byte == b'/').unwrap_or(self.text.len() - start);
-        self.component = start..start + len;
-        self.at = start + len;
-        if len > 0 {
+        let ahead = Ahead::at(&self.text, self.at);
+        self.at = ahead.component.end;
+        self.component = ahead.component;
+        if !self.component.is_empty() {
             self.check_searchable()?;
             sim::work(Work::PathComponent, 1);
         }
-        Ok(self.text[self.at..].iter().any(|byte| *byte != b'/'))
+        Ok(!ahead.is_last)
     }
 
     fn check_searchable(&self) -> Result<()> {
@@ -172,6 +204,24 @@ impl<'a> Walk<'a> {
                 self.mount.lookup(&self.dir, name)
             }
         }
+    }
+}
+
+/// The component that follows in a path.
+struct Ahead {
+    /// Empty when there is none.
+    component: Range<usize>,
+    /// Only slashes follow it.
+    is_last: bool,
+}
+
+impl Ahead {
+    #[inline]
+    fn at(text: &[u8], at: usize) -> Self {
+        let start = at + text[at..].iter().take_while(|byte| **byte == b'/').count();
+        let end = text[start..].iter().position(|byte| *byte == b'/').map_or(text.len(), |len| start + len);
+        let is_last = text[end..].iter().all(|byte| *byte == b'/');
+        Self { component: start..end, is_last }
     }
 }
 

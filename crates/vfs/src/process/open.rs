@@ -7,6 +7,7 @@ use crate::attr::FileKind;
 use crate::credentials::Access;
 use crate::errno::{Errno, Result};
 use crate::flags::OpenFlags;
+use crate::mount::Sought;
 use crate::syscalls::Fd;
 use crate::vnode::Vnode;
 use crate::walk::{Last, Walk, check_name};
@@ -98,7 +99,8 @@ impl Process {
                 return Err(Errno::EISDIR);
             }
             check_name(walk.dir(), name)?;
-            let old = match self.old_or_new(walk.dir(), name, flags, mode)? {
+            walk.dir().touch();
+            let old = match self.old_or_new(walk.dir(), name, mode)? {
                 Found::Old(old) => old,
                 new @ Found::New(_) => return Ok(new),
             };
@@ -113,17 +115,11 @@ impl Process {
     }
 
     /// What has the name, or a new file.
-    fn old_or_new(&self, dir: &Arc<Vnode>, name: &[u8], flags: OpenFlags, mode: u32) -> Result<Found> {
-        if !flags.contains(OpenFlags::EXCLUSIVE)
-            && let Some(old) = self.mount.cached(dir, name)
-        {
-            return Ok(Found::Old(old));
-        }
-        dir.touch();
-        let claim = self.mount.claim(dir, name)?;
-        if let Some(old) = claim.vnode() {
-            return Ok(Found::Old(Arc::clone(old)));
-        }
+    fn old_or_new(&self, dir: &Arc<Vnode>, name: &[u8], mode: u32) -> Result<Found> {
+        let claim = match self.mount.lookup_or_claim(dir, name)? {
+            Sought::There(old) => return Ok(Found::Old(old)),
+            Sought::Free(claim) => claim,
+        };
         self.check_change(dir)?;
         let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
         claim.create(&new).map(Found::New)
@@ -137,7 +133,7 @@ impl Process {
         self.check_change(&dir)?;
         let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());
         let attr = self.mount.file_system().tmpfile(&new)?;
-        Ok(OpenFile::new(self.mount.nameless(&attr), flags))
+        Ok(OpenFile::new(Vnode::new(&attr, None), flags))
     }
 
     pub(super) fn dup_file(&self, fd: Fd) -> Result<Fd> {
