@@ -6,6 +6,8 @@
 //!
 //! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, BLOCK_SHIFT};
@@ -17,12 +19,14 @@ static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {
     map: Mutex<FreeMap>,
+    /// After a failure blocks may be in use that nothing leads to: such a map is not saved.
+    doubted: AtomicBool,
 }
 
 impl BlockMap {
     /// Takes over a map whose free blocks are set.
     pub(crate) fn new(map: FreeMap) -> Self {
-        Self { map: Mutex::new(&BLOCKS, map) }
+        Self { map: Mutex::new(&BLOCKS, map), doubted: AtomicBool::new(false) }
     }
 
     /// Takes one base block.
@@ -64,6 +68,16 @@ impl BlockMap {
             }
         }
         Ok(())
+    }
+
+    /// Notes that blocks may have been lost to a failure; the next mount finds them by a scan.
+    pub(crate) fn doubt(&self) {
+        self.doubted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether blocks may have been lost.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.doubted.load(Ordering::Relaxed)
     }
 
     /// Free base blocks.

@@ -273,7 +273,7 @@ impl Volume {
             let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
             self.end(tx, logged.and_then(|()| self.store_half(inode, &gone)))?;
         }
-        self.free_tree(&Tree::of(&raw))?;
+        self.free_tree(&Tree::of(&raw)).inspect_err(|_| self.blocks.doubt())?;
         if raw.xattr != 0 {
             self.blocks.put_many([(raw.xattr, BLOCK_SHIFT)])?;
         }

@@ -341,6 +341,9 @@ impl Volume {
 
     /// Saves the block map into its inode. Without space for it nothing is saved, and the next mount scans.
     fn save_block_map(&self) -> Result<()> {
+        if self.blocks.is_doubted() {
+            return self.forget_saved_map();
+        }
         let inode = self.inodes.get(BLOCK_MAP_INO)?;
         let mut raw = self.raw(inode)?;
         let wanted = self.blocks.snapshot().used_runs().len() as u64 + 16;

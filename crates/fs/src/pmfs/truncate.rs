@@ -115,9 +115,22 @@ impl Volume {
             return self.shrink(inode, raw, size);
         }
         self.truncate_add(inode, size)?;
-        let shrunk = self.shrink(inode, raw, size);
+        let shrunk = self.shrink(inode, raw, size).or_else(|_| self.shrink_again(inode, raw, size));
         // Off the list even after an error: a later write may make the file longer than the item says.
         self.truncate_remove(inode).and(shrunk)
+    }
+
+    /// After the medium has failed: what the first attempt cut is lost to the block map. What cannot be cut now either stays
+    /// beyond the end.
+    #[cold]
+    fn shrink_again(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+        self.blocks.doubt();
+        *raw = self.raw(inode)?;
+        self.shrink(inode, raw, size).inspect_err(|_| {
+            let _ = self.region.store_u32(inode.offset + ino::FLAGS, raw.flags | FLAG_BEYOND_EOF);
+            self.region.flush(inode.offset, ino::HALF);
+            self.region.fence();
+        })
     }
 
     /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block.

@@ -118,6 +118,14 @@ impl Volume {
     }
 }
 
+impl Pmfs {
+    /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next mount:
+    /// its name is gone, so the call that removed it has succeeded.
+    fn reap(&self, inode: &Inode) {
+        let _ = self.volume.reap(inode, &NothingPending);
+    }
+}
+
 impl FileSystem for Pmfs {
     fn root(&self) -> Ino {
         Ino(ROOT_INO)
@@ -170,21 +178,21 @@ impl FileSystem for Pmfs {
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
         if let Some(inode) = self.volume.unlink(parent.0, name, &NothingPending)? {
-            self.volume.reap(inode, &NothingPending)?;
+            self.reap(inode);
         }
         Ok(())
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
         let inode = self.volume.rmdir(parent.0, name)?;
-        self.volume.reap(inode, &NothingPending)?;
+        self.reap(inode);
         Ok(())
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
         let orphan = self.volume.rename((from.0.0, from.1), (to.0.0, to.1), flags, &NothingPending)?;
         if let Some(inode) = orphan {
-            self.volume.reap(inode, &NothingPending)?;
+            self.reap(inode);
         }
         Ok(())
     }
@@ -237,8 +245,7 @@ impl FileSystem for Pmfs {
         let last = state.opens == 0;
         drop(state);
         if last && self.volume.raw(inode).is_ok_and(|raw| raw.links == 0) {
-            // There is nobody to tell; an inode that could not be freed stays on the truncate list.
-            let _ = self.volume.reap(inode, &NothingPending);
+            self.reap(inode);
         }
     }
 

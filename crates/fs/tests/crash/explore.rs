@@ -86,6 +86,8 @@ impl Tally {
 struct Recording {
     trace: Arc<Trace>,
     trees: Vec<Tree>,
+    /// By operation: size of its file before and after.
+    sizes: Vec<(u64, u64)>,
 }
 
 /// Runs a program on a fresh image and records its core. `faults` strike from the first recorded access on.
@@ -105,7 +107,13 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
     let trace = Trace::attach(&region).expect("a trace");
     faults.iter().for_each(|fault| region.inject(*fault));
     let mut trees = vec![model.tree()];
+    let mut sizes = Vec::new();
+    let size_of = |model: &Model, op: &Op| match op {
+        Op::Write(file, ..) => model.size(file).unwrap_or(0),
+        _ => 0,
+    };
     for op in &program.core {
+        let before = size_of(&model, op);
         region.mark(Mark::OpBegin(op.name()));
         if matches!(op, Op::Remount) {
             runner.close_all();
@@ -116,18 +124,18 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
             let expected = model.run(op, None);
             assert_eq!(done, expected, "{}: {op:?}", program.name);
         }
+        sizes.push((before, size_of(&model, op)));
         region.mark(Mark::OpEnd(op.name(), Promise::All));
         trees.push(model.tree());
     }
     region.detach(&trace);
-    Recording { trace, trees }
+    Recording { trace, trees, sizes }
 }
 
 /// Which states a crash may leave at one point.
 struct Allowed<'a> {
-    subject: &'a Subject,
     program: &'a Program,
-    trees: &'a [Tree],
+    recording: &'a Recording,
     /// Operations that have returned.
     done: usize,
     /// The next one is under way.
@@ -138,16 +146,19 @@ struct Allowed<'a> {
 
 impl Allowed<'_> {
     fn judge(&self, seen: &Tree) -> Option<String> {
-        let soft: Vec<&Tree> = self.soft.iter().map(|index| &self.trees[*index]).collect();
-        let before = &self.trees[self.done];
-        let Some(after) = self.trees.get(self.done + 1).filter(|_| self.inside) else {
+        let trees = &self.recording.trees;
+        let soft: Vec<&Tree> = self.soft.iter().map(|index| &trees[*index]).collect();
+        let before = &trees[self.done];
+        let Some(after) = trees.get(self.done + 1).filter(|_| self.inside) else {
             return difference(seen, before, &soft);
         };
         let op = &self.program.core[self.done];
         let (mut with_after, mut with_before) = (soft.clone(), soft);
         if op.changes_data() {
             with_after.push(after);
-            if !self.grows(op) {
+            // A write that changes the size: the new size shows only new bytes.
+            let (old_size, new_size) = self.recording.sizes[self.done];
+            if old_size == new_size {
                 with_before.push(before);
             }
         }
@@ -155,24 +166,12 @@ impl Allowed<'_> {
         let new = difference(seen, after, &with_before)?;
         Some(format!("neither as before ({old}) nor as after ({new})"))
     }
-
-    /// A write that changes the size: the new size shows only new bytes.
-    fn grows(&self, op: &Op) -> bool {
-        let size = |tree: &Tree, path: &String| tree.get(path).map(|entry| entry.content.len());
-        match op {
-            Op::Write(File::At(path), ..) => {
-                size(&self.trees[self.done], path) != size(&self.trees[self.done + 1], path)
-            }
-            _ => false,
-        }
-    }
 }
 
-/// Whether a write may return before it is durable.
-fn is_soft(subject: &Subject, op: &Op, before: &Tree) -> bool {
+/// Whether a write may return before it is durable: it goes into one existing block and leaves the size.
+fn is_soft(subject: &Subject, op: &Op, size: u64) -> bool {
     let Guarantee::InPlace = subject.guarantee;
-    let Op::Write(File::At(path), Some(offset), pattern) = op else { return false };
-    let size = before.get(path).map_or(0, |entry| entry.content.len() as u64);
+    let Op::Write(_, Some(offset), pattern) = op else { return false };
     let end = offset + pattern.len as u64;
     pattern.len > 0 && end <= size && offset / 4096 == (end - 1) / 4096
 }
@@ -184,12 +183,12 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
     let mut replay = recording.trace.replay(Mode::Adr);
     let (mut done, mut inside) = (0, false);
     let mut soft: Vec<usize> = Vec::new();
-    explorer.visit(&replay, &recording.trees, (done, inside, &soft));
+    explorer.visit(&replay, &recording, (done, inside, &soft));
     loop {
         let point = replay.next_point(|_, event| match event {
             Event::Mark(Mark::OpBegin(_)) => inside = true,
             Event::Mark(Mark::OpEnd(..)) => {
-                if is_soft(subject, &program.core[done], &recording.trees[done]) {
+                if is_soft(subject, &program.core[done], recording.sizes[done].0) {
                     soft.push(done);
                 }
                 (done, inside) = (done + 1, false);
@@ -200,7 +199,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
         if point.is_none() {
             break;
         }
-        explorer.visit(&replay, &recording.trees, (done, inside, &soft));
+        explorer.visit(&replay, &recording, (done, inside, &soft));
     }
     explorer.tally
 }
@@ -244,12 +243,12 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    fn visit(&mut self, replay: &Replay, trees: &[Tree], (done, inside, soft): (usize, bool, &[usize])) {
+    fn visit(&mut self, replay: &Replay, recording: &Recording, (done, inside, soft): (usize, bool, &[usize])) {
         let point = replay.state().crash_point();
         self.tally.points += 1;
         self.tally.combinations = self.tally.combinations.saturating_add(point.combinations());
-        let (subject, program) = (self.subject, self.program);
-        let allowed = Allowed { subject: &subject, program, trees, done, inside, soft };
+        let program = self.program;
+        let allowed = Allowed { program, recording, done, inside, soft };
         for (number, choice) in point.choices(&self.effort.plan).iter().enumerate() {
             let image = point.image(choice);
             self.tally.images += 1;
@@ -408,9 +407,4 @@ fn find(fs: &dyn FileSystem, path: &str) -> Result<vfs::Ino, String> {
 /// The size of a region for a design, in words.
 pub fn describe(subject: &Subject) -> String {
     format!("{} on {}", subject.design.name(), subject.size)
-}
-
-/// Whether nobody else holds the region (a leak would).
-pub fn is_unshared(region: &Arc<Region>) -> bool {
-    Arc::strong_count(region) == 1
 }

@@ -119,7 +119,7 @@ fn crashes_of_two_random_operations_leave_allowed_states() {
     };
     for subject in subjects() {
         let began = std::time::Instant::now();
-        let programs: Vec<_> = (0..wanted("WEIR_CRASH_PAIRS", 600) as u64).map(program).collect();
+        let programs: Vec<_> = (0..wanted("WEIR_CRASH_PAIRS", 500) as u64).map(program).collect();
         let tally = explore_all(subject, &programs, effort(3));
         report("two operations", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {seed}");

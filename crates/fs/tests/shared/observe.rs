@@ -34,6 +34,9 @@ pub fn observe(fs: &dyn FileSystem) -> Result<Tree, String> {
 impl Walk<'_> {
     fn directory(&mut self, path: &str, attr: &Attr, parent: Ino) -> Result<(), String> {
         let failed = |what: &str, errno: vfs::Errno| format!("\"{path}\": {what}: {}", errno.name());
+        if path.split('/').count() > 30 {
+            return Err(format!("\"{path}\" is deeper than any test makes"));
+        }
         self.add(path, attr, Vec::new());
         let mut entries = Vec::new();
         self.fs
@@ -76,6 +79,9 @@ impl Walk<'_> {
                 self.add(path, attr, target);
             }
             FileKind::Regular => {
+                if attr.size > 1 << 26 {
+                    return Err(format!("\"{path}\" has {} bytes, more than any test writes", attr.size));
+                }
                 let mut content = vec![0xEE; attr.size as usize + 1];
                 let read = self.fs.read(attr.ino, 0, &mut content, IoFlags::empty());
                 let read = read.map_err(|errno| format!("\"{path}\": read: {}", errno.name()))?;

@@ -1,0 +1,378 @@
+//! Damaged images: each fsck predicate reports the fault that is planted for it, and nothing that is mounted, checked or shown
+//! panics, hangs or leaves the region, whatever the bytes are.
+
+#[path = "shared/mod.rs"]
+mod shared;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use fs::{FsError, FsType};
+use media::fault::{Fault, Target};
+use media::nvmm::Region;
+use rand::RngExt;
+use shared::harness::{self, virtually};
+use shared::observe::observe;
+use shared::op::{File, NEW, Op, Pattern, Runner};
+use sim::{Bytes, Seed};
+use vfs::{Errno, IoFlags, OpenFlags};
+
+const JOURNAL: u64 = 64 * 1024;
+/// The inode table is the first block behind the journal; the root's names are in the second.
+const TABLE: u64 = 4096 + JOURNAL;
+const ROOT_NAMES: u64 = TABLE + 4096;
+const COPY: u64 = 512;
+const SLOT: u64 = 128;
+
+fn pmfs() -> &'static dyn FsType {
+    fs::by_name("pmfs").expect("pmfs is a design")
+}
+
+/// An image with files, directories and links that was unmounted.
+fn image(size: Bytes) -> Arc<Region> {
+    let region = harness::region(size);
+    let options = harness::options(pmfs(), &[("jsize", "64k")]);
+    pmfs().mkfs(&region, &options).expect("mkfs");
+    let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+    let write = |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
+    let ops = [
+        Op::Create("file".into()),
+        write("file", 0, 20_000),
+        Op::Mkdir("dir".into()),
+        Op::Create("dir/other".into()),
+        write("dir/other", 0, 100),
+        Op::Link("file".into(), "dir/link".into()),
+        Op::Symlink("sym".into(), 60),
+        Op::Mkdir("dir/sub".into()),
+        Op::Create("empty".into()),
+    ];
+    for op in ops {
+        runner.run(&op).expect("the image can be filled");
+    }
+    runner.fs.unmount().expect("unmount");
+    region
+}
+
+/// The offset of the inode slot that `path` leads to.
+fn slot_of(region: &Arc<Region>, path: &str) -> u64 {
+    let options = harness::options(pmfs(), &[("jsize", "64k")]);
+    let fs = pmfs().mount(region, &options).expect("mount");
+    let parts = path.split('/').filter(|part| !part.is_empty());
+    let ino = parts.fold(fs.root(), |at, name| fs.lookup(at, name.as_bytes()).expect("it is there").ino);
+    fs.unmount().expect("unmount");
+    TABLE + ino.0
+}
+
+fn predicates(region: &Region) -> Vec<&'static str> {
+    let mut found: Vec<_> = pmfs().fsck(region).violations.iter().map(|violation| violation.predicate).collect();
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+/// A fault: what it is called, how it is planted.
+type Canary = (&'static str, fn(&Arc<Region>));
+
+const CANARIES: &[Canary] = &[
+    ("superblock_valid", |region| {
+        for at in [4, COPY + 4] {
+            region.store_u32(at, 77).expect("a store");
+        }
+    }),
+    ("journal_descriptor_possible", |region| region.store_u32(128 + 8, 12_345 * 8).expect("a store")),
+    ("inode_mode_known", |region| {
+        let at = slot_of(region, "file") + 36;
+        region.store_u16(at, 0o170_644).expect("a store");
+    }),
+    ("blocks_in_range", |region| {
+        let at = slot_of(region, "dir/other") + 8;
+        region.store_u64(at, region.len() + 4096).expect("a store");
+    }),
+    ("block_used_once", |region| {
+        let (one, other) = (slot_of(region, "dir/other"), slot_of(region, "sym"));
+        let block = region.load_u64(other + 8).expect("a load");
+        region.store_u64(one + 8, block).expect("a store");
+    }),
+    ("block_count_right", |region| {
+        let at = slot_of(region, "file") + 40;
+        region.store_u64(at, 99).expect("a store");
+    }),
+    ("size_covers_blocks", |region| {
+        let at = slot_of(region, "file") + 16;
+        region.store_u64(at, 4096).expect("a store");
+    }),
+    ("directory_sound", |region| region.store_u16(ROOT_NAMES + 8, 13).expect("a store")),
+    ("names_lead_to_inodes", |region| {
+        let at = slot_of(region, "empty");
+        region.store(at, &[0; 48]).expect("a store");
+    }),
+    ("link_count_right", |region| {
+        let at = slot_of(region, "file") + 38;
+        region.store_u16(at, 3).expect("a store");
+    }),
+    ("nothing_lost", |region| {
+        let spare = slot_of(region, "empty") + SLOT;
+        region.store_u16(spare + 36, 0o100_644).expect("a store");
+    }),
+    ("truncate_list_sound", |region| region.store_u64(272 + 8, 77).expect("a store")),
+    ("saved_map_right", |region| {
+        let map = region.load_u64(TABLE + 2 * SLOT + 8).expect("a load");
+        let high = region.load_u64(map + 8).expect("a load");
+        region.store_u64(map + 8, high + 1).expect("a store");
+    }),
+];
+
+#[test]
+fn every_predicate_of_fsck_has_a_fault_that_only_it_reports() {
+    virtually(1, || {
+        for (predicate, plant) in CANARIES {
+            let region = image(Bytes::mib(1));
+            assert_eq!(predicates(&region), Vec::<&str>::new(), "before {predicate}");
+            plant(&region);
+            let found = predicates(&region);
+            assert_eq!(found, [*predicate]);
+        }
+    });
+}
+
+#[test]
+fn a_bad_superblock_is_read_from_the_copy_and_two_are_refused() {
+    virtually(1, || {
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        for poison in [false, true] {
+            let region = image(Bytes::mib(1));
+            if poison {
+                region.inject(Fault::Poison { offset: 0 });
+            } else {
+                region.store(8, &[0xFF; 8]).expect("a store");
+            }
+            let report = pmfs().fsck(&region);
+            assert!(report.violations.is_empty(), "{:?}", report.violations);
+            assert!(report.notes.iter().any(|note| note.contains("redundant copy")), "{:?}", report.notes);
+            let done = pmfs().recover(&region).expect("recover");
+            assert!(done.iter().any(|line| line.contains("redundant copy")), "{done:?}");
+            let fs = pmfs().mount(&region, &options).expect("mount");
+            observe(&*fs).expect("all is there");
+            fs.unmount().expect("unmount");
+            assert_eq!(pmfs().fsck(&region).notes, Vec::<String>::new());
+        }
+        let region = image(Bytes::mib(1));
+        for at in [8, COPY + 8] {
+            region.store(at, &[0xFF; 8]).expect("a store");
+        }
+        assert!(matches!(pmfs().mount(&region, &options), Err(FsError::Damaged { .. })));
+        let region = image(Bytes::mib(1));
+        for at in [2, COPY + 2] {
+            region.store_u16(at, 0x1234).expect("a store");
+        }
+        assert!(matches!(pmfs().mount(&region, &options), Err(FsError::WrongFormat { .. })));
+        assert!(!pmfs().recognises(&region));
+    });
+}
+
+#[test]
+fn the_copy_never_brings_back_a_journal_or_a_map_of_long_ago() {
+    virtually(1, || {
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        let region = image(Bytes::mib(1));
+        let fs = pmfs().mount(&region, &options).expect("mount");
+        let file = fs.create(fs.root(), b"later", &NEW).expect("create").ino;
+        fs.write(file, 0, &[7; 9000], IoFlags::empty()).expect("write");
+        drop(fs);
+        region.store(0, &[0; 48]).expect("a store");
+        let fs = pmfs().mount(&region, &options).expect("mount");
+        let mut back = [0; 9000];
+        assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(9000));
+        assert_eq!(back, [7; 9000]);
+        let other = fs.create(fs.root(), b"other", &NEW).expect("create").ino;
+        fs.write(other, 0, &[8; 9000], IoFlags::empty()).expect("write");
+        fs.unmount().expect("unmount");
+        assert_eq!(predicates(&region), Vec::<&str>::new());
+    });
+}
+
+#[test]
+fn a_truncated_image_is_refused() {
+    virtually(1, || {
+        let region = image(Bytes::mib(1));
+        let short = harness::region(Bytes::kib(512));
+        let mut bytes = vec![0; short.len() as usize];
+        region.peek(0, &mut bytes).expect("a load");
+        short.store(0, &bytes).expect("a store");
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        let error = pmfs().mount(&short, &options).err().expect("refused").to_string();
+        assert!(error.contains("1048576 bytes") && error.contains("524288"), "{error}");
+        assert_eq!(predicates(&short), ["superblock_valid"]);
+    });
+}
+
+/// The journal's generations run out: entries of long ago must not come back.
+#[test]
+fn the_last_generation_is_followed_by_the_first() {
+    virtually(1, || {
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        let region = image(Bytes::mib(1));
+        for generation in [65_534u16, 65_535] {
+            region.store_u16(128 + 20, generation).expect("a store");
+            for round in 0..3 {
+                let fs = pmfs().mount(&region, &options).expect("mount");
+                for _ in 0..150 {
+                    fs.create(fs.root(), b"tmp", &NEW).expect("create");
+                    fs.unlink(fs.root(), b"tmp").expect("unlink");
+                }
+                let before = observe(&*fs).expect("a sound tree");
+                if round != 1 {
+                    fs.unmount().expect("unmount");
+                }
+                drop(fs);
+                let fs = pmfs().mount(&region, &options).expect("mount after a crash");
+                assert_eq!(observe(&*fs).expect("a sound tree"), before);
+                fs.unmount().expect("unmount");
+                assert_eq!(predicates(&region), Vec::<&str>::new());
+            }
+        }
+    });
+}
+
+/// Everything that can be done with an image of which nothing is known.
+fn poke_at(region: &Arc<Region>) {
+    let options = harness::options(pmfs(), &[("jsize", "64k")]);
+    pmfs().fsck(region);
+    let mut out = Vec::new();
+    for part in ["superblock", "journal", "truncates", "inode 128", "inode 256", "inode 512", "dir 128", "dir 640"] {
+        out.clear();
+        let _ = pmfs().dump(region, part, &mut out);
+    }
+    let Ok(fs) = pmfs().mount(region, &options) else { return };
+    let _ = observe(&*fs);
+    let _ = fs.create(fs.root(), b"new", &NEW);
+    let _ = fs.mkdir(fs.root(), b"newdir", &NEW);
+    let _ = fs.rename((fs.root(), b"file"), (fs.root(), b"sym"), vfs::RenameFlags::empty());
+    let _ = fs.rename((fs.root(), b"dir"), (fs.root(), b"newdir"), vfs::RenameFlags::empty());
+    let mut names = Vec::new();
+    let _ = fs.readdir(fs.root(), 0, &mut |entry| {
+        names.push((entry.name.to_vec(), entry.ino));
+        names.len() < 1000
+    });
+    for (name, ino) in names {
+        let _ = fs.write(ino, 5000, &[1; 5000], IoFlags::empty());
+        let _ = fs.seek(ino, 0, vfs::SeekTo::Hole);
+        let _ = fs.open(ino, OpenFlags::READ);
+        if name != b"." && name != b".." {
+            let _ = fs.unlink(fs.root(), &name);
+            let _ = fs.rmdir(fs.root(), &name);
+        }
+        fs.release(ino);
+    }
+    let _ = fs.unmount();
+    pmfs().fsck(region);
+}
+
+#[test]
+fn nothing_panics_on_random_bytes_in_metadata() {
+    let seconds = std::env::var("WEIR_FUZZ_SECONDS").ok().and_then(|n| n.parse().ok()).unwrap_or(5);
+    let (end, mut rounds) = (Instant::now() + Duration::from_secs(seconds), 0u64);
+    let mut slowest = Duration::ZERO;
+    let region = virtually(1, || image(Bytes::mib(1)));
+    let mut bytes = vec![0; region.len() as usize];
+    region.peek(0, &mut bytes).expect("a load");
+    let metadata: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    while Instant::now() < end {
+        let (bytes, metadata) = (bytes.clone(), metadata.clone());
+        let began = Instant::now();
+        virtually(rounds, move || {
+            let mut rng = Seed(rounds).derive("damage", 0).rng();
+            let region = harness::region(Bytes::mib(1));
+            region.store(0, &bytes).expect("a store");
+            for _ in 0..rng.random_range(1..9) {
+                let near = metadata[rng.random_range(0..metadata.len())] + rng.random_range(0..8);
+                // Never the superblocks alone: a wrong checksum ends everything early.
+                let at = if near < 48 || (512..560).contains(&near) { 128 + near % 160 } else { near };
+                let value = [0, 1, 0x7F, 0x80, 0xFF, rng.random_range(0..=255)][rng.random_range(0..6)];
+                region.store(at as u64, &[value]).expect("a store");
+            }
+            poke_at(&region);
+        });
+        slowest = slowest.max(began.elapsed());
+        rounds += 1;
+    }
+    println!("{rounds} damaged images, seeds 0..{rounds}, the slowest took {slowest:?}");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+}
+
+/// The nth load or store fails, for all n: the call says EIO (or succeeds), and afterwards all is as before or as after.
+#[test]
+fn a_medium_that_fails_once_loses_nothing() {
+    let ops: [Op; 9] = [
+        Op::Create("new".into()),
+        Op::Mkdir("dir/new".into()),
+        Op::Symlink("new".into(), 100),
+        Op::Write(File::At("file".into()), Some(19_000), Pattern { len: 9000, tag: 3 }),
+        Op::Truncate(File::At("file".into()), 5000),
+        Op::Unlink("sym".into()),
+        Op::Rename("sym".into(), "dir/other".into(), vfs::RenameFlags::empty()),
+        Op::Rename("dir/sub".into(), "sub".into(), vfs::RenameFlags::empty()),
+        Op::Link("sym".into(), "dir/sym".into()),
+    ];
+    let mut failures = 0;
+    for op in ops {
+        for target in [Target::Load, Target::Store] {
+            for nth in 1..400 {
+                let op = op.clone();
+                let (done, struck) = virtually(nth, move || fail_nth(&op, target, nth));
+                done.unwrap_or_else(|what| panic!("{target} {nth}: {what}"));
+                failures += u64::from(struck);
+                if !struck {
+                    break;
+                }
+            }
+        }
+    }
+    println!("{failures} injected failures");
+    assert!(failures > 300, "{failures}");
+}
+
+fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
+    let options = harness::options(pmfs(), &[("jsize", "64k")]);
+    let after = {
+        let region = image(Bytes::mib(1));
+        let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+        runner.run(op).expect("possible");
+        observe(&*runner.fs).expect("a sound tree")
+    };
+    let region = image(Bytes::mib(1));
+    let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+    let before = observe(&*runner.fs).expect("a sound tree");
+    // Counted on the operation itself: one that is not reached means that all were tried.
+    region.inject(Fault::FailNth { target, nth });
+    let done = runner.run(op);
+    region.clear_faults();
+    let struck = done.is_err();
+    let judge = || {
+        if let Err(errno) = done
+            && errno != Errno::EIO
+        {
+            return Err(format!("{op:?} gave {}", errno.name()));
+        }
+        let data = op.changes_data();
+        let tree = observe(&*runner.fs)?;
+        let fits = |tree: &shared::tree::Tree| tree == &before || tree == &after;
+        if !data && !fits(&tree) && !matches!(op, Op::Truncate(..)) {
+            return Err(format!("{op:?}: neither as before nor as after, still mounted"));
+        }
+        if runner.fs.unmount().is_err() {
+            pmfs().recover(&region).map_err(|error| error.to_string())?;
+        }
+        let found = predicates(&region);
+        if !found.is_empty() {
+            return Err(format!("{op:?}: fsck finds {found:?}"));
+        }
+        let fs = pmfs().mount(&region, &options).map_err(|error| error.to_string())?;
+        let tree = observe(&*fs)?;
+        if !data && !fits(&tree) && !matches!(op, Op::Truncate(..)) {
+            return Err(format!("{op:?}: neither as before nor as after"));
+        }
+        Ok(())
+    };
+    (judge(), struck)
+}
