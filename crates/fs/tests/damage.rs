@@ -34,7 +34,8 @@ fn image(size: Bytes) -> Arc<Region> {
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
     pmfs().mkfs(&region, &options).expect("mkfs");
     let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
-    let write = |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
+    let write =
+        |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
     let ops = [
         Op::Create("file".into()),
         write("file", 0, 20_000),
@@ -64,7 +65,8 @@ fn slot_of(region: &Arc<Region>, path: &str) -> u64 {
 }
 
 fn predicates(region: &Region) -> Vec<&'static str> {
-    let mut found: Vec<_> = pmfs().fsck(region).violations.iter().map(|violation| violation.predicate).collect();
+    let mut found: Vec<_> =
+        pmfs().fsck(region).violations.iter().map(|violation| violation.predicate).collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -239,7 +241,9 @@ fn poke_at(region: &Arc<Region>) {
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
     pmfs().fsck(region);
     let mut out = Vec::new();
-    for part in ["superblock", "journal", "truncates", "inode 128", "inode 256", "inode 512", "dir 128", "dir 640"] {
+    for part in
+        ["superblock", "journal", "truncates", "inode 128", "inode 256", "inode 512", "dir 128", "dir 640"]
+    {
         out.clear();
         let _ = pmfs().dump(region, part, &mut out);
     }

@@ -117,7 +117,19 @@ impl<'a> Check<'a> {
         });
         let table = region.read(TABLE_INODE).unwrap_or_default();
         let (inodes, names, subdirs) = Default::default();
-        Self { region, superblock, table, first_block, unused, inodes, names, subdirs, trees_whole: true, names_whole: true, report }
+        Self {
+            region,
+            superblock,
+            table,
+            first_block,
+            unused,
+            inodes,
+            names,
+            subdirs,
+            trees_whole: true,
+            names_whole: true,
+            report,
+        }
     }
 
     fn run(mut self) -> FsckReport {
@@ -138,7 +150,9 @@ impl<'a> Check<'a> {
         }
         match self.trees_whole {
             true => self.check_saved_map(),
-            false => self.report.notes.push("the block map was not checked: blocks may be missing".to_owned()),
+            false => {
+                self.report.notes.push("the block map was not checked: blocks may be missing".to_owned())
+            }
         }
         self.report.checked = vec![
             ("inodes", inodes.len() as u64),

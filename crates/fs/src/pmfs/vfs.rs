@@ -283,6 +283,8 @@ impl FileSystem for Pmfs {
         Ok(self.volume.seek_file(&raw, offset, to)?)
     }
 
+    /// Everything but a write into one existing block was durable when it returned. Such a write becomes so by a fence of the
+    /// task that made it: this one, or the one in its next change of anything.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         let inode = self.volume.inodes.get(ino.0)?;
         let state = inode.state.read();

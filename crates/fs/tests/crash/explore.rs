@@ -1,5 +1,6 @@
 //! Crashes everywhere: records a program, visits its crash points, recovers images and judges what is there.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use media::event::{Event, Mark, Promise};
 use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
-use media::recorder::{CrashPoint, Image, Mode, Plan, Replay, Scratch, Snapshot, Trace};
+use media::recorder::{CrashPoint, Image, Mode, Plan, Recorder, Replay, Rule, Scratch, Snapshot, Trace};
 use sim::{Bytes, Seed};
 use vfs::FileSystem;
 
@@ -90,8 +91,8 @@ struct Recording {
     sizes: Vec<(u64, u64)>,
 }
 
-/// Runs a program on a fresh image and records its core. `faults` strike from the first recorded access on.
-fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
+/// Runs a program on a fresh image and records its core; `prepare` sees the region just before.
+fn record(subject: &Subject, program: &Program, prepare: &dyn Fn(&Region)) -> Recording {
     let options = subject.options();
     let region = harness::region(subject.size);
     subject.design.mkfs(&region, &options).expect("mkfs");
@@ -105,7 +106,7 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
     }
     runner.fs.sync().expect("sync");
     let trace = Trace::attach(&region).expect("a trace");
-    faults.iter().for_each(|fault| region.inject(*fault));
+    prepare(&region);
     let mut trees = vec![model.tree()];
     let mut sizes = Vec::new();
     let size_of = |model: &Model, op: &Op| match op {
@@ -125,7 +126,8 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Recording {
             assert_eq!(done, expected, "{}: {op:?}", program.name);
         }
         sizes.push((before, size_of(&model, op)));
-        region.mark(Mark::OpEnd(op.name(), Promise::All));
+        let soft = is_soft(subject, op, before);
+        region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
         trees.push(model.tree());
     }
     region.detach(&trace);
@@ -178,7 +180,8 @@ fn is_soft(subject: &Subject, op: &Op, size: u64) -> bool {
 
 /// Explores all crashes of a program.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
-    let recording = record(subject, program, faults);
+    let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
+    let recording = record(subject, program, &inject);
     let mut explorer = Explorer::new(*subject, program, effort);
     let mut replay = recording.trace.replay(Mode::Adr);
     let (mut done, mut inside) = (0, false);
@@ -202,6 +205,21 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
         explorer.visit(&replay, &recording, (done, inside, &soft));
     }
     explorer.tally
+}
+
+/// What a program leaves unflushed or unfenced when a call returns that should be durable (lints L1 and L2).
+pub fn undurable(subject: &Subject, program: &Program) -> Vec<String> {
+    let recorder = RefCell::new(None);
+    record(subject, program, &|region| {
+        *recorder.borrow_mut() = Recorder::attach(region, Mode::Adr, None).ok();
+    });
+    let lints = recorder.into_inner().map_or(Vec::new(), |recorder| recorder.lints());
+    let broken = lints.iter().filter(|lint| {
+        // A call that changes nothing need not finish what a write before it has left.
+        let changes = !matches!(lint.op, "open" | "close");
+        changes && matches!(lint.rule, Rule::UnflushedAtReturn | Rule::UnfencedAtReturn)
+    });
+    broken.map(|lint| format!("{}: {lint}", program.name)).collect()
 }
 
 /// State of the exploration of one program.
@@ -243,7 +261,12 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    fn visit(&mut self, replay: &Replay, recording: &Recording, (done, inside, soft): (usize, bool, &[usize])) {
+    fn visit(
+        &mut self,
+        replay: &Replay,
+        recording: &Recording,
+        (done, inside, soft): (usize, bool, &[usize]),
+    ) {
         let point = replay.state().crash_point();
         self.tally.points += 1;
         self.tally.combinations = self.tally.combinations.saturating_add(point.combinations());
@@ -257,7 +280,8 @@ impl<'a> Explorer<'a> {
             }
             self.tally.distinct_images += 1;
             if let Err(what) = self.check(&image, &allowed) {
-                let place = format!("{} op {done}, event {}, choice {number}", program.name, replay.position());
+                let place =
+                    format!("{} op {done}, event {}, choice {number}", program.name, replay.position());
                 let lines = self.lines_of(&point, &image);
                 self.tally.violations.push(format!("{place}: {what}; persisted: {lines}"));
             }
@@ -328,9 +352,9 @@ impl<'a> Explorer<'a> {
         if Snapshot::of(&region).expect("a snapshot").fingerprint() != first.fingerprint() {
             return Err("recovering twice changes the image".to_owned());
         }
-        let second = self.second.get_or_insert_with(|| {
-            Scratch::new(self.subject.size, Box::new(Null)).expect("memory")
-        });
+        let second = self
+            .second
+            .get_or_insert_with(|| Scratch::new(self.subject.size, Box::new(Null)).expect("memory"));
         let mut replay = trace.replay(Mode::Adr);
         let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(2) };
         let mut tried = HashSet::new();
@@ -365,7 +389,8 @@ fn complain(what: Option<String>) -> Result<(), String> {
 /// Creates and deletes a file in every directory, writes to every file, then removes everything.
 fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<(), String> {
     use vfs::FileKind::{Directory, Regular};
-    let inos: BTreeMap<&str, vfs::Ino> = tree.keys().map(|path| Ok((path.as_str(), find(fs, path)?))).collect::<Result<_, String>>()?;
+    let inos: BTreeMap<&str, vfs::Ino> =
+        tree.keys().map(|path| Ok((path.as_str(), find(fs, path)?))).collect::<Result<_, String>>()?;
     for (path, entry) in tree {
         let ino = inos[path.as_str()];
         let failed = |errno: vfs::Errno| format!("\"{path}\" cannot be used: {}", errno.name());
@@ -380,7 +405,8 @@ fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<(), String> {
     for (path, entry) in tree.iter().rev().filter(|(path, _)| !path.is_empty()) {
         let (dir, name) = crate::shared::op::split(path);
         let remove = if entry.kind == Directory { FileSystem::rmdir } else { FileSystem::unlink };
-        remove(fs, inos[dir], name.as_bytes()).map_err(|errno| format!("\"{path}\" cannot be removed: {}", errno.name()))?;
+        remove(fs, inos[dir], name.as_bytes())
+            .map_err(|errno| format!("\"{path}\" cannot be removed: {}", errno.name()))?;
     }
     Ok(())
 }

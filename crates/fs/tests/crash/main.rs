@@ -16,8 +16,8 @@ use explore::{Effort, Guarantee, Subject, Tally, explore};
 use media::fault::{Fault, Target};
 use media::recorder::Plan;
 use programs::Program;
-use shared::harness::virtually;
 use shared::generate::Generator;
+use shared::harness::virtually;
 use shared::op::{File, Op, Pattern};
 use sim::{Bytes, Seed};
 
@@ -26,7 +26,12 @@ const SEED: u64 = 20_261_121;
 /// The designs that are explored.
 fn subjects() -> Vec<Subject> {
     let pmfs = fs::by_name("pmfs").expect("pmfs is a design");
-    vec![Subject { design: pmfs, options: &[("jsize", "64k")], size: Bytes::mib(1), guarantee: Guarantee::InPlace }]
+    vec![Subject {
+        design: pmfs,
+        options: &[("jsize", "64k")],
+        size: Bytes::mib(1),
+        guarantee: Guarantee::InPlace,
+    }]
 }
 
 /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
@@ -82,7 +87,8 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
     for subject in subjects() {
         let began = std::time::Instant::now();
         let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
-        let programs: Vec<_> = programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
+        let programs: Vec<_> =
+            programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
         let tally = explore_all(subject, &programs, effort(20));
         report("one operation", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
@@ -152,11 +158,26 @@ fn a_forgotten_flush_or_fence_is_noticed() {
         for program in [&create, &append] {
             for (target, most) in [(Target::Flush, 11), (Target::Fence, 3)] {
                 let caught = mutants(subject, program, target, most);
-                println!("{}, {}: of {most} {target} mutants caught {caught:?}", subject.design.name(), program.name);
+                println!(
+                    "{}, {}: of {most} {target} mutants caught {caught:?}",
+                    subject.design.name(),
+                    program.name
+                );
                 assert!(!caught.is_empty(), "{}: no forgotten {target} is noticed", program.name);
                 // The journal's own: the first fence makes the log durable, the second the changes, the third the commit.
                 assert!(target == Target::Flush || caught.len() == 3, "{}: {caught:?}", program.name);
             }
         }
+    }
+}
+
+#[test]
+fn what_has_returned_is_flushed_and_fenced() {
+    for subject in subjects() {
+        let lints: Vec<_> = programs::all()
+            .into_iter()
+            .flat_map(|program| virtually(SEED, move || explore::undurable(&subject, &program)))
+            .collect();
+        assert_eq!(lints, Vec::<String>::new(), "{}", subject.design.name());
     }
 }

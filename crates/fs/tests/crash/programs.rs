@@ -98,11 +98,13 @@ fn makes(table: &mut Table) {
         and((0..16).map(|n| create(&long(n))).collect(), [unlink(&long(15))]),
         vec![create(&long(16))],
     );
-    table.add("creat grows the inode table", (0..29).map(|n| create(&format!("f{n}"))).collect(), vec![
-        create("one"),
-        create("two"),
-    ]);
-    for (name, kind) in [("fifo", FileKind::Fifo), ("char", FileKind::CharDevice), ("sock", FileKind::Socket)] {
+    table.add(
+        "creat grows the inode table",
+        (0..29).map(|n| create(&format!("f{n}"))).collect(),
+        vec![create("one"), create("two")],
+    );
+    for (name, kind) in [("fifo", FileKind::Fifo), ("char", FileKind::CharDevice), ("sock", FileKind::Socket)]
+    {
         table.add(format!("mknod {name}"), vec![], vec![Op::Mknod("foo".into(), kind, 0x0103)]);
     }
     for len in [1, 60, 4095] {
@@ -119,27 +121,39 @@ fn writes(table: &mut Table) {
         table.add(format!("write 1 at {offset}"), foo(4096), vec![write("foo", offset, 1, 2)]);
     }
     table.add("append a block", foo(4096), vec![write("foo", 4096, 4096, 2)]);
-    table.add("append inside a block", foo(100), vec![Op::Write(at("foo"), None, Pattern { len: 77, tag: 2 })]);
+    table.add(
+        "append inside a block",
+        foo(100),
+        vec![Op::Write(at("foo"), None, Pattern { len: 77, tag: 2 })],
+    );
     table.add("write over an end", foo(100), vec![write("foo", 50, 100, 2)]);
     table.add("write beyond an end, same block", foo(100), vec![write("foo", 203, 10, 2)]);
     table.add("write beyond an end, hole", foo(100), vec![write("foo", 10_000, 100, 2)]);
     table.add("write over, unaligned start", foo(4096), vec![write("foo", 3001, 2000, 2)]);
     table.add("write over three blocks", foo(12288), vec![write("foo", 3001, 7003, 2)]);
     table.add("write three blocks, new", vec![create("foo")], vec![write("foo", 3001, 7003, 2)]);
-    table.add("write into a hole", vec![create("foo"), write("foo", 12288, 100, 1)], vec![write(
-        "foo", 4100, 500, 2,
-    )]);
-    table.add("write over data and hole", vec![create("foo"), write("foo", 0, 100, 1), write("foo", 8192, 100, 1)], vec![
-        write("foo", 10, 12_000, 2),
-    ]);
+    table.add(
+        "write into a hole",
+        vec![create("foo"), write("foo", 12288, 100, 1)],
+        vec![write("foo", 4100, 500, 2)],
+    );
+    table.add(
+        "write over data and hole",
+        vec![create("foo"), write("foo", 0, 100, 1), write("foo", 8192, 100, 1)],
+        vec![write("foo", 10, 12_000, 2)],
+    );
     table.add("write 0 bytes", foo(100), vec![write("foo", 500, 0, 2)]);
     table.add("write raises the tree", foo(4096), vec![write("foo", 513 * 4096, 10, 2)]);
-    table.add("write twice in place, fsync", foo(4096), vec![
-        write("foo", 100, 200, 2),
-        write("foo", 150, 300, 3),
-        Op::Fsync(at("foo")),
-    ]);
-    table.add("write, write, creat", foo(8192), vec![write("foo", 0, 64, 2), write("foo", 4090, 100, 3), create("bar")]);
+    table.add(
+        "write twice in place, fsync",
+        foo(4096),
+        vec![write("foo", 100, 200, 2), write("foo", 150, 300, 3), Op::Fsync(at("foo"))],
+    );
+    table.add(
+        "write, write, creat",
+        foo(8192),
+        vec![write("foo", 0, 64, 2), write("foo", 4090, 100, 3), create("bar")],
+    );
 }
 
 fn sizes(table: &mut Table) {
@@ -157,22 +171,30 @@ fn sizes(table: &mut Table) {
         table.add(format!("truncate {from} to {to}"), foo(from), vec![truncate("foo", to)]);
     }
     table.add("truncate down, then up", foo(4096), vec![truncate("foo", 256), truncate("foo", 4096)]);
-    table.add("truncate down, then write beyond", foo(4096), vec![truncate("foo", 256), write("foo", 1000, 10, 2)]);
+    table.add(
+        "truncate down, then write beyond",
+        foo(4096),
+        vec![truncate("foo", 256), write("foo", 1000, 10, 2)],
+    );
     table.add(
         "truncate lowers the tree",
         and(foo(4096), [write("foo", 513 * 4096, 10, 2)]),
         vec![truncate("foo", 4096)],
     );
-    table.add("crashed extension leaves no bytes", foo(100), vec![
-        write("foo", 100, 500, 2),
-        truncate("foo", 100),
-        truncate("foo", 4096),
-    ]);
-    table.add("two handles: write, truncate, write", and(foo(5000), [Op::Open("foo".into(), 1)]), vec![
-        Op::Write(File::Opened(1), Some(4000), Pattern { len: 3000, tag: 2 }),
-        truncate("foo", 4500),
-        Op::Write(File::Opened(1), None, Pattern { len: 123, tag: 3 }),
-    ]);
+    table.add(
+        "crashed extension leaves no bytes",
+        foo(100),
+        vec![write("foo", 100, 500, 2), truncate("foo", 100), truncate("foo", 4096)],
+    );
+    table.add(
+        "two handles: write, truncate, write",
+        and(foo(5000), [Op::Open("foo".into(), 1)]),
+        vec![
+            Op::Write(File::Opened(1), Some(4000), Pattern { len: 3000, tag: 2 }),
+            truncate("foo", 4500),
+            Op::Write(File::Opened(1), None, Pattern { len: 123, tag: 3 }),
+        ],
+    );
 }
 
 fn ranges(table: &mut Table) {
@@ -195,18 +217,21 @@ fn ranges(table: &mut Table) {
         let setup = if name == "reserve new" { vec![create("foo")] } else { foo(12288) };
         table.add(format!("fallocate: {name}"), setup, vec![fallocate(mode, offset, len)]);
     }
-    table.add("fallocate, then truncate up", vec![create("foo")], vec![
-        fallocate(keep, 0, 16_384),
-        truncate("foo", 4096),
-    ]);
-    table.add("fallocate, write beyond, truncate", vec![create("foo"), fallocate(keep, 0, 16_384)], vec![
-        write("foo", 9000, 100, 2),
-        truncate("foo", 0),
-        truncate("foo", 12_288),
-    ]);
-    table.add("fallocate, truncate to the same size", vec![create("foo"), fallocate(keep, 0, 16_384)], vec![
-        truncate("foo", 0),
-    ]);
+    table.add(
+        "fallocate, then truncate up",
+        vec![create("foo")],
+        vec![fallocate(keep, 0, 16_384), truncate("foo", 4096)],
+    );
+    table.add(
+        "fallocate, write beyond, truncate",
+        vec![create("foo"), fallocate(keep, 0, 16_384)],
+        vec![write("foo", 9000, 100, 2), truncate("foo", 0), truncate("foo", 12_288)],
+    );
+    table.add(
+        "fallocate, truncate to the same size",
+        vec![create("foo"), fallocate(keep, 0, 16_384)],
+        vec![truncate("foo", 0)],
+    );
 }
 
 fn removals(table: &mut Table) {
@@ -217,25 +242,36 @@ fn removals(table: &mut Table) {
     table.add("unlink empty", vec![create("foo")], vec![unlink("foo")]);
     table.add("unlink A/foo", vec![mkdir("A"), create("A/foo")], vec![unlink("A/foo")]);
     table.add("unlink symlink", vec![Op::Symlink("foo".into(), 60)], vec![unlink("foo")]);
-    table.add("unlink of the middle name", vec![create("a"), create("foo"), create("z")], vec![unlink("foo")]);
-    table.add("unlink while open", and(foo(5000), [Op::Open("foo".into(), 1)]), vec![
-        unlink("foo"),
-        Op::Write(File::Opened(1), Some(4000), Pattern { len: 9000, tag: 2 }),
-        Op::Truncate(File::Opened(1), 100),
-        create("bar"),
-        Op::Close(1),
-        create("baz"),
-    ]);
-    table.add("two orphans", and(foo(5000), [create("bar"), Op::Open("foo".into(), 1), Op::Open("bar".into(), 2)]), vec![
-        unlink("foo"),
-        unlink("bar"),
-        Op::Close(1),
-        Op::Close(2),
-    ]);
+    table.add(
+        "unlink of the middle name",
+        vec![create("a"), create("foo"), create("z")],
+        vec![unlink("foo")],
+    );
+    table.add(
+        "unlink while open",
+        and(foo(5000), [Op::Open("foo".into(), 1)]),
+        vec![
+            unlink("foo"),
+            Op::Write(File::Opened(1), Some(4000), Pattern { len: 9000, tag: 2 }),
+            Op::Truncate(File::Opened(1), 100),
+            create("bar"),
+            Op::Close(1),
+            create("baz"),
+        ],
+    );
+    table.add(
+        "two orphans",
+        and(foo(5000), [create("bar"), Op::Open("foo".into(), 1), Op::Open("bar".into(), 2)]),
+        vec![unlink("foo"), unlink("bar"), Op::Close(1), Op::Close(2)],
+    );
     table.add("rmdir A", vec![mkdir("A")], vec![Op::Rmdir("A".into())]);
     table.add("rmdir A/C", vec![mkdir("A"), mkdir("A/C")], vec![Op::Rmdir("A/C".into())]);
     table.add("rmdir of a full one fails", vec![mkdir("A"), create("A/foo")], vec![Op::Rmdir("A".into())]);
-    table.add("rmdir while open", vec![mkdir("A"), Op::Open("A".into(), 1)], vec![Op::Rmdir("A".into()), Op::Close(1)]);
+    table.add(
+        "rmdir while open",
+        vec![mkdir("A"), Op::Open("A".into(), 1)],
+        vec![Op::Rmdir("A".into()), Op::Close(1)],
+    );
 }
 
 fn renames(table: &mut Table) {
@@ -243,43 +279,79 @@ fn renames(table: &mut Table) {
     table.add("rename foo bar", foo(10), vec![rename("foo", "bar")]);
     table.add("rename foo A/foo", and(foo(10), dirs()), vec![rename("foo", "A/foo")]);
     table.add("rename A/foo B/bar", and(dirs(), [create("A/foo")]), vec![rename("A/foo", "B/bar")]);
-    table.add("rename over, same directory", and(foo(10), [create("bar"), write("bar", 0, 5000, 2)]), vec![rename(
-        "foo", "bar",
-    )]);
-    table.add("rename over, other directory", and(foo(10), [mkdir("A"), create("A/bar"), write("A/bar", 0, 9, 2)]), vec![
-        rename("foo", "A/bar"),
-    ]);
-    table.add("rename over one that is open", and(foo(10), [create("bar"), Op::Open("bar".into(), 1)]), vec![
-        rename("foo", "bar"),
-        Op::Close(1),
-    ]);
-    table.add("rename over one of two links", and(foo(10), [create("bar"), link("bar", "baz")]), vec![rename(
-        "foo", "bar",
-    )]);
+    table.add(
+        "rename over, same directory",
+        and(foo(10), [create("bar"), write("bar", 0, 5000, 2)]),
+        vec![rename("foo", "bar")],
+    );
+    table.add(
+        "rename over, other directory",
+        and(foo(10), [mkdir("A"), create("A/bar"), write("A/bar", 0, 9, 2)]),
+        vec![rename("foo", "A/bar")],
+    );
+    table.add(
+        "rename over one that is open",
+        and(foo(10), [create("bar"), Op::Open("bar".into(), 1)]),
+        vec![rename("foo", "bar"), Op::Close(1)],
+    );
+    table.add(
+        "rename over one of two links",
+        and(foo(10), [create("bar"), link("bar", "baz")]),
+        vec![rename("foo", "bar")],
+    );
     table.add("rename over itself", and(foo(10), [link("foo", "bar")]), vec![rename("foo", "bar")]);
-    table.add("rename of a new file, twice", vec![create("foo")], vec![rename("foo", "bar"), rename("bar", "foo")]);
-    table.add("rename to a longer name", vec![create("a"), create("foo"), create("z")], vec![rename(
-        "foo",
-        &"x".repeat(200),
-    )]);
+    table.add(
+        "rename of a new file, twice",
+        vec![create("foo")],
+        vec![rename("foo", "bar"), rename("bar", "foo")],
+    );
+    table.add(
+        "rename to a longer name",
+        vec![create("a"), create("foo"), create("z")],
+        vec![rename("foo", &"x".repeat(200))],
+    );
     table.add("rename dir, same directory", vec![mkdir("A"), create("A/foo")], vec![rename("A", "B")]);
-    table.add("rename dir, other directory", and(dirs(), [mkdir("A/C"), create("A/C/foo")]), vec![rename("A/C", "B/C")]);
+    table.add(
+        "rename dir, other directory",
+        and(dirs(), [mkdir("A/C"), create("A/C/foo")]),
+        vec![rename("A/C", "B/C")],
+    );
     table.add("rename dir to the root", vec![mkdir("A"), mkdir("A/C")], vec![rename("A/C", "C")]);
     table.add("rename dir over an empty one", dirs(), vec![rename("A", "B")]);
-    table.add("rename dir over an empty one, other directory", and(dirs(), [mkdir("A/C"), mkdir("B/C")]), vec![rename(
-        "A/C", "B/C",
-    )]);
+    table.add(
+        "rename dir over an empty one, other directory",
+        and(dirs(), [mkdir("A/C"), mkdir("B/C")]),
+        vec![rename("A/C", "B/C")],
+    );
     table.add("rename dir below itself fails", vec![mkdir("A")], vec![rename("A", "A/C")]);
-    table.add("rename, new block in the target", and(
-        and((0..15).map(|n| create(&format!("A/{n:0>255}"))).collect::<Vec<_>>().into_iter().fold(vec![mkdir("A")], |mut ops, op| {
-            ops.push(op);
-            ops
-        }), foo(10)),
-        [],
-    ), vec![rename("foo", &format!("A/{:0>255}", 99))]);
+    table.add(
+        "rename, new block in the target",
+        and(
+            and(
+                (0..15).map(|n| create(&format!("A/{n:0>255}"))).collect::<Vec<_>>().into_iter().fold(
+                    vec![mkdir("A")],
+                    |mut ops, op| {
+                        ops.push(op);
+                        ops
+                    },
+                ),
+                foo(10),
+            ),
+            [],
+        ),
+        vec![rename("foo", &format!("A/{:0>255}", 99))],
+    );
     table.add("exchange files", and(foo(10), [mkdir("A"), create("A/bar")]), vec![exchange("foo", "A/bar")]);
-    table.add("exchange file and dir", and(foo(10), [mkdir("A"), mkdir("A/C")]), vec![exchange("foo", "A/C")]);
-    table.add("exchange dirs", and(dirs(), [mkdir("A/C"), mkdir("B/D"), create("A/C/foo")]), vec![exchange("A/C", "B/D")]);
+    table.add(
+        "exchange file and dir",
+        and(foo(10), [mkdir("A"), mkdir("A/C")]),
+        vec![exchange("foo", "A/C")],
+    );
+    table.add(
+        "exchange dirs",
+        and(dirs(), [mkdir("A/C"), mkdir("B/D"), create("A/C/foo")]),
+        vec![exchange("A/C", "B/D")],
+    );
     table.add("exchange in one directory", and(foo(10), [mkdir("A")]), vec![exchange("foo", "A")]);
     let noreplace = |to: &str| Op::Rename("foo".into(), to.into(), RenameFlags::NOREPLACE);
     table.add("noreplace", foo(10), vec![noreplace("bar")]);
@@ -292,8 +364,16 @@ fn rest(table: &mut Table) {
     table.add("chmod and chown", foo(10), vec![Op::ChmodChown("foo".into(), 0o600, 3, 4)]);
     table.add("utimes", foo(10), vec![Op::Utimes("foo".into())]);
     table.add("remount", foo(5000), vec![Op::Remount]);
-    table.add("remount, creat, remount", foo(5000), vec![Op::Remount, create("bar"), Op::Remount, unlink("foo")]);
-    table.add("remount with an orphan", and(foo(5000), [Op::Open("foo".into(), 1), unlink("foo")]), vec![Op::Remount]);
+    table.add(
+        "remount, creat, remount",
+        foo(5000),
+        vec![Op::Remount, create("bar"), Op::Remount, unlink("foo")],
+    );
+    table.add(
+        "remount with an orphan",
+        and(foo(5000), [Op::Open("foo".into(), 1), unlink("foo")]),
+        vec![Op::Remount],
+    );
     table.add("sync", foo(10), vec![write("foo", 0, 10, 2), Op::Sync]);
     // A ring of 1024 entries wraps within one of these.
     for rounds in 0..6 {
@@ -301,7 +381,15 @@ fn rest(table: &mut Table) {
         table.add(
             format!("journal wraps, {rounds}"),
             and(foo(10), churn),
-            (0..3).flat_map(|n| [create(&format!("n{n}")), rename(&format!("n{n}"), &format!("m{n}")), unlink(&format!("m{n}"))]).collect(),
+            (0..3)
+                .flat_map(|n| {
+                    [
+                        create(&format!("n{n}")),
+                        rename(&format!("n{n}"), &format!("m{n}")),
+                        unlink(&format!("m{n}")),
+                    ]
+                })
+                .collect(),
         );
     }
 }

@@ -168,9 +168,13 @@ fn meddle(fs: &dyn FileSystem, dirs: &[vfs::Ino], seed: Seed, task: u64) {
             5 => fs.rmdir(dir, name.as_bytes()),
             6 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::empty()),
             7 => fs.rename((dir, name.as_bytes()), (other, to.as_bytes()), RenameFlags::EXCHANGE),
-            8 => fs.lookup(dir, name.as_bytes()).and_then(|attr| fs.link(attr.ino, other, to.as_bytes())).map(drop),
+            8 => fs
+                .lookup(dir, name.as_bytes())
+                .and_then(|attr| fs.link(attr.ino, other, to.as_bytes()))
+                .map(drop),
             _ => fs.lookup(dir, name.as_bytes()).and_then(|attr| {
-                fs.write(attr.ino, rng.random_range(0..9000), &[task as u8 + 1; 3000], IoFlags::empty()).map(drop)
+                fs.write(attr.ino, rng.random_range(0..9000), &[task as u8 + 1; 3000], IoFlags::empty())
+                    .map(drop)
             }),
         };
         if let Err(errno) = done {
@@ -198,7 +202,9 @@ fn many_tasks_leave_one_consistent_tree() {
                 let Run { region, runner, .. } = Run::new(configuration);
                 let fs = Arc::clone(&runner.fs);
                 let dirs: Vec<_> = (0..3)
-                    .map(|number| fs.mkdir(fs.root(), format!("d{number}").as_bytes(), &NEW).expect("mkdir").ino)
+                    .map(|number| {
+                        fs.mkdir(fs.root(), format!("d{number}").as_bytes(), &NEW).expect("mkdir").ino
+                    })
                     .chain([fs.root()])
                     .collect();
                 let tasks: Vec<_> = (0..6u64)
@@ -218,7 +224,8 @@ fn many_tasks_leave_one_consistent_tree() {
                 fs.unmount().map_err(|errno| errno.name().to_owned())?;
                 difference(&after, &before, &[]).map_or(Ok(()), Err)
             });
-            complaint.unwrap_or_else(|what: String| panic!("{:?}, seed {seed}: {what}", configuration.options));
+            complaint
+                .unwrap_or_else(|what: String| panic!("{:?}, seed {seed}: {what}", configuration.options));
             operations += 6 * 400;
         }
     }

@@ -8,12 +8,14 @@ use super::op::{File, Op, Pattern};
 
 /// Directories first; every name may be of any kind at some time.
 const PATHS: [&str; 14] = [
-    "foo", "bar", "A", "B", "A/foo", "A/bar", "B/foo", "B/bar", "A/C", "B/C", "A/C/foo", "A/C/bar", "B/C/foo", "foo/x",
+    "foo", "bar", "A", "B", "A/foo", "A/bar", "B/foo", "B/bar", "A/C", "B/C", "A/C/foo", "A/C/bar",
+    "B/C/foo", "foo/x",
 ];
 
 /// Sizes and offsets around the borders of words, lines and blocks.
 const EDGES: [u64; 22] = [
-    0, 1, 7, 8, 9, 63, 64, 65, 100, 255, 256, 1000, 2049, 4088, 4095, 4096, 4097, 5000, 8191, 8192, 12_288, 20_000,
+    0, 1, 7, 8, 9, 63, 64, 65, 100, 255, 256, 1000, 2049, 4088, 4095, 4096, 4097, 5000, 8191, 8192, 12_288,
+    20_000,
 ];
 
 /// What is generated.
@@ -36,7 +38,9 @@ impl Generator {
         match rng.random_range(0..100) {
             0..12 => Op::Create(path(rng)),
             12..20 => Op::Mkdir(path(rng)),
-            20..22 => Op::Mknod(path(rng), [FileKind::Fifo, FileKind::CharDevice][rng.random_range(0..2)], 0x0501),
+            20..22 => {
+                Op::Mknod(path(rng), [FileKind::Fifo, FileKind::CharDevice][rng.random_range(0..2)], 0x0501)
+            }
             22..25 => Op::Symlink(path(rng), [1, 60, 4095][rng.random_range(0..3)]),
             25..43 => {
                 let offset = (rng.random_range(0..5) > 0).then(|| self.edge(rng));
@@ -88,7 +92,8 @@ impl Generator {
 fn mode(rng: &mut Rng) -> FallocateMode {
     let keep = FallocateMode::KEEP_SIZE;
     let zero = FallocateMode::ZERO_RANGE;
-    [FallocateMode::empty(), keep, zero, zero | keep, FallocateMode::PUNCH_HOLE | keep][rng.random_range(0..5)]
+    [FallocateMode::empty(), keep, zero, zero | keep, FallocateMode::PUNCH_HOLE | keep]
+        [rng.random_range(0..5)]
 }
 
 fn rename_flags(rng: &mut Rng) -> RenameFlags {

@@ -95,7 +95,8 @@ impl Op {
     /// Whether it changes the data of a file, which need not change as one.
     pub fn changes_data(&self) -> bool {
         let zeroes = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
-        matches!(self, Self::Write(..)) || matches!(self, Self::Fallocate(_, mode, ..) if mode.intersects(zeroes))
+        matches!(self, Self::Write(..))
+            || matches!(self, Self::Fallocate(_, mode, ..) if mode.intersects(zeroes))
     }
 }
 
@@ -162,8 +163,12 @@ impl Runner {
     pub fn run(&mut self, op: &Op) -> Result<Reply, Errno> {
         let done = |_: Attr| Reply::Done;
         match op {
-            Op::Create(path) => self.parent(path).and_then(|(dir, name)| self.fs.create(dir, name, &NEW)).map(done),
-            Op::Mkdir(path) => self.parent(path).and_then(|(dir, name)| self.fs.mkdir(dir, name, &NEW)).map(done),
+            Op::Create(path) => {
+                self.parent(path).and_then(|(dir, name)| self.fs.create(dir, name, &NEW)).map(done)
+            }
+            Op::Mkdir(path) => {
+                self.parent(path).and_then(|(dir, name)| self.fs.mkdir(dir, name, &NEW)).map(done)
+            }
             Op::Mknod(path, kind, rdev) => {
                 let (dir, name) = self.parent(path)?;
                 self.fs.mknod(dir, name, *kind, *rdev, &NEW).map(done)

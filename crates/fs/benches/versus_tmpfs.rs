@@ -1,0 +1,116 @@
+//! PMFS against the host's tmpfs, both through the same calls of `vfs`: CPU-time ratios, interleaved, one thread; and the pace
+//! of 4-KiB operations under the virtual clock with a tap attached. Prints a line for each, median of the rounds.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use media::event::Counting;
+use media::nvmm::Region;
+use rustix::time::{ClockId, clock_gettime};
+use sim::{Bytes, Machine, Seed, Setup};
+use vfs::{Credentials, FileSystem, Host, Mount, MountOptions, OpenFlags, Process, Syscalls};
+
+const ROUNDS: usize = 9;
+const SPAN: u64 = 64 << 20;
+
+fn mounted() -> (Arc<Region>, Arc<dyn FileSystem>) {
+    let region =
+        Arc::new(Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory"));
+    let design = fs::by_name("pmfs").expect("pmfs is a design");
+    let options = fs::Options::resolve("pmfs", design.options(), &Default::default()).expect("defaults");
+    design.mkfs(&region, &options).expect("mkfs");
+    let fs = design.mount(&region, &options).expect("mount");
+    (region, fs)
+}
+
+fn cpu_ns() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
+}
+
+/// CPU time of one of `count` calls.
+fn each(count: u64, mut call: impl FnMut(u64)) -> f64 {
+    let began = cpu_ns();
+    (0..count).for_each(&mut call);
+    (cpu_ns() - began) / count as f64
+}
+
+fn fill(calls: &dyn Syscalls) {
+    let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
+    let fd = calls.open(b"/file", flags, 0o644).expect("open");
+    let data = vec![7; 1 << 20];
+    (0..SPAN >> 20).for_each(|chunk| assert_eq!(calls.pwrite(fd, &data, chunk << 20), Ok(1 << 20)));
+    calls.close(fd).expect("close");
+    calls.mkdir(b"/private", 0o755).expect("mkdir");
+}
+
+/// Time of a read, an overwrite, a create with its unlink.
+fn measure(calls: &dyn Syscalls) -> [f64; 3] {
+    let fd = calls.open(b"/file", OpenFlags::READ | OpenFlags::WRITE, 0).expect("open");
+    let (mut page, place) = ([7u8; 4096], |n: u64| n * 4096 * 7919 % SPAN);
+    let read = each(40_000, |n| assert_eq!(calls.pread(fd, &mut page, place(n)), Ok(4096)));
+    let write = each(40_000, |n| assert_eq!(calls.pwrite(fd, &page, place(n)), Ok(4096)));
+    calls.close(fd).expect("close");
+    let create = OpenFlags::WRITE | OpenFlags::CREATE;
+    let make = each(20_000, |_| {
+        let fd = calls.open(b"/private/file", create, 0o644).expect("create");
+        calls.close(fd).expect("close");
+        calls.unlink(b"/private/file").expect("unlink");
+    });
+    [read, write, make]
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn versus_tmpfs() {
+    let directory = Path::new("/dev/shm").join(format!("weir-bench-{}", std::process::id()));
+    std::fs::create_dir(&directory).expect("a directory on tmpfs");
+    let host = Host::new(&directory).expect("a host");
+    let (_region, fs) = mounted();
+    let mount = Mount::new(fs, MountOptions::default()).expect("a mount");
+    let process = Process::new(Arc::clone(&mount), Credentials::root());
+    fill(&host);
+    fill(&process);
+    let rounds: Vec<_> = (0..ROUNDS).map(|_| (measure(&process), measure(&host))).collect();
+    for (index, what) in ["read 4 KiB", "overwrite 4 KiB", "create, close, unlink"].iter().enumerate() {
+        let ours = median(rounds.iter().map(|(ours, _)| ours[index]).collect());
+        let theirs = median(rounds.iter().map(|(_, theirs)| theirs[index]).collect());
+        let ratio = median(rounds.iter().map(|(ours, theirs)| theirs[index] / ours[index]).collect());
+        println!("{what:<22} pmfs {ours:>6.0} ns  tmpfs {theirs:>6.0} ns  ratio {ratio:.2}");
+    }
+    drop(process);
+    mount.unmount().expect("unmount");
+    std::fs::remove_dir_all(&directory).expect("clean up");
+}
+
+fn virtual_pace() {
+    let count = 400_000u64;
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+    let seconds = sim::run(&setup, move || {
+        let (region, fs) = mounted();
+        let mount = Mount::new(fs, MountOptions::default()).expect("a mount");
+        let process = Process::new(mount, Credentials::root());
+        fill(&process);
+        region.attach(Arc::new(Counting::new()));
+        let fd = process.open(b"/file", OpenFlags::READ | OpenFlags::WRITE, 0).expect("open");
+        let (mut page, began) = ([7u8; 4096], Instant::now());
+        for n in 0..count {
+            let at = n * 4096 * 7919 % SPAN;
+            let done =
+                if n % 2 == 0 { process.pread(fd, &mut page, at) } else { process.pwrite(fd, &page, at) };
+            assert_eq!(done, Ok(4096));
+        }
+        began.elapsed().as_secs_f64()
+    });
+    let pace = count as f64 / seconds.expect("the run ends");
+    println!("virtual clock, counting tap: {pace:.0} reads and writes of 4 KiB a second");
+}
+
+fn main() {
+    versus_tmpfs();
+    virtual_pace();
+}
