@@ -95,8 +95,8 @@ impl Bench {
         [(&self.process, self.fds[0]), (&self.host, self.fds[1])]
     }
 
-    fn read(&self) -> Vec<Way<'_>> {
-        let mut buffer = [0; PAGE];
+    fn read<const BYTES: usize>(&self) -> Vec<Way<'_>> {
+        let mut buffer = [0; BYTES];
         let direct: Way<'_> = Box::new(move |n| {
             self.fs.read(self.ino, at(n), &mut buffer, IoFlags::empty()).expect("it is there");
         });
@@ -174,8 +174,9 @@ fn at(n: u64) -> u64 {
 fn print_ratios() {
     let bench = Bench::new();
     println!("CPU time in ns per operation    design  process     adds    kernel  kernel/process");
-    let rows: [(&str, Vec<Way<'_>>); 5] = [
-        ("pread 4 KiB", bench.read()),
+    let rows: [(&str, Vec<Way<'_>>); 6] = [
+        ("pread 64 B", bench.read::<64>()),
+        ("pread 4 KiB", bench.read::<PAGE>()),
         ("pwrite 4 KiB", bench.write()),
         ("stat", bench.stat()),
         ("open + close", bench.open_close()),
@@ -189,10 +190,15 @@ fn print_ratios() {
 }
 
 fn calls(c: &mut Criterion) {
-    print_ratios();
+    if std::env::args().skip(1).all(|arg| arg.starts_with('-')) {
+        print_ratios(); // unless one benchmark is asked for
+    }
     let bench = Bench::new();
-    let groups =
-        [("pread_4k", bench.read()), ("pwrite_4k", bench.write()), ("create_unlink", bench.create_unlink())];
+    let groups = [
+        ("pread_4k", bench.read::<PAGE>()),
+        ("pwrite_4k", bench.write()),
+        ("create_unlink", bench.create_unlink()),
+    ];
     for (group, ways) in groups {
         let mut group = c.benchmark_group(group);
         for (side, mut way) in ["design", "process", "kernel"].into_iter().zip(ways) {

@@ -40,11 +40,28 @@ pub(crate) enum Last<'a> {
     Root,
 }
 
+/// The directory in which a walk stands. The root needs no reference of its own: the mount has one.
+enum Dir<'a> {
+    Root(&'a Arc<Vnode>),
+    Held(Arc<Vnode>),
+}
+
+impl std::ops::Deref for Dir<'_> {
+    type Target = Arc<Vnode>;
+    #[inline]
+    fn deref(&self) -> &Arc<Vnode> {
+        match self {
+            Self::Root(root) => root,
+            Self::Held(dir) => dir,
+        }
+    }
+}
+
 /// A walk in progress: it stands in `dir`, and the part of `text` from `at` on is before it.
 pub(crate) struct Walk<'a> {
     mount: &'a Mount,
     who: &'a Credentials,
-    dir: Arc<Vnode>,
+    dir: Dir<'a>,
     text: Cow<'a, [u8]>,
     at: usize,
     /// Where the last component that was read lies.
@@ -58,7 +75,7 @@ impl<'a> Walk<'a> {
     pub(crate) fn new(
         mount: &'a Mount,
         who: &'a Credentials,
-        cwd: &Arc<Vnode>,
+        cwd: impl FnOnce() -> Arc<Vnode>,
         path: &'a [u8],
     ) -> Result<Self> {
         match path.first() {
@@ -68,7 +85,7 @@ impl<'a> Walk<'a> {
             Some(_) => {}
         }
         sim::interact(); // the cache is shared state; from here to its end a walk over cached names takes no virtual time
-        let dir = Arc::clone(if path[0] == b'/' { mount.root() } else { cwd });
+        let dir = if path[0] == b'/' { Dir::Root(mount.root()) } else { Dir::Held(cwd()) };
         Ok(Self { mount, who, dir, text: Cow::Borrowed(path), at: 0, component: 0..0, links: 0 })
     }
 
@@ -80,7 +97,7 @@ impl<'a> Walk<'a> {
             if next.kind == FileKind::Symlink {
                 self.follow(&next)?;
             } else {
-                self.dir = next;
+                self.dir = Dir::Held(next);
             }
         }
         Ok(())
@@ -109,7 +126,7 @@ impl<'a> Walk<'a> {
         };
         if self.mount.moves() == moves {
             sim::work(Work::PathComponent, steps);
-            self.dir = dir;
+            self.dir = Dir::Held(dir);
             self.at = ahead.component.end;
         }
     }
@@ -166,7 +183,7 @@ impl<'a> Walk<'a> {
             return Err(Errno::ENOENT);
         }
         if text[0] == b'/' {
-            self.dir = Arc::clone(self.mount.root());
+            self.dir = Dir::Root(self.mount.root());
         }
         text.extend_from_slice(&self.text[self.component.end..]);
         self.text = Cow::Owned(text);
@@ -197,7 +214,7 @@ impl<'a> Walk<'a> {
     /// The vnode of the component that was read.
     fn step(&self) -> Result<Arc<Vnode>> {
         match self.last() {
-            Last::Root | Last::Dot => Ok(Arc::clone(&self.dir)),
+            Last::Root | Last::Dot => Ok(Arc::clone(self.dir())),
             Last::DotDot => Ok(self.dir.parent()),
             Last::Name(name) => {
                 check_name(&self.dir, name)?;

@@ -134,10 +134,7 @@ impl Process {
     }
 
     fn walk<'a>(&'a self, path: &'a [u8]) -> Result<Walk<'a>> {
-        match path.first() {
-            Some(b'/') => Walk::new(&self.mount, &self.who, self.mount.root(), path),
-            _ => Walk::new(&self.mount, &self.who, &Arc::clone(&self.cwd.lock()), path),
-        }
+        Walk::new(&self.mount, &self.who, || Arc::clone(&self.cwd.lock()), path)
     }
 
     /// The vnode that a path leads to.
