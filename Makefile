@@ -1,16 +1,17 @@
 # The short names of what one does in this tree.
 
 CARGO ?= cargo
-WEIR = target/release/weir
-DEMO = target/demo
+TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
+WEIR = $(TARGET)/release/weir
+DEMO = $(TARGET)/demo
 
 .PHONY: demo test lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
 	@mkdir -p $(DEMO)
-	XDG_DATA_HOME=$(CURDIR)/$(DEMO) $(WEIR) reproduce hinfs/7 --quick -o $(DEMO)/report.html
-	@echo "open $(CURDIR)/$(DEMO)/report.html"
+	XDG_DATA_HOME=$(DEMO) $(WEIR) reproduce hinfs/7 --quick -o $(DEMO)/report.html
+	@echo "open $(DEMO)/report.html"
 
 build:
 	$(CARGO) build --release --locked -p weir

@@ -26,7 +26,24 @@ fn main() {
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("presets.rs");
     fs::write(out, code).expect("cargo made the folder");
     println!("cargo:rustc-env=WEIR_COMPILER={}", compiler());
-    println!("cargo:rustc-env=WEIR_PROFILE={}", env::var("PROFILE").unwrap_or_default());
+    let profile = env::var("PROFILE").unwrap_or_default();
+    println!("cargo:rustc-env=WEIR_PROFILE={profile}");
+    // Results worth keeping come from release builds; the others would be rebuilt at every commit for nothing.
+    if let Some(commit) = (profile == "release").then(commit).flatten() {
+        println!("cargo:rerun-if-changed={}", root.join("../.git/logs/HEAD").display());
+        println!("cargo:rustc-env=WEIR_COMMIT={commit}");
+    }
+}
+
+/// The commit that is built, with a mark when the tree has been changed since.
+fn commit() -> Option<String> {
+    let git = |arguments: &[&str]| {
+        let output = std::process::Command::new("git").args(arguments).output().ok()?;
+        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success().then_some(text)
+    };
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    Some(git(&["rev-parse", "--short=12", "HEAD"])? + if changed.is_empty() { "" } else { "+" })
 }
 
 fn toml_files(folder: &Path) -> Vec<std::path::PathBuf> {

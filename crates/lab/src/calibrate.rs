@@ -5,8 +5,8 @@
 //! measures. Every number is the median of batches, in picoseconds.
 
 use std::hint::black_box;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
 use media::{Medium, Region};
@@ -160,21 +160,21 @@ impl Memory {
 
     /// Time of one copied byte while `threads` copy: what all of them together need for it.
     fn copy_ps_per_byte(&self, threads: usize) -> u64 {
-        let rounds: Vec<u64> = (0..5).map(|_| self.copy_round(threads)).collect();
-        let mut rounds = rounds;
+        let mut rounds: Vec<u64> = (0..5).map(|_| self.copy_round(threads)).collect();
         rounds.sort_unstable();
         rounds[2].max(1)
     }
 
     fn copy_round(&self, threads: usize) -> u64 {
-        const BYTES_EACH: usize = 64 << 20;
-        let start = Instant::now();
-        std::thread::scope(|scope| {
-            for thread in 0..threads {
-                scope.spawn(move || copy_pieces(&self.bytes, thread, BYTES_EACH));
-            }
+        let start_line = Barrier::new(threads);
+        let slowest = std::thread::scope(|scope| {
+            let start_line = &start_line;
+            let handles: Vec<_> = (0..threads)
+                .map(|thread| scope.spawn(move || copy_pieces(&self.bytes, thread, start_line)))
+                .collect();
+            handles.into_iter().map(|handle| handle.join().expect("copying does not panic")).max()
         });
-        start.elapsed().as_nanos() as u64 * 1_000 / (threads * BYTES_EACH) as u64
+        slowest.unwrap_or(0) * 1_000 / (threads * COPY_BYTES) as u64
     }
 
     /// Pointer chases: through a cache, and past all of them.
@@ -188,18 +188,24 @@ impl Memory {
     }
 }
 
-/// Copies pieces that lie far apart into a small buffer, and as many back to fresh memory.
-fn copy_pieces(source: &[u8], thread: usize, bytes: usize) {
-    let mut target = vec![0_u8; bytes / 2];
+/// Bytes that each thread copies in a round.
+const COPY_BYTES: usize = 64 << 20;
+
+/// Copies pieces that lie far apart into a small buffer, and as many back to other memory; the nanoseconds that it took.
+fn copy_pieces(source: &[u8], thread: usize, start_line: &Barrier) -> u64 {
+    let mut target = vec![1_u8; COPY_BYTES / 2];
+    let mut small = [0_u8; PIECE];
     let pieces = source.len() / PIECE;
     let mut at = thread * 7_919;
-    let mut small = [0_u8; PIECE];
+    start_line.wait();
+    let start = Instant::now();
     for piece in target.chunks_exact_mut(PIECE) {
         at = (at + 40_503) % pieces;
         small.copy_from_slice(black_box(&source[at * PIECE..(at + 1) * PIECE]));
         piece.copy_from_slice(black_box(&small));
     }
     black_box(&target);
+    start.elapsed().as_nanos() as u64
 }
 
 /// Time of one step of a random cycle through `bytes` of memory.
@@ -221,7 +227,7 @@ fn chase_ps(bytes: usize) -> u64 {
 
 /// Half a round of two threads that pass a cache line to and fro.
 fn transfer_ps() -> u64 {
-    const ROUNDS: u64 = 20_000;
+    const ROUNDS: u64 = 2_000;
     if environment::cores() < 2 {
         return 50_000;
     }
@@ -234,7 +240,7 @@ fn transfer_ps() -> u64 {
             line.store(round * 2 + parity + 1, Relaxed);
         }
     };
-    let mut rounds: Vec<u64> = (0..5)
+    let mut rounds: Vec<u64> = (0..BATCHES)
         .map(|_| {
             line.store(0, Relaxed);
             let start = Instant::now();
@@ -246,7 +252,7 @@ fn transfer_ps() -> u64 {
         })
         .collect();
     rounds.sort_unstable();
-    rounds[2].max(1)
+    rounds[BATCHES / 2].max(1)
 }
 
 static LOCK: LockClass = LockClass::new("calibrate.lock");
@@ -331,15 +337,22 @@ fn injected() -> Result<Vec<Injected>, Error> {
 }
 
 fn injected_by(region: &Region, lines: u64, target: Nanos) -> Injected {
-    let mut spans: Vec<u64> = (0..2_001)
+    let pair = median_span(|| {});
+    let median = median_span(|| region.flush(0, lines * 64));
+    Injected { lines, target, median: median.since(pair) }
+}
+
+/// The median time between two readings of the clock with `body` in between.
+fn median_span(mut body: impl FnMut()) -> Nanos {
+    let mut spans: Vec<Nanos> = (0..2_001)
         .map(|_| {
             let start = sim::now();
-            region.flush(0, lines * 64);
-            (sim::now() - start).0
+            body();
+            sim::now() - start
         })
         .collect();
     spans.sort_unstable();
-    Injected { lines, target, median: Nanos(spans[spans.len() / 2]) }
+    spans[spans.len() / 2]
 }
 
 #[cfg(test)]

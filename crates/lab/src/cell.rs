@@ -23,6 +23,8 @@ use crate::plan::CellSpec;
 use crate::plan::matrix::Door;
 
 mod image;
+mod ledger;
+mod timed;
 mod work;
 
 /// How a cell is run.

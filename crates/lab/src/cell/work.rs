@@ -1,20 +1,38 @@
 //! Inside the run: the file system is made, mounted, worked on and unmounted, and the ledger is read around the work.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use fs::{FsType, Options};
 use media::Region;
 use results::Sample;
+use sim::Clock;
+use sim::ledger::Snapshot;
+use vfs::host::Host;
+use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
+use workload::filebench::run::Phase;
+use workload::filebench::{Engine, Outcome};
 
-use super::Run;
-use crate::plan::CellSpec;
+use super::timed::Timed;
+use super::{Run, ledger};
+use crate::plan::{CellSpec, Stop};
 
 /// A cell's work, ready to be moved into a run.
 pub(super) struct Job {
     spec: CellSpec,
     run: Run,
 }
+
+/// Why the work failed, in words that the cell's name is put before.
+type Failed = String;
+
+fn words(error: impl std::fmt::Display) -> Failed {
+    error.to_string()
+}
+
+/// A design's counters by name.
+type Counters = BTreeMap<&'static str, u64>;
 
 impl Job {
     pub(super) fn new(spec: &CellSpec, run: &Run) -> Self {
@@ -23,18 +41,109 @@ impl Job {
 
     /// On a design in this process.
     pub(super) fn on_design(
-        self,
+        &self,
         design: &'static dyn FsType,
         region: &Arc<Region>,
         options: &Options,
-    ) -> Result<Sample, String> {
-        let _ = (design, region, options, &self.spec, &self.run);
-        Err("the workload engine is not there yet".to_owned())
+    ) -> Result<Sample, Failed> {
+        design.mkfs(region, options).map_err(words)?;
+        let mounted = design.mount(region, options).map_err(words)?;
+        let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        let engine = self.engine()?;
+        let sample = measure(&engine, Arc::new(process), || counters(&*mounted))?;
+        // Under the virtual clock what is still in a buffer is of no use to anybody, unless the image is.
+        if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
+            mount.unmount().map_err(words)?;
+        }
+        if self.run.check {
+            verify_again(&engine, design, region, options)?;
+        }
+        Ok(sample)
     }
 
     /// On a directory of the host.
-    pub(super) fn on_host(self, path: &Path) -> Result<Sample, String> {
-        let _ = path;
-        Err("the workload engine is not there yet".to_owned())
+    pub(super) fn on_host(&self, path: &Path) -> Result<Sample, Failed> {
+        let host = Host::new(path).map_err(words)?;
+        let engine = self.engine()?;
+        measure(&engine, Arc::new(host), Counters::new)
     }
+
+    fn engine(&self) -> Result<Arc<Engine>, Failed> {
+        let mut options = workload::filebench::Options::new(self.run.seed);
+        match self.spec.stop {
+            Stop::After(time) => options.duration = Some(time),
+            Stop::Operations(count) => options.stop_after_ops = Some(count),
+        }
+        for (name, on) in &self.spec.quirks {
+            options.quirks.set(name, *on);
+        }
+        options.check = self.run.check;
+        // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
+        options.interrupt = (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt));
+        Engine::new(Arc::clone(&self.spec.script.program), options).map_err(words)
+    }
+}
+
+/// Makes the files, then measures.
+fn measure(
+    engine: &Arc<Engine>,
+    calls: Arc<dyn Syscalls>,
+    counters: impl Fn() -> Counters,
+) -> Result<Sample, Failed> {
+    let timed = Arc::new(Timed::new(calls));
+    let calls: Arc<dyn Syscalls> = Arc::clone(&timed) as _;
+    engine.prepare(&calls).map_err(words)?;
+    let mut before = (Counters::new(), Snapshot::default());
+    let outcome = engine.run_with(&|| Arc::clone(&calls), &mut |phase| {
+        if phase == Phase::Begins {
+            timed.restart();
+            before = (counters(), Snapshot::of_run());
+        }
+    });
+    let outcome = outcome.map_err(words)?;
+    // All threads have ended: the ledger holds whole operations.
+    let window = Snapshot::of_run().since(&before.1);
+    let mut sample = sample(&outcome);
+    ledger::fill(&mut sample, &window, &timed.tallies());
+    for (name, count) in counters() {
+        let earlier = before.0.get(name).copied().unwrap_or(0);
+        sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
+    }
+    Ok(sample)
+}
+
+fn counters(mounted: &dyn FileSystem) -> Counters {
+    mounted.counters().into_iter().collect()
+}
+
+/// What the engine counts.
+fn sample(outcome: &Outcome) -> Sample {
+    let mut sample = Sample {
+        read_ops: outcome.read_ops(),
+        write_ops: outcome.write_ops(),
+        read_bytes: outcome.read_bytes(),
+        written_bytes: outcome.written_bytes(),
+        flowops: outcome.records(),
+        notes: outcome.messages.clone(),
+        ..Sample::default()
+    };
+    sample.finish(outcome.ops(), outcome.elapsed.0);
+    sample
+}
+
+/// Mounts the image again and compares every file with its pattern.
+fn verify_again(
+    engine: &Engine,
+    design: &'static dyn FsType,
+    region: &Arc<Region>,
+    options: &Options,
+) -> Result<(), Failed> {
+    let mounted = design.mount(region, options).map_err(words)?;
+    let mount = Mount::new(mounted, MountOptions::default()).map_err(words)?;
+    let process = Process::new(Arc::clone(&mount), Credentials::root());
+    let verified = engine.verify(&process).map_err(words);
+    drop(process);
+    let ended = mount.unmount().map_err(words);
+    verified.and(ended)
 }

@@ -23,6 +23,8 @@ pub struct CellSpec {
     pub medium: Medium,
     /// What is done.
     pub script: Script,
+    /// Quirks of Filebench that are turned on or off.
+    pub quirks: BTreeMap<String, bool>,
     /// When it has run enough.
     pub stop: Stop,
     /// Size of the region, if the plan says one.
@@ -76,7 +78,10 @@ impl CellSpec {
             Door::Host(path) => format!("host {}", path.display()),
         };
         let Script { name, vars, .. } = &self.script;
-        format!("{door} | {} | {name} {vars:?} | {} | {:?}", self.medium, self.stop, self.region)
+        format!(
+            "{door} | {} | {name} {vars:?} {:?} | {} | {:?}",
+            self.medium, self.quirks, self.stop, self.region
+        )
     }
 }
 
@@ -157,7 +162,8 @@ impl Plan {
         let medium = medium(draft)?;
         axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
         let stop = workload.stop.unwrap_or(self.stop);
-        Ok(CellSpec { axes, door, medium, script, stop, region: workload.region.or(self.region) })
+        let quirks = workload.quirks.clone();
+        Ok(CellSpec { axes, door, medium, script, quirks, stop, region: workload.region.or(self.region) })
     }
 
     fn door(&self, draft: &Draft) -> Result<Door, Error> {

@@ -150,6 +150,9 @@ pub struct Workload {
     pub name: String,
     /// Variables that win over the script's own.
     pub vars: BTreeMap<String, String>,
+    /// Quirks of Filebench that are turned on or off.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub quirks: BTreeMap<String, bool>,
     /// Stops it otherwise than the plan says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
@@ -247,8 +250,8 @@ impl Axis {
 impl Workload {
     /// A workload with its own variables, stopped as the plan says.
     pub fn named(name: &str) -> Self {
-        let (vars, at) = (BTreeMap::new(), Place::default());
-        Self { name: name.to_owned(), vars, stop: None, region: None, at }
+        let (vars, quirks, at) = (BTreeMap::new(), BTreeMap::new(), Place::default());
+        Self { name: name.to_owned(), vars, quirks, stop: None, region: None, at }
     }
 }
 

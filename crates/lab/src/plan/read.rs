@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 
 use sim::Clock;
+use workload::filebench::quirks::Quirks;
 
 use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
 use crate::document::{self, Item, Problem, Table};
+use crate::error::nearest;
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
@@ -77,6 +79,18 @@ fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
     table.take_rest().into_iter().map(|(key, item)| Ok((key, item.word()?))).collect()
 }
 
+/// Switches of Filebench's quirks.
+fn quirks(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
+    let entries = table.take_rest().into_iter().map(|(name, item)| {
+        if !Quirks::NAMES.contains(&name.as_str()) {
+            let advice = nearest(&name, Quirks::NAMES.iter().copied());
+            return Err(item.problem(format!("there is no quirk \"{name}\"; {advice}")));
+        }
+        Ok((name, item.parse::<bool>()?))
+    });
+    entries.collect()
+}
+
 fn place(table: &Table<'_>) -> Place {
     Place(Some(table.problem("")))
 }
@@ -140,6 +154,7 @@ fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
     let mut workload = Workload {
         name: table.need("name", "such as \"filebench/varmail\", or a file ending in .f")?.text()?,
         vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
+        quirks: table.get("quirks").map_or(Ok(BTreeMap::new()), |item| item.read(quirks))?,
         stop: table.get("stop").map(|item| item.parse()).transpose()?,
         region: table.get("region").map(|item| item.parse()).transpose()?,
         at: place(table),

@@ -1,0 +1,57 @@
+//! From the ledger and the timed calls of a window to the records of a sample.
+
+use std::collections::BTreeMap;
+
+use results::{OperationRecord, Sample};
+use sim::ledger::Snapshot;
+use sim::{Activity, Count, LINE_BYTES, Op};
+use vfs::ops;
+
+use super::timed::Tally;
+
+/// Puts what the window's ledger and tallies hold into the sample.
+pub(super) fn fill(sample: &mut Sample, window: &Snapshot, tallies: &BTreeMap<usize, Tally>) {
+    let kinds = ops::ALL.iter().chain(ops::BACKGROUND);
+    sample.operations = kinds.filter_map(|op| record(*op, window, tallies.get(&op.index()))).collect();
+    sample.errors = tallies.values().map(|tally| tally.errors).sum();
+    for (count, name) in Count::ALL {
+        fill_counts(&mut sample.counters, window, count, name);
+    }
+    let lines = window.count_all(Count::LinesWritten);
+    sample.counters.insert("nvmm_written_bytes".to_owned(), lines * LINE_BYTES as u64);
+}
+
+/// The count in all, and by the activity in whose scope it was counted.
+fn fill_counts(counters: &mut BTreeMap<String, u64>, window: &Snapshot, count: Count, name: &str) {
+    counters.insert(name.to_owned(), window.count_all(count));
+    for (activity, part) in Activity::ALL {
+        let number = window.count(count, activity);
+        if number > 0 {
+            counters.insert(format!("{name}.{part}"), number);
+        }
+    }
+}
+
+/// One kind of operation; none when it did not happen.
+fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationRecord> {
+    let background = ops::BACKGROUND.contains(&op);
+    let time_ns =
+        Activity::ALL.iter().map(|(activity, name)| ((*name).to_owned(), window.time(op, *activity).0));
+    let time_ns: BTreeMap<String, u64> = time_ns.filter(|(_, ns)| *ns > 0).collect();
+    let count = window.calls(op);
+    if count == 0 && time_ns.is_empty() {
+        return None;
+    }
+    let mut record = OperationRecord::new(op.name());
+    record.count = count;
+    // Work in the background has no call that begins and ends inside the window: its time is what was booked.
+    record.total_ns = if background { time_ns.values().sum() } else { window.total(op).0 };
+    record.time_ns = time_ns;
+    record.lock_wait_ns =
+        window.lock_waits(op).into_iter().map(|(name, wait)| (name.to_owned(), wait.0)).collect();
+    if let Some(tally) = tally {
+        record.latency_ns = tally.latency.clone();
+        (record.bytes, record.errors) = (tally.bytes, tally.errors);
+    }
+    Some(record)
+}

@@ -1,0 +1,257 @@
+//! System calls with their latencies: from call to return, by kind of operation.
+//!
+//! Stands between a workload and the calls that it makes. Kinds are those of the ledger (`vfs::ops`), so that a record has the
+//! latencies and the ledger of the same calls.
+//!
+//! Tallies are sharded by host thread; under the virtual clock there is one thread and no lock is ever waited for. A shard is
+//! locked only after the call has returned.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use results::Histogram;
+use sim::Op;
+use vfs::{
+    Attr, DirEntry, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs, Syscalls,
+    Whence, XattrMode, ops,
+};
+
+const SHARDS: usize = 16;
+
+/// What was seen of one kind of operation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    /// From call to return.
+    pub(super) latency: Histogram,
+    /// Bytes that were moved.
+    pub(super) bytes: u64,
+    /// Calls that failed.
+    pub(super) errors: u64,
+}
+
+impl Tally {
+    fn merge(&mut self, other: &Self) {
+        self.latency.merge(&other.latency);
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
+}
+
+/// Tallies of one shard by the operation's number.
+type Shard = [Option<Tally>; Op::MAX];
+
+/// Calls that are passed on and timed.
+pub(super) struct Timed {
+    inner: Arc<dyn Syscalls>,
+    shards: [Mutex<Box<Shard>>; SHARDS],
+}
+
+/// The shard of this host thread.
+fn shard() -> usize {
+    static NEXT: AtomicUsize = AtomicUsize::new(0);
+    thread_local! {
+        static SHARD: Cell<usize> = const { Cell::new(usize::MAX) };
+    }
+    let known = SHARD.get();
+    if known != usize::MAX {
+        return known;
+    }
+    let new = NEXT.fetch_add(1, Relaxed) % SHARDS;
+    SHARD.set(new);
+    new
+}
+
+impl Timed {
+    pub(super) fn new(inner: Arc<dyn Syscalls>) -> Self {
+        let empty = || Mutex::new(Box::new([const { None }; Op::MAX]));
+        Self { inner, shards: std::array::from_fn(|_| empty()) }
+    }
+
+    /// Forgets what was seen.
+    pub(super) fn restart(&self) {
+        for shard in &self.shards {
+            **shard.lock().unwrap_or_else(PoisonError::into_inner) = [const { None }; Op::MAX];
+        }
+    }
+
+    /// What was seen, by the operation's number.
+    pub(super) fn tallies(&self) -> BTreeMap<usize, Tally> {
+        let mut sum: BTreeMap<usize, Tally> = BTreeMap::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for (op, tally) in shard.iter().enumerate() {
+                if let Some(tally) = tally {
+                    sum.entry(op).or_default().merge(tally);
+                }
+            }
+        }
+        sum
+    }
+
+    /// Makes a call and notes how long it took; `moved` says how many bytes.
+    #[inline]
+    fn moving<T>(
+        &self,
+        op: Op,
+        call: impl FnOnce() -> Result<T>,
+        moved: impl FnOnce(&T) -> usize,
+    ) -> Result<T> {
+        let start = sim::now();
+        let outcome = call();
+        let latency = sim::now().since(start);
+        let mut shard = self.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
+        let tally = shard[op.index()].get_or_insert_default();
+        tally.latency.record(latency.0);
+        match &outcome {
+            Ok(value) => tally.bytes += moved(value) as u64,
+            Err(_) => tally.errors += 1,
+        }
+        outcome
+    }
+
+    #[inline]
+    fn call<T>(&self, op: Op, call: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.moving(op, call, |_| 0)
+    }
+}
+
+impl Syscalls for Timed {
+    fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+        let op = if flags.contains(OpenFlags::CREATE) { ops::CREATE } else { ops::OPEN };
+        self.call(op, || self.inner.open(path, flags, mode))
+    }
+
+    fn close(&self, fd: Fd) -> Result<()> {
+        self.call(ops::CLOSE, || self.inner.close(fd))
+    }
+
+    fn dup(&self, fd: Fd) -> Result<Fd> {
+        self.call(ops::OPEN, || self.inner.dup(fd))
+    }
+
+    fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+        self.moving(ops::READ, || self.inner.read(fd, buffer), |bytes| *bytes)
+    }
+
+    fn write(&self, fd: Fd, data: &[u8]) -> Result<usize> {
+        self.moving(ops::WRITE, || self.inner.write(fd, data), |bytes| *bytes)
+    }
+
+    fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
+        self.moving(ops::READ, || self.inner.pread(fd, buffer, offset), |bytes| *bytes)
+    }
+
+    fn pwrite(&self, fd: Fd, data: &[u8], offset: u64) -> Result<usize> {
+        self.moving(ops::WRITE, || self.inner.pwrite(fd, data, offset), |bytes| *bytes)
+    }
+
+    fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
+        self.call(ops::SEEK, || self.inner.lseek(fd, offset, whence))
+    }
+
+    fn fsync(&self, fd: Fd) -> Result<()> {
+        self.call(ops::FSYNC, || self.inner.fsync(fd))
+    }
+
+    fn fdatasync(&self, fd: Fd) -> Result<()> {
+        self.call(ops::FSYNC, || self.inner.fdatasync(fd))
+    }
+
+    fn fstat(&self, fd: Fd) -> Result<Attr> {
+        self.call(ops::STAT, || self.inner.fstat(fd))
+    }
+
+    fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
+        self.call(ops::TRUNCATE, || self.inner.ftruncate(fd, size))
+    }
+
+    fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        self.call(ops::FALLOCATE, || self.inner.fallocate(fd, mode, offset, len))
+    }
+
+    fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.call(ops::READDIR, || self.inner.getdents(fd, sink))
+    }
+
+    fn stat(&self, path: &[u8]) -> Result<Attr> {
+        self.call(ops::STAT, || self.inner.stat(path))
+    }
+
+    fn lstat(&self, path: &[u8]) -> Result<Attr> {
+        self.call(ops::STAT, || self.inner.lstat(path))
+    }
+
+    fn mkdir(&self, path: &[u8], mode: u32) -> Result<()> {
+        self.call(ops::MKDIR, || self.inner.mkdir(path, mode))
+    }
+
+    fn rmdir(&self, path: &[u8]) -> Result<()> {
+        self.call(ops::RMDIR, || self.inner.rmdir(path))
+    }
+
+    fn mknod(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> {
+        self.call(ops::MKNOD, || self.inner.mknod(path, kind, mode, rdev))
+    }
+
+    fn unlink(&self, path: &[u8]) -> Result<()> {
+        self.call(ops::UNLINK, || self.inner.unlink(path))
+    }
+
+    fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
+        self.call(ops::RENAME, || self.inner.rename(from, to, flags))
+    }
+
+    fn link(&self, from: &[u8], to: &[u8]) -> Result<()> {
+        self.call(ops::LINK, || self.inner.link(from, to))
+    }
+
+    fn symlink(&self, target: &[u8], path: &[u8]) -> Result<()> {
+        self.call(ops::SYMLINK, || self.inner.symlink(target, path))
+    }
+
+    fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
+        self.call(ops::READLINK, || self.inner.readlink(path))
+    }
+
+    fn truncate(&self, path: &[u8], size: u64) -> Result<()> {
+        self.call(ops::TRUNCATE, || self.inner.truncate(path, size))
+    }
+
+    fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
+        self.call(ops::SETATTR, || self.inner.setattr(path, set))
+    }
+
+    fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
+        self.call(ops::XATTR, || self.inner.getxattr(path, name))
+    }
+
+    fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.call(ops::XATTR, || self.inner.setxattr(path, name, value, mode))
+    }
+
+    fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
+        self.call(ops::XATTR, || self.inner.listxattr(path))
+    }
+
+    fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
+        self.call(ops::XATTR, || self.inner.removexattr(path, name))
+    }
+
+    fn chdir(&self, path: &[u8]) -> Result<()> {
+        self.call(ops::STAT, || self.inner.chdir(path))
+    }
+
+    fn umask(&self, mask: u32) -> u32 {
+        self.inner.umask(mask)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.call(ops::SYNC, || self.inner.sync())
+    }
+
+    fn statfs(&self, path: &[u8]) -> Result<StatFs> {
+        self.call(ops::STATFS, || self.inner.statfs(path))
+    }
+}

@@ -1,0 +1,95 @@
+//! Plans are checked whole before anything runs, and every message says where and what to do.
+
+use lab::Plan;
+
+const HEAD: &str = "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"10ms\"\n";
+const FS: &str = "[[axis]]\nfs = [\"pmfs\", \"hinfs\"]\n";
+const WORK: &str = "[[workload]]\nname = \"filebench/varmail\"\n";
+
+fn error(parts: &[&str]) -> String {
+    let text = [&[HEAD], parts].concat().concat();
+    let plan = Plan::parse("t.toml", &text, true);
+    plan.and_then(|plan| plan.cells().map(drop)).expect_err("the plan is wrong").to_string()
+}
+
+fn cells(parts: &[&str]) -> Vec<lab::CellSpec> {
+    let text = [&[HEAD], parts].concat().concat();
+    Plan::parse("t.toml", &text, false).unwrap().cells().unwrap()
+}
+
+#[test]
+fn a_plan_without_its_parts_says_which_is_missing() {
+    assert!(error(&[FS]).contains("no [[workload]]"));
+    assert!(error(&[WORK]).contains("no [[axis]] with fs"));
+}
+
+#[test]
+fn unknown_names_are_told_with_the_nearest() {
+    assert!(
+        error(&["sead = 3\n", FS, WORK])
+            .contains("t.toml:5:1: unknown key \"sead\" in [plan]; did you mean \"seed\"?")
+    );
+    assert!(error(&["[[axis]]\nfs = [\"pmsf\"]\n", WORK]).contains("did you mean \"pmfs\"?"));
+    assert!(
+        error(&[FS, "[[workload]]\nname = \"filebench/varmial\"\n"])
+            .contains("did you mean \"filebench/varmail\"?")
+    );
+    assert!(error(&["machine = \"hinfs-sever\"\n", FS, WORK]).contains("did you mean \"hinfs-server\"?"));
+    assert!(error(&[FS, WORK, "[fs]\nbufer = \"1MiB\"\n"]).contains("did you mean \"buffer\"?"));
+    assert!(error(&[FS, WORK, "vars = { nfils = 3 }\n"]).contains("nfils"));
+}
+
+#[test]
+fn an_axis_that_a_design_cannot_serve_is_refused_with_the_way_out() {
+    let axis = "[[axis]]\nbuffer = [\"1MiB\", \"2MiB\"]\nsets = [\"fs.buffer\"]\n";
+    let told = error(&[FS, axis, WORK]);
+    assert!(told.contains("t.toml:7:") && told.contains("pmfs does not have"), "{told}");
+    assert!(told.contains("unaffected = [\"pmfs\"]"), "{told}");
+    let served = cells(&[FS, axis, "unaffected = [\"pmfs\"]\n", WORK]);
+    assert_eq!(served.len(), 4);
+    assert_eq!(served[0].settings(), served[1].settings(), "pmfs is the same cell for both sizes");
+    assert_ne!(served[2].settings(), served[3].settings());
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    assert!(error(&["repeats = 0\n", FS, WORK]).contains("between 1 and 1000"));
+    assert!(error(&[FS, "[[axis]]\nthreads = []\n", WORK]).contains("has no values"));
+    assert!(error(&[FS, "[[axis]]\nthreads = [1, 1]\n", WORK]).contains("twice"));
+    assert!(error(&[FS, FS, WORK]).contains("twice"));
+    assert!(error(&["[[axis]]\nfs = [\"host:/\"]\n", WORK]).contains("--clock real"));
+    assert!(
+        error(&[FS, "[[axis]]\nlatency = [\"fast\"]\nsets = [\"medium.latency\"]\n", WORK])
+            .contains("latency")
+    );
+}
+
+#[test]
+fn axes_reach_the_design_the_medium_and_the_workload() {
+    let axes = "[[axis]]\nlatency = [\"400ns\"]\nsets = [\"medium.latency\"]\n[[axis]]\nthreads = [3]\n";
+    let cells =
+        cells(&["[[axis]]\nfs = [{ name = \"hinfs\", label = \"small\", buffer = \"1MiB\" }]\n", axes, WORK]);
+    let cell = &cells[0];
+    assert!(cell.medium.to_string().contains("latency=400ns"));
+    assert_eq!(cell.script.vars["nthreads"], "3");
+    assert_eq!(cell.axes["fs"], "small");
+    assert!(cell.settings().contains("\"buffer\": \"1MiB\""), "{}", cell.settings());
+}
+
+#[test]
+fn quick_changes_only_what_it_names() {
+    let quick = "[quick]\nstop = \"5ms\"\n[quick.axis]\nthreads = [2]\n[quick.fs]\nbuffer = \"1MiB\"\n";
+    let parts =
+        [HEAD, FS, "[[axis]]\nthreads = [1, 2, 4]\n", WORK, "quick = { nfiles = 7 }\n", quick].concat();
+    let full = Plan::parse("t.toml", &parts, false).unwrap();
+    let small = Plan::parse("t.toml", &parts, true).unwrap();
+    assert_eq!((full.cells().unwrap().len(), small.cells().unwrap().len()), (6, 2));
+    assert_eq!((full.stop.to_string(), small.stop.to_string()), ("10ms".to_owned(), "5ms".to_owned()));
+    assert!(small.quick && small.workload[0].vars["nfiles"] == "7" && small.fs["buffer"] == "1MiB");
+}
+
+#[test]
+fn a_hypothesis_that_cannot_be_read_is_placed() {
+    let told = error(&[FS, WORK, "[expect]\ngain = \"hinfs\"\n"]);
+    assert!(told.contains("t.toml:10:8") && told.contains("compares two sides"), "{told}");
+}

@@ -1,0 +1,145 @@
+//! Running cells: the same bytes from the same seed, however many host threads; whole ledgers; images that check.
+
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+
+use lab::{Plan, Progress, Runner, Settings, Silent};
+use results::{ResultFile, Sample};
+
+/// A small plan of two workloads, two designs, two thread counts.
+const PLAN: &str = r#"
+[plan]
+name = "small"
+why = "does it run?"
+stop = "20ms"
+seed = 7
+[[axis]]
+fs = ["pmfs", "hinfs"]
+[[axis]]
+threads = [1, 3]
+[fs]
+buffer = "8MiB"
+[[workload]]
+name = "filebench/fileserver"
+vars = { nfiles = 60, meandirwidth = 20 }
+[[workload]]
+name = "filebench/varmail"
+vars = { nfiles = 400 }
+[expect]
+gain = "hinfs/fileserver > 0.1 * pmfs/fileserver"
+"#;
+
+fn plan(text: &str) -> Plan {
+    Plan::parse("small.toml", text, false).unwrap()
+}
+
+fn run(plan: &Plan, settings: Settings) -> ResultFile {
+    Runner::new(settings, &Silent).run(plan).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn with_jobs(jobs: usize) -> Settings {
+    Settings { jobs, ..Settings::default() }
+}
+
+fn samples(file: &ResultFile) -> String {
+    serde_json::to_string(&file.samples).unwrap()
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes_on_any_number_of_host_threads() {
+    let plan = plan(PLAN);
+    let (one, two) = (run(&plan, with_jobs(1)), run(&plan, with_jobs(2)));
+    assert_eq!(samples(&one), samples(&two));
+    let other = run(&Plan { seed: 8, ..plan }, with_jobs(2));
+    assert_ne!(samples(&one), samples(&other));
+}
+
+#[test]
+fn every_cell_has_a_sample_and_every_ledger_is_whole() {
+    let file = run(&plan(PLAN), with_jobs(0));
+    assert_eq!(file.samples.len(), 8);
+    for sample in &file.samples {
+        assert!(sample.ops > 0 && sample.throughput_ops_per_s > 0.0, "{:?}", sample.axes);
+        assert!(sample.counters["nvmm_written_bytes"] > 0);
+        for operation in &sample.operations {
+            let (parts, total) = (operation.parts_ns() as f64, operation.total_ns as f64);
+            assert!(
+                (parts - total).abs() <= total * 0.01,
+                "{:?} {}: {parts} of {total}",
+                sample.axes,
+                operation.kind
+            );
+        }
+        let write = sample.operation("write").expect("both workloads write");
+        assert_eq!(write.latency_ns.count(), write.count, "{:?}", sample.axes);
+    }
+    assert!(file.hypotheses[0].holds, "{:?}", file.hypotheses);
+}
+
+/// Notes which cells ran.
+#[derive(Default)]
+struct Seen(Mutex<Vec<String>>);
+
+impl Progress for Seen {
+    fn finished(&self, title: &str, _sample: &Sample) {
+        self.0.lock().unwrap().push(title.to_owned());
+    }
+}
+
+#[test]
+fn equal_cells_run_once_within_a_plan_and_across_plans() {
+    let axis =
+        "[[axis]]\nsize = [\"8MiB\", \"16MiB\"]\nsets = [\"fs.buffer\"]\nunaffected = [\"pmfs\"]\n[fs]";
+    let plan = plan(&PLAN.replace("[fs]", axis).replace("threads = [1, 3]", "threads = [1]"));
+    let seen = Seen::default();
+    let mut runner = Runner::new(with_jobs(2), &seen);
+    let first = runner.run(&plan).unwrap();
+    assert_eq!((first.samples.len(), seen.0.lock().unwrap().len()), (8, 6));
+    let again = runner.run(&Plan { name: "other".to_owned(), ..plan }).unwrap();
+    assert_eq!(seen.0.lock().unwrap().len(), 6, "nothing had to run again");
+    assert_eq!(samples(&first), samples(&again));
+}
+
+#[test]
+fn an_interrupt_leaves_a_partial_result() {
+    let settings = with_jobs(1);
+    settings.interrupt.store(true, Relaxed);
+    let file = run(&plan(PLAN), settings);
+    assert!(file.partial && file.samples.is_empty());
+}
+
+#[test]
+fn images_are_kept_clean_and_every_file_holds_its_pattern() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { save_image: Some(folder.path().to_owned()), check: true, ..with_jobs(2) };
+    run(&plan(PLAN), settings);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
+}
+
+#[test]
+fn the_real_clock_and_the_hosts_kernel_run_the_same_workload() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = format!("fs = [\"pmfs\", \"host:{}\"]", folder.path().display());
+    let text = PLAN.replace("fs = [\"pmfs\", \"hinfs\"]", &host).replace("[fs]\nbuffer = \"8MiB\"\n", "");
+    let plan = plan(&text.replace("why = ", "clock = \"real\"\nwhy = ").replace("[1, 3]", "[1]"));
+    let plan = Plan { expect: Vec::new(), ..plan };
+    let file = run(&plan, Settings::default());
+    assert_eq!((file.samples.len(), file.machine.as_str()), (4, "host"));
+    for sample in &file.samples {
+        assert!(sample.ops > 0, "{:?}", sample.axes);
+    }
+}
+
+#[test]
+fn too_few_files_for_the_threads_are_told_before_the_run() {
+    let plan = plan(&PLAN.replace("nfiles = 400", "nfiles = 2"));
+    let error = Runner::new(with_jobs(1), &Silent).run(&plan).unwrap_err();
+    assert!(error.to_string().contains("-D nfiles="), "{error}");
+}
+
+#[test]
+fn a_region_too_small_for_the_files_fails_with_the_cells_name() {
+    let text = PLAN.replace("seed = 7", "seed = 7\nregion = \"9MiB\"").replace("nfiles = 60", "nfiles = 600");
+    let error = Runner::new(with_jobs(1), &Silent).run(&plan(&text)).unwrap_err();
+    assert!(error.to_string().contains("fileserver") && error.to_string().contains("space"), "{error}");
+}
