@@ -1,6 +1,8 @@
 //! Damaged images: each fsck predicate reports the fault that is planted for it, and nothing that is mounted, checked or shown
 //! panics, hangs or leaves the region, whatever the bytes are.
 
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
 #[path = "shared/mod.rs"]
 mod shared;
 

@@ -57,7 +57,7 @@ impl Settings {
 
 fn journal_size(options: &Options) -> Result<u64, OptionError> {
     let size = options.size("jsize").0;
-    if size >= JOURNAL_MIN && size.is_power_of_two() && size <= u64::from(u32::MAX) {
+    if size >= JOURNAL_MIN && size.is_power_of_two() && u32::try_from(size).is_ok() {
         return Ok(size);
     }
     Err(OptionError::Value {
@@ -101,7 +101,7 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     match recovery::recover_journal(region, superblock.size)? {
         0 => {}
         entries => {
-            done.push(format!("journal: {entries} log entries of unfinished transactions were undone"))
+            done.push(format!("journal: {entries} log entries of unfinished transactions were undone"));
         }
     }
     let saved = region.read::<Superblock>(0)?.saved_extents;
@@ -113,6 +113,7 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     Ok(done)
 }
 
+#[allow(clippy::needless_pass_by_value)] // for map_err
 fn damaged(error: crate::error::Error) -> FsError {
     FsError::Damaged { design: "pmfs", what: error.to_string() }
 }

@@ -144,15 +144,15 @@ impl<'a> Check<'a> {
             self.check_dir(*number, raw, &inodes);
         }
         let doomed = self.check_truncate_list();
-        match self.names_whole {
-            true => self.check_links(&inodes, &doomed),
-            false => self.report.notes.push("link counts were not checked: names may be missing".to_owned()),
+        if self.names_whole {
+            self.check_links(&inodes, &doomed);
+        } else {
+            self.report.notes.push("link counts were not checked: names may be missing".to_owned());
         }
-        match self.trees_whole {
-            true => self.check_saved_map(),
-            false => {
-                self.report.notes.push("the block map was not checked: blocks may be missing".to_owned())
-            }
+        if self.trees_whole {
+            self.check_saved_map();
+        } else {
+            self.report.notes.push("the block map was not checked: blocks may be missing".to_owned());
         }
         self.report.checked = vec![
             ("inodes", inodes.len() as u64),
@@ -238,7 +238,7 @@ impl<'a> Check<'a> {
 
     fn check_dir(&mut self, number: u64, raw: &RawInode, inodes: &BTreeMap<u64, RawInode>) {
         let mut names = BTreeSet::new();
-        if raw.size == 0 || raw.size % BLOCK != 0 {
+        if raw.size == 0 || !raw.size.is_multiple_of(BLOCK) {
             self.report.violate("directory_sound", format!("directory {number}: size {}", raw.size));
         }
         for block in 0..raw.size / BLOCK {
@@ -265,7 +265,7 @@ impl<'a> Check<'a> {
                 self.names_whole = false;
             }
         }
-        if raw.links > 0 && (!names.contains(&b".".to_vec()) || !names.contains(&b"..".to_vec())) {
+        if raw.links > 0 && (!names.contains(b".".as_slice()) || !names.contains(b"..".as_slice())) {
             self.report.violate("directory_sound", format!("directory {number} lacks . or .."));
         }
     }
@@ -290,7 +290,7 @@ impl<'a> Check<'a> {
         };
         match name {
             b"." if ino != dir => {
-                self.report.violate("directory_sound", format!("directory {dir}: . leads to {ino}"))
+                self.report.violate("directory_sound", format!("directory {dir}: . leads to {ino}"));
             }
             b"." => {}
             b".." if !is_dir(raw) => {

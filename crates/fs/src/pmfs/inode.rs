@@ -71,7 +71,8 @@ impl InodeTable {
     /// The inode `ino`, in use or not.
     #[inline]
     pub(crate) fn get(&self, ino: u64) -> Result<&Inode> {
-        let slot = if ino % INODE_SLOT == 0 && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
+        let slot =
+            if ino.is_multiple_of(INODE_SLOT) && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
         slot.ok_or(Error::NoEntry)
     }
 
@@ -135,6 +136,7 @@ impl Volume {
     }
 
     /// Attributes for programs.
+    #[allow(clippy::unused_self)] // one of the views of an inode, called like the others
     pub(crate) fn attr(&self, inode: &Inode, raw: &RawInode) -> Result<Attr> {
         let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
             Error::Corrupt(format!("inode {}: mode {:o} is of no kind", inode.ino, raw.mode))

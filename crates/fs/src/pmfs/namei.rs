@@ -524,8 +524,8 @@ impl Volume {
         let mut old = change.replaced.map(|replaced| self.raw(replaced)).transpose()?;
         let crosses = u16::from(is_dir(&moved) && src != dst);
         let lost = u16::from(old.as_ref().is_some_and(is_dir));
-        let links = |dir: &Dir<'_>| dir.raw.links.saturating_add(crosses).saturating_sub(lost);
-        dirs[dst].raw.links = links(&dirs[dst]);
+        let links = dirs[dst].raw.links.saturating_add(crosses);
+        dirs[dst].raw.links = links.saturating_sub(lost);
         dirs[src].raw.links = dirs[src].raw.links.saturating_sub(crosses);
         let to = &mut dirs[dst];
         let inserted = match (change.target, place) {

@@ -71,7 +71,7 @@ impl Superblock {
 /// What is wrong with a journal descriptor, if anything.
 pub(crate) fn journal_fault(descriptor: &JournalDescriptor, size: u64) -> Option<String> {
     let bytes = u64::from(descriptor.size);
-    let in_ring = |offset: u32| offset % 64 == 0 && offset < descriptor.size;
+    let in_ring = |offset: u32| offset.is_multiple_of(64) && offset < descriptor.size;
     let sound = descriptor.base == JOURNAL_START
         && bytes >= JOURNAL_MIN
         && bytes.is_power_of_two()

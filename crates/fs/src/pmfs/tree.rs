@@ -284,7 +284,7 @@ fn cut_below(
         region.flush(at + 8 * first, 8 * (FANOUT - first));
     }
     let empty = from == 0
-        || (0..first + 1)
+        || (0..=first)
             .take(FANOUT as usize)
             .all(|index| region.load_u64(at + 8 * index).is_ok_and(|child| child == 0));
     if empty {

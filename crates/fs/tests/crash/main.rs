@@ -4,6 +4,8 @@
 //! printed. `WEIR_CRASH_PROGRAM=words` explores only the programs whose names contain the words, `WEIR_CRASH_PAIRS=n` that many
 //! random programs of two operations, `WEIR_CRASH_SEED=n` others.
 
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
 mod explore;
 mod programs;
 #[path = "../shared/mod.rs"]

@@ -3,6 +3,8 @@
 //! Every design with every row of [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed. A failure prints the seed and
 //! the operations of the run up to the difference.
 
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
 #[path = "../shared/mod.rs"]
 mod shared;
 

@@ -33,10 +33,9 @@ pub struct Generator {
 
 impl Generator {
     /// The next operation; `tag` marks its data.
-    pub fn op(&self, rng: &mut Rng, tag: u8) -> Op {
+    pub fn op(self, rng: &mut Rng, tag: u8) -> Op {
         let path = |rng: &mut Rng| self.path(rng);
         match rng.random_range(0..100) {
-            0..12 => Op::Create(path(rng)),
             12..20 => Op::Mkdir(path(rng)),
             20..22 => {
                 Op::Mknod(path(rng), [FileKind::Fifo, FileKind::CharDevice][rng.random_range(0..2)], 0x0501)
@@ -65,7 +64,7 @@ impl Generator {
         }
     }
 
-    fn path(&self, rng: &mut Rng) -> String {
+    fn path(self, rng: &mut Rng) -> String {
         let path = PATHS[rng.random_range(0..PATHS.len())];
         if self.bulk && rng.random_range(0..4) == 0 {
             let number: u32 = rng.random_range(0..60);
@@ -74,7 +73,7 @@ impl Generator {
         path.to_owned()
     }
 
-    fn file(&self, rng: &mut Rng) -> File {
+    fn file(self, rng: &mut Rng) -> File {
         if self.handles && rng.random_range(0..3) == 0 {
             File::Opened(rng.random_range(0..4))
         } else {
@@ -82,7 +81,7 @@ impl Generator {
         }
     }
 
-    fn edge(&self, rng: &mut Rng) -> u64 {
+    fn edge(self, rng: &mut Rng) -> u64 {
         let edge = EDGES[rng.random_range(0..EDGES.len())];
         let far = self.bulk && rng.random_range(0..12) == 0;
         if far { edge + [100_000, 300_000, 2_200_000][rng.random_range(0..3)] } else { edge }
