@@ -1,5 +1,6 @@
 //! PMFS under the real clock, one thread, memory that costs nothing: what its own code takes for a call.
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
 fn mounted() -> Arc<dyn FileSystem> {
     let region = Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory");
     let design = fs::by_name("pmfs").expect("pmfs is a design");
-    let options = fs::Options::resolve("pmfs", design.options(), &Default::default()).expect("defaults");
+    let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
     let region = Arc::new(region);
     design.mkfs(&region, &options).expect("mkfs");
     design.mount(&region, &options).expect("mount")
@@ -43,7 +44,7 @@ fn calls(criterion: &mut Criterion) {
     let dir = fs.mkdir(fs.root(), b"private", &NEW).expect("mkdir").ino;
     group.bench_function("create and unlink an empty file", |bench| {
         bench.iter(|| {
-            fs.create(dir, b"a file", &NEW).and_then(|_| fs.unlink(dir, b"a file")).expect("create, unlink")
+            fs.create(dir, b"a file", &NEW).and_then(|_| fs.unlink(dir, b"a file")).expect("create, unlink");
         });
     });
     group.bench_function("append 4 KiB, truncate at 1 MiB", |bench| {

@@ -1,6 +1,7 @@
 //! PMFS against the host's tmpfs, both through the same calls of `vfs`: CPU-time ratios, interleaved, one thread; and the pace
 //! of 4-KiB operations under the virtual clock with a tap attached. Prints a line for each, median of the rounds.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,7 +19,7 @@ fn mounted() -> (Arc<Region>, Arc<dyn FileSystem>) {
     let region =
         Arc::new(Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory"));
     let design = fs::by_name("pmfs").expect("pmfs is a design");
-    let options = fs::Options::resolve("pmfs", design.options(), &Default::default()).expect("defaults");
+    let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
     design.mkfs(&region, &options).expect("mkfs");
     let fs = design.mount(&region, &options).expect("mount");
     (region, fs)

@@ -153,7 +153,7 @@ fn an_open_file_outlives_its_name() {
 fn ranges_are_reserved_zeroed_and_punched() {
     on_every_design(Bytes::mib(16), |fs| {
         let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
-        fs.write(file, 0, &[9; 40_000], IoFlags::empty()).expect("write");
+        fs.write(file, 0, &vec![9; 40_000], IoFlags::empty()).expect("write");
         let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
         if fs.fallocate(file, punch, 5_000, 20_000) == Err(vfs::Errno::EOPNOTSUPP) {
             return;

@@ -17,7 +17,7 @@ use crate::programs::Program;
 use crate::shared::harness;
 use crate::shared::model::Model;
 use crate::shared::observe::observe;
-use crate::shared::op::{File, Op, Runner};
+use crate::shared::op::{Op, Runner};
 use crate::shared::tree::{Tree, difference, fingerprint};
 
 /// What a design promises about data; metadata changes as one in all of them (crash-testing.md, section 5.2).
@@ -282,7 +282,7 @@ impl<'a> Explorer<'a> {
             if let Err(what) = self.check(&image, &allowed) {
                 let place =
                     format!("{} op {done}, event {}, choice {number}", program.name, replay.position());
-                let lines = self.lines_of(&point, &image);
+                let lines = Self::lines_of(&point, &image);
                 self.tally.violations.push(format!("{place}: {what}; persisted: {lines}"));
             }
             if self.tally.violations.len() >= 5 {
@@ -292,7 +292,7 @@ impl<'a> Explorer<'a> {
         self.tally.distinct_states = self.states.len();
     }
 
-    fn lines_of(&self, point: &CrashPoint, image: &Image) -> String {
+    fn lines_of(point: &CrashPoint, image: &Image) -> String {
         format!("{:?} of {} units", image.persisted_lines(), point.units().len())
     }
 
