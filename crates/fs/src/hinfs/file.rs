@@ -281,7 +281,6 @@ impl HiNfs {
     }
 
     /// Writes a piece; whether it went to the medium and is still to be fenced.
-
     fn write_piece(
         &self,
         inode: &Inode,
@@ -295,7 +294,9 @@ impl HiNfs {
             start: piece.block << BLOCK_SHIFT,
             within: piece.within as usize,
             len: data.len(),
+            at,
             fresh,
+            in_tx: chunk.in_tx,
             old_size: chunk.old_size,
             new_size: chunk.new_size,
         };
@@ -303,7 +304,7 @@ impl HiNfs {
         sim::work(Work::Step, index_steps(&buffer));
         let buffered = buffer.blocks.contains_key(&piece.block);
         if !self.is_eager(&mut buffer, (piece.block, fresh), chunk.sync) {
-            self.write_lazily(inode, file, buffer, at, &write, data, chunk.in_tx)?;
+            self.write_lazily(inode, file, buffer, &write, data)?;
             return Ok(false);
         }
         add(&self.counters.eager_writes, 1);
@@ -314,7 +315,7 @@ impl HiNfs {
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
         drop(buffer);
-        self.write_directly(at, &write, data)?;
+        self.write_directly(&write, data)?;
         Ok(true)
     }
 
@@ -350,10 +351,8 @@ impl HiNfs {
         inode: &Inode,
         file: &'a FileSlot,
         mut buffer: MutexGuard<'a, FileBuffer>,
-        at: u64,
         write: &BlockWrite,
         data: &[u8],
-        in_tx: bool,
     ) -> Result<()> {
         let block = write.start >> BLOCK_SHIFT;
         let slot = inode.ino / INODE_SLOT;
@@ -367,11 +366,11 @@ impl HiNfs {
             add(&self.counters.stalls, u64::from(stalled));
             buffer = file.state.lock();
             let line_writes = self.forget_ghost(&mut buffer, block);
-            let buffered = Buffered { page, dirty: 0, at, line_writes, entry, in_tx: false };
+            let buffered = Buffered { page, dirty: 0, at: write.at, line_writes, entry, in_tx: false };
             buffer.blocks.insert(block, buffered);
             file.note_len(&buffer);
         }
-        if in_tx {
+        if write.in_tx {
             buffer.mark_in_tx(block);
         }
         self.absorb(file, &mut buffer, block, write, data)
@@ -403,8 +402,9 @@ impl HiNfs {
     }
 
     /// Writes to the medium. Of a new block, what the write does not cover becomes zero.
-    fn write_directly(&self, at: u64, write: &BlockWrite, data: &[u8]) -> Result<()> {
+    fn write_directly(&self, write: &BlockWrite, data: &[u8]) -> Result<()> {
         let _scope = sim::scope(Activity::Data);
+        let at = write.at;
         let (within, end) = (write.within as u64, (write.within + write.len) as u64);
         if write.fresh {
             self.volume.region.nt_zero(at, within)?;

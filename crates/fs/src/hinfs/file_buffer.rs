@@ -158,6 +158,10 @@ pub(crate) struct BlockWrite {
     pub(crate) within: usize,
     /// Its length.
     pub(crate) len: usize,
+    /// Where the block lies on the medium.
+    pub(crate) at: u64,
+    /// The open transaction has to wait for the block.
+    pub(crate) in_tx: bool,
     /// The block was allocated by this write: the medium has garbage.
     pub(crate) fresh: bool,
     /// Size of the file before the write: the medium has nothing beyond.

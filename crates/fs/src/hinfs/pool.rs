@@ -9,7 +9,7 @@
 //! | above `high` (20 %) | stops |
 //!
 //! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
-//! write. Whoever puts the first entry on an empty list wakes the tasks, if they are to make room.
+//! write. Whoever makes work for write-back wakes one task, which wakes the next when there is more: waking costs the waker.
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 
@@ -135,7 +135,7 @@ impl Pool {
     fn want(&self, state: &mut PoolState) {
         if !state.reclaiming {
             state.reclaiming = true;
-            self.wanted.notify_all();
+            self.wanted.notify_one();
         }
     }
 
@@ -146,7 +146,7 @@ impl Pool {
         let was_empty = state.blocks.len() == 0;
         state.blocks.touch(entry, sim::now());
         if was_empty && state.reclaiming {
-            self.wanted.notify_all();
+            self.wanted.notify_one();
         }
     }
 
@@ -166,14 +166,14 @@ impl Pool {
     }
 
     /// Notes that a file has an open transaction, which keeps the ticket that it has, if any; returns the ticket. With
-    /// `short` the journal is short of space: the write-back tasks are woken.
+    /// `short` the journal is short of space: write-back is woken.
     pub(crate) fn note_pending(&self, slot: u64, ticket: Option<u64>, short: bool) -> u64 {
         let mut state = self.lock();
         let ticket = ticket.unwrap_or(state.next_ticket);
         state.next_ticket = state.next_ticket.max(ticket + 1);
         state.pending.insert(ticket, slot);
         if short {
-            self.wanted.notify_all();
+            self.wanted.notify_one();
         }
         ticket
     }
@@ -185,12 +185,17 @@ impl Pool {
         }
     }
 
-    /// The journal is short of space: wakes the write-back tasks, if there is a transaction that they can complete.
+    /// The journal is short of space: wakes write-back, if there is a transaction that they can complete.
     pub(crate) fn call_writeback(&self) {
         let state = self.lock();
         if !state.pending.is_empty() {
-            self.wanted.notify_all();
+            self.wanted.notify_one();
         }
+    }
+
+    /// Wakes another write-back task: there is more to do.
+    pub(crate) fn pass_on(&self) {
+        self.wanted.notify_one();
     }
 
     /// Waits until write-back is wanted, or the next round is due.

@@ -199,12 +199,12 @@ impl HiNfs {
         let mut gone = Vec::new();
         for (block, buffered) in &mut buffer.blocks {
             buffered.in_tx = false;
-            if tree.lookup(&self.volume.region, *block)? != Some(buffered.at) {
-                gone.push(*block);
-            } else {
+            if tree.lookup(&self.volume.region, *block)? == Some(buffered.at) {
                 // Bytes beyond the end are zeros, or the next growth would show them.
                 let end = raw.size.saturating_sub(block << BLOCK_SHIFT).min(BLOCK);
                 buffered.page[end as usize..].fill(0);
+            } else {
+                gone.push(*block);
             }
         }
         for block in gone {

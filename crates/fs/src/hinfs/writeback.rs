@@ -47,7 +47,7 @@ pub(crate) fn start(design: &Arc<HiNfs>) {
                 let _op = sim::op(vfs::ops::WRITEBACK);
                 // A medium that fails under write-back fails under the next sync of the file, which reports it; the block
                 // stays buffered.
-                let _ = design.do_job(job);
+                let _ = design.do_job(&job);
             }
         })
     });
@@ -64,6 +64,10 @@ impl HiNfs {
                 return None;
             }
             if let Some(job) = self.choose(&mut pool) {
+                let more = (pool.reclaiming || pool.aging) && pool.blocks.len() > 0;
+                if more || self.is_journal_short() && !pool.pending.is_empty() {
+                    self.pool.pass_on();
+                }
                 return Some(job);
             }
             pool = self.pool.wait_for_work(pool);
@@ -101,8 +105,8 @@ impl HiNfs {
         }
     }
 
-    fn do_job(&self, job: Job) -> Result<()> {
-        match job {
+    fn do_job(&self, job: &Job) -> Result<()> {
+        match *job {
             Job::Block(entry, owner) => self.write_back_block(entry, owner),
             Job::Transaction { slot, ticket } => self.complete_oldest(slot, ticket),
         }
@@ -141,7 +145,7 @@ impl HiNfs {
         self.volume.journal.clean()?;
         let file = self.file_of_slot(slot)?;
         let mut buffer = file.state.lock();
-        if !buffer.open.as_ref().is_some_and(|open| open.ticket == Some(ticket)) {
+        if buffer.open.as_ref().is_none_or(|open| open.ticket != Some(ticket)) {
             return Ok(());
         }
         if !self.is_journal_short() {
