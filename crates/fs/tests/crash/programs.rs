@@ -82,6 +82,7 @@ pub fn all() -> Vec<Program> {
     ranges(&mut table);
     removals(&mut table);
     renames(&mut table);
+    directory_renames(&mut table);
     rest(&mut table);
     table.0
 }
@@ -310,6 +311,10 @@ fn renames(table: &mut Table) {
         vec![create("a"), create("foo"), create("z")],
         vec![rename("foo", &"x".repeat(200))],
     );
+}
+
+fn directory_renames(table: &mut Table) {
+    let dirs = || vec![mkdir("A"), mkdir("B")];
     table.add("rename dir, same directory", vec![mkdir("A"), create("A/foo")], vec![rename("A", "B")]);
     table.add(
         "rename dir, other directory",
