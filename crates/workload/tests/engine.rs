@@ -438,7 +438,7 @@ fn the_verifier_misses_no_lost_extra_or_shortened_file() {
         let calls = memory.process();
         let engine = workload::filebench::Engine::new(program, checked(1, Nanos::from_millis(5))).unwrap();
         engine.prepare(&calls).unwrap();
-        engine.run(&|| memory.process(), &mut |_| ()).unwrap();
+        engine.run(&calls).unwrap();
         assert!(engine.verify(&*calls).is_ok());
         let names: Vec<String> =
             (1..=100).map(|file| format!("/tmp/bigfileset/00000001/{file:08}")).collect();
@@ -531,4 +531,19 @@ fn records_and_report_carry_the_same_numbers() {
     let breakdown = outcome.breakdown(false);
     assert!(breakdown.lines().nth(1).unwrap().starts_with("statfile1            "), "{breakdown}");
     assert!(outcome.summary().starts_with("IO Summary: "), "{}", outcome.summary());
+}
+
+#[test]
+fn an_interrupt_from_outside_ends_the_run_with_what_there_is() {
+    let (name, variables) = CLASSICS[0];
+    let interrupt = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let options =
+        Options { interrupt: Some(std::sync::Arc::clone(&interrupt)), ..checked(1, Nanos::from_secs(3600)) };
+    let wrap = move |calls| {
+        let flag = std::sync::Arc::clone(&interrupt);
+        Ok(wrapped::ringing(calls, 5000, move || flag.store(true, Relaxed)))
+    };
+    let round = round_on(&setup(1), personality(name, variables), options, wrap).unwrap();
+    assert_eq!(round.outcome.end, EndReason::Interrupted);
+    assert!((1000..20_000).contains(&round.outcome.ops()), "{}", round.outcome.ops());
 }

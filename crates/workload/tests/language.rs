@@ -394,81 +394,18 @@ fn printing_a_tree_and_reading_it_again_gives_the_same_tree() {
     }
 }
 
+/// Words that scripts are made of; `\n` stands for a line break, `~` for a blank inside a word.
+const WORDS: &str = "set define fileset file process thread flowop run psrun echo create files name = = \
+    , { } ( ) $var ${x} $(long) 12 4k -3 1.5 \"text~$var\\n\" \"open \\n \\n randvar cvar type tabular \
+    randtable cvar-gamma parameters mean:5;gamma:2 openfile read iosize iters filename fd random #c\\n \
+    mode quit timeout eventgen rate * sleep debug list system foreach usage enable lathist multi path \
+    /tmp entries dirwidth true @ target wakeup";
+
 /// Scripts that look like scripts: words of the language in any order.
 fn word_soup() -> impl Strategy<Value = String> {
-    let words = prop::sample::select(vec![
-        "set",
-        "define",
-        "fileset",
-        "file",
-        "process",
-        "thread",
-        "flowop",
-        "run",
-        "psrun",
-        "echo",
-        "create",
-        "files",
-        "name",
-        "=",
-        "=",
-        ",",
-        "{",
-        "}",
-        "(",
-        ")",
-        "$var",
-        "${x}",
-        "$(long)",
-        "12",
-        "4k",
-        "-3",
-        "1.5",
-        "\"text $var\\n\"",
-        "\"open",
-        "\n",
-        "\n",
-        "randvar",
-        "cvar",
-        "type",
-        "tabular",
-        "randtable",
-        "cvar-gamma",
-        "parameters",
-        "mean:5;gamma:2",
-        "openfile",
-        "read",
-        "iosize",
-        "iters",
-        "filename",
-        "fd",
-        "random",
-        "#c\n",
-        "mode",
-        "quit",
-        "timeout",
-        "eventgen",
-        "rate",
-        "*",
-        "sleep",
-        "debug",
-        "list",
-        "system",
-        "foreach",
-        "usage",
-        "enable",
-        "lathist",
-        "multi",
-        "path",
-        "/tmp",
-        "entries",
-        "dirwidth",
-        "true",
-        "@",
-        "target",
-        "wakeup",
-    ]);
-    prop::collection::vec(words, 0..60).prop_map(|words| words.join(" "))
+    let words: Vec<String> =
+        WORDS.split_whitespace().map(|word| word.replace("\\n", "\n").replace('~', " ")).collect();
+    prop::collection::vec(prop::sample::select(words), 0..60).prop_map(|words| words.join(" "))
 }
 
 proptest! {

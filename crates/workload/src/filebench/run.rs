@@ -36,6 +36,7 @@ mod verify;
 pub(crate) mod worker;
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use sim::{Nanos, Seed, TaskSpec};
@@ -61,9 +62,9 @@ use stats::Stats;
 use worker::Worker;
 
 /// How to run.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Options {
-    /// Where all randomness starts.
+    /// Where all randomness starts. Default: the seed of the run of the clock.
     pub seed: Seed,
     /// Which of Filebench's quirks are repeated.
     pub quirks: Quirks,
@@ -76,6 +77,8 @@ pub struct Options {
     pub warmup: Nanos,
     /// Ends the run after so many counted operations. Default none.
     pub stop_after_ops: Option<u64>,
+    /// Ends the run early when it is set, from outside. Default none.
+    pub interrupt: Option<Arc<AtomicBool>>,
     /// The core of thread number n. Default: core n.
     pub core: fn(usize) -> u16,
 }
@@ -90,8 +93,15 @@ impl Options {
             duration: None,
             warmup: Nanos::ZERO,
             stop_after_ops: None,
+            interrupt: None,
             core: |thread| thread as u16,
         }
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new(sim::seed())
     }
 }
 
@@ -259,10 +269,14 @@ impl Engine {
             .sum()
     }
 
-    /// Runs the program on what [`Engine::prepare`] has left, and measures it.
-    ///
-    /// `watch` is called from the main task when the measured time begins and ends.
-    pub fn run(
+    /// Runs the program on what [`Engine::prepare`] has left, and measures it. All processes share `calls`.
+    pub fn run(self: &Arc<Self>, calls: &Arc<dyn Syscalls>) -> Result<Outcome, EngineError> {
+        self.run_with(&|| Arc::clone(calls), &mut |_| ())
+    }
+
+    /// Like [`Engine::run`], with system calls of its own for each process, and with `watch` being called
+    /// from the main task when the measured time begins and ends.
+    pub fn run_with(
         self: &Arc<Self>,
         new_process: NewProcess<'_>,
         watch: &mut dyn FnMut(Phase),
@@ -277,13 +291,9 @@ impl Engine {
         watch(Phase::Begins);
         let snapshots = run.wait(threads.len(), window);
         watch(Phase::Ends);
-        if run.control.outcome().is_ok_and(|end| end.is_none()) {
-            let done = if window.end.is_some_and(|end| sim::now() >= end) {
-                EndReason::Time
-            } else {
-                EndReason::AllDone
-            };
-            run.control.stop(window.end.map_or(sim::now(), |end| end.min(sim::now())), done);
+        match window.end {
+            Some(end) if sim::now() >= end => run.control.stop(end, EndReason::Time),
+            _ => run.control.all_done(),
         }
         run.wake_all();
         threads.into_iter().for_each(sim::JoinHandle::join);
@@ -383,6 +393,12 @@ impl Run {
                 since = until;
             }
         }
+    }
+
+    /// Whether somebody outside wants the run to end.
+    #[inline]
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.engine.options.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))
     }
 
     /// Makes every thread that waits look at the clock.

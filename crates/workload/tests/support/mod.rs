@@ -84,7 +84,7 @@ pub fn round_on(
         let wrap = Mutex::new(wrap);
         let new_process = || (wrap.lock().unwrap())(memory.process()).unwrap();
         let mut phases = Vec::new();
-        let outcome = engine.run(&new_process, &mut |phase| phases.push(phase))?;
+        let outcome = engine.run_with(&new_process, &mut |phase| phases.push(phase))?;
         assert_eq!(phases, [Phase::Begins, Phase::Ends]);
         let verified = engine.verify(&*memory.process())?;
         Ok(Round { engine, prepared, outcome, verified, calls: Calls(memory.process()) })

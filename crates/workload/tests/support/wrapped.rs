@@ -88,6 +88,29 @@ impl Hook for Full {
     }
 }
 
+/// Rings a bell at an open.
+pub fn ringing(
+    inner: Arc<dyn Syscalls>,
+    at: u64,
+    bell: impl Fn() + Send + Sync + 'static,
+) -> Arc<dyn Syscalls> {
+    Arc::new(Wrapped { inner, hook: Ringing { opens: AtomicU64::new(0), at, bell } })
+}
+
+struct Ringing<F> {
+    opens: AtomicU64,
+    at: u64,
+    bell: F,
+}
+
+impl<F: Fn() + Send + Sync> Hook for Ringing<F> {
+    fn opens(&self, _path: &[u8]) {
+        if self.opens.fetch_add(1, Relaxed) + 1 == self.at {
+            (self.bell)();
+        }
+    }
+}
+
 macro_rules! delegate {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
         $(fn $name(&self, $($argument: $type),*) -> $result {
@@ -150,5 +173,142 @@ impl<H: Hook> Syscalls for Wrapped<H> {
         umask(mask: u32) -> u32;
         sync() -> Result<()>;
         statfs(path: &[u8]) -> Result<StatFs>;
+    }
+}
+
+/// System calls that do nothing and take no time but the machine's for a call. Every file has the same size.
+pub struct Nothing {
+    size: u64,
+    next: AtomicU64,
+    /// Bytes left to read, by descriptor modulo a large number.
+    left: Vec<AtomicU64>,
+}
+
+const DESCRIPTORS: usize = 4096;
+
+impl Nothing {
+    /// Files of `size` bytes.
+    pub fn new(size: u64) -> Self {
+        let left = (0..DESCRIPTORS).map(|_| AtomicU64::new(0)).collect();
+        Self { size, next: AtomicU64::new(0), left }
+    }
+
+    fn left(&self, fd: Fd) -> &AtomicU64 {
+        &self.left[fd.0 as usize % DESCRIPTORS]
+    }
+
+    fn attr(&self) -> Attr {
+        let zero = vfs::Timestamp { secs: 0, nanos: 0 };
+        Attr {
+            ino: vfs::Ino(1),
+            kind: FileKind::Regular,
+            perm: 0o644,
+            nlink: 1,
+            owner: vfs::Owner { uid: 0, gid: 0 },
+            rdev: 0,
+            size: self.size,
+            blocks: 0,
+            block_size: 4096,
+            atime: zero,
+            mtime: zero,
+            ctime: zero,
+            generation: 0,
+        }
+    }
+}
+
+macro_rules! nothing {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $value:expr;)*) => {
+        $(fn $name(&self, $($argument: $type),*) -> $result {
+            let _ = ($($argument,)*);
+            sim::work(sim::Work::Syscall, 1);
+            $value
+        })*
+    };
+}
+
+impl Syscalls for Nothing {
+    fn open(&self, _path: &[u8], _flags: OpenFlags, _mode: u32) -> Result<Fd> {
+        sim::work(sim::Work::Syscall, 1);
+        let fd = Fd(self.next.fetch_add(1, Relaxed) as u32 % DESCRIPTORS as u32);
+        self.left(fd).store(self.size, Relaxed);
+        Ok(fd)
+    }
+
+    fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
+        sim::work(sim::Work::Syscall, 1);
+        let left = self.left(fd).load(Relaxed);
+        let read = left.min(buffer.len() as u64);
+        self.left(fd).store(left - read, Relaxed);
+        Ok(read as usize)
+    }
+
+    fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
+        sim::work(sim::Work::Syscall, 1);
+        if whence == Whence::Set {
+            self.left(fd).store(self.size, Relaxed);
+            return Ok(offset.unsigned_abs());
+        }
+        Ok(self.size)
+    }
+
+    fn write(&self, _fd: Fd, data: &[u8]) -> Result<usize> {
+        sim::work(sim::Work::Syscall, 1);
+        Ok(data.len())
+    }
+
+    fn pwrite(&self, _fd: Fd, data: &[u8], _offset: u64) -> Result<usize> {
+        sim::work(sim::Work::Syscall, 1);
+        Ok(data.len())
+    }
+
+    fn pread(&self, _fd: Fd, buffer: &mut [u8], _offset: u64) -> Result<usize> {
+        sim::work(sim::Work::Syscall, 1);
+        Ok(buffer.len())
+    }
+
+    fn fstat(&self, _fd: Fd) -> Result<Attr> {
+        sim::work(sim::Work::Syscall, 1);
+        Ok(self.attr())
+    }
+
+    fn stat(&self, _path: &[u8]) -> Result<Attr> {
+        sim::work(sim::Work::Syscall, 1);
+        Ok(self.attr())
+    }
+
+    fn lstat(&self, path: &[u8]) -> Result<Attr> {
+        self.stat(path)
+    }
+
+    fn umask(&self, _mask: u32) -> u32 {
+        0
+    }
+
+    nothing! {
+        close(fd: Fd) -> Result<()> = Ok(());
+        dup(fd: Fd) -> Result<Fd> = Err(Errno::ENOSYS);
+        fsync(fd: Fd) -> Result<()> = Ok(());
+        fdatasync(fd: Fd) -> Result<()> = Ok(());
+        ftruncate(fd: Fd, size: u64) -> Result<()> = Ok(());
+        fallocate(fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> = Ok(());
+        getdents(fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> = Ok(());
+        mkdir(path: &[u8], mode: u32) -> Result<()> = Ok(());
+        rmdir(path: &[u8]) -> Result<()> = Ok(());
+        mknod(path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> = Ok(());
+        unlink(path: &[u8]) -> Result<()> = Ok(());
+        rename(from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> = Ok(());
+        link(from: &[u8], to: &[u8]) -> Result<()> = Ok(());
+        symlink(target: &[u8], path: &[u8]) -> Result<()> = Ok(());
+        readlink(path: &[u8]) -> Result<Vec<u8>> = Err(Errno::ENOSYS);
+        truncate(path: &[u8], size: u64) -> Result<()> = Ok(());
+        setattr(path: &[u8], set: &SetAttr) -> Result<()> = Ok(());
+        getxattr(path: &[u8], name: &[u8]) -> Result<Vec<u8>> = Err(Errno::ENOSYS);
+        setxattr(path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> = Ok(());
+        listxattr(path: &[u8]) -> Result<Vec<u8>> = Err(Errno::ENOSYS);
+        removexattr(path: &[u8], name: &[u8]) -> Result<()> = Ok(());
+        chdir(path: &[u8]) -> Result<()> = Ok(());
+        sync() -> Result<()> = Ok(());
+        statfs(path: &[u8]) -> Result<StatFs> = Err(Errno::ENOSYS);
     }
 }

@@ -19,6 +19,8 @@
 //! └── 00000002
 //! ```
 
+use std::fmt;
+
 use rand::Rng;
 use thiserror::Error;
 
@@ -101,6 +103,17 @@ pub struct Summary {
     pub leafdirs: u64,
     /// Nominal size of all files together, in bytes.
     pub bytes: u64,
+}
+
+impl fmt::Display for Summary {
+    /// As Filebench says it, without the name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (files, leafdirs) = (self.files, self.leafdirs);
+        let (width, depth) = (self.mean_width, self.mean_depth);
+        let megabytes = self.bytes as f64 / 1_048_576.0;
+        write!(f, "{files} files, avg. dir. width = {width:.0}, avg. dir. depth = {depth:.1}, ")?;
+        write!(f, "{leafdirs} leafdirs, {megabytes:.3} MB total size")
+    }
 }
 
 impl Tree {
@@ -525,6 +538,14 @@ mod tests {
         let tree = build(&big);
         let bytes = tree.memory() as f64 / 327_680.0;
         assert!(bytes < 20.0, "{bytes}");
+    }
+
+    #[test]
+    fn the_summary_is_worded_like_filebench() {
+        assert_eq!(
+            build(&fileset(10_000, 20)).summary().to_string(),
+            "10000 files, avg. dir. width = 20, avg. dir. depth = 3.1, 0 leafdirs, 9.766 MB total size"
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
     let held = worker.slots[slot];
     worker.timed(task, |worker| {
         let request = Request { fd, phase: held.phase, offset, len: iosize as usize };
-        helpers(worker).submit(slot, request);
+        writers(worker).submit(slot, request);
         if let Some((fileset, file)) = held.file {
             worker.files(fileset).wrote(file, offset + iosize);
         }
@@ -27,14 +27,14 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
 /// Waits for about half of the writes that are under way.
 pub(super) fn wait(worker: &mut Worker, task: &Task) -> Flow {
     worker.timed(task, |worker| {
-        let waited = helpers(worker).wait_for_half();
+        let waited = writers(worker).wait_for_half();
         waited.map_err(|errno| worker.failed_at(task, "aio_write", errno))?;
         Ok(0)
     })
 }
 
-/// The helpers of this thread, started when they are first needed.
-fn helpers(worker: &mut Worker) -> &mut Aio {
+/// The writers of this thread, started when they are first needed.
+fn writers(worker: &mut Worker) -> &mut Aio {
     let engine = Arc::clone(&worker.run.engine);
     let plan = &engine.plan.threads[worker.kind];
     let (number, calls) = (worker.number, &worker.calls);

@@ -1,7 +1,7 @@
 //! Asynchronous writes.
 //!
-//! As in Linux's library for POSIX asynchronous I/O, requests are carried out by helpers: those for one
-//! slot in turn by one helper, those for different slots side by side, at most twenty at once. A helper is
+//! As in Linux's library for POSIX asynchronous I/O, requests are carried out by writers: those for one
+//! slot in turn by one writer, those for different slots side by side, at most twenty at once. A writer is
 //! a background task of the thread that started it, so completion is a matter of (virtual) time and repeats
 //! from the seed.
 
@@ -26,7 +26,7 @@ pub(crate) struct Request {
 /// The asynchronous writes of one thread.
 pub(crate) struct Aio {
     shared: Arc<Shared>,
-    helpers: Vec<JoinHandle<()>>,
+    writers: Vec<JoinHandle<()>>,
     /// Started and not reaped yet.
     outstanding: u64,
 }
@@ -48,30 +48,30 @@ struct Queues {
 }
 
 impl Aio {
-    /// Starts `helpers` helpers for the thread called `name` on `core`.
+    /// Starts `writers` writers for the thread called `name` on `core`.
     pub(crate) fn start(
-        helpers: usize,
+        writers: usize,
         name: &str,
         core: u16,
         pattern: &Arc<Pattern>,
         calls: &Arc<dyn Syscalls>,
     ) -> Self {
-        let waiting = (0..helpers).map(|_| VecDeque::new()).collect();
+        let waiting = (0..writers).map(|_| VecDeque::new()).collect();
         let queues = Queues { waiting, completed: 0, error: None, closing: false };
         let shared = Arc::new(Shared {
             queues: Mutex::new(&AIO, queues),
             work: Condvar::of_class(&AIO),
             done: Condvar::of_class(&AIO),
         });
-        let helper = |number: usize| {
+        let writer = |number: usize| {
             let (shared, pattern, calls) = (Arc::clone(&shared), Arc::clone(pattern), Arc::clone(calls));
             let spec = TaskSpec::named(format!("{name}/aio-{number}")).on_core(core).background();
             sim::spawn(spec, move || shared.serve(number, &pattern, &*calls))
         };
-        Self { helpers: (0..helpers).map(helper).collect(), shared, outstanding: 0 }
+        Self { writers: (0..writers).map(writer).collect(), shared, outstanding: 0 }
     }
 
-    /// Hands a write to the helper of its slot.
+    /// Hands a write to the writer of its slot.
     pub(crate) fn submit(&mut self, slot: usize, request: Request) {
         let mut queues = self.shared.queues.lock();
         let queue = slot % queues.waiting.len();
@@ -97,18 +97,18 @@ impl Aio {
         queues.error.take().map_or(Ok(()), Err)
     }
 
-    /// Waits for all writes and ends the helpers.
+    /// Waits for all writes and ends the writers.
     pub(crate) fn finish(mut self) -> Result<(), Errno> {
         let result = self.reap(self.outstanding);
         self.shared.queues.lock().closing = true;
         self.shared.work.notify_all();
-        self.helpers.into_iter().for_each(JoinHandle::join);
+        self.writers.into_iter().for_each(JoinHandle::join);
         result
     }
 }
 
 impl Shared {
-    /// A helper: does the writes of queue `number` in turn.
+    /// A writer: does the writes of queue `number` in turn.
     fn serve(&self, number: usize, pattern: &Pattern, calls: &dyn Syscalls) {
         let mut scratch = Vec::new();
         while let Some(request) = self.next(number) {

@@ -33,6 +33,8 @@ pub enum EndReason {
     AllDone,
     /// A `finishoncount` or `finishonbytes` was reached.
     Finished,
+    /// Somebody outside wanted it to end: the outcome is good as far as it goes.
+    Interrupted,
 }
 
 /// What the threads of one run share.
@@ -43,6 +45,8 @@ pub(crate) struct Control {
     stop_at: AtomicU64,
     /// Operations that end earlier do not count; in nanoseconds.
     begin_at: AtomicU64,
+    /// When the last thread so far ran out of things to do; in nanoseconds.
+    idle_since: AtomicU64,
     ordered: bool,
     wanted_ops: u64,
     statistics: Option<Mutex<()>>,
@@ -85,6 +89,7 @@ impl Control {
             changed: Condvar::of_class(&STATE),
             stop_at: AtomicU64::new(u64::MAX),
             begin_at: AtomicU64::new(0),
+            idle_since: AtomicU64::new(0),
             ordered,
             wanted_ops: wanted_ops.unwrap_or(u64::MAX),
             statistics: statistics_lock.then(|| Mutex::new(&STATISTICS, ())),
@@ -141,6 +146,16 @@ impl Control {
     pub(crate) fn ended(&self) {
         self.state.lock().ended += 1;
         self.changed.notify_all();
+    }
+
+    /// A thread: says that it has nothing left to do.
+    pub(crate) fn idle(&self, now: Nanos) {
+        self.idle_since.fetch_max(now.0, Relaxed);
+    }
+
+    /// The main task, when every thread has ended by itself: ends the run at the time of the last.
+    pub(crate) fn all_done(&self) {
+        self.stop(Nanos(self.idle_since.load(Relaxed)), EndReason::AllDone);
     }
 
     /// Ends the run at `at`, unless it has ended before.

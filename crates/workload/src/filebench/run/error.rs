@@ -40,8 +40,8 @@ pub enum EngineError {
     /// No file left in a run that is to last its time.
     #[error(
         "flowop \"{flowop}\" found no {kind} file in \"{fileset}\" ({existing} exist, {absent} do not), \
-         so the run has no valid result; raise its entries to {entries} or more, shorten the run, or turn the quirk \
-         skip_open_deletes off"
+         so the run has no valid result; raise its entries to {entries} or more, \
+         shorten the run, or turn the quirk skip_open_deletes off"
     )]
     OutOfFiles {
         /// Its name.

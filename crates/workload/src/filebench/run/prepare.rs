@@ -91,7 +91,7 @@ impl Engine {
             return chosen.iter().map(|file| self.allocate_file(set, *file, reusing, &**calls)).sum();
         }
         let (chosen, next) = (Arc::new(chosen), Arc::new(AtomicUsize::new(0)));
-        let helper = |number: usize| {
+        let task = |number: usize| {
             let (engine, calls) = (Arc::clone(self), Arc::clone(calls));
             let (chosen, next) = (Arc::clone(&chosen), Arc::clone(&next));
             let core = (self.options.core)(number);
@@ -104,8 +104,8 @@ impl Engine {
                 }
             })
         };
-        let helpers: Vec<_> = (0..PARALLEL.min(chosen.len())).map(helper).collect();
-        helpers.into_iter().map(sim::JoinHandle::join).sum()
+        let tasks: Vec<_> = (0..PARALLEL.min(chosen.len())).map(task).collect();
+        tasks.into_iter().map(sim::JoinHandle::join).sum()
     }
 
     /// Makes one file what it should be at the start; returns the bytes written.

@@ -160,6 +160,10 @@ impl Worker {
             if let Err(halt) = self.steps(&plan.body) {
                 return self.end(halt);
             }
+            if run.is_interrupted() {
+                run.control.stop(sim::now(), EndReason::Interrupted);
+                run.wake_all();
+            }
             turns_at_one_instant = if sim::now() > before { 0 } else { turns_at_one_instant + 1 };
             if turns_at_one_instant > STUCK_TURNS {
                 return Err(EngineError::Stuck { thread: plan.name.clone() });
@@ -208,7 +212,11 @@ impl Worker {
     fn end(&self, halt: Halt) -> Result<(), EngineError> {
         let reason = match (halt, self.run.engine.program.end) {
             (Halt::Error(error), _) => return Err(*error),
-            (Halt::Stop, _) | (_, EndPolicy::AllDone) => return Ok(()),
+            (Halt::Stop, _) => return Ok(()),
+            (_, EndPolicy::AllDone) => {
+                self.run.control.idle(sim::now());
+                return Ok(());
+            }
             (Halt::Finished, _) => EndReason::Finished,
             (Halt::Exhausted { .. }, _) => EndReason::FirstDone,
         };
