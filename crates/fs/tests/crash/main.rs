@@ -28,12 +28,14 @@ const SEED: u64 = 20_261_121;
 /// The designs that are explored.
 fn subjects() -> Vec<Subject> {
     let pmfs = fs::by_name("pmfs").expect("pmfs is a design");
-    vec![Subject {
-        design: pmfs,
-        options: &[("jsize", "64k")],
-        size: Bytes::mib(1),
-        guarantee: Guarantee::InPlace,
-    }]
+    // Mounted `sync`, HiNFS promises what PMFS does; what it may do otherwise is tested in `tests/hinfs/crash.rs`.
+    let hinfs = fs::by_name("hinfs").expect("hinfs is a design");
+    let sync = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")];
+    let (size, guarantee) = (Bytes::mib(1), Guarantee::InPlace);
+    vec![
+        Subject { design: pmfs, options: &[("jsize", "64k")], size, guarantee },
+        Subject { design: hinfs, options: sync, size, guarantee },
+    ]
 }
 
 /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
@@ -156,7 +158,8 @@ fn a_forgotten_flush_or_fence_is_noticed() {
             Op::Write(File::At("foo".into()), Some(5000), Pattern { len: 100, tag: 2 }),
         ],
     };
-    for subject in subjects() {
+    // The counts below are PMFS's; HiNFS on top of it fences more often than it must.
+    for subject in subjects().into_iter().take(1) {
         for program in [&create, &append] {
             for (target, most) in [(Target::Flush, 11), (Target::Fence, 3)] {
                 let caught = mutants(subject, program, target, most);
