@@ -210,7 +210,7 @@ fn creating_files_does_not_wait_for_a_transaction_that_stays_open() {
         let spent = cost(|| {
             (0..1000).for_each(|n| {
                 hinfs.create(&format!("{n}"));
-            })
+            });
         });
         println!("1000 creates behind an open transaction in 64 KiB of journal: {}", spent.time);
         assert!(spent.time < Nanos::from_millis(50));
