@@ -547,3 +547,24 @@ fn an_interrupt_from_outside_ends_the_run_with_what_there_is() {
     assert_eq!(round.outcome.end, EndReason::Interrupted);
     assert!((1000..20_000).contains(&round.outcome.ops()), "{}", round.outcome.ops());
 }
+
+/// Files are made anew by appends of 8 KiB in the mean, and in varmail appended to again while they live.
+/// How often depends on the rotors: one thread deletes, marks and reads files in step, so a message is
+/// marked once at most; with several the steps blur. (The original, whose threads run in bursts on few
+/// cores, was measured in between: 13.6 and 17.3 KiB for varmail, 8.3 KiB for webproxy.)
+#[test]
+fn mean_file_sizes_drift_to_what_the_rotors_make_of_them() {
+    let mean = |name: &str, threads: &str, flowop: &str| {
+        let options = Options { warmup: Nanos::from_millis(300), ..checked(1, Nanos::from_millis(100)) };
+        let program = personality(name, &[("nfiles", "1000"), ("nthreads", threads)]);
+        let outcome = round(program, options).unwrap().outcome;
+        let counts = &outcome.flowop(flowop).unwrap().counts;
+        counts.bytes as f64 / counts.count as f64 / 1024.0
+    };
+    let near = |value: f64, wanted: f64| assert!((value - wanted).abs() < 0.9, "{value} KiB, not {wanted}");
+    near(mean("varmail", "1", "readfile3"), 8.0);
+    near(mean("varmail", "1", "readfile4"), 16.0);
+    near(mean("varmail", "8", "readfile3"), 16.0);
+    near(mean("varmail", "8", "readfile4"), 16.0);
+    near(mean("webproxy", "8", "readfile4"), 8.0);
+}
