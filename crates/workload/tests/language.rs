@@ -235,8 +235,8 @@ fn duplicate_names_point_at_both_places() {
 fn values_that_cannot_work_together_are_found_before_the_run() {
     assert_flowop_error(
         "flowop read name=r,filename=data,iosize=2m",
-        "flowop \"r\" moves 2m bytes at once, the memory of thread \"t\" has 1048576; \
-         set the thread's memsize to 2097152 or more, or to 0",
+        "flowop \"r\" moves 2m at once, the memory of thread \"t\" has 1m; \
+         set the thread's memsize to 2m or more, or to 0",
     );
     assert_flowop_error(
         "flowop read name=r,filename=data,iosize=8k,random",

@@ -380,7 +380,10 @@ impl Report {
         let handler = GraphicalReportHandler::new_themed(theme).with_width(width).with_links(false);
         let source = NamedSource::new(&self.name, self.source.clone());
         let mut out = String::new();
-        for problem in &self.problems {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                out.push('\n');
+            }
             let located = Located { problem, source: &source };
             if handler.render_report(&mut out, &located).is_err() {
                 out.push_str(&self.line(problem));

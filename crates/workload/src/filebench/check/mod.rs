@@ -323,6 +323,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// How many errors were found so far.
+    fn errors(&self) -> usize {
+        self.problems.iter().filter(|problem| problem.is_error()).count()
+    }
+
     fn unknown<'n>(&mut self, what: &str, name: &str, legal: impl IntoIterator<Item = &'n str>, at: Span) {
         let help = did_you_mean(name, legal);
         self.problems.push(Problem::Unknown {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::filebench::ast::{Attribute, FlowopCall, Thread as WrittenThread};
+use crate::filebench::print::Number;
 use crate::filebench::problem::{Problem, did_you_mean};
 use crate::filebench::program::{Action, Flowop, Process, Thread, Value};
 use crate::filebench::span::{Span, Spanned};
@@ -64,11 +65,16 @@ impl<'a> Checker<'a> {
         if written.node.flowops.is_empty() {
             self.missing("flowop", "this thread", "write: flowop read name=…", written.span);
         }
+        let errors_before = self.errors();
         let flowops = self.flowops(&written.node.flowops, "", &mut Vec::new());
+        let complete = self.errors() == errors_before;
         let name = name?;
         let thread = Thread { name: name.node, instances, memsize, useism, flowops, span: name.span };
         self.memory(&thread);
-        self.slots(&thread);
+        if complete {
+            // a step that could not be read leaves its slot in a state of its own
+            self.slots(&thread);
+        }
         Some(thread)
     }
 
@@ -207,10 +213,13 @@ impl<'a> Checker<'a> {
             let needed = iosize + if operation.directio { 512 } else { 0 };
             if needed > thread.memsize {
                 let message = format!(
-                    "flowop \"{}\" moves {} bytes at once, the memory of thread \"{}\" has {}",
-                    flowop.name, operation.iosize, thread.name, thread.memsize
+                    "flowop \"{}\" moves {} at once, the memory of thread \"{}\" has {}",
+                    flowop.name,
+                    operation.iosize,
+                    thread.name,
+                    Number(thread.memsize)
                 );
-                let help = format!("set the thread's memsize to {needed} or more, or to 0");
+                let help = format!("set the thread's memsize to {} or more, or to 0", Number(needed));
                 self.impossible(message, help, flowop.span);
             }
         }

@@ -14,9 +14,11 @@ impl Checker<'_> {
     /// The checks of the whole program.
     pub(super) fn whole_program(&mut self, script: &Script) {
         self.targets();
-        self.unused();
+        if self.errors() == 0 {
+            self.unused();
+        }
         self.limits(script);
-        if self.run.is_some() && self.processes.is_empty() && !self.problems.iter().any(Problem::is_error) {
+        if self.run.is_some() && self.processes.is_empty() && self.errors() == 0 {
             let at = script.statements.last().map_or_else(Span::default, |last| last.span);
             self.missing("process", "this script", "write: define process name=… { thread … }", at);
         }
