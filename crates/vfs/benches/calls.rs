@@ -1,8 +1,9 @@
 //! What a process adds to a design's own cost, and how that compares with the kernel.
 //!
-//! Three ways to do the same thing: on the reference file system through `FileSystem` (the design alone), on it through
-//! `Process`, and on tmpfs through the kernel (`Host`). Rounds alternate, and CPU time of the thread is counted, so that a busy
-//! machine disturbs all alike. The first table is what counts; criterion's figures after it are wall time.
+//! Three ways to do the same thing: on the reference file system through `FileSystem` (the design alone), on
+//! it through `Process`, and on tmpfs through the kernel (`Host`). Rounds alternate, and CPU time of the
+//! thread is counted, so that a busy machine disturbs all alike. The first table is what counts; criterion's
+//! figures after it are wall time.
 
 #[path = "../tests/memfs/mod.rs"]
 mod memfs;

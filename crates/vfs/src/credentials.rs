@@ -1,7 +1,7 @@
 //! Who acts, and what the permission bits allow them.
 //!
-//! The rules are Linux's, without capabilities: user 0 has all of them, nobody else has any. Errors follow the kernel: `EACCES`
-//! when the bits of an inode deny, `EPERM` when only its owner or root may do a thing.
+//! The rules are Linux's, without capabilities: user 0 has all of them, nobody else has any. Errors follow
+//! the kernel: `EACCES` when the bits of an inode deny, `EPERM` when only its owner or root may do a thing.
 
 use bitflags::bitflags;
 
@@ -91,8 +91,9 @@ impl Credentials {
         self.is_root() || self.uid == subject.owner.uid
     }
 
-    /// `EACCES` unless the bits allow everything in `want`. Exactly one of the three classes counts: the owner's bits for the
-    /// owner even when the group's would allow more. Root lacks only the execution of a file that nobody may execute.
+    /// `EACCES` unless the bits allow everything in `want`. Exactly one of the three classes counts: the
+    /// owner's bits for the owner even when the group's would allow more. Root lacks only the execution of a
+    /// file that nobody may execute.
     pub fn check(&self, subject: &Subject, want: Access) -> Result<()> {
         let allowed = if self.is_root() {
             let executable = subject.kind == FileKind::Directory || subject.perm & ANY_EXECUTE != 0;
@@ -118,17 +119,17 @@ impl Credentials {
         if self.owns(subject) { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Whether the name of `victim` may be taken out of `dir`: `EACCES` without the right to write and search it, `EPERM` in
-    /// a sticky directory for whoever owns neither.
+    /// Whether the name of `victim` may be taken out of `dir`: `EACCES` without the right to write and search
+    /// it, `EPERM` in a sticky directory for whoever owns neither.
     pub fn check_removal(&self, dir: &Subject, victim: &Subject) -> Result<()> {
         self.check(dir, Access::WRITE | Access::EXECUTE)?;
         let sticky = dir.perm & STICKY != 0;
         if sticky && !self.owns(dir) && !self.owns(victim) { Err(Errno::EPERM) } else { Ok(()) }
     }
 
-    /// What a new inode of `kind` in `dir` starts with, when the process asks for `mode` under `umask`. In a set-group-id
-    /// directory it gets the directory's group, and a directory the bit too; a file keeps the bit of its own only when its
-    /// maker is in that group.
+    /// What a new inode of `kind` in `dir` starts with, when the process asks for `mode` under `umask`. In a
+    /// set-group-id directory it gets the directory's group, and a directory the bit too; a file keeps the
+    /// bit of its own only when its maker is in that group.
     pub fn new_inode(&self, dir: &Subject, kind: FileKind, mode: u32, umask: u32) -> NewInode {
         let mut owner = self.owner();
         let mut perm = mode & !umask & if kind == FileKind::Directory { 0o1777 } else { 0o7777 };
@@ -147,8 +148,8 @@ impl Credentials {
         self.is_root() || self.in_group(gid)
     }
 
-    /// The permission bits that remain when this user changes the contents of a regular file: root leaves all, others clear
-    /// set-user-id, and set-group-id where it means what it says.
+    /// The permission bits that remain when this user changes the contents of a regular file: root leaves
+    /// all, others clear set-user-id, and set-group-id where it means what it says.
     pub fn perm_after_write(&self, subject: &Subject) -> u32 {
         if self.is_root() || subject.kind != FileKind::Regular {
             subject.perm
@@ -165,8 +166,9 @@ impl Credentials {
         perm
     }
 
-    /// Whether `set` is allowed, and what it comes to: a changed owner clears the set-id bits of what is not a directory, and
-    /// set-group-id cannot be given by somebody outside the group. The size is not looked at.
+    /// Whether `set` is allowed, and what it comes to: a changed owner clears the set-id bits of what is not
+    /// a directory, and set-group-id cannot be given by somebody outside the group. The size is not looked
+    /// at.
     pub fn check_setattr(&self, subject: &Subject, set: &SetAttr) -> Result<SetAttr> {
         let mut allowed = *set;
         if set.uid.is_some() || set.gid.is_some() {

@@ -1,7 +1,7 @@
 //! The dentry cache: what the names of a mounted file system lead to.
 //!
-//! The kernel has one above every file system, so the published figures include it: a path whose components are cached costs
-//! the design nothing. It also remembers names that do not exist.
+//! The kernel has one above every file system, so the published figures include it: a path whose components
+//! are cached costs the design nothing. It also remembers names that do not exist.
 //!
 //! # States of a dentry
 //!
@@ -11,25 +11,27 @@
 //!                       └────────take───────┴────────────┘        evict: Present (not held) or Absent ──► (none)
 //! ```
 //!
-//! Whoever asks the design about a name, or changes it, *claims* the name first and settles the dentry afterwards; others that
-//! meet a claimed name wait. So what is cached is what the design would say: no answer can be stored that was overtaken by a
-//! removal. Claims take no lock of the design's, names of one directory are claimed independently, and a walk holds no claim
-//! while it waits for one.
+//! Whoever asks the design about a name, or changes it, *claims* the name first and settles the dentry
+//! afterwards; others that meet a claimed name wait. So what is cached is what the design would say: no
+//! answer can be stored that was overtaken by a removal. Claims take no lock of the design's, names of one
+//! directory are claimed independently, and a walk holds no claim while it waits for one.
 //!
 //! # Memory
 //!
-//! At most `limit` dentries besides those that are claimed or whose vnode somebody holds; a clock hand per shard chooses the
-//! victim. A dentry whose vnode is held stays, because it is the way to that vnode: a second vnode for an inode must not be.
+//! At most `limit` dentries besides those that are claimed or whose vnode somebody holds; a clock hand per
+//! shard chooses the victim. A dentry whose vnode is held stays, because it is the way to that vnode: a
+//! second vnode for an inode must not be.
 //!
 //! # Keys
 //!
-//! The number of the directory and the name. Numbers are reused, but only an empty directory is ever removed, and what remains
-//! cached of it then says *absent*, which is true of every new directory too.
+//! The number of the directory and the name. Numbers are reused, but only an empty directory is ever removed,
+//! and what remains cached of it then says *absent*, which is true of every new directory too.
 //!
 //! # Locks
 //!
-//! A shard's lock is held for a few instructions and never over anything that may yield, so the virtual clock does not see it;
-//! the kernel's walk takes no lock either. Waiting for a claim goes through `vfs.dentry`. Order: `vfs.dentry`, then a shard.
+//! A shard's lock is held for a few instructions and never over anything that may yield, so the virtual clock
+//! does not see it; the kernel's walk takes no lock either. Waiting for a claim goes through `vfs.dentry`.
+//! Order: `vfs.dentry`, then a shard.
 
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -90,7 +92,8 @@ impl Dentries {
         }
     }
 
-    /// What `name` in `parent` leads to. A name that is not cached is claimed; with `or_claim` one that is absent too.
+    /// What `name` in `parent` leads to. A name that is not cached is claimed; with `or_claim` one that is
+    /// absent too.
     #[inline]
     pub(crate) fn look(&self, parent: Ino, name: &[u8], or_claim: bool) -> Seen {
         let hash = hash_of(parent, name);
@@ -116,7 +119,8 @@ impl Dentries {
         }
     }
 
-    /// Shows the vnode called `name` in `parent` to `see`, when it is cached and the name is not claimed. No reference is taken.
+    /// Shows the vnode called `name` in `parent` to `see`, when it is cached and the name is not claimed. No
+    /// reference is taken.
     #[inline]
     pub(crate) fn glance<T>(
         &self,
@@ -166,7 +170,8 @@ impl Dentries {
             shard.remove(ticket.slot);
         }
         drop(shard);
-        // A task that is unwound because its run has ended must not wait for a lock; nobody waits for it either.
+        // A task that is unwound because its run has ended must not wait for a lock; nobody waits for it
+        // either.
         if awaited && !std::thread::panicking() {
             let _turn = self.turnstile.lock();
             self.settled.notify_all();
@@ -365,8 +370,8 @@ impl Shard {
         std::mem::replace(&mut dentry.binding, Binding::Unknown)
     }
 
-    /// Removes the first unused dentry that nobody has looked up since the hand last passed. None is found when all are held
-    /// or claimed; then the shard grows.
+    /// Removes the first unused dentry that nobody has looked up since the hand last passed. None is found
+    /// when all are held or claimed; then the shard grows.
     fn evict(&mut self) -> Binding {
         for _ in 0..2 * self.dentries.len() {
             self.hand = (self.hand + 1) % self.dentries.len();

@@ -1,12 +1,12 @@
 //! The descriptor table of a process.
 //!
-//! Numbers are given out lowest first, from a bitmap behind one lock, as the kernel's `file_lock`. The slots themselves are
-//! in segments that never move, each behind a lock of its own that is held for one reference count, so that threads that
-//! use different descriptors share nothing: a lookup is two uncontended atomic updates to take a reference and two to give it
-//! back.
+//! Numbers are given out lowest first, from a bitmap behind one lock, as the kernel's `file_lock`. The slots
+//! themselves are in segments that never move, each behind a lock of its own that is held for one reference
+//! count, so that threads that use different descriptors share nothing: a lookup is two uncontended atomic
+//! updates to take a reference and two to give it back.
 //!
-//! Closing a descriptor that another thread is using takes it out of the table at once; whoever gives the last reference back
-//! ends the open file ([`Descriptors::put`]).
+//! Closing a descriptor that another thread is using takes it out of the table at once; whoever gives the
+//! last reference back ends the open file ([`Descriptors::put`]).
 //!
 //! Lock order: `vfs.descriptors`, then a slot. Slots are never held over a yield.
 

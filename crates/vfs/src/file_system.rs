@@ -3,12 +3,15 @@
 //! # Rules for every call
 //!
 //! * Calls come from many tasks at once; a design does its own locking.
-//! * The caller has checked permissions, name lengths (1..=255 bytes, no `/`, not `.` or `..`) and open modes. A design checks
-//!   what only it can know: existence, kinds, emptiness, space, its own limits.
-//! * An inode that is open ([`FileSystem::open`] without its [`FileSystem::release`]) stays usable after its last name is gone.
-//!   A directory that was removed while open has no names, not even `.`, and takes none: `ENOENT`.
-//! * A call that fails has changed nothing that a program can see, except that a write may have been cut short.
-//! * What is durable when a call returns is the design's promise (`SEMANTICS.md`); `fsync` makes at least one file durable.
+//! * The caller has checked permissions, name lengths (1..=255 bytes, no `/`, not `.` or `..`) and open
+//!   modes. A design checks what only it can know: existence, kinds, emptiness, space, its own limits.
+//! * An inode that is open ([`FileSystem::open`] without its [`FileSystem::release`]) stays usable after its
+//!   last name is gone. A directory that was removed while open has no names, not even `.`, and takes none:
+//!   `ENOENT`.
+//! * A call that fails has changed nothing that a program can see, except that a write may have been cut
+//!   short.
+//! * What is durable when a call returns is the design's promise (`SEMANTICS.md`); `fsync` makes at least one
+//!   file durable.
 //!
 //! Calls that a design leaves out answer `EOPNOTSUPP`.
 
@@ -25,7 +28,8 @@ pub struct Written {
     pub bytes: usize,
 }
 
-/// A mounted file system. Object-safe: the call through this trait is the only virtual one on the path of a write.
+/// A mounted file system. Object-safe: the call through this trait is the only virtual one on the path of a
+/// write.
 pub trait FileSystem: Send + Sync {
     // ---- the whole ----
 
@@ -66,7 +70,8 @@ pub trait FileSystem: Send + Sync {
     /// The target of a symbolic link. `EINVAL` for any other kind.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
 
-    /// Another name for `ino`, which is not a directory. `EEXIST`, `EMLINK`, `ENOSPC`; `EPERM` for a directory.
+    /// Another name for `ino`, which is not a directory. `EEXIST`, `EMLINK`, `ENOSPC`; `EPERM` for a
+    /// directory.
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr>;
 
     /// Removes a name that is not a directory's. `ENOENT`, `EISDIR`.
@@ -75,13 +80,14 @@ pub trait FileSystem: Send + Sync {
     /// Removes an empty directory. `ENOENT`, `ENOTDIR`, `ENOTEMPTY`.
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()>;
 
-    /// Renames, replacing what has the new name: a file by a file, an empty directory by a directory. `ENOENT`, `EEXIST` with
-    /// `NOREPLACE`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL` for a directory into its own subtree, `EMLINK`.
+    /// Renames, replacing what has the new name: a file by a file, an empty directory by a directory.
+    /// `ENOENT`, `EEXIST` with `NOREPLACE`, `ENOTDIR`, `EISDIR`, `ENOTEMPTY`, `EINVAL` for a directory into
+    /// its own subtree, `EMLINK`.
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()>;
 
-    /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given before) to `sink`
-    /// until it answers false. `.` and `..` are among them. An entry that exists throughout is given exactly once, whatever
-    /// else changes meanwhile.
+    /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given
+    /// before) to `sink` until it answers false. `.` and `..` are among them. An entry that exists throughout
+    /// is given exactly once, whatever else changes meanwhile.
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
 
     // ---- attributes ----
@@ -92,9 +98,10 @@ pub trait FileSystem: Send + Sync {
     /// Changes attributes, the size among them, and returns the new ones. `EFBIG`, `ENOSPC`.
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr>;
 
-    /// Notes that the contents were read now: sets the access time and no other. It need not be durable, nor exact after a
-    /// crash; `vfs` calls it as the mount's policy has it. A design that can do it by one store should; by default it goes
-    /// through [`FileSystem::setattr`], which moves the time of the attributes too.
+    /// Notes that the contents were read now: sets the access time and no other. It need not be durable, nor
+    /// exact after a crash; `vfs` calls it as the mount's policy has it. A design that can do it by one store
+    /// should; by default it goes through [`FileSystem::setattr`], which moves the time of the attributes
+    /// too.
     fn accessed(&self, ino: Ino) -> Result<()> {
         self.setattr(ino, &SetAttr { atime: Some(SetTime::Now), ..SetAttr::default() }).map(drop)
     }
@@ -125,7 +132,8 @@ pub trait FileSystem: Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
-    /// The next data or hole at or after `offset`. `ENXIO` at or beyond the end. By default all of a file is data.
+    /// The next data or hole at or after `offset`. `ENXIO` at or beyond the end. By default all of a file is
+    /// data.
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let size = self.getattr(ino)?.size;
         match to {

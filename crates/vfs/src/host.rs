@@ -1,7 +1,7 @@
 //! The real kernel: [`Syscalls`] on a directory of the host.
 //!
-//! The same workload runs here as on a design, so that the two can be compared. The root of the file system under test is the
-//! directory given; a leading `/` means it.
+//! The same workload runs here as on a design, so that the two can be compared. The root of the file system
+//! under test is the directory given; a leading `/` means it.
 //!
 //! | | [`Host::new`] | [`Host::confined`] |
 //! |---|---|---|
@@ -9,8 +9,9 @@
 //! | a call is | one system call, relative to the directory | one or two more: the kernel resolves below the root |
 //! | `..` and symbolic links | may lead out of the tree | stay inside (`RESOLVE_IN_ROOT`) |
 //!
-//! Works under the real clock only: a virtual run would count the host's time as none, and stand still meanwhile. Credentials
-//! and umask are those of the process that runs this; [`Syscalls::umask`] changes them for all of it.
+//! Works under the real clock only: a virtual run would count the host's time as none, and stand still
+//! meanwhile. Credentials and umask are those of the process that runs this; [`Syscalls::umask`] changes them
+//! for all of it.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -98,7 +99,8 @@ impl Host {
             return Err(Errno::ENOENT);
         }
         let Some(last) = path.iter().rposition(|byte| *byte != b'/') else {
-            return Ok(Place { dir: Arc::clone(&self.root), path: Cow::Borrowed(b"/") }); // refused by all but rename
+            // The kernel's own root: all calls on names refuse it, as they would refuse ours.
+            return Ok(Place { dir: Arc::clone(&self.root), path: Cow::Borrowed(b"/") });
         };
         let start = path[..last].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
         // The dot makes the kernel ask for the right to search the directory, as the walk to the name would.
@@ -106,8 +108,8 @@ impl Host {
         Ok(Place { dir, path: Cow::Borrowed(&path[start..]) })
     }
 
-    /// The place of a path whose last component is followed only when a slash or a dot makes it a directory, and the flag
-    /// with which the kernel gets it there.
+    /// The place of a path whose last component is followed only when a slash or a dot makes it a directory,
+    /// and the flag with which the kernel gets it there.
     fn unfollowed<'a>(&self, path: &'a [u8], follow: AtFlags, keep: AtFlags) -> Result<(Place<'a>, AtFlags)> {
         let directory =
             path.ends_with(b"/") || matches!(path.rsplit(|byte| *byte == b'/').next(), Some(b"." | b".."));
@@ -357,7 +359,8 @@ impl Syscalls for Host {
         let _op = sim::op(ops::LINK);
         let (from, flags) = self.unfollowed(from, AtFlags::SYMLINK_FOLLOW, AtFlags::empty())?;
         if self.confined {
-            Self::stat_at(&from, AtFlags::SYMLINK_NOFOLLOW)?; // a missing source comes before a missing directory
+            // A missing source comes before a missing directory.
+            Self::stat_at(&from, AtFlags::SYMLINK_NOFOLLOW)?;
         }
         let to = self.name(to)?;
         fs::linkat(&from.dir, &*from.path, &to.dir, &*to.path, flags).map_err(errno_of)

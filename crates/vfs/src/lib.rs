@@ -15,12 +15,16 @@
 //! | [`file_system`] | the trait that a design implements; its rules for every call |
 //! | [`syscalls`] | the trait that workloads see |
 //! | [`process`] | descriptors, offsets, working directory, credentials: [`Syscalls`] on any [`FileSystem`] |
+//! | [`mount`] | a design with its dentry cache; the names that are being changed |
 //! | [`walk`] | path resolution: symbolic links, limits, permissions |
+//! | [`credentials`] | who acts, and what the permission bits allow them |
+//! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
+//! | `descriptors` | the descriptor table |
 //! | [`host`] | [`Syscalls`] on a directory of the real kernel |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!
-//! A design knows nothing of paths, descriptors or permissions; `Process` knows nothing of blocks. Errors are [`Errno`]
-//! from here upwards.
+//! A design knows nothing of paths, descriptors or permissions; `Process` knows nothing of blocks. Errors are
+//! [`Errno`] from here upwards.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,9 @@
 //! A mounted file system: the design, its dentry cache, and the names that are being changed.
 //!
-//! All processes share a [`Mount`] by reference count. Names must change through it alone; whoever calls the design directly
-//! makes the cache lie. It adds no lock to the design's own: a call that changes names holds claims on exactly these names
-//! (`dentry.rs`), so calls on different names meet only in the design. Two claims (rename) are taken in the order of their keys.
+//! All processes share a [`Mount`] by reference count. Names must change through it alone; whoever calls the
+//! design directly makes the cache lie. It adds no lock to the design's own: a call that changes names holds
+//! claims on exactly these names (`dentry.rs`), so calls on different names meet only in the design. Two
+//! claims (rename) are taken in the order of their keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -20,7 +21,8 @@ use crate::vnode::{Graves, Vnode};
 /// When reading sets the access time of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AccessTimes {
-    /// When it is not later than the last change, or a day old: Linux's default. Checked once after each change.
+    /// When it is not later than the last change, or a day old: Linux's default. Checked once after each
+    /// change.
     #[default]
     Relative,
     /// Always.
@@ -146,8 +148,8 @@ impl Mount {
         }
     }
 
-    /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number of the directory
-    /// may have been given away meanwhile: the caller compares [`Mount::moves`].
+    /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number
+    /// of the directory may have been given away meanwhile: the caller compares [`Mount::moves`].
     #[inline]
     pub(crate) fn glance<T>(
         &self,
@@ -261,9 +263,11 @@ fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
     linked.insert(vnode.ino, Arc::downgrade(vnode));
 }
 
-/// The right to ask the design about one name, and to change it. Dropped without a change, it leaves the name as it was.
+/// The right to ask the design about one name, and to change it. Dropped without a change, it leaves the name
+/// as it was.
 ///
-/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether anybody else holds it.
+/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether anybody
+/// else holds it.
 pub(crate) struct Claim<'a> {
     mount: &'a Mount,
     dir: &'a Arc<Vnode>,

@@ -1,7 +1,7 @@
 //! What a program can ask for: paths and descriptors.
 //!
-//! Workloads see only this trait, so the same workload runs on a design in this process, through a mount, or on a file system
-//! of the host. Every call is an operation of the ledger (`ops.rs`).
+//! Workloads see only this trait, so the same workload runs on a design in this process, through a mount, or
+//! on a file system of the host. Every call is an operation of the ledger (`ops.rs`).
 
 use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
 use crate::errno::{Errno, Result};
@@ -13,8 +13,8 @@ pub struct Fd(pub u32);
 
 /// The system calls of one process. Its threads share it by reference.
 ///
-/// Paths are bytes, at most 4095 of them, relative to the working directory unless they begin with `/` (the root of the file
-/// system under test).
+/// Paths are bytes, at most 4095 of them, relative to the working directory unless they begin with `/` (the
+/// root of the file system under test).
 pub trait Syscalls: Send + Sync {
     // ---- descriptors ----
 

@@ -1,14 +1,16 @@
-//! The inode as `vfs` keeps it in memory while a name in the cache, an open file or a working directory refers to it.
+//! The inode as `vfs` keeps it in memory while a name in the cache, an open file or a working directory
+//! refers to it.
 //!
 //! # The invariant of a held vnode
 //!
-//! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile. Removing the
-//! last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]); the pin goes when the vnode does.
-//! A destructor may not call a design (it could wait for a lock), so the number goes to [`Graves`], which the next call that
-//! changes names empties.
+//! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile.
+//! Removing the last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]);
+//! the pin goes when the vnode does. A destructor may not call a design (it could wait for a lock), so the
+//! number goes to [`Graves`], which the next call that changes names empties.
 //!
-//! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is never evicted
-//! while the vnode is held, and files with several names are kept in a table of their own (`mount.rs`).
+//! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is
+//! never evicted while the vnode is held, and files with several names are kept in a table of their own
+//! (`mount.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -31,7 +33,8 @@ pub(crate) struct Vnode {
     perm: AtomicU32,
     uid: AtomicU32,
     gid: AtomicU32,
-    /// The access time is later than every change that went through this mount: a relative access time need not be set.
+    /// The access time is later than every change that went through this mount: a relative access time need
+    /// not be set.
     accessed: AtomicBool,
     /// Where the number goes that was opened to keep it from being given away.
     pinned: Mutex<Option<Arc<Graves>>>,

@@ -1,10 +1,10 @@
 //! Path resolution: from bytes to vnodes, as the kernel's `namei.c` does it.
 //!
-//! A [`Walk`] goes through a path one component at a time. Before each component the directory must be one (`ENOTDIR`) and be
-//! searchable (`EACCES`); `.` stays, `..` goes up (the root is above itself), any other name is looked up in the dentry cache
-//! or the design. A symbolic link on the way is replaced by its target, in front of what is left of the path; the fortieth is
-//! the last (`ELOOP`). A call that changes a name stops before the last component ([`Walk::parent`]); the others go on
-//! ([`Walk::resolve`]).
+//! A `Walk` goes through a path one component at a time. Before each component the directory must be one
+//! (`ENOTDIR`) and be searchable (`EACCES`); `.` stays, `..` goes up (the root is above itself), any other
+//! name is looked up in the dentry cache or the design. A symbolic link on the way is replaced by its target,
+//! in front of what is left of the path; the fortieth is the last (`ELOOP`). A call that changes a name stops
+//! before the last component (`Walk::parent`); the others go on (`Walk::resolve`).
 //!
 //! Errors come in the kernel's order: for `a/b`, a missing `a` is reported before an overlong `b`.
 
@@ -70,8 +70,8 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Begins at the root or in `cwd`. `ENOENT` for an empty path, `ENAMETOOLONG` for one that is too long, `EINVAL` for one
-    /// with a zero byte, which no system call can carry.
+    /// Begins at the root or in `cwd`. `ENOENT` for an empty path, `ENAMETOOLONG` for one that is too long,
+    /// `EINVAL` for one with a zero byte, which no system call can carry.
     pub(crate) fn new(
         mount: &'a Mount,
         who: &'a Credentials,
@@ -84,12 +84,13 @@ impl<'a> Walk<'a> {
             Some(_) if path.contains(&0) => return Err(Errno::EINVAL),
             Some(_) => {}
         }
-        sim::interact(); // the cache is shared state; from here to its end a walk over cached names takes no virtual time
+        sim::interact(); // the cache is shared state
         let dir = if path[0] == b'/' { Dir::Root(mount.root()) } else { Dir::Held(cwd()) };
         Ok(Self { mount, who, dir, text: Cow::Borrowed(path), at: 0, component: 0..0, links: 0 })
     }
 
-    /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`], [`Walk::follow`].
+    /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`],
+    /// [`Walk::follow`].
     pub(crate) fn parent(&mut self) -> Result<()> {
         self.skim();
         while self.next_component()? {
@@ -103,9 +104,9 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes as far as the last component over cached directories, and takes a reference to the last of these only: what the
-    /// kernel does in its RCU walk. Anything but names of searchable directories, and any directory that is renamed or
-    /// removed meanwhile, leaves the whole way to the careful walk.
+    /// Goes as far as the last component over cached directories, and takes a reference to the last of these
+    /// only: what the kernel does in its RCU walk. Anything but names of searchable directories, and any
+    /// directory that is renamed or removed meanwhile, leaves the whole way to the careful walk.
     fn skim(&mut self) {
         let moves = self.mount.moves();
         let (mut ahead, mut from, mut steps) = (Ahead::at(&self.text, self.at), self.dir.ino, 0);
@@ -135,7 +136,8 @@ impl<'a> Walk<'a> {
         vnode.is_dir() && (self.who.is_root() || self.who.check(&vnode.subject(), Access::EXECUTE).is_ok())
     }
 
-    /// The vnode at the end of the path. A symbolic link there is followed when the call says so, or a slash follows it.
+    /// The vnode at the end of the path. A symbolic link there is followed when the call says so, or a slash
+    /// follows it.
     pub(crate) fn resolve(mut self, follow: bool) -> Result<Arc<Vnode>> {
         loop {
             self.parent()?;

@@ -1,4 +1,5 @@
-//! The dentry cache: it saves the design work, forgets nothing that is in use, and never tells what is no longer true.
+//! The dentry cache: it saves the design work, forgets nothing that is in use, and never tells what is no
+//! longer true.
 
 mod memfs;
 
@@ -79,25 +80,39 @@ fn the_cache_stays_within_its_limit() {
     assert!(process.stat(b"/f0").is_ok() && process.stat(b"/link0").is_ok());
 }
 
-/// Two vnodes of one inode would each have their own idea of its bits.
-#[test]
-fn an_open_file_and_its_path_lead_to_one_inode_even_after_the_cache_was_flooded() {
+/// A user has `path` open while root gives it set-user-id through `other`, with a full cache between the two.
+/// Two vnodes of one inode would each have their own idea of its bits, and the user's write would leave them.
+fn assert_one_inode(link: Option<&str>, forget_first: bool) {
     let (_, mount) = mount(0);
     let (admin, user) = (root(&mount), Process::new(Arc::clone(&mount), Credentials::new(1000, 1000, &[])));
     touch(&admin, "/f");
     admin.setattr(b"/f", &SetAttr { perm: Some(0o777), ..SetAttr::default() }).expect("root may");
-    admin.link(b"/f", b"/second").expect("free");
-    let fd = user.open(b"/f", OpenFlags::WRITE, 0).expect("all may");
-    for path in ["/f", "/second"] {
-        for n in 0..5_000 {
-            assert_eq!(admin.stat(format!("/missing{n}").as_bytes()), Err(Errno::ENOENT));
-        }
-        admin
-            .setattr(path.as_bytes(), &SetAttr { perm: Some(0o4777), ..SetAttr::default() })
-            .expect("root may");
-        user.pwrite(fd, b"x", 0).expect("space");
-        assert_eq!(admin.stat(b"/f").map(|attr| attr.perm), Ok(0o777), "after a chmod of {path}");
+    if let Some(link) = link {
+        admin.link(b"/f", link.as_bytes()).expect("free");
     }
+    if forget_first {
+        mount.drop_cached_names();
+    }
+    let fd = user.open(b"/f", OpenFlags::WRITE, 0).expect("all may");
+    for n in 0..5_000 {
+        assert_eq!(admin.stat(format!("/missing{n}").as_bytes()), Err(Errno::ENOENT));
+    }
+    let other = link.unwrap_or("/f").as_bytes();
+    admin.setattr(other, &SetAttr { perm: Some(0o4777), ..SetAttr::default() }).expect("root may");
+    user.pwrite(fd, b"x", 0).expect("space");
+    assert_eq!(admin.stat(b"/f").map(|attr| attr.perm), Ok(0o777));
+}
+
+#[test]
+fn an_open_file_and_its_path_lead_to_one_inode_even_after_the_cache_was_flooded() {
+    assert_one_inode(None, false);
+    assert_one_inode(None, true);
+}
+
+#[test]
+fn all_names_of_a_file_lead_to_one_inode() {
+    assert_one_inode(Some("/second"), false);
+    assert_one_inode(Some("/second"), true);
 }
 
 #[test]
@@ -131,8 +146,9 @@ impl Dice {
 
 const NAMES: u64 = 6;
 
-/// Makes, opens, moves and removes files among few names. A file holds its name until it is moved within its directory's
-/// group; whoever opens a name must find that name inside, or nothing yet. A mistaken inode shows as another file's name.
+/// Makes, opens, moves and removes files among few names. A file holds its name until it is moved within its
+/// directory's group; whoever opens a name must find that name inside, or nothing yet. A mistaken inode shows
+/// as another file's name.
 fn churn(process: &Process, dice: &mut Dice, rounds: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..rounds {
@@ -261,8 +277,8 @@ fn every_call_is_an_operation_and_a_cached_walk_costs_its_components() {
     let calls =
         [ops::MKDIR, ops::CREATE, ops::CLOSE, ops::STAT, ops::OPEN, ops::READ].map(|op| ledger.calls(op));
     assert_eq!(calls, [1, 1, 1, 2, 1, 1]);
-    // In nanoseconds of a machine on which everything costs one: system call, call, two components, the reference to the
-    // file; then what the file system itself does: a step and its lock.
+    // In nanoseconds of a machine on which everything costs one: system call, call, two components, the
+    // reference to the file; then what the file system itself does: a step and its lock.
     assert_eq!(warm.total(ops::STAT), Nanos(2 + 2 + 1 + 2));
     assert_eq!(warm.time(ops::STAT, Activity::Software), warm.total(ops::STAT));
 }

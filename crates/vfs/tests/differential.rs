@@ -1,9 +1,9 @@
 //! A process on the reference file system against the real kernel: the same calls, the same answers.
 //!
-//! Random sequences of calls run through `Process` on `MemFs` and through `Host` on a scratch directory, call by call; every
-//! result and every errno must agree, and the trees at the end. Run as root, three users take turns: root, one user with a
-//! supplementary group, and another user; otherwise only the user who runs the tests. A failure prints the shortest
-//! sequence that proptest found, as code that can be pasted into a test.
+//! Random sequences of calls run through `Process` on `MemFs` and through `Host` on a scratch directory, call
+//! by call; every result and every errno must agree, and the trees at the end. Run as root, three users take
+//! turns: root, one user with a supplementary group, and another user; otherwise only the user who runs the
+//! tests. A failure prints the shortest sequence that proptest found, as code that can be pasted into a test.
 
 mod memfs;
 

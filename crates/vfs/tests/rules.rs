@@ -1,11 +1,12 @@
-//! The rules of POSIX and Linux, one test each; the name is the rule. `differential.rs` compares at random with the kernel.
+//! The rules of POSIX and Linux, one test each; the name is the rule. `differential.rs` compares at random
+//! with the kernel.
 
 mod memfs;
 
 use std::sync::Arc;
 
 use memfs::MemFs;
-use sim::{Machine, Seed, Setup};
+use sim::{Machine, Seed, Setup, TaskSpec};
 use vfs::{
     AccessTimes, Credentials, Errno, Fd, FileKind, Host, HostError, Limits, Mount, MountOptions, OpenFlags,
     Process, RenameFlags, SeekTo, SetAttr, SetTime, Syscalls, Timestamp, Whence,
@@ -255,19 +256,30 @@ fn a_process_that_ends_closes_its_files() {
 
 #[test]
 fn two_writers_at_one_offset_never_overwrite_each_other() {
-    const WRITERS: usize = 4;
-    const EACH: usize = 500;
-    let World { root, .. } = &World::new();
-    let fd = root.open(b"/f", MAKE, 0o644).expect("new");
-    std::thread::scope(|scope| {
-        for n in 0..WRITERS {
-            scope.spawn(move || (0..EACH).for_each(|_| assert_eq!(root.write(fd, &[n as u8; 10]), Ok(10))));
+    const WRITERS: u16 = 4;
+    const EACH: usize = 100;
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+    let all = sim::run(&setup, || {
+        let root = Arc::new(World::new().root);
+        let fd = root.open(b"/f", MAKE, 0o644).expect("new");
+        let write = |n: u16| {
+            let root = Arc::clone(&root);
+            sim::spawn(TaskSpec::named(format!("w{n}")).on_core(n), move || {
+                (0..EACH).for_each(|_| assert_eq!(root.write(fd, &[n as u8; 10]), Ok(10)));
+            })
+        };
+        let writers: Vec<_> = (1..=WRITERS).map(write).collect();
+        for writer in writers {
+            writer.join();
         }
+        let mut all = vec![0; usize::from(WRITERS) * EACH * 10];
+        assert_eq!(root.pread(fd, &mut all, 0), Ok(all.len()));
+        all
     });
-    let mut all = vec![0; WRITERS * EACH * 10];
-    assert_eq!(root.pread(fd, &mut all, 0), Ok(WRITERS * EACH * 10));
-    let records = all.chunks(10).filter(|record| record.iter().all(|byte| *byte == record[0])).count();
-    assert_eq!(records, WRITERS * EACH);
+    let all = all.expect("the run ends");
+    for n in 1..=WRITERS {
+        assert_eq!(all.chunks(10).filter(|record| *record == [n as u8; 10]).count(), EACH, "writer {n}");
+    }
 }
 
 #[test]

@@ -51,7 +51,8 @@ impl Process {
         self.room_at_limit(file, offset, len)
     }
 
-    /// The end of a file that is appended to may move before the write: the limit of a process is not exact then.
+    /// The end of a file that is appended to may move before the write: the limit of a process is not exact
+    /// then.
     #[cold]
     fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;

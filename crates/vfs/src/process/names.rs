@@ -1,7 +1,7 @@
 //! Calls that change names.
 //!
-//! Each walks to the directory, claims the name (`dentry.rs`), asks in the kernel's order (what is there, may this process, is
-//! it of the right kind) and lets the design do it under the claim.
+//! Each walks to the directory, claims the name (`dentry.rs`), asks in the kernel's order (what is there, may
+//! this process, is it of the right kind) and lets the design do it under the claim.
 
 use std::sync::Arc;
 
@@ -73,7 +73,8 @@ impl Process {
         let walk = self.walk_to_new(path)?;
         self.make(&walk, kind, mode, |claim, new| {
             let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-            let whiteout = kind == FileKind::CharDevice && rdev == 0; // anybody may make what stands for nothing
+            // Device 0:0 stands for nothing, and anybody may make it.
+            let whiteout = kind == FileKind::CharDevice && rdev == 0;
             if device && !whiteout && !self.who.is_root() {
                 return Err(Errno::EPERM);
             }
@@ -103,8 +104,8 @@ impl Process {
         if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
     }
 
-    /// Linux's `protected_hardlinks`, which every distribution sets: whoever does not own a file may give it another name only
-    /// when they could read and write it, and it gives nobody's rights away.
+    /// Linux's `protected_hardlinks`, which every distribution sets: whoever does not own a file may give it
+    /// another name only when they could read and write it, and it gives nobody's rights away.
     fn check_link_source(&self, source: &Vnode) -> Result<()> {
         let subject = source.subject();
         if self.who.check_owner(&subject).is_ok() {

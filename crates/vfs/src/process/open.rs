@@ -88,7 +88,8 @@ impl Process {
         if flags.contains(OpenFlags::NOATIME) { self.who.check_owner(&vnode.subject()) } else { Ok(()) }
     }
 
-    /// `O_CREAT`: the last component, followed through symbolic links unless `O_EXCL` or `O_NOFOLLOW` says otherwise.
+    /// `O_CREAT`: the last component, followed through symbolic links unless `O_EXCL` or `O_NOFOLLOW` says
+    /// otherwise.
     fn find_or_create(&self, mut walk: Walk<'_>, flags: OpenFlags, mode: u32) -> Result<Found> {
         loop {
             walk.parent()?;

@@ -1,7 +1,7 @@
 //! The smallest honest file system: everything in maps, behind one lock.
 //!
-//! It is what `vfs` is tested on, and the reference for what a design must answer. It reuses inode numbers at once, last freed
-//! first, so that a caller that uses a number after it was given away is found out.
+//! It is what `vfs` is tested on, and the reference for what a design must answer. It reuses inode numbers at
+//! once, last freed first, so that a caller that uses a number after it was given away is found out.
 //!
 //! | call | how |
 //! |---|---|
