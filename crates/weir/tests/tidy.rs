@@ -135,7 +135,11 @@ fn named_paths(text: &str) -> Vec<&str> {
     let quoted = text.split('`').skip(1).step_by(2);
     let tops = ["crates/", "presets/", "docs/"];
     quoted
-        .filter(|word| tops.iter().any(|top| word.starts_with(top)) && !word.contains(['*', ' ', '<']))
+        .filter(|word| {
+            tops.iter().any(|top| word.starts_with(top))
+                && !word.contains(['*', ' ', '<'])
+                && !word.contains("NAME")
+        })
         .collect()
 }
 
