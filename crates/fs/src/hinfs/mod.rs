@@ -152,6 +152,8 @@ counters! {
     stalls,
     /// Transactions that write-back completed because the journal was short of space.
     journal_evictions,
+    /// Open transactions that write-back moved to the tail of the journal for the same reason.
+    journal_moves,
     /// Blocks that a sync judged the way they were.
     predictions_right,
     /// Blocks that a sync judged the other way.

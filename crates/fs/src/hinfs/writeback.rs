@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | when free pages go below `low` | they are above `high` | the least recently written block |
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
-//! | when open transactions take more than half of the journal | they do not | all blocks of the file whose transaction is oldest |
+//! | when more than half of the journal is taken | it is not | the oldest open transaction: moved to the tail, or completed with its file's blocks |
 //!
 //! A block is chosen under the pool's lock and written under its file's. In between it may be written again or dropped; the
 //! list's entry tells: whoever writes a block links it again, and a block that was dropped has another entry or none.
@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use sim::{Activity, MutexGuard, TaskSpec};
 
+use super::file_buffer::FileBuffer;
 use super::lrw::{EntryId, Owner};
 use super::pool::PoolState;
 use super::sync::Wanted;
@@ -25,6 +26,10 @@ use crate::error::Result;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.5;
+
+/// The part of the journal that open transactions may reserve before they are completed instead of moved to the tail. Below
+/// [`JOURNAL_PRESSURE`], so that moving them all relieves the journal.
+const OPEN_SHARE: f64 = 0.375;
 
 /// Log entries that a file's transaction gets beyond what its first growth needs, unless that needs none.
 pub(crate) const SLACK_ENTRIES: u32 = 4;
@@ -152,11 +157,29 @@ impl HiNfs {
             self.pool.note_pending(slot, Some(ticket), false);
             return Ok(());
         }
-        let lines = self.flush_blocks(file, &mut buffer, Wanted::InTransaction)?;
-        add(&self.counters.lines_written_back, lines);
-        add(&self.counters.journal_evictions, 1);
+        if !self.move_to_tail(slot, &mut buffer)? {
+            let lines = self.flush_blocks(file, &mut buffer, Wanted::InTransaction)?;
+            add(&self.counters.lines_written_back, lines);
+            add(&self.counters.journal_evictions, 1);
+        }
         drop(buffer);
         self.volume.journal.clean()
+    }
+
+    /// Moves a file's open transaction to the tail of the journal, so that what has ended behind it can be cleaned away: a
+    /// few lines instead of the file's data. Not when open transactions themselves are what fills the journal.
+    fn move_to_tail(&self, slot: u64, buffer: &mut FileBuffer) -> Result<bool> {
+        let Some(open) = buffer.open.as_mut() else { return Ok(false) };
+        if self.volume.journal.open_share() > OPEN_SHARE {
+            return Ok(false);
+        }
+        let room = open.tx.room().saturating_sub(1);
+        let moved = self.volume.journal.enlarge(&mut open.tx, room)?;
+        if moved {
+            open.ticket = Some(self.pool.note_pending(slot, None, false));
+            add(&self.counters.journal_moves, 1);
+        }
+        Ok(moved)
     }
 
     /// Ends the tasks and waits for them.

@@ -55,6 +55,8 @@ pub(crate) struct Journal {
     ended: Box<[AtomicBool]>,
     /// Entries between head and tail, for whoever wants to know without the lock.
     used: AtomicU32,
+    /// Entries that open transactions have reserved.
+    open: AtomicU32,
     /// Space was freed.
     space: Condvar,
     /// The cleaner is wanted, or is to stop.
@@ -138,6 +140,7 @@ impl Journal {
             ring: Mutex::new(&JOURNAL, ring),
             ended: (0..entries).map(|_| AtomicBool::new(false)).collect(),
             used: AtomicU32::new(0),
+            open: AtomicU32::new(0),
             space: Condvar::of_class(&JOURNAL_SPACE),
             cleaner: Condvar::of_class(&CLEANER),
             failed: AtomicBool::new(false),
@@ -206,6 +209,12 @@ impl Journal {
         Ok(())
     }
 
+    /// The part of the ring that open transactions have reserved for themselves: 0 to 1. The rest of [`Journal::fullness`]
+    /// has ended and only stands behind an older open one.
+    pub(crate) fn open_share(&self) -> f64 {
+        f64::from(self.open.load(Ordering::Relaxed)) / f64::from(self.entries)
+    }
+
     /// Moves the head over what has ended, so that [`Journal::fullness`] tells what is open.
     pub(crate) fn clean(&self) -> Result<()> {
         let _scope = sim::scope(Activity::Journal);
@@ -217,6 +226,7 @@ impl Journal {
         ring.next_id = ring.next_id.wrapping_add(1).max(1);
         ring.begun.push_back(first);
         self.flag(first).store(false, Ordering::Release);
+        self.open.fetch_add(need, Ordering::Relaxed);
         let used = self.used(ring);
         self.used.store(used, Ordering::Relaxed);
         if used > ring.clean_above {
@@ -405,6 +415,7 @@ impl Journal {
     }
 
     fn end(&self, tx: &Transaction) {
+        self.open.fetch_sub(tx.reserved, Ordering::Relaxed);
         self.flag(tx.first).store(true, Ordering::Release);
     }
 

@@ -214,7 +214,9 @@ fn creating_files_does_not_wait_for_a_transaction_that_stays_open() {
         });
         println!("1000 creates behind an open transaction in 64 KiB of journal: {}", spent.time);
         assert!(spent.time < Nanos::from_millis(50));
-        assert_eq!((hinfs.counter("journal_evictions"), hinfs.counter("transactions_open")), (1, 0));
+        // Its few entries are moved out of the way; its data stays buffered.
+        assert_eq!((hinfs.counter("journal_evictions"), hinfs.counter("transactions_open")), (0, 1));
+        assert!(hinfs.counter("journal_moves") > 0);
         hinfs.end();
     });
 }
