@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | when free pages go below `low` | they are above `high` | the least recently written block |
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
-//! | when more than half of the journal is taken | it is not | the oldest open transaction: moved to the tail, or completed with its file's blocks |
+//! | when more than half of the journal is taken | it is not | the oldest open transaction: moved to the tail, or completed |
 //!
 //! A block is chosen under the pool's lock and written under its file's. In between it may be written again or dropped; the
 //! list's entry tells: whoever writes a block links it again, and a block that was dropped has another entry or none.
