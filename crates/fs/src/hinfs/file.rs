@@ -13,6 +13,7 @@
 use sim::{Activity, MutexGuard, Work};
 
 use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
+use super::flight::Wanted;
 use super::lrw::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
@@ -136,7 +137,7 @@ impl HiNfs {
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {
                 // The blocks may be there, and the size what it is, only by grace of the open transaction.
-                self.complete(file, &mut file.state.lock())?;
+                self.complete_file(inode)?;
             }
             return Ok(written);
         }
@@ -190,7 +191,7 @@ impl HiNfs {
                     done?;
                 }
             }
-            self.complete(file, &mut buffer)?;
+            buffer = self.complete(file, buffer)?;
         }
         drop(buffer);
         self.relieve_journal();
@@ -255,7 +256,7 @@ impl HiNfs {
         open.ticket = Some(self.pool.note_pending(inode.ino / INODE_SLOT, open.ticket, short));
         buffer.open = Some(open);
         if sync {
-            self.complete(file, &mut buffer)?;
+            drop(self.complete(file, buffer)?);
         }
         Ok(())
     }
@@ -300,7 +301,7 @@ impl HiNfs {
             old_size: chunk.old_size,
             new_size: chunk.new_size,
         };
-        let mut buffer = file.state.lock();
+        let mut buffer = self.lock_landed(file, piece.block..=piece.block);
         sim::work(Work::Step, index_steps(&buffer));
         let buffered = buffer.blocks.contains_key(&piece.block);
         if !self.is_eager(&mut buffer, (piece.block, fresh), chunk.sync) {
@@ -310,7 +311,7 @@ impl HiNfs {
         add(&self.counters.eager_writes, 1);
         if buffered {
             self.absorb(file, &mut buffer, piece.block, &write, data)?;
-            self.flush_block(file, &mut buffer, piece.block)?;
+            drop(self.flush(file, buffer, &Wanted::block(piece.block))?);
             return Ok(false);
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
@@ -366,8 +367,7 @@ impl HiNfs {
             add(&self.counters.stalls, u64::from(stalled));
             buffer = file.state.lock();
             let line_writes = self.forget_ghost(&mut buffer, block);
-            let buffered = Buffered { page, dirty: 0, at: write.at, line_writes, entry, in_tx: false };
-            buffer.blocks.insert(block, buffered);
+            buffer.blocks.insert(block, Buffered::new(page, entry, write.at, line_writes));
             file.note_len(&buffer);
         }
         if write.in_tx {
@@ -387,18 +387,19 @@ impl HiNfs {
     ) -> Result<()> {
         let missing = || Error::Corrupt(format!("block {block} left the buffer while its file was locked"));
         let buffered = buffer.blocks.get_mut(&block).ok_or_else(missing)?;
-        match buffered.prepare(&self.volume.region, write, !self.settings.by_line) {
-            Ok(fetched) => add(&self.counters.lines_fetched, fetched),
+        match buffered.write(&self.volume.region, write, data, !self.settings.by_line) {
+            Ok(fetched) => {
+                add(&self.counters.lines_fetched, fetched);
+                self.pool.touch(buffered.entry);
+                Ok(())
+            }
             Err(error) => {
                 if buffered.dirty == 0 {
                     self.forget_block(file, buffer, block);
                 }
-                return Err(error);
+                Err(error)
             }
         }
-        buffered.absorb(write, data);
-        self.pool.touch(buffered.entry);
-        Ok(())
     }
 
     /// Writes to the medium. Of a new block, what the write does not cover becomes zero.

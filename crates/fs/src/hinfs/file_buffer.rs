@@ -14,9 +14,10 @@
 //! writer can commit it.
 //!
 //! Lock order: `hinfs.file` comes after `pmfs.inode` and before `hinfs.pool` and the journal. Write-back takes it without the
-//! inode's lock, and holds it while it writes a block: nobody sees half of a write-back.
+//! inode's lock, and not while it writes (`flight.rs`).
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
@@ -45,6 +46,8 @@ pub(crate) struct FileBuffer {
     pub(crate) open: Option<OpenTransaction>,
     /// Blocks that the open transaction waits for.
     pub(crate) waits_for: u32,
+    /// Tasks that wait for a flight to land.
+    pub(crate) waiting: u32,
     /// When the file was last synced.
     pub(crate) last_sync: Option<Nanos>,
     /// What the last judged block became: new blocks inherit it.
@@ -65,7 +68,10 @@ pub(crate) struct OpenTransaction {
 
 /// A block that is buffered.
 pub(crate) struct Buffered {
-    pub(crate) page: Box<Page>,
+    /// Shared while the block is in flight, otherwise this is the only owner.
+    page: Arc<Page>,
+    /// The block is on its way to the medium, and does not change.
+    pub(crate) in_flight: bool,
     /// Lines that DRAM has and the medium lacks.
     pub(crate) dirty: u64,
     /// Where the block lies on the medium.
@@ -171,19 +177,57 @@ pub(crate) struct BlockWrite {
 }
 
 impl Buffered {
-    /// Makes the partially covered lines of a write valid in DRAM, or with `whole` the whole block; returns how many lines
-    /// were fetched from the medium.
-    pub(crate) fn prepare(&mut self, region: &Region, write: &BlockWrite, whole: bool) -> Result<u64> {
-        let end = write.within + write.len;
-        if self.dirty == 0 && write.fresh {
-            return Ok(self.prepare_fresh(write, whole));
-        }
+    /// A block at `at` of the medium, of which nothing is in `page` yet.
+    pub(crate) fn new(page: Arc<Page>, entry: EntryId, at: u64, line_writes: u64) -> Self {
+        Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false }
+    }
+
+    /// The page, to be changed: the caller has waited until the block was not in flight.
+    fn page(&mut self) -> Result<&mut Page> {
+        let shared = || Error::Corrupt(format!("the block at {} is changed in flight", self.at));
+        Arc::get_mut(&mut self.page).ok_or_else(shared)
+    }
+
+    /// The page, for a flight.
+    pub(crate) fn share(&self) -> Arc<Page> {
+        Arc::clone(&self.page)
+    }
+
+    /// The page, for the pool.
+    pub(crate) fn into_page(self) -> Arc<Page> {
+        self.page
+    }
+
+    /// Copies a write into the page and marks its lines; lines that it covers partially are fetched from the medium, or with
+    /// `whole` the whole block. Returns how many were fetched.
+    pub(crate) fn write(
+        &mut self,
+        region: &Region,
+        write: &BlockWrite,
+        data: &[u8],
+        whole: bool,
+    ) -> Result<u64> {
+        let fetched = match self.dirty == 0 && write.fresh {
+            true => self.prepare_fresh(write, whole).map(|()| 0),
+            false => self.prepare(region, write, whole),
+        }?;
+        self.page()?[write.within..write.within + write.len].copy_from_slice(data);
+        sim::copy(data.len() as u64);
+        let lines = lines_of(write.within, write.len);
+        self.dirty |= lines;
+        self.line_writes += u64::from(lines.count_ones());
+        Ok(fetched)
+    }
+
+    /// Makes the lines valid in DRAM that a write covers partially.
+    fn prepare(&mut self, region: &Region, write: &BlockWrite, whole: bool) -> Result<u64> {
         if whole {
             let missing = if self.dirty == 0 && write.len < PAGE_BYTES { !0 } else { 0 };
             let fetched = self.fetch(region, write, missing)?;
             self.dirty = !0;
             return Ok(fetched);
         }
+        let end = write.within + write.len;
         let edges = [(write.within, write.within % LINE_BYTES), (end, end % LINE_BYTES)];
         let partial = edges
             .iter()
@@ -193,45 +237,37 @@ impl Buffered {
     }
 
     /// A new block: zeros where the file has bytes that this write does not cover.
-    fn prepare_fresh(&mut self, write: &BlockWrite, whole: bool) -> u64 {
+    fn prepare_fresh(&mut self, write: &BlockWrite, whole: bool) -> Result<()> {
         let valid = write.new_size.saturating_sub(write.start).min(PAGE_BYTES as u64) as usize;
         let valid = if whole { PAGE_BYTES } else { valid.next_multiple_of(LINE_BYTES) };
-        self.page[..write.within].fill(0);
         let end = (write.within + write.len).min(valid);
-        self.page[end..valid].fill(0);
+        let page = self.page()?;
+        page[..write.within].fill(0);
+        page[end..valid].fill(0);
         sim::copy((write.within + valid - end) as u64);
         self.dirty = lines_of(0, valid);
-        0
+        Ok(())
     }
 
     /// Fetches lines from the medium; what lies beyond the old end of the file is zero.
     fn fetch(&mut self, region: &Region, write: &BlockWrite, lines: u64) -> Result<u64> {
         let valid = write.old_size.saturating_sub(write.start).min(PAGE_BYTES as u64) as usize;
+        let at = self.at;
         for run in runs(lines) {
             let split = valid.clamp(run.start, run.end);
+            let page = self.page()?;
             if split > run.start {
-                region.load(self.at + run.start as u64, &mut self.page[run.start..split])?;
+                region.load(at + run.start as u64, &mut page[run.start..split])?;
             }
-            self.page[split..run.end].fill(0);
+            page[split..run.end].fill(0);
         }
         Ok(u64::from((lines & lines_of(0, valid)).count_ones()))
     }
 
-    /// Copies a write into the page and marks its lines.
-    pub(crate) fn absorb(&mut self, write: &BlockWrite, data: &[u8]) {
-        self.page[write.within..write.within + write.len].copy_from_slice(data);
-        sim::copy(data.len() as u64);
-        let lines = lines_of(write.within, write.len);
-        self.dirty |= lines;
-        self.line_writes += u64::from(lines.count_ones());
-    }
-
-    /// Copies the dirty lines to the medium; durable after the caller's fence. Returns how many there were.
-    pub(crate) fn write_back(&mut self, region: &Region) -> Result<u64> {
-        for run in runs(self.dirty) {
-            region.nt_store(self.at + run.start as u64, &self.page[run])?;
-        }
-        Ok(u64::from(std::mem::take(&mut self.dirty).count_ones()))
+    /// Zeros the bytes from `end` on.
+    pub(crate) fn zero_from(&mut self, end: usize) -> Result<()> {
+        self.page()?[end..].fill(0);
+        Ok(())
     }
 
     /// Reads bytes of the block: dirty lines from DRAM, the others from the medium, one copy for each run.

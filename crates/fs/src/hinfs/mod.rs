@@ -16,6 +16,7 @@
 //! | `lrw.rs` `pool.rs` | the list by last write; the pages, thresholds, waiting for a page |
 //! | `file_buffer.rs` | what is buffered of one file; lines; the open transaction |
 //! | `file.rs` | read and write |
+//! | `flight.rs` | blocks on their way to the medium |
 //! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
 //! | `writeback.rs` | the background tasks |
 //! | `vfs.rs` `fs_type.rs` | the adapters; the variants |
@@ -31,6 +32,7 @@
 mod benefit;
 mod file;
 mod file_buffer;
+mod flight;
 pub(crate) mod fs_type;
 mod lrw;
 mod pool;
@@ -50,6 +52,7 @@ use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::INODE_SLOT;
 use benefit::Benefit;
 use file_buffer::FileSlot;
+use flight::Arrivals;
 use pool::Pool;
 
 static TASKS: LockClass = LockClass::new("hinfs.tasks");
@@ -81,6 +84,7 @@ pub(crate) struct HiNfs {
     pub(crate) settings: Settings,
     files: SlotTable<FileSlot>,
     pub(crate) pool: Pool,
+    arrivals: Arrivals,
     pub(crate) counters: Counters,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -96,6 +100,7 @@ impl HiNfs {
             settings,
             files: SlotTable::new(max_slots.div_ceil(FILES_PER_CHUNK), FILES_PER_CHUNK),
             pool,
+            arrivals: Arrivals::new(),
             counters: Counters::default(),
             tasks: Mutex::new(&TASKS, Vec::new()),
         });

@@ -14,6 +14,7 @@
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
 
@@ -53,7 +54,7 @@ pub(crate) struct Usage {
 /// What the pool's lock guards.
 pub(crate) struct PoolState {
     used: u64,
-    spare: Vec<Box<Page>>,
+    spare: Vec<Arc<Page>>,
     /// Buffered blocks.
     pub(crate) blocks: Lrw,
     /// Ghost entries.
@@ -111,7 +112,7 @@ impl Pool {
 
     /// A page and an entry for `owner`, which [`Pool::touch`] puts on the list, and whether it took waiting. Waits while all
     /// pages are in use. The page's bytes are those of its last use.
-    pub(crate) fn take(&self, owner: Owner) -> (Box<Page>, EntryId, bool) {
+    pub(crate) fn take(&self, owner: Owner) -> (Arc<Page>, EntryId, bool) {
         let mut state = self.lock();
         let mut stalled = false;
         while state.used == self.limit {
@@ -126,7 +127,7 @@ impl Pool {
         if self.limit - state.used < self.low {
             self.want(&mut state);
         }
-        let page = state.spare.pop().unwrap_or_else(|| Box::new([0; PAGE_BYTES]));
+        let page = state.spare.pop().unwrap_or_else(|| Arc::new([0; PAGE_BYTES]));
         sim::work(Work::Step, 3);
         let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)
@@ -151,7 +152,7 @@ impl Pool {
     }
 
     /// Takes a page back.
-    pub(crate) fn put(&self, page: Box<Page>, entry: EntryId) {
+    pub(crate) fn put(&self, page: Arc<Page>, entry: EntryId) {
         let mut state = self.lock();
         sim::work(Work::Step, 3);
         state.blocks.remove(entry);

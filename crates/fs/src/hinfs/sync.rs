@@ -3,9 +3,10 @@
 //! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped
 //! when a later one is done.
 
-use sim::{Activity, Work};
+use sim::{MutexGuard, Work};
 
 use super::file_buffer::{FileBuffer, FileSlot, Ghost, OpenTransaction};
+use super::flight::Wanted;
 use super::lrw::Owner;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
@@ -16,20 +17,6 @@ use crate::pmfs::namei::Pending;
 use crate::pmfs::tree::Tree;
 
 impl HiNfs {
-    /// Writes one block back and takes it out of the buffer. Its lines are durable on return; the transaction that waited
-    /// for it alone is committed.
-    pub(crate) fn flush_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> Result<()> {
-        let Some(buffered) = buffer.blocks.get_mut(&block) else { return Ok(()) };
-        let lines = {
-            let _scope = sim::scope(Activity::Data);
-            buffered.write_back(&self.volume.region)?
-        };
-        add(&self.counters.lines_synced, lines);
-        self.volume.region.fence();
-        self.forget_block(file, buffer, block);
-        self.commit_if_done(buffer)
-    }
-
     /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.
     pub(crate) fn forget_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> u64 {
         let Some(buffered) = buffer.blocks.remove(&block) else { return 0 };
@@ -37,8 +24,9 @@ impl HiNfs {
         if buffered.in_tx {
             buffer.waits_for -= 1;
         }
-        self.pool.put(buffered.page, buffered.entry);
-        u64::from(buffered.dirty.count_ones())
+        let (lines, entry) = (buffered.dirty.count_ones(), buffered.entry);
+        self.pool.put(buffered.into_page(), entry);
+        u64::from(lines)
     }
 
     /// Commits the open transaction when it waits for nothing.
@@ -58,57 +46,35 @@ impl HiNfs {
         self.volume.journal.commit(open.tx)
     }
 
-    /// Writes back the blocks that `wanted` names, with one fence, and takes them out of the buffer; commits what that
-    /// completes. Returns the lines written.
-    pub(crate) fn flush_blocks(
+    /// Completes the open transaction of a file: writes back what it waits for, and commits it.
+    pub(crate) fn complete<'a>(
         &self,
-        file: &FileSlot,
-        buffer: &mut FileBuffer,
-        wanted: Wanted,
-    ) -> Result<u64> {
-        let _scope = sim::scope(Activity::Data);
-        let blocks = buffer.blocks.values_mut().filter(|buffered| wanted.includes(buffered.in_tx));
-        let written: Result<Vec<u64>> =
-            blocks.map(|buffered| buffered.write_back(&self.volume.region)).collect();
-        // Also after an error: whoever tries again cannot fence what this task has written.
-        self.volume.region.fence();
-        let lines = written?.iter().sum();
-        let done: Vec<u64> = buffer
-            .blocks
-            .iter()
-            .filter(|(_, buffered)| wanted.includes(buffered.in_tx))
-            .map(|(block, _)| *block)
-            .collect();
-        for block in done {
-            self.forget_block(file, buffer, block);
+        file: &'a FileSlot,
+        buffer: MutexGuard<'a, FileBuffer>,
+    ) -> Result<MutexGuard<'a, FileBuffer>> {
+        if buffer.open.is_none() {
+            return Ok(buffer);
         }
-        self.commit_if_done(buffer)?;
-        Ok(lines)
+        self.flush(file, buffer, &Wanted::IN_TRANSACTION)
     }
 
-    /// Completes the open transaction of a file: writes back what it waits for, and commits it.
-    pub(crate) fn complete(&self, file: &FileSlot, buffer: &mut FileBuffer) -> Result<()> {
-        if buffer.open.is_some() {
-            let lines = self.flush_blocks(file, buffer, Wanted::InTransaction)?;
-            add(&self.counters.lines_synced, lines);
-        }
-        Ok(())
+    /// The same for a file that is not locked.
+    pub(crate) fn complete_file(&self, inode: &Inode) -> Result<()> {
+        let file = self.file(inode)?;
+        self.complete(file, file.state.lock()).map(drop)
     }
 
     /// Writes back everything of a file and commits its transaction, so that PMFS alone may go on with it.
     pub(crate) fn settle_file(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
-        let lines = self.flush_blocks(file, &mut buffer, Wanted::All)?;
-        add(&self.counters.lines_synced, lines);
-        Ok(())
+        self.flush(file, file.state.lock(), &Wanted::ALL).map(drop)
     }
 
     /// Drops the buffered blocks from `first` on: a truncation cuts them off. None of them may be waited for, unless the file
     /// has no name.
     pub(crate) fn drop_from(&self, inode: &Inode, first: u64) -> Result<()> {
         let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
+        let mut buffer = self.lock_landed(file, first..=u64::MAX);
         let gone: Vec<u64> = buffer.blocks.range(first..).map(|(block, _)| *block).collect();
         for block in gone {
             let lines = self.forget_block(file, &mut buffer, block);
@@ -127,19 +93,17 @@ impl HiNfs {
     /// fsync: makes the file durable and judges every block that took part.
     pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
-        self.sync_file(inode.ino / INODE_SLOT, file, &mut buffer)?;
-        drop(buffer);
+        self.sync_file(inode.ino / INODE_SLOT, file)?;
         self.trim_ghosts()
     }
 
-    fn sync_file(&self, slot: u64, file: &FileSlot, buffer: &mut FileBuffer) -> Result<()> {
+    fn sync_file(&self, slot: u64, file: &FileSlot) -> Result<()> {
+        let mut buffer = file.state.lock();
         sim::work(Work::Step, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
         if self.settings.checker {
-            self.judge(buffer, slot);
+            self.judge(&mut buffer, slot);
         }
-        let lines = self.flush_blocks(file, buffer, Wanted::All)?;
-        add(&self.counters.lines_synced, lines);
+        let mut buffer = self.flush(file, buffer, &Wanted::ALL)?;
         buffer.last_sync = Some(sim::now());
         buffer.lost.take().map_or(Ok(()), Err)
     }
@@ -182,9 +146,8 @@ impl HiNfs {
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
-            // A block that write-back has chosen is still in its file, or the file is locked until it is durable.
-            let file = self.file_of_slot(slot)?;
-            done = done.and(self.sync_file(slot, file, &mut file.state.lock()));
+            // A block that write-back has chosen is in its file until it is durable.
+            done = done.and(self.sync_file(slot, self.file_of_slot(slot)?));
         }
         self.volume.region.fence();
         done.and_then(|()| self.trim_ghosts())
@@ -194,7 +157,7 @@ impl HiNfs {
     pub(crate) fn forget_unmapped(&self, inode: &Inode, file: &FileSlot, why: Error) -> Result<()> {
         let raw = self.volume.raw(inode)?;
         let tree = Tree::of(&raw);
-        let mut buffer = file.state.lock();
+        let mut buffer = self.lock_landed(file, 0..=u64::MAX);
         buffer.waits_for = 0;
         let mut gone = Vec::new();
         for (block, buffered) in &mut buffer.blocks {
@@ -202,7 +165,7 @@ impl HiNfs {
             if tree.lookup(&self.volume.region, *block)? == Some(buffered.at) {
                 // Bytes beyond the end are zeros, or the next growth would show them.
                 let end = raw.size.saturating_sub(block << BLOCK_SHIFT).min(BLOCK);
-                buffered.page[end as usize..].fill(0);
+                buffered.zero_from(end as usize)?;
             } else {
                 gone.push(*block);
             }
@@ -215,26 +178,9 @@ impl HiNfs {
     }
 }
 
-/// Which blocks of a file are to be written back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
-    /// Those that the open transaction waits for.
-    InTransaction,
-    /// All.
-    All,
-}
-
-impl Wanted {
-    fn includes(self, in_tx: bool) -> bool {
-        self == Self::All || in_tx
-    }
-}
-
 impl Pending for HiNfs {
     fn settle(&self, inode: &Inode) -> Result<()> {
-        let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
-        self.complete(file, &mut buffer)
+        self.complete_file(inode)
     }
 
     fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>> {
@@ -251,7 +197,7 @@ impl Pending for HiNfs {
             }
             Some(open) => {
                 buffer.open = Some(open);
-                self.complete(file, &mut buffer)?;
+                drop(self.complete(file, buffer)?);
                 Ok(None)
             }
         }

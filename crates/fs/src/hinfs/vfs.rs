@@ -18,8 +18,7 @@ impl HiNfs {
     /// would show blocks that were never written.
     fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> DesignResult<()> {
         if size < raw.size {
-            let file = self.file(inode)?;
-            self.complete(file, &mut file.state.lock())?;
+            self.complete_file(inode)?;
             self.drop_from(inode, size.div_ceil(BLOCK))?;
         }
         self.settle_file(inode)?;
@@ -146,8 +145,7 @@ impl FileSystem for HiNfs {
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
             // An open transaction has logged the first half of the inode: undoing it would undo this.
-            let file = self.file(inode)?;
-            self.complete(file, &mut file.state.lock())?;
+            self.complete_file(inode)?;
             volume.set_fields(inode, &mut raw, set)?;
         }
         Ok(volume.attr(inode, &raw)?)

@@ -6,8 +6,8 @@
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
 //! | when more than half of the journal is taken | it is not | the oldest open transaction: moved to the tail, or completed |
 //!
-//! A block is chosen under the pool's lock and written under its file's. In between it may be written again or dropped; the
-//! list's entry tells: whoever writes a block links it again, and a block that was dropped has another entry or none.
+//! A block is chosen under the pool's lock and departs (`flight.rs`) under its file's. In between it may be written again or
+//! dropped; the list's entry tells: whoever writes a block links it again, and one that was dropped has another entry or none.
 //!
 //! No task of write-back ever waits for journal space, for a page or for an inode's lock, so whoever waits for one of these is
 //! served: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) nobody holds while
@@ -15,12 +15,12 @@
 
 use std::sync::Arc;
 
-use sim::{Activity, MutexGuard, TaskSpec};
+use sim::{MutexGuard, TaskSpec};
 
 use super::file_buffer::FileBuffer;
+use super::flight::Wanted;
 use super::lrw::{EntryId, Owner};
 use super::pool::PoolState;
-use super::sync::Wanted;
 use super::{HiNfs, add};
 use crate::error::Result;
 
@@ -117,30 +117,17 @@ impl HiNfs {
         }
     }
 
-    /// Writes a chosen block back, unless it was written again or has gone.
+    /// Writes a chosen block back, unless it was written again, has gone or is in flight.
     fn write_back_block(&self, entry: EntryId, owner: Owner) -> Result<()> {
         let file = self.file_of_slot(owner.slot)?;
-        let mut buffer = file.state.lock();
+        let buffer = file.state.lock();
         let same = buffer.blocks.get(&owner.block).is_some_and(|buffered| buffered.entry == entry);
         if !same || self.pool.lock().blocks.is_linked(entry) {
             return Ok(());
         }
-        let buffered = buffer.blocks.get_mut(&owner.block).expect("just seen, and the file is locked");
-        let lines = {
-            let _scope = sim::scope(Activity::Data);
-            buffered.write_back(&self.volume.region)
-        };
-        let lines = match lines {
-            Ok(lines) => lines,
-            Err(error) => {
-                self.pool.touch(entry);
-                return Err(error);
-            }
-        };
+        let (_, lines) = self.fly(file, buffer, &Wanted::block(owner.block))?;
         add(&self.counters.lines_written_back, lines);
-        self.volume.region.fence();
-        self.forget_block(file, &mut buffer, owner.block);
-        self.commit_if_done(&mut buffer)
+        Ok(())
     }
 
     /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has
@@ -158,7 +145,8 @@ impl HiNfs {
             return Ok(());
         }
         if !self.move_to_tail(slot, &mut buffer)? {
-            let lines = self.flush_blocks(file, &mut buffer, Wanted::InTransaction)?;
+            let lines;
+            (buffer, lines) = self.fly(file, buffer, &Wanted::IN_TRANSACTION)?;
             add(&self.counters.lines_written_back, lines);
             add(&self.counters.journal_evictions, 1);
         }
