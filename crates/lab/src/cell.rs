@@ -79,10 +79,10 @@ fn resolve(design: &'static dyn FsType, options: &BTreeMap<String, String>) -> R
     resolved.map_err(|error| Error::Setting(error.to_string()))
 }
 
-/// The region: what the plan says, or room for the workload's files and a quarter more.
+/// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
     let files = spec.script.data_bytes();
-    let usual = Bytes(files + files / 4 + 256 * MIB);
+    let usual = Bytes(files + files / 2 + 256 * MIB);
     spec.region.unwrap_or(usual).max(design.min_size(options))
 }
 

@@ -12,6 +12,7 @@ use super::pool::Pool;
 use super::{HiNfs, Settings};
 use crate::fs_type::{FsError, FsType, FsckReport};
 use crate::options::{OptionKind, OptionSpec, Options};
+use crate::pmfs::fs_type::JOURNAL_USUAL;
 use crate::pmfs::{self, Volume};
 
 /// HiNFS, or one of the variants that its authors compare it with.
@@ -152,6 +153,14 @@ impl HinfsType {
     }
 }
 
+/// Four log entries for each page of the buffer: every page may belong to a file of its own, and a small file's transaction
+/// takes four entries while it waits for the page. No more than a 32nd of the region.
+fn usual_journal(region: &Region, options: &Options) -> u64 {
+    let wanted = (options.size("buffer").0 / 16).next_power_of_two();
+    let affordable = 1 << (region.len() / 32).max(1).ilog2();
+    wanted.min(affordable).max(JOURNAL_USUAL)
+}
+
 impl FsType for HinfsType {
     fn name(&self) -> &'static str {
         self.name
@@ -170,7 +179,7 @@ impl FsType for HinfsType {
     }
 
     fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
-        pmfs::fs_type::make(self.name, region, options)
+        pmfs::fs_type::make(self.name, region, options, usual_journal(region, options))
     }
 
     fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {

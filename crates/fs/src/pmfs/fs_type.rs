@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::{Bytes, KIB};
+use sim::{Bytes, KIB, MIB};
 use vfs::FileSystem;
 
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
@@ -16,13 +16,16 @@ use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 /// PMFS.
 pub(crate) struct PmfsType;
 
+/// Size of the journal where nobody says otherwise, as in PMFS.
+pub(crate) const JOURNAL_USUAL: u64 = 4 * MIB;
+
 /// Options of mkfs and mount, shared with the designs that use this format.
 pub(crate) const OPTIONS: &[OptionSpec] = &[
     OptionSpec {
         name: "jsize",
         kind: OptionKind::Size,
-        default: "4MiB",
-        help: "mkfs: size of the journal, a power of two of at least 64 KiB",
+        default: "0",
+        help: "mkfs: size of the journal, a power of two of at least 64 KiB; 0: 4 MiB, or more for a write buffer",
     },
     OptionSpec {
         name: "num_inodes",
@@ -55,8 +58,12 @@ impl Settings {
     }
 }
 
-fn journal_size(options: &Options) -> Result<u64, OptionError> {
-    let size = options.size("jsize").0;
+/// The size of the journal that the options give; `usual` when they leave it to the design.
+fn journal_size(options: &Options, usual: u64) -> Result<u64, OptionError> {
+    let size = match options.size("jsize").0 {
+        0 => usual,
+        given => given,
+    };
     if size >= JOURNAL_MIN && size.is_power_of_two() && u32::try_from(size).is_ok() {
         return Ok(size);
     }
@@ -69,12 +76,18 @@ fn journal_size(options: &Options) -> Result<u64, OptionError> {
 
 /// The smallest region for a journal of the given options: some blocks beside the fixed parts.
 pub(crate) fn min_size(options: &Options) -> Bytes {
-    Bytes(JOURNAL_START + options.size("jsize").0 + 64 * KIB)
+    let journal = journal_size(options, JOURNAL_USUAL).unwrap_or(JOURNAL_USUAL);
+    Bytes(JOURNAL_START + journal + 64 * KIB)
 }
 
-/// Makes the format that PMFS and its descendants share.
-pub(crate) fn make(design: &'static str, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
-    let journal = journal_size(options)?;
+/// Makes the format that PMFS and its descendants share, with a journal of `usual` bytes unless the options say otherwise.
+pub(crate) fn make(
+    design: &'static str,
+    region: &Arc<Region>,
+    options: &Options,
+    usual: u64,
+) -> Result<(), FsError> {
+    let journal = journal_size(options, usual)?;
     let (needed, size) = (min_size(options), Bytes(region.len()));
     if size < needed {
         return Err(FsError::TooSmall { design, needed, size });
@@ -136,7 +149,7 @@ impl FsType for PmfsType {
     }
 
     fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
-        make(self.name(), region, options)
+        make(self.name(), region, options, JOURNAL_USUAL)
     }
 
     fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {

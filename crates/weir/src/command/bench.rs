@@ -46,7 +46,7 @@ pub(crate) struct Bench {
     /// Set an option of every design that has it, or of one: hinfs.buffer=1GiB; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
-    /// Size of the region [default: room for the files and a quarter more]
+    /// Size of the region [default: room for the files and half as much more]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
     /// How often each cell runs
