@@ -31,6 +31,10 @@ use cli::Cli;
 use failure::{Exit, Failure};
 use output::Output;
 
+/// Index nodes, log records and pages come and go all the time, on many threads.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let json = std::env::args_os().any(|argument| argument == "--json");
     let cli = match Cli::try_parse() {
