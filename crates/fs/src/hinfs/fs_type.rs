@@ -13,6 +13,7 @@ use super::{HiNfs, Settings};
 use crate::fs_type::{FsError, FsType, FsckReport};
 use crate::options::{OptionKind, OptionSpec, Options};
 use crate::pmfs::fs_type::JOURNAL_USUAL;
+use crate::pmfs::vfs::Mounted;
 use crate::pmfs::{self, Volume};
 
 /// HiNFS, or one of the variants that its authors compare it with.
@@ -183,10 +184,10 @@ impl FsType for HinfsType {
     }
 
     fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let volume = Arc::new(Volume::mount(region, pmfs::Settings::from_options(options))?);
+        let volume = Volume::mount(region, pmfs::Settings::from_options(options))?;
         let pages = options.size("buffer").0 / PAGE_BYTES as u64;
         let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
-        Ok(HiNfs::new(volume, self.settings(region, options), pool))
+        Ok(Arc::new(Mounted(HiNfs::new(volume, self.settings(region, options), pool))))
     }
 
     fn recognises(&self, region: &Region) -> bool {

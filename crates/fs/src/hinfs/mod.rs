@@ -19,7 +19,7 @@
 //! | `flight.rs` | blocks on their way to the medium |
 //! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
 //! | `writeback.rs` | the background tasks |
-//! | `vfs.rs` `fs_type.rs` | the adapters; the variants |
+//! | `vfs.rs` `fs_type.rs` | what the adapter of PMFS calls; the variants |
 //!
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
 //! the block map's locks are leaves.
@@ -80,7 +80,7 @@ pub(crate) struct Settings {
 
 /// A mounted HiNFS.
 pub(crate) struct HiNfs {
-    pub(crate) volume: Arc<Volume>,
+    pub(crate) volume: Volume,
     pub(crate) settings: Settings,
     files: SlotTable<FileSlot>,
     pub(crate) pool: Pool,
@@ -93,7 +93,7 @@ pub(crate) struct HiNfs {
 const FILES_PER_CHUNK: u64 = 256;
 
 impl HiNfs {
-    pub(crate) fn new(volume: Arc<Volume>, settings: Settings, pool: Pool) -> Arc<Self> {
+    pub(crate) fn new(volume: Volume, settings: Settings, pool: Pool) -> Arc<Self> {
         let max_slots = volume.region.len() / INODE_SLOT;
         let design = Arc::new(Self {
             volume,

@@ -8,7 +8,7 @@ use sim::{Bytes, KIB, MIB};
 use vfs::FileSystem;
 
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
-use super::vfs::Pmfs;
+use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, recovery, superblock};
 use crate::fs_type::{FsError, FsType, FsckReport};
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -153,8 +153,8 @@ impl FsType for PmfsType {
     }
 
     fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let volume = Arc::new(Volume::mount(region, Settings::from_options(options))?);
-        Ok(Arc::new(Pmfs { volume }))
+        let volume = Volume::mount(region, Settings::from_options(options))?;
+        Ok(Arc::new(Mounted(Arc::new(volume))))
     }
 
     fn recognises(&self, region: &Region) -> bool {

@@ -39,7 +39,7 @@ pub(crate) mod recovery;
 pub(crate) mod superblock;
 pub(crate) mod tree;
 pub(crate) mod truncate;
-mod vfs;
+pub(crate) mod vfs;
 
 use std::sync::Arc;
 

@@ -20,40 +20,30 @@ use crate::error::{Error, Result};
 /// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
 pub(crate) trait Pending {
     /// Commits what is pending on the inode, so that a later transaction may log it.
-    fn settle(&self, inode: &Inode) -> Result<()>;
+    fn settle(&self, _inode: &Inode) -> Result<()> {
+        Ok(())
+    }
 
     /// Gives up the open transaction of an inode that is about to lose its last name, for the removal to join. It has logged
     /// the inode's first half, and has room for `entries` more.
-    fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>>;
-
-    /// The transaction that was given up has been rolled back, with everything that it had done before: the file has its old
-    /// size again, and the blocks that the transaction had taken will be free when this returns.
-    fn rolled_back(&self, inode: &Inode) -> Result<()>;
-
-    /// Drops what is buffered of an inode whose blocks are about to be freed.
-    fn discard(&self, inode: &Inode) -> Result<()>;
-}
-
-/// PMFS itself: nothing is ever pending.
-pub(crate) struct NothingPending;
-
-impl Pending for NothingPending {
-    fn settle(&self, _: &Inode) -> Result<()> {
-        Ok(())
-    }
-
-    fn give_up(&self, _: &Inode, _: u32) -> Result<Option<Transaction>> {
+    fn give_up(&self, _inode: &Inode, _entries: u32) -> Result<Option<Transaction>> {
         Ok(None)
     }
 
-    fn rolled_back(&self, _: &Inode) -> Result<()> {
+    /// The transaction that was given up has been rolled back, with everything that it had done before: the file has its old
+    /// size again, and the blocks that the transaction had taken will be free when this returns.
+    fn rolled_back(&self, _inode: &Inode) -> Result<()> {
         Ok(())
     }
 
-    fn discard(&self, _: &Inode) -> Result<()> {
+    /// Drops what is buffered of an inode whose blocks are about to be freed.
+    fn discard(&self, _inode: &Inode) -> Result<()> {
         Ok(())
     }
 }
+
+/// PMFS itself: nothing is ever pending.
+impl Pending for Volume {}
 
 /// A directory that is locked for a change.
 struct Dir<'a> {

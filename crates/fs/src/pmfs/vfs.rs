@@ -1,4 +1,7 @@
-//! The adapter from [`FileSystem`] to a volume: locks an inode, calls the design, translates errors. No logic.
+//! The adapter from [`FileSystem`] to the designs on this format: locks an inode, calls the design, translates errors.
+//!
+//! Names and attributes are the volume's in all of them. What a design does with file data is its [`DataPath`]; the adapter is
+//! compiled for each, so the path of a read or write has no call through a table but the first.
 
 use std::sync::Arc;
 
@@ -10,13 +13,86 @@ use vfs::{
 use super::Volume;
 use super::inode::{Inode, InodeState, format_time, seconds};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
-use super::namei::{Node, NothingPending, is_dir};
+use super::namei::{Node, Pending, is_dir};
 use crate::error::{Error, Result as DesignResult};
 
-/// A mounted PMFS.
-pub(crate) struct Pmfs {
-    pub(crate) volume: Arc<Volume>,
+/// The way of file data, and when a design on this format wants to be told. Every inode that is given is locked, for writing
+/// where it says so by `&mut RawInode`, unless the method locks it.
+pub(crate) trait DataPath: Pending + Send + Sync {
+    fn volume(&self) -> &Volume;
+
+    /// Reads from a file; returns how many bytes.
+    fn read(&self, inode: &Inode, raw: &RawInode, offset: u64, buffer: &mut [u8]) -> DesignResult<usize>;
+
+    /// Writes into a file, durably on return if `sync`; returns how many bytes, fewer when space runs out.
+    fn write(&self, inode: &Inode, raw: &mut RawInode, at: (u64, &[u8]), sync: bool) -> DesignResult<usize>;
+
+    /// Locks a file and makes it durable.
+    fn fsync(&self, inode: &Inode) -> DesignResult<()>;
+
+    /// Makes everything durable.
+    fn sync(&self) -> DesignResult<()>;
+
+    /// A call is about to begin a transaction, for which it may wait.
+    fn before_change(&self) {}
+
+    /// The volume is about to change the blocks of a file, and to cut off what is beyond `size`.
+    fn before_resize(&self, _inode: &Inode, _raw: &RawInode, _size: u64) -> DesignResult<()> {
+        Ok(())
+    }
+
+    /// Ends background work and makes everything durable: the volume is about to be unmounted.
+    fn before_unmount(&self) -> DesignResult<()> {
+        Ok(())
+    }
+
+    /// What the design counts about itself.
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
 }
+
+/// PMFS itself: to the medium and back.
+impl DataPath for Volume {
+    fn volume(&self) -> &Volume {
+        self
+    }
+
+    fn read(&self, _: &Inode, raw: &RawInode, offset: u64, buffer: &mut [u8]) -> DesignResult<usize> {
+        self.read_file(raw, offset, buffer)
+    }
+
+    fn write(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        (offset, data): (u64, &[u8]),
+        sync: bool,
+    ) -> DesignResult<usize> {
+        let bytes = self.write_file(inode, raw, offset, data)?;
+        if sync {
+            self.region.fence();
+        }
+        Ok(bytes)
+    }
+
+    /// Everything but a write into one existing block was durable when it returned. Such a write becomes so by a fence of the
+    /// task that made it: this one, or the one in its next change of anything.
+    fn fsync(&self, inode: &Inode) -> DesignResult<()> {
+        let state = inode.state.read();
+        self.live_or_open(inode, &state)?;
+        self.region.fence();
+        Ok(())
+    }
+
+    fn sync(&self) -> DesignResult<()> {
+        self.region.fence();
+        Ok(())
+    }
+}
+
+/// A mounted file system of this format.
+pub(crate) struct Mounted<D>(pub(crate) Arc<D>);
 
 pub(crate) fn is_regular(raw: &RawInode) -> bool {
     FileKind::from_mode(u32::from(raw.mode)) == Some(FileKind::Regular)
@@ -118,34 +194,43 @@ impl Volume {
     }
 }
 
-impl Pmfs {
+impl<D: DataPath> Mounted<D> {
+    fn volume(&self) -> &Volume {
+        self.0.volume()
+    }
+
     /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next mount:
     /// its name is gone, so the call that removed it has succeeded.
     fn reap(&self, inode: &Inode) {
-        let _ = self.volume.reap(inode, &NothingPending);
+        let _ = self.volume().reap(inode, &*self.0);
     }
 }
 
-impl FileSystem for Pmfs {
+impl<D: DataPath> FileSystem for Mounted<D> {
     fn root(&self) -> Ino {
         Ino(ROOT_INO)
     }
 
     fn statfs(&self) -> Result<StatFs> {
-        Ok(self.volume.stat_fs())
+        Ok(self.volume().stat_fs())
     }
 
     fn sync(&self) -> Result<()> {
-        self.volume.region.fence();
-        Ok(())
+        Ok(self.0.sync()?)
     }
 
     fn unmount(&self) -> Result<()> {
-        Ok(self.volume.unmount()?)
+        self.0.before_unmount()?;
+        Ok(self.volume().unmount()?)
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        self.0.counters()
     }
 
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
-        Ok(self.volume.get_attr(self.volume.lookup_name(parent.0, name)?)?)
+        let volume = self.volume();
+        Ok(volume.get_attr(volume.lookup_name(parent.0, name)?)?)
     }
 
     fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
@@ -157,40 +242,46 @@ impl FileSystem for Pmfs {
     }
 
     fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr> {
-        self.volume.make_attr(parent, name, Node { kind, rdev, new, target: &[] })
+        self.0.before_change();
+        self.volume().make_attr(parent, name, Node { kind, rdev, new, target: &[] })
     }
 
     fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr> {
         if target.len() as u64 >= BLOCK {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.volume.make_attr(parent, name, Node { kind: FileKind::Symlink, rdev: 0, new, target })
+        self.0.before_change();
+        self.volume().make_attr(parent, name, Node { kind: FileKind::Symlink, rdev: 0, new, target })
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
-        Ok(self.volume.read_link(ino.0)?)
+        Ok(self.volume().read_link(ino.0)?)
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        let raw = self.volume.link(ino.0, parent.0, name, &NothingPending)?;
-        Ok(self.volume.attr(self.volume.inodes.get(ino.0)?, &raw)?)
+        self.0.before_change();
+        let volume = self.volume();
+        let raw = volume.link(ino.0, parent.0, name, &*self.0)?;
+        Ok(volume.attr(volume.inodes.get(ino.0)?, &raw)?)
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        if let Some(inode) = self.volume.unlink(parent.0, name, &NothingPending)? {
+        self.0.before_change();
+        if let Some(inode) = self.volume().unlink(parent.0, name, &*self.0)? {
             self.reap(inode);
         }
         Ok(())
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        let inode = self.volume.rmdir(parent.0, name)?;
-        self.reap(inode);
+        self.0.before_change();
+        self.reap(self.volume().rmdir(parent.0, name)?);
         Ok(())
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        let orphan = self.volume.rename((from.0.0, from.1), (to.0.0, to.1), flags, &NothingPending)?;
+        self.0.before_change();
+        let orphan = self.volume().rename((from.0.0, from.1), (to.0.0, to.1), flags, &*self.0)?;
         if let Some(inode) = orphan {
             self.reap(inode);
         }
@@ -199,97 +290,95 @@ impl FileSystem for Pmfs {
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
         let mut give = |name: &[u8], ino, next| sink(DirEntry { ino, kind: None, name, next });
-        Ok(self.volume.read_dir(ino.0, cursor, &mut give)?)
+        Ok(self.volume().read_dir(ino.0, cursor, &mut give)?)
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        Ok(self.volume.get_attr(ino.0)?)
+        Ok(self.volume().get_attr(ino.0)?)
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        let volume = &self.volume;
+        self.0.before_change();
+        let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.write();
         let mut raw = volume.live_or_open(inode, &state)?;
         if let Some(size) = set.size {
             raw = volume.regular(inode, &state)?;
+            self.0.before_resize(inode, &raw, size)?;
             volume.set_size(inode, &mut raw, size)?;
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
+            self.0.settle(inode)?;
             volume.set_fields(inode, &mut raw, set)?;
         }
         Ok(volume.attr(inode, &raw)?)
     }
 
-    /// One word in place, which is durable when its line is next written back.
+    /// One word in place, which no transaction has logged; durable when its line is next written back.
     fn accessed(&self, ino: Ino) -> Result<()> {
-        let inode = self.volume.inodes.get(ino.0)?;
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.read();
-        self.volume.live_or_open(inode, &state)?;
-        Ok(self
-            .volume
-            .region
-            .store_u32(inode.offset + super::layout::ino::ATIME, seconds())
-            .map_err(Error::from)?)
+        volume.live_or_open(inode, &state)?;
+        Ok(volume.region.store_u32(inode.offset + ino::ATIME, seconds()).map_err(Error::from)?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
-        let inode = self.volume.inodes.get(ino.0)?;
-        Ok(self.volume.open_inode(inode, &mut inode.state.write())?)
+        let inode = self.volume().inodes.get(ino.0)?;
+        Ok(self.volume().open_inode(inode, &mut inode.state.write())?)
     }
 
     fn release(&self, ino: Ino) {
-        let Ok(inode) = self.volume.inodes.get(ino.0) else { return };
+        let Ok(inode) = self.volume().inodes.get(ino.0) else { return };
         let mut state = inode.state.write();
         state.opens = state.opens.saturating_sub(1);
         let last = state.opens == 0;
         drop(state);
-        if last && self.volume.raw(inode).is_ok_and(|raw| raw.links == 0) {
+        if last && self.volume().raw(inode).is_ok_and(|raw| raw.links == 0) {
             self.reap(inode);
         }
     }
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _flags: IoFlags) -> Result<usize> {
-        let inode = self.volume.inodes.get(ino.0)?;
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.read();
-        let raw = self.volume.regular(inode, &state)?;
-        Ok(self.volume.read_file(&raw, offset, buffer)?)
+        let raw = volume.regular(inode, &state)?;
+        Ok(self.0.read(inode, &raw, offset, buffer)?)
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
-        let inode = self.volume.inodes.get(ino.0)?;
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.write();
-        let mut raw = self.volume.regular(inode, &state)?;
+        let mut raw = volume.regular(inode, &state)?;
         let offset = if flags.contains(IoFlags::APPEND) { raw.size } else { offset };
-        let bytes = self.volume.write_file(inode, &mut raw, offset, data)?;
-        if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
-            self.volume.region.fence();
-        }
+        let sync = flags.intersects(IoFlags::SYNC | IoFlags::DSYNC);
+        let bytes = self.0.write(inode, &mut raw, (offset, data), sync)?;
         Ok(Written { offset, bytes })
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         Volume::check_fallocate(mode, len)?;
-        let inode = self.volume.inodes.get(ino.0)?;
+        self.0.before_change();
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.write();
-        let mut raw = self.volume.regular(inode, &state)?;
-        Ok(self.volume.fallocate(inode, &mut raw, mode, (offset, len))?)
+        let mut raw = volume.regular(inode, &state)?;
+        self.0.before_resize(inode, &raw, raw.size)?;
+        Ok(volume.fallocate(inode, &mut raw, mode, (offset, len))?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
-        let inode = self.volume.inodes.get(ino.0)?;
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.read();
-        let raw = self.volume.regular(inode, &state)?;
-        Ok(self.volume.seek_file(&raw, offset, to)?)
+        let raw = volume.regular(inode, &state)?;
+        Ok(volume.seek_file(&raw, offset, to)?)
     }
 
-    /// Everything but a write into one existing block was durable when it returned. Such a write becomes so by a fence of the
-    /// task that made it: this one, or the one in its next change of anything.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
-        let inode = self.volume.inodes.get(ino.0)?;
-        let state = inode.state.read();
-        self.volume.live_or_open(inode, &state)?;
-        self.volume.region.fence();
-        Ok(())
+        Ok(self.0.fsync(self.volume().inodes.get(ino.0)?)?)
     }
 }
