@@ -83,7 +83,8 @@ pub enum Mark<'a> {
     Commit {
         /// Where the commit store goes: log tail, journal tail or head, valid word.
         at: u64,
-        /// Ranges (offset, length) that become reachable.
+        /// Ranges (offset, length) that become reachable. What lies in the commit store's own line counts as
+        /// guaranteed when it went through the cache before: a line persists in order.
         needs: &'a [(u64, u64)],
     },
     /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no

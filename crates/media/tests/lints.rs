@@ -186,6 +186,9 @@ fn l8_recovery_that_reads_unguaranteed_bytes_is_reported() {
     let image = point.image(&point.all()).region(Box::new(Null)).expect("a region");
     let reads = Arc::new(ReadSet::new(image.len()));
     image.attach(Arc::clone(&reads) as Arc<dyn Tap>);
+    image.load_u64(64).expect("in range");
+    assert!(!reads.touches(64, 8), "not a recovery");
+    image.mark(Mark::RecoveryBegin);
     for off in [56, 72, 128, 4096] {
         image.load_u64(off).expect("in range");
     }
@@ -200,4 +203,28 @@ fn l8_recovery_that_reads_unguaranteed_bytes_is_reported() {
     assert!(reads.touches(60, 8) && !reads.touches(80, 8));
     reads.clear();
     assert!(!reads.touches(64, 8));
+    image.mark(Mark::RecoveryBegin);
+    image.store_u16(66, 1).expect("in range");
+    image.load_u64(64).expect("in range");
+    assert!(
+        reads.touches(64, 2) && !reads.touches(66, 2) && reads.touches(68, 4),
+        "it wrote two of these bytes"
+    );
+}
+
+#[test]
+fn l3_l8_a_commit_store_vouches_for_what_its_line_holds_before_it() {
+    let (region, recorder) = region();
+    region.write(64, &[1_u64, 2]).expect("in range");
+    region.write(96, &[3_u64]).expect("in range");
+    region.mark(Mark::Commit { at: 80, needs: &[(64, 16)] });
+    region.store_u64(80, 1).expect("in range");
+    assert_eq!(recorder.lints(), [], "the line persists in order");
+    assert_eq!(recorder.crash_point().unguaranteed(), [(96, 8)], "nobody vouches for that");
+    region.write(128, &[1_u64]).expect("in range");
+    region.nt_store(192, &[1; 8]).expect("in range");
+    region.mark(Mark::Commit { at: 200, needs: &[(192, 8)] });
+    region.mark(Mark::Commit { at: 200, needs: &[(128, 8)] });
+    let found: Vec<_> = recorder.lints().iter().map(|lint| (lint.rule, lint.count)).collect();
+    assert_eq!(found, [(Rule::CommitOrder, 2)], "another line, and a line that does not persist in order");
 }

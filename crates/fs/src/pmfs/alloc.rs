@@ -8,9 +8,12 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use media::event::Mark;
 use sim::{LockClass, Mutex, Work};
 
+use super::Volume;
 use super::layout::{BLOCK, BLOCK_SHIFT};
+use super::tree::Freed;
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 
@@ -88,5 +91,15 @@ impl BlockMap {
     /// A copy of the map.
     pub(crate) fn snapshot(&self) -> FreeMap {
         self.map.lock().clone()
+    }
+}
+
+impl Volume {
+    /// Gives blocks back whose pointers have been changed, durably.
+    pub(crate) fn free_blocks(&self, freed: impl IntoIterator<Item = Freed>) -> Result<()> {
+        self.blocks.put_many(freed.into_iter().map(|Freed { offset, shift, pointer }| {
+            self.region.mark(Mark::Free { off: offset, len: 1 << shift, pointer });
+            (offset, shift)
+        }))
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn dump(region: &Region, part: &str, out: &mut dyn Write) -> Result<(
     let (superblock, from_copy) = superblock::load(region)?;
     let mut words = part.split_whitespace();
     match (words.next(), words.next().map(str::parse::<u64>)) {
-        (Some("superblock"), None) => dump_superblock(&superblock, from_copy, out),
+        (Some("superblock"), None) => dump_superblock(&superblock.with_dynamic_of(region), from_copy, out),
         (Some("journal"), None) => dump_journal(region, superblock.size, out),
         (Some("truncates"), None) => dump_truncates(region, out),
         (Some("inode"), Some(Ok(number))) => dump_inode(region, number, out),

@@ -4,6 +4,7 @@
 //! other write is a transaction: log the inode's first half, allocate, zero the unwritten edges of new blocks, copy, set the
 //! size, commit. Data goes before the commit, so a committed size never shows bytes that were not written.
 
+use media::event::Mark;
 use sim::Activity;
 use vfs::{FallocateMode, SeekTo};
 
@@ -11,7 +12,7 @@ use super::Volume;
 use super::inode::{Inode, seconds};
 use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
-use super::tree::{FILL_MAX, Filled, Tree, fill_entries};
+use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
 
 /// A piece of a request that lies in one block.
@@ -101,8 +102,9 @@ impl Volume {
         if first == last
             && let Some(at) = tree.lookup(&self.region, first)?
         {
-            self.region.nt_store(at + (offset & ((1 << tree.shift) - 1)), data)?;
-            self.finish_in_place(inode, raw, offset + data.len() as u64)?;
+            let at = at + (offset & ((1 << tree.shift) - 1));
+            self.region.nt_store(at, data)?;
+            self.finish_in_place(inode, raw, offset + data.len() as u64, (at, data.len() as u64))?;
             return Ok(data.len());
         }
         let mut tx = self.begin_growth(inode, fill_entries(last - first + 1))?;
@@ -112,10 +114,16 @@ impl Volume {
 
     /// Size and times after a write into existing blocks. Without a new size nothing is fenced: such data is durable after
     /// the next fence of this task, at the latest by fsync.
-    fn finish_in_place(&self, inode: &Inode, raw: &mut RawInode, end: u64) -> Result<()> {
+    fn finish_in_place(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        end: u64,
+        written: (u64, u64),
+    ) -> Result<()> {
         if end > raw.size {
             self.region.fence();
-            self.store_size(inode, raw, end)?;
+            self.store_size(inode, raw, end, &[written])?;
             self.region.fence();
             return Ok(());
         }
@@ -127,6 +135,7 @@ impl Volume {
         let _scope = sim::scope(Activity::Metadata);
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
+        self.region.mark(Mark::Commit { at: inode.offset + ino::TIMES, needs: &[] });
         self.region
             .store_u64(inode.offset + ino::TIMES, u64::from(raw.ctime) | u64::from(raw.mtime) << 32)?;
         self.region.flush(inode.offset + ino::TIMES, 8);
@@ -332,7 +341,8 @@ impl Volume {
         let mut tx = self.begin_growth(inode, fill_entries(count))?;
         let cleared = self.clear_slots(inode, raw, &mut tx, &slots);
         self.end(tx, cleared)?;
-        self.blocks.put_many(slots.iter().map(|(_, block)| (*block, tree.shift)))
+        let freed = |&(pointer, offset)| Freed { offset, shift: tree.shift, pointer };
+        self.free_blocks(slots.iter().map(freed))
     }
 
     fn clear_slots(

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Bytes, KIB, MIB};
 use vfs::FileSystem;
@@ -105,6 +106,7 @@ pub(crate) fn has_magic(region: &Region) -> bool {
 
 /// Recovers an image of the shared format and says what that took.
 pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    region.mark(Mark::RecoveryBegin);
     let mut done = Vec::new();
     let (superblock, from_copy) = superblock::load(region)?;
     if from_copy {

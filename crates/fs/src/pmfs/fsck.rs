@@ -53,7 +53,7 @@ pub(crate) fn check(region: &Region) -> FsckReport {
             if from_copy {
                 report.notes.push("the primary superblock is bad; the redundant copy was used".to_owned());
             }
-            superblock
+            superblock.with_dynamic_of(region)
         }
         Err(error) => {
             report.violate("superblock_valid", error.to_string());

@@ -4,6 +4,7 @@
 //! it is memory. DRAM keeps what the medium cannot: the lock, the number of opens, a directory's name index. That is about
 //! 100 bytes for each slot of the table, whether it is in use or not.
 
+use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex, RwLock, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
 use zerocopy::IntoBytes;
@@ -12,7 +13,7 @@ use super::Volume;
 use super::dir::DirIndex;
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
-use super::tree::{Tree, fill_entries};
+use super::tree::{Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
@@ -115,6 +116,12 @@ fn timestamp(secs: u32) -> Timestamp {
     Timestamp { secs: i64::from(secs), nanos: 0 }
 }
 
+/// Whether the slot at `at` may be given out. Nothing else of it is read: a crash may have left anything there.
+pub(crate) fn is_free_slot(region: &Region, at: u64) -> Result<bool> {
+    let (mode, links) = (region.load_u16(at + ino::MODE)?, region.load_u16(at + ino::LINKS)?);
+    Ok(RawInode { mode, links, dtime: region.load_u32(at + ino::DTIME)?, ..RawInode::default() }.is_free())
+}
+
 impl Volume {
     /// The inode as it is on the medium.
     #[inline]
@@ -164,8 +171,7 @@ impl Volume {
         self.inodes.add_block(&mut free, block, offset);
         let first = block * self.inodes.slots_per_block;
         for slot in first.max(FIRST_INO / INODE_SLOT)..first + self.inodes.slots_per_block {
-            let raw: RawInode = self.region.read(offset + (slot - first) * INODE_SLOT)?;
-            if raw.is_free() {
+            if is_free_slot(&self.region, offset + (slot - first) * INODE_SLOT)? {
                 free.map.put(slot);
             }
         }
@@ -275,7 +281,7 @@ impl Volume {
             let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
             self.end(tx, logged.and_then(|()| self.store_half(inode, &gone)))?;
         }
-        self.free_tree(&Tree::of(&raw)).inspect_err(|_| self.blocks.doubt())?;
+        self.free_tree(inode, &Tree::of(&raw)).inspect_err(|_| self.blocks.doubt())?;
         if raw.xattr != 0 {
             self.blocks.put_many([(raw.xattr, BLOCK_SHIFT)])?;
         }
@@ -284,14 +290,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Frees all blocks of a tree to which no durable pointer leads.
-    fn free_tree(&self, tree: &Tree) -> Result<()> {
-        let mut blocks = Vec::new();
+    /// Frees all blocks of the tree that an inode had.
+    fn free_tree(&self, inode: &Inode, tree: &Tree) -> Result<()> {
+        let (mut freed, pointer) = (Vec::new(), inode.offset + ino::ROOT);
         tree.visit(&self.region, &mut |visited| {
-            blocks.push((visited.offset, visited.shift));
+            freed.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
             Ok(())
         })?;
-        sim::work(Work::Step, blocks.len() as u64);
-        self.blocks.put_many(blocks)
+        sim::work(Work::Step, freed.len() as u64);
+        self.free_blocks(freed)
     }
 }

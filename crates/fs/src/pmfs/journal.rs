@@ -34,6 +34,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Activity, Condvar, LockClass, Mutex, Nanos};
 
@@ -91,6 +92,8 @@ pub(crate) struct Transaction {
     pub(crate) taken: Vec<(u64, u32)>,
     /// Those of them that are tree nodes: nothing leads to them before the commit, so changing them needs no log.
     pub(crate) nodes: Vec<u64>,
+    /// What the entry that ends it makes count, gathered while somebody listens.
+    needs: Vec<(u64, u64)>,
 }
 
 impl Transaction {
@@ -241,6 +244,7 @@ impl Journal {
             generation: ring.generation,
             taken: Vec::new(),
             nodes: Vec::new(),
+            needs: Vec::new(),
         }
     }
 
@@ -285,6 +289,7 @@ impl Journal {
     /// Tail and generation, in one store.
     fn store_tail(&self, ring: &Ring) -> Result<()> {
         let word = u64::from(ring.tail * ENTRY as u32) | u64::from(ring.generation) << 32;
+        self.region.mark(Mark::Commit { at: jd::TAIL_WORD, needs: &[] });
         self.region.store_u64(jd::TAIL_WORD, word)?;
         self.region.flush(jd::TAIL_WORD, 8);
         Ok(())
@@ -345,6 +350,11 @@ impl Journal {
             LogEntry { target, transaction: 0, generation: 0, kind: 0, len: 0, old: [0; ENTRY_PAYLOAD] };
         logged.old[..old.len()].copy_from_slice(old);
         self.region.write(at, &logged)?;
+        if self.region.is_watched() {
+            tx.needs.push((at, ENTRY));
+            self.region.mark(Mark::Commit { at: at + 8, needs: &tx.needs });
+            tx.needs.clear();
+        }
         self.region.store_u64(at + 8, word)?;
         self.region.flush(at, ENTRY);
         tx.used += 1;
@@ -353,7 +363,7 @@ impl Journal {
 
     /// Makes the changes of a transaction durable, then the transaction itself. When that fails, so does the journal.
     pub(crate) fn commit(&self, mut tx: Transaction) -> Result<()> {
-        let done = self.flush_targets(&tx).and_then(|()| self.close(&mut tx, entry::COMMIT));
+        let done = self.flush_targets(&mut tx).and_then(|()| self.close(&mut tx, entry::COMMIT));
         if done.is_err() {
             // What programs see is as before, as far as the medium lets it; recovery does the same from the entries.
             let _ = self.put_back(&tx);
@@ -366,7 +376,7 @@ impl Journal {
     pub(crate) fn abort(&self, mut tx: Transaction) -> Result<()> {
         let done = self
             .put_back(&tx)
-            .and_then(|()| self.flush_targets(&tx))
+            .and_then(|()| self.flush_targets(&mut tx))
             .and_then(|()| self.close(&mut tx, entry::ABORT));
         if done.is_err() {
             self.fail();
@@ -404,12 +414,18 @@ impl Journal {
     }
 
     /// The entries themselves remember which ranges were changed.
-    fn flush_targets(&self, tx: &Transaction) -> Result<()> {
+    fn flush_targets(&self, tx: &mut Transaction) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         for index in tx.first..tx.first + tx.used {
             let at = self.offset(index);
-            let len = self.region.load_u64(at + 8)? >> 56;
-            self.region.flush(self.region.load_u64(at)?, len);
+            let range = (self.region.load_u64(at)?, self.region.load_u64(at + 8)? >> 56);
+            self.region.flush(range.0, range.1);
+            if self.region.is_watched() {
+                tx.needs.push(range);
+            }
+        }
+        if self.region.is_watched() {
+            tx.needs.extend(tx.taken.iter().map(|(block, shift)| (*block, 1 << shift)));
         }
         Ok(())
     }
@@ -429,8 +445,10 @@ impl Journal {
         }
         let head = ring.begun.front().copied().unwrap_or(ring.tail);
         if head != ring.head {
+            let passed = self.between(ring.head, head);
             ring.head = head;
             self.region.fence();
+            self.region.mark(Mark::Commit { at: jd::HEAD, needs: &passed });
             self.region.store_u32(jd::HEAD, head * ENTRY as u32)?;
             self.region.flush(jd::HEAD, 4);
             self.region.fence();
@@ -440,6 +458,15 @@ impl Journal {
         self.used.store(used, Ordering::Relaxed);
         ring.clean_above = used + self.entries / 8;
         Ok(())
+    }
+
+    /// The entries from `first` on before `end`, which may be beyond the end of the ring: two ranges of bytes.
+    fn between(&self, first: u32, end: u32) -> [(u64, u64); 2] {
+        let range = |from: u32, to: u32| (self.offset(from), u64::from(to - from) * ENTRY);
+        match first <= end {
+            true => [range(first, end), range(end, end)],
+            false => [range(first, self.entries), range(0, end)],
+        }
     }
 
     /// The body of the background cleaner: runs until [`Journal::stop`].

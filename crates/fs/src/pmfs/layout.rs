@@ -93,10 +93,10 @@ pub(crate) mod sb {
     pub(crate) const TIMES: u64 = 56;
     /// The "fast mount" group: times, saved extents, counts.
     pub(crate) const FAST_MOUNT: u64 = 60;
-    /// Its length.
+    /// Its length: it ends the superblock.
     pub(crate) const FAST_MOUNT_LEN: u64 = 36;
-    /// The counts: saved extents and what follows, in the second cache line.
-    pub(crate) const COUNTS: usize = 64;
+    /// The static part.
+    pub(crate) const STATIC: std::ops::Range<usize> = 0..TIMES as usize;
     /// Bytes that the checksum covers begin after the checksum itself.
     pub(crate) const CHECKED: std::ops::Range<usize> = 2..48;
 }
@@ -208,7 +208,9 @@ pub(crate) mod ino {
     pub(crate) const SIZE: u64 = 16;
     /// ctime and mtime: 8 bytes changed by one store.
     pub(crate) const TIMES: u64 = 24;
+    pub(crate) const DTIME: u64 = 32;
     pub(crate) const MODE: u64 = 36;
+    pub(crate) const LINKS: u64 = 38;
     pub(crate) const BLOCKS: u64 = 40;
     pub(crate) const UID: u64 = 56;
     pub(crate) const ATIME: u64 = 68;
@@ -253,7 +255,9 @@ const _: () = {
     assert!(size_of::<LogEntry>() as u64 == ENTRY);
     assert!(size_of::<RawInode>() as u64 == INODE_BYTES);
     assert!(std::mem::offset_of!(RawInode, size) as u64 == ino::SIZE);
+    assert!(std::mem::offset_of!(RawInode, dtime) as u64 == ino::DTIME);
     assert!(std::mem::offset_of!(RawInode, mode) as u64 == ino::MODE);
+    assert!(std::mem::offset_of!(RawInode, links) as u64 == ino::LINKS);
     assert!(std::mem::offset_of!(RawInode, blocks) as u64 == ino::BLOCKS);
     assert!(std::mem::offset_of!(RawInode, uid) as u64 == ino::UID);
     assert!(std::mem::offset_of!(RawInode, atime) as u64 == ino::ATIME);

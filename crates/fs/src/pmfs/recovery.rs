@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 
+use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Mutex, TaskSpec};
 use vfs::FileKind;
 
 use super::alloc::BlockMap;
-use super::inode::{InodeTable, seconds};
+use super::inode::{InodeTable, is_free_slot, seconds};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
@@ -150,6 +151,7 @@ pub(crate) fn recover_journal(region: &Region, size: u64) -> Result<u64, FsError
 
 /// Stores tail and generation in one word: the journal is empty.
 fn store_empty(region: &Region, descriptor: &JournalDescriptor, generation: u16) -> Result<(), FsError> {
+    region.mark(Mark::Commit { at: jd::TAIL_WORD, needs: &[] });
     region.store_u64(jd::TAIL_WORD, u64::from(descriptor.head) | u64::from(generation) << 32)?;
     region.flush(jd::TAIL_WORD, 8);
     region.fence();
@@ -201,13 +203,16 @@ impl Volume {
 
     /// Everything that mounting does before the image may be used: afterwards it is consistent.
     pub(crate) fn recover(region: &Arc<Region>, settings: Settings) -> Result<Self, FsError> {
-        let (mut superblock, from_copy) = superblock::load(region)?;
+        region.mark(Mark::RecoveryBegin);
+        let (superblock, from_copy) = superblock::load(region)?;
         if from_copy {
-            superblock = superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
+            superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
         }
         recover_journal(region, superblock.size)?;
+        let superblock = superblock.with_dynamic_of(region);
         let volume = Self::load(region, &superblock, settings).map_err(damaged)?;
         volume.replay_truncates().map_err(damaged)?;
+        region.mark(Mark::RecoveryEnd);
         Ok(volume)
     }
 
@@ -285,9 +290,9 @@ impl Volume {
         let (slots, _) = self.inodes.counts();
         for slot in 1..slots {
             let number = slot * INODE_SLOT;
-            let raw = self.raw(self.inodes.get(number)?)?;
-            if number != BLOCK_MAP_INO && !raw.is_free() {
-                mark_tree(&self.region, &raw, &mut map, number)?;
+            let inode = self.inodes.get(number)?;
+            if number != BLOCK_MAP_INO && !is_free_slot(&self.region, inode.offset)? {
+                mark_tree(&self.region, &self.raw(inode)?, &mut map, number)?;
             }
         }
         Ok(map)
@@ -305,13 +310,14 @@ impl Volume {
         let work = (|| {
             self.journal.log(&mut tx, &[(inode.offset, ino::HALF), (sb::FAST_MOUNT, sb::FAST_MOUNT_LEN)])?;
             self.store_half(inode, &RawInode { root: 0, height: 0, size: 0, blocks: 0, ..raw })?;
-            Ok(self.region.write(0, &Superblock { saved_extents: 0, ..superblock })?)
+            Superblock { saved_extents: 0, ..superblock }.store_fast_mount(&self.region)
         })();
         self.end(tx, work)
     }
 
     fn stamp_mount_time(&self) -> Result<()> {
         let now = u64::from(seconds());
+        self.region.mark(Mark::Commit { at: sb::TIMES, needs: &[] });
         self.region.store_u64(sb::TIMES, now | now << 32)?;
         self.region.flush(sb::TIMES, 8);
         self.region.fence();
@@ -398,7 +404,7 @@ impl Volume {
             inode_hint: 0,
             ..superblock
         };
-        self.end(tx, logged.and_then(|()| Ok(self.region.write(0, &counted)?)))
+        self.end(tx, logged.and_then(|()| counted.store_fast_mount(&self.region)))
     }
 }
 

@@ -85,15 +85,16 @@ pub(crate) fn journal_fault(descriptor: &JournalDescriptor, size: u64) -> Option
     })
 }
 
-/// A superblock that can be used, and whether its static part is that of the redundant copy.
+/// The static part of a superblock that can be used, and whether it is that of the redundant copy. The rest is zero: before
+/// recovery it may be what an unfinished transaction left there ([`Superblock::with_dynamic_of`]).
 pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
-    let primary = region.read::<Superblock>(0);
+    let primary = read_static(region, 0);
     let unreadable = |error: &MediaError| format!("it cannot be read: {error}");
     let fault = primary.as_ref().map_or_else(|error| Some(unreadable(error)), |sb| sb.fault(region.len()));
     let Some(fault) = fault else { return Ok((primary?, false)) };
-    let copy: Superblock = region.read(COPY)?;
+    let copy = read_static(region, COPY)?;
     match copy.fault(region.len()) {
-        None => Ok((copy.with_dynamic_of(region), true)),
+        None => Ok((copy, true)),
         Some(_) if primary.is_ok_and(|primary| primary.magic != MAGIC) && copy.magic != MAGIC => {
             Err(FsError::WrongFormat {
                 design: "pmfs",
@@ -107,26 +108,38 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
+fn read_static(region: &Region, at: u64) -> Result<Superblock, MediaError> {
+    let mut bytes = [0; size_of::<Superblock>()];
+    region.peek(at, &mut bytes[sb::STATIC])?;
+    Ok(zerocopy::transmute!(bytes))
+}
+
 impl Superblock {
-    /// This static part with the counts of the primary, or with none where they cannot be read: that leads to a scan.
-    fn with_dynamic_of(mut self, region: &Region) -> Self {
-        let mut counts = [0; size_of::<Self>() - sb::COUNTS];
-        if region.peek(sb::COUNTS as u64, &mut counts).is_err() {
-            counts.fill(0);
+    /// This static part with the times and counts of the primary, or with none where they cannot be read: that leads to a scan.
+    pub(crate) fn with_dynamic_of(mut self, region: &Region) -> Self {
+        let dynamic = &mut self.as_mut_bytes()[sb::STATIC.end..];
+        if region.peek(sb::TIMES, dynamic).is_err() {
+            dynamic.fill(0);
         }
-        self.as_mut_bytes()[sb::COUNTS..].copy_from_slice(&counts);
         self
+    }
+
+    /// Stores the "fast mount" group, which the caller has logged.
+    pub(crate) fn store_fast_mount(&self, region: &Region) -> Result<()> {
+        let group = self.as_bytes().last_chunk::<{ sb::FAST_MOUNT_LEN as usize }>();
+        Ok(region.write(sb::FAST_MOUNT, group.expect("a superblock is longer than its last part"))?)
     }
 }
 
-/// Writes `superblock`, which came from the copy, over a primary that is bad: whole lines, so that unreadable ones heal.
-pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Result<Superblock> {
+/// Writes a superblock whose static part came from the copy over a primary that is bad: whole lines, so that unreadable ones
+/// heal.
+pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Result<()> {
     let mut bytes = [0; JOURNAL_DESCRIPTOR as usize];
-    bytes[..size_of::<Superblock>()].copy_from_slice(superblock.as_bytes());
+    bytes[..size_of::<Superblock>()].copy_from_slice(superblock.with_dynamic_of(region).as_bytes());
     region.store(0, &bytes)?;
     region.flush(0, bytes.len() as u64);
     region.fence();
-    Ok(*superblock)
+    Ok(())
 }
 
 /// Makes the redundant copy equal to the primary.

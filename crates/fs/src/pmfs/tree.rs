@@ -12,6 +12,7 @@
 //! not logged, only flushed, since nothing leads to them before the commit; that holds for later changes by the same
 //! transaction, too.
 
+use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Activity, Work};
 
@@ -39,6 +40,16 @@ pub(crate) struct Filled {
     pub(crate) mapped: u64,
     /// Data blocks that were added.
     pub(crate) added: u64,
+}
+
+/// A block that was taken out of a tree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Freed {
+    pub(crate) offset: u64,
+    /// log2 of its size.
+    pub(crate) shift: u32,
+    /// The word that led to it, or to what did.
+    pub(crate) pointer: u64,
 }
 
 /// Log entries that filling `blocks` blocks can need, besides the inode's own.
@@ -159,10 +170,16 @@ impl Tree {
         Ok(true)
     }
 
-    /// Takes the blocks from `from` on out of the tree: their pointers are zeroed, durably after the next fence, and they are
-    /// added to `freed` (offset, shift) together with the nodes that became empty.
-    pub(crate) fn cut(&mut self, region: &Region, from: u64, freed: &mut Vec<(u64, u32)>) -> Result<()> {
-        if self.root != 0 && cut_below(region, *self, (self.root, self.height), from, freed)? {
+    /// Takes the blocks from `from` on out of the tree, whose root lies at `root_slot`: their pointers are zeroed, durably after
+    /// the next fence, and they are added to `freed` together with the nodes that became empty.
+    pub(crate) fn cut(
+        &mut self,
+        region: &Region,
+        root_slot: u64,
+        from: u64,
+        freed: &mut Vec<Freed>,
+    ) -> Result<()> {
+        if self.root != 0 && cut_below(region, *self, (self.root, self.height, root_slot), from, freed)? {
             self.root = 0;
             self.height = 0;
         }
@@ -249,18 +266,18 @@ fn visit_below(
     visit(Visited { offset: at, shift: BLOCK_SHIFT, block: None })
 }
 
-/// Cuts the blocks from `from` on (counted within this subtree). True when nothing is left of it.
+/// Cuts the blocks from `from` on (counted within this subtree, to which `pointer` leads). True when nothing is left of it.
 fn cut_below(
     region: &Region,
     tree: Tree,
-    (at, height): (u64, u8),
+    (at, height, pointer): (u64, u8, u64),
     from: u64,
-    freed: &mut Vec<(u64, u32)>,
+    freed: &mut Vec<Freed>,
 ) -> Result<bool> {
     inside(region, at)?;
     if height == 0 {
         if from == 0 {
-            freed.push((at, tree.shift));
+            freed.push(Freed { offset: at, shift: tree.shift, pointer });
         }
         return Ok(from == 0);
     }
@@ -270,14 +287,13 @@ fn cut_below(
     for index in first..FANOUT {
         let slot = at + 8 * index;
         let child = region.load_u64(slot)?;
-        if child != 0
-            && cut_below(region, tree, (child, height - 1), from.saturating_sub(index * span), freed)?
-        {
-            // A node that goes away entirely keeps its pointers: nothing leads to it after the root has changed.
-            if from > 0 {
-                region.store_u64(slot, 0)?;
-                zeroed = true;
-            }
+        // A node that goes away entirely keeps its pointers: nothing leads to it after what leads to it has changed.
+        let cleared = if from > 0 { slot } else { pointer };
+        let below = from.saturating_sub(index * span);
+        if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, freed)? && from > 0 {
+            region.mark(Mark::Commit { at: slot, needs: &[] });
+            region.store_u64(slot, 0)?;
+            zeroed = true;
         }
     }
     if zeroed {
@@ -288,7 +304,7 @@ fn cut_below(
             .take(FANOUT as usize)
             .all(|index| region.load_u64(at + 8 * index).is_ok_and(|child| child == 0));
     if empty {
-        freed.push((at, BLOCK_SHIFT));
+        freed.push(Freed { offset: at, shift: BLOCK_SHIFT, pointer });
     }
     Ok(empty)
 }

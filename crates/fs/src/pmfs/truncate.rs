@@ -9,6 +9,7 @@
 //!
 //! Lock order: after the inode's own lock; a leaf besides.
 
+use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex};
 
@@ -72,6 +73,8 @@ impl Volume {
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);
         self.region.fence();
+        let needs = [(at, size_of::<TruncateItem>() as u64)];
+        self.region.mark(Mark::Commit { at: TRUNCATE_HEAD + 8, needs: &needs });
         self.region.store_u64(TRUNCATE_HEAD + 8, inode.ino)?;
         self.region.flush(TRUNCATE_HEAD + 8, 8);
         self.region.fence();
@@ -90,6 +93,7 @@ impl Volume {
             Some(before) => next_field(self.inodes.get(order[before])?.offset),
         };
         self.region.fence();
+        self.region.mark(Mark::Commit { at: field, needs: &[] });
         self.region.store_u64(field, next)?;
         self.region.flush(field, 8);
         self.region.fence();
@@ -106,7 +110,7 @@ impl Volume {
         if size > raw.size || size == raw.size && raw.flags & FLAG_BEYOND_EOF == 0 {
             self.zero_gap(raw, size)?;
             self.region.fence();
-            self.store_size(inode, raw, size)?;
+            self.store_size(inode, raw, size, &[])?;
             self.region.fence();
             return Ok(());
         }
@@ -136,20 +140,23 @@ impl Volume {
     /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block.
     pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
-        self.store_size(inode, raw, size)?;
+        self.store_size(inode, raw, size, &[])?;
         let mut tree = Tree::of(raw);
         let mut freed = Vec::new();
-        tree.cut(&self.region, size.div_ceil(1 << tree.shift), &mut freed)?;
+        let root = inode.offset + ino::ROOT;
+        tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), &mut freed)?;
         self.region.fence();
         (raw.root, raw.height) = (tree.root, tree.height);
         raw.flags &= !FLAG_BEYOND_EOF;
+        self.region.mark(Mark::Commit { at: inode.offset + ino::TREE, needs: &[] });
         self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
         raw.blocks = self.count_blocks(&tree)?;
+        self.region.mark(Mark::Commit { at: inode.offset + ino::BLOCKS, needs: &[] });
         self.region.store_u64(inode.offset + ino::BLOCKS, raw.blocks)?;
         self.region.flush(inode.offset, ino::HALF);
         self.zero_tail(raw, size)?;
         self.region.fence();
-        self.blocks.put_many(freed)
+        self.free_blocks(freed)
     }
 
     /// Zeroes the bytes from `size` to the end of its block, when that block exists.
@@ -190,13 +197,21 @@ impl Volume {
         })
     }
 
-    /// Size, ctime and mtime in one store; durable after the next fence.
-    pub(crate) fn store_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
+    /// Size, ctime and mtime in one store; durable after the next fence. `needs` are bytes of data (offset, length) that the
+    /// size makes part of the file.
+    pub(crate) fn store_size(
+        &self,
+        inode: &Inode,
+        raw: &mut RawInode,
+        size: u64,
+        needs: &[(u64, u64)],
+    ) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         raw.size = size;
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
         let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
+        self.region.mark(Mark::Commit { at: inode.offset + ino::SIZE, needs });
         self.region.store_pair(inode.offset + ino::SIZE, [size, times])?;
         self.region.flush(inode.offset + ino::SIZE, 16);
         Ok(())

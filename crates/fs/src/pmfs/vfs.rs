@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use media::event::Mark;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
     RenameFlags, Result, SeekTo, SetAttr, StatFs, Written,
@@ -157,11 +158,15 @@ impl Volume {
 
     fn store_fields(&self, inode: &Inode, raw: &RawInode) -> DesignResult<()> {
         let owner = u64::from(raw.uid) | u64::from(raw.gid) << 32;
-        self.region.store_u16(inode.offset + ino::MODE, raw.mode)?;
-        self.region.store_u64(inode.offset + ino::UID, owner)?;
-        self.region.store_u32(inode.offset + ino::ATIME, raw.atime)?;
         let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
-        Ok(self.region.store_u64(inode.offset + ino::TIMES, times)?)
+        let alone = |field: u64| {
+            self.region.mark(Mark::Commit { at: inode.offset + field, needs: &[] });
+            inode.offset + field
+        };
+        self.region.store_u16(alone(ino::MODE), raw.mode)?;
+        self.region.store_u64(alone(ino::UID), owner)?;
+        self.region.store_u32(alone(ino::ATIME), raw.atime)?;
+        Ok(self.region.store_u64(alone(ino::TIMES), times)?)
     }
 
     pub(crate) fn make_attr(&self, parent: Ino, name: &[u8], node: Node<'_>) -> Result<Attr> {
@@ -321,7 +326,9 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.read();
         volume.live_or_open(inode, &state)?;
-        Ok(volume.region.store_u32(inode.offset + ino::ATIME, seconds()).map_err(Error::from)?)
+        let at = inode.offset + ino::ATIME;
+        volume.region.mark(Mark::Commit { at, needs: &[] });
+        Ok(volume.region.store_u32(at, seconds()).map_err(Error::from)?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {

@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use fs::{FsType, Options};
-use media::event::{Event, Mark, Promise};
+use media::event::{Event, Mark, Promise, Tap};
 use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
-use media::recorder::{CrashPoint, Image, Mode, Plan, Recorder, Replay, Rule, Scratch, Snapshot, Trace};
+use media::recorder::{
+    CrashPoint, Image, Mode, Plan, Point, ReadSet, Recorder, Replay, Rule, Scratch, Snapshot, Trace,
+};
 use sim::{Bytes, Seed};
 use vfs::FileSystem;
 
@@ -54,6 +56,9 @@ pub struct Effort {
     pub plan: Plan,
     /// Images of each program whose recovery is crashed, too.
     pub nested: usize,
+    /// Crashes right after each commit store, too. What they can leave, a crash before the next fence can leave as well; but
+    /// where that has too many choices to try them all, these are tried more closely.
+    pub after_commits: bool,
 }
 
 /// What was done and found.
@@ -199,25 +204,33 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
             Event::Fence => soft.clear(),
             _ => {}
         });
-        if point.is_none() {
-            break;
+        match point {
+            None => break,
+            Some(Point::AfterCommit) if !effort.after_commits => {}
+            Some(_) => explorer.visit(&replay, &recording, (done, inside, &soft)),
         }
-        explorer.visit(&replay, &recording, (done, inside, &soft));
     }
     explorer.tally
 }
 
-/// What a program leaves unflushed or unfenced when a call returns that should be durable (lints L1 and L2).
-pub fn undurable(subject: &Subject, program: &Program) -> Vec<String> {
+/// What the lints hold against a program: what a call that should be durable leaves unflushed or unfenced (L1, L2), commits
+/// before what they make count or by a torn store (L3, L6), blocks that are freed too early (L7). L8 is the explorer's.
+pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<String> {
     let recorder = RefCell::new(None);
     record(subject, program, &|region| {
         *recorder.borrow_mut() = Recorder::attach(region, Mode::Adr, None).ok();
+        for fault in faults {
+            region.inject(*fault);
+        }
     });
     let lints = recorder.into_inner().map_or(Vec::new(), |recorder| recorder.lints());
     let broken = lints.iter().filter(|lint| {
         // A call that changes nothing need not finish what a write before it has left.
         let changes = !matches!(lint.op, "open" | "close");
-        changes && matches!(lint.rule, Rule::UnflushedAtReturn | Rule::UnfencedAtReturn)
+        match lint.rule {
+            Rule::UnflushedAtReturn | Rule::UnfencedAtReturn => changes,
+            rule => !rule.is_performance(),
+        }
     });
     broken.map(|lint| format!("{}: {lint}", program.name)).collect()
 }
@@ -229,6 +242,8 @@ struct Explorer<'a> {
     effort: &'a Effort,
     options: Options,
     scratch: Scratch,
+    /// What recovery reads of the scratch region.
+    reads: Arc<ReadSet>,
     second: Option<Scratch>,
     seen: HashSet<(u64, usize, bool)>,
     states: BTreeSet<u64>,
@@ -240,6 +255,8 @@ struct Explorer<'a> {
 impl<'a> Explorer<'a> {
     fn new(subject: Subject, program: &'a Program, effort: &'a Effort) -> Self {
         let scratch = Scratch::new(subject.size, Box::new(Null)).expect("memory");
+        let reads = Arc::new(ReadSet::new(subject.size.0));
+        scratch.region().attach(Arc::clone(&reads) as Arc<dyn Tap>);
         let options = subject.options();
         let region = harness::region(subject.size);
         subject.design.mkfs(&region, &options).expect("mkfs");
@@ -252,6 +269,7 @@ impl<'a> Explorer<'a> {
             effort,
             options,
             scratch,
+            reads,
             second: None,
             seen: HashSet::new(),
             states: BTreeSet::new(),
@@ -279,7 +297,7 @@ impl<'a> Explorer<'a> {
                 continue;
             }
             self.tally.distinct_images += 1;
-            if let Err(what) = self.check(&image, &allowed) {
+            if let Err(what) = self.check(&point, &image, &allowed) {
                 let place =
                     format!("{} op {done}, event {}, choice {number}", program.name, replay.position());
                 let lines = Self::lines_of(&point, &image);
@@ -297,11 +315,14 @@ impl<'a> Explorer<'a> {
     }
 
     /// Recovers an image and judges it.
-    fn check(&mut self, image: &Image, allowed: &Allowed<'_>) -> Result<(), String> {
+    fn check(&mut self, point: &CrashPoint, image: &Image, allowed: &Allowed<'_>) -> Result<(), String> {
         let region = Arc::clone(self.scratch.load(image).expect("the image fits"));
+        self.reads.clear();
         let (design, options) = (self.subject.design, &self.options);
         let mount = || design.mount(&region, options).map_err(|error| format!("mount: {error}"));
         let fs = mount()?;
+        let luck = self.reads.lints(point.unguaranteed(), None);
+        complain(luck.first().map(ToString::to_string))?;
         let tree = observe(&*fs)?;
         if let Some(what) = allowed.judge(&tree) {
             return Err(what);

@@ -40,7 +40,7 @@ fn subjects() -> Vec<Subject> {
 
 /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
 fn effort(nested: usize) -> Effort {
-    Effort { plan: Plan { seed: Seed(SEED), ..Plan::default() }, nested }
+    Effort { plan: Plan { seed: Seed(SEED), ..Plan::default() }, nested, after_commits: false }
 }
 
 /// How much the environment asks for, or else `usual`.
@@ -93,7 +93,7 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
         let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
         let programs: Vec<_> =
             programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
-        let tally = explore_all(subject, &programs, effort(20));
+        let tally = explore_all(subject, &programs, Effort { after_commits: true, ..effort(20) });
         report("one operation", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
     }
@@ -177,12 +177,40 @@ fn a_forgotten_flush_or_fence_is_noticed() {
 }
 
 #[test]
-fn what_has_returned_is_flushed_and_fenced() {
+fn what_has_returned_is_flushed_and_fenced_and_commits_keep_their_order() {
     for subject in subjects() {
         let lints: Vec<_> = programs::all()
             .into_iter()
-            .flat_map(|program| virtually(SEED, move || explore::undurable(&subject, &program)))
+            .flat_map(|program| virtually(SEED, move || explore::lints(&subject, &program, &[])))
             .collect();
         assert_eq!(lints, Vec::<String>::new(), "{}", subject.design.name());
     }
+}
+
+/// Leaves out the flush or fence of PMFS that a rule is about.
+#[test]
+fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
+    let subject = subjects()[0];
+    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let file = File::At("foo".into());
+    let setup =
+        vec![Op::Create("foo".into()), Op::Write(file.clone(), Some(0), Pattern { len: 5000, tag: 1 })];
+    let cut = Program { name: "cut".into(), setup, core: vec![Op::Truncate(file, 0)] };
+    let lints = |program: &Program, nth| {
+        let (program, fault) = (program.clone(), Fault::DropNth { target: Target::Fence, nth });
+        virtually(SEED, move || explore::lints(&subject, &program, &[fault])).join("; ")
+    };
+    // The fence between the changes and the commit entry; that between the list's item and its head.
+    for (program, nth) in [(&create, 2), (&cut, 1)] {
+        assert!(lints(program, nth).contains("L3 commit order"), "{}", lints(program, nth));
+    }
+    // The fence after the inode has lost its root; the list takes two before, and the cut one.
+    assert!(lints(&cut, 4).contains("L7 free before commit"), "{}", lints(&cut, 4));
+    // A flush of what the transaction has changed.
+    let luck = (1..=11).filter(|nth| {
+        let (program, fault) = (create.clone(), Fault::DropNth { target: Target::Flush, nth: *nth });
+        let tally = virtually(SEED, move || explore(&subject, &program, &effort(0), &[fault]));
+        tally.violations.iter().any(|violation| violation.contains("L8 read of unguaranteed bytes"))
+    });
+    assert!(luck.count() > 0, "recovery never reads what was not flushed");
 }

@@ -540,8 +540,9 @@ impl Region {
         self.rewatch();
     }
 
+    /// Whether a tap listens or a fault is armed: only then is it worth gathering what a mark says.
     #[inline]
-    fn is_watched(&self) -> bool {
+    pub fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }
 

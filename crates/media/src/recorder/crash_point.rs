@@ -130,8 +130,8 @@ impl CrashPoint {
         &self.units
     }
 
-    /// Byte ranges (offset, length) that are not guaranteed, commit stores excepted: whoever reads them after
-    /// the crash relies on luck.
+    /// Byte ranges (offset, length) that are not guaranteed, commit stores and what they vouch for excepted:
+    /// whoever reads them after the crash relies on luck.
     pub fn unguaranteed(&self) -> &[(u64, u64)] {
         &self.in_flight
     }
@@ -382,11 +382,12 @@ fn order_unit(state: &Persistency, lines: &[(u64, &Line)]) -> Unit {
     Unit { kind: UnitKind::Order, lines, variants, commits }
 }
 
-/// Words that are not guaranteed, neighbours joined; commit stores are meant to be read either way.
+/// Words that are not guaranteed, neighbours joined; commit stores are meant to be read either way, and tell
+/// whether what is before them in their line may be.
 fn in_flight(state: &Persistency) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (number, line) in &state.lines {
-        let entries = line.entries.iter().filter(|entry| !entry.commit);
+        let entries = line.entries.iter().filter(|entry| !entry.commit && !entry.vouched);
         let covered = entries.fold(0, |mask, entry| mask | entry.mask);
         for byte in (0..LINE).filter(|byte| covered >> byte & 1 == 1) {
             let off = number * LINE + byte;

@@ -210,8 +210,9 @@ impl Linter {
                 self.check_return(state, task, promise);
                 self.ops.remove(&task);
             }
-            Mark::Commit { needs, .. } => {
-                for (off, len) in needs.iter().filter(|(off, len)| !state.is_guaranteed(*off, *len)) {
+            Mark::Commit { at, needs } => {
+                let late = |(off, len): &&(u64, u64)| !state.is_ready_for_commit(at, *off, *len);
+                for (off, len) in needs.iter().filter(late) {
                     self.report(Rule::CommitOrder, task, *off, *len);
                 }
             }

@@ -40,12 +40,28 @@ pub(super) struct Entry {
     /// One piece, whatever it covers.
     pub(super) whole: bool,
     pub(super) commit: bool,
+    /// A later commit store in its line makes it count: where that persists, this does too.
+    pub(super) vouched: bool,
     /// A bit for each byte that is written.
     pub(super) mask: u64,
     pub(super) data: LineBytes,
 }
 
 impl Entry {
+    /// Of `task`, and nothing else yet.
+    fn by(task: TaskId) -> Self {
+        Self {
+            seq: 0,
+            task,
+            run: None,
+            whole: false,
+            commit: false,
+            vouched: false,
+            mask: 0,
+            data: [0; LINE as usize],
+        }
+    }
+
     /// Masks of its pieces, in the order of addresses.
     pub(super) fn pieces(&self) -> impl Iterator<Item = u64> {
         let (mask, whole) = (self.mask, self.whole);
@@ -75,6 +91,12 @@ pub(super) struct Line {
 }
 
 impl Line {
+    /// Whether bytes of the range are in flight in this line, which is line `number`.
+    fn covers(&self, number: u64, off: u64, len: u64) -> bool {
+        let covered = self.entries.iter().fold(0, |mask, entry| mask | entry.mask);
+        covered & mask_of(number, off, len) != 0
+    }
+
     /// While a non-temporal entry is pending, pieces do not persist in order.
     pub(super) fn is_unordered(&self) -> bool {
         self.entries.iter().any(|entry| entry.run.is_some())
@@ -151,8 +173,15 @@ struct TaskState {
     streamed: Vec<u64>,
     /// The copy past the cache that it is in: its number and the offset where it would go on.
     run: Option<(u64, u64)>,
-    /// Where its announced commit store will go.
-    commit: Option<u64>,
+    commit: Option<Announced>,
+}
+
+/// A commit store to come.
+#[derive(Clone, Copy, Debug)]
+struct Announced {
+    at: u64,
+    /// Bytes of its line that it needs.
+    own: u64,
 }
 
 /// What is guaranteed, what is not: moved on by events.
@@ -191,11 +220,15 @@ impl Persistency {
 
     /// Whether every byte of the range is guaranteed.
     pub fn is_guaranteed(&self, off: u64, len: u64) -> bool {
-        let overlap = |number: u64, line: &Line| {
-            let covered = line.entries.iter().fold(0, |mask, entry| mask | entry.mask);
-            covered & mask_of(number, off, len) != 0
-        };
-        len == 0 || !self.lines_of(off, len).any(|(number, line)| overlap(number, line))
+        len == 0 || !self.lines_of(off, len).any(|(number, line)| line.covers(number, off, len))
+    }
+
+    /// Whether a commit store to `at` may make the range reachable: it is guaranteed, or persists before the
+    /// commit store does.
+    pub(super) fn is_ready_for_commit(&self, at: u64, off: u64, len: u64) -> bool {
+        let in_order = |number, line: &Line| number == at / LINE && !line.is_unordered();
+        let late = |number, line: &Line| line.covers(number, off, len) && !in_order(number, line);
+        len == 0 || !self.lines_of(off, len).any(|(number, line)| late(number, line))
     }
 
     fn lines_of(&self, off: u64, len: u64) -> impl Iterator<Item = (u64, &Line)> {
@@ -214,7 +247,7 @@ impl Persistency {
 
     /// Where the commit store that `task` has announced will go.
     pub(super) fn announced_commit(&self, task: TaskId) -> Option<u64> {
-        self.tasks.get(&task).and_then(|state| state.commit)
+        self.tasks.get(&task).and_then(|state| state.commit).map(|commit| commit.at)
     }
 
     /// Moves on by one event.
@@ -224,7 +257,10 @@ impl Persistency {
             Event::NtStore { off, data } => self.stream(task, off, data),
             Event::Flush { off, len } => self.flush(task, off, len),
             Event::Fence => self.fence(task),
-            Event::Mark(Mark::Commit { at, .. }) => self.tasks.entry(task).or_default().commit = Some(at),
+            Event::Mark(Mark::Commit { at, needs }) => {
+                let own = needs.iter().fold(0, |mask, (off, len)| mask | mask_of(at / LINE, *off, *len));
+                self.tasks.entry(task).or_default().commit = Some(Announced { at, own });
+            }
             Event::Load { .. } | Event::Mark(_) => {}
         }
     }
@@ -232,20 +268,14 @@ impl Persistency {
     fn store(&mut self, task: TaskId, off: u64, data: &[u8], kind: StoreKind) {
         let state = self.tasks.entry(task).or_default();
         state.run = None;
-        let commit = state.commit.take_if(|at| overlaps(*at, 8, off, data.len() as u64)).is_some();
-        self.append(
-            off,
-            data,
-            &Entry {
-                seq: 0,
-                task,
-                run: None,
-                whole: kind != StoreKind::Bytes,
-                commit,
-                mask: 0,
-                data: [0; LINE as usize],
-            },
-        );
+        let commit = state.commit.take_if(|commit| overlaps(commit.at, 8, off, data.len() as u64));
+        if let Some(line) = commit.and_then(|commit| self.lines.get_mut(&(commit.at / LINE))) {
+            let own = commit.map_or(0, |commit| commit.own);
+            let older = line.entries.iter_mut().filter(|entry| entry.run.is_none() && entry.mask & !own == 0);
+            older.for_each(|entry| entry.vouched = true);
+        }
+        let (whole, commit) = (kind != StoreKind::Bytes, commit.is_some());
+        self.append(off, data, &Entry { whole, commit, ..Entry::by(task) });
     }
 
     fn stream(&mut self, task: TaskId, off: u64, data: &[u8]) {
@@ -256,12 +286,8 @@ impl Persistency {
         };
         state.run = Some((run, off + data.len() as u64));
         state.streamed.extend(off / LINE..(off + data.len() as u64).div_ceil(LINE));
-        let commit = state.commit.take_if(|at| overlaps(*at, 8, off, data.len() as u64)).is_some();
-        self.append(
-            off,
-            data,
-            &Entry { seq: 0, task, run: Some(run), whole: false, commit, mask: 0, data: [0; LINE as usize] },
-        );
+        let commit = state.commit.take_if(|commit| overlaps(commit.at, 8, off, data.len() as u64)).is_some();
+        self.append(off, data, &Entry { run: Some(run), commit, ..Entry::by(task) });
     }
 
     /// Appends an entry like `like` to every line of the range.

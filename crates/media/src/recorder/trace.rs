@@ -5,13 +5,12 @@
 //! commit store.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
 use super::lint::{Class, Describe, Lint, Rule};
 use super::snapshot::{LINE, Snapshot};
-use super::state::{Mode, Persistency, overlaps};
+use super::state::{Mode, Persistency, mask_of, overlaps};
 use crate::event::{Event, Mark, Promise, StoreKind, Tap, TaskId};
 use crate::{MediaError, Region};
 
@@ -197,33 +196,39 @@ fn point_after(committing: &mut Vec<(TaskId, u64)>, task: TaskId, event: Event<'
     }
 }
 
-/// A tap that knows which words were read while it was attached: attach it for the time of a recovery.
+/// A tap that knows which bytes a recovery read before it had written them itself: those that it found. A
+/// recovery is what happens between its marks.
 #[derive(Debug)]
 pub struct ReadSet {
-    /// A bit for each word of 8 bytes.
-    bits: Box<[AtomicU64]>,
+    found: Mutex<Found>,
 }
 
-const WORD: u64 = 8;
+#[derive(Debug)]
+struct Found {
+    recovering: bool,
+    /// For each line, a bit for each byte: read as the crash left it; written since.
+    lines: Vec<(u64, u64)>,
+}
 
 impl ReadSet {
     /// Nothing read yet of a region of `len` bytes.
     pub fn new(len: u64) -> Self {
-        Self { bits: (0..len.div_ceil(WORD * 64)).map(|_| AtomicU64::new(0)).collect() }
+        let lines = vec![(0, 0); len.div_ceil(LINE) as usize];
+        Self { found: Mutex::new(Found { recovering: false, lines }) }
     }
 
-    /// Forgets what was read.
+    /// Forgets what was read and written.
     pub fn clear(&self) {
-        self.bits.iter().for_each(|bits| bits.store(0, Relaxed));
+        let found = &mut *self.found.lock();
+        found.recovering = false;
+        found.lines.fill((0, 0));
     }
 
-    /// Whether any word that holds bytes of the range was read.
+    /// Whether any byte of the range was read.
     pub fn touches(&self, off: u64, len: u64) -> bool {
-        len > 0 && (off / WORD..(off + len).div_ceil(WORD)).any(|word| self.has(word))
-    }
-
-    fn has(&self, word: u64) -> bool {
-        self.bits.get((word / 64) as usize).is_some_and(|bits| bits.load(Relaxed) >> (word % 64) & 1 == 1)
+        let found = self.found.lock();
+        let mut masks = masks(off, len);
+        masks.any(|(line, mask)| found.lines.get(line).is_some_and(|(read, _)| read & mask != 0))
     }
 
     /// L8: of the byte ranges that a crash did not guarantee, those that were read. Data is not judged.
@@ -247,13 +252,35 @@ impl ReadSet {
 
 impl Tap for ReadSet {
     fn event(&self, _: TaskId, event: Event<'_>) {
-        let Event::Load { off, len } = event else { return };
-        for word in off / WORD..(off + len).div_ceil(WORD) {
-            if let Some(bits) = self.bits.get((word / 64) as usize) {
-                bits.fetch_or(1 << (word % 64), Relaxed);
+        let found = &mut *self.found.lock();
+        match event {
+            Event::Mark(Mark::RecoveryBegin) => found.recovering = true,
+            Event::Mark(Mark::RecoveryEnd) => found.recovering = false,
+            Event::Load { off, len } if found.recovering => {
+                found.note(off, len, |read, written, mask| (read | mask & !written, written));
+            }
+            Event::Store { off, data, .. } | Event::NtStore { off, data } if found.recovering => {
+                found.note(off, data.len() as u64, |read, written, mask| (read, written | mask));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Found {
+    fn note(&mut self, off: u64, len: u64, change: impl Fn(u64, u64, u64) -> (u64, u64)) {
+        for (line, mask) in masks(off, len) {
+            if let Some((read, written)) = self.lines.get_mut(line) {
+                (*read, *written) = change(*read, *written, mask);
             }
         }
     }
+}
+
+/// The lines that hold bytes of the range, each with a bit for each of these bytes.
+fn masks(off: u64, len: u64) -> impl Iterator<Item = (usize, u64)> {
+    let lines = off / LINE..if len == 0 { off / LINE } else { (off + len).div_ceil(LINE) };
+    lines.map(move |line| (line as usize, mask_of(line, off, len)))
 }
 
 /// Number of lines that hold a byte of the range.
