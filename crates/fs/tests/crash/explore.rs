@@ -10,14 +10,15 @@ use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{
-    CrashPoint, Image, Mode, Plan, Point, ReadSet, Recorder, Replay, Rule, Scratch, Snapshot, Trace,
+    CrashPoint, Image, Mode, Plan, Point, ReadSet, Recorder, Replay, Rule, Scratch, Trace,
 };
-use sim::{Bytes, Seed};
+use sim::Bytes;
 use vfs::FileSystem;
 
 use crate::programs::Program;
 use crate::shared::harness;
 use crate::shared::model::Model;
+use crate::shared::nested;
 use crate::shared::observe::observe;
 use crate::shared::op::{Op, Runner};
 use crate::shared::tree::{Tree, difference, fingerprint};
@@ -359,42 +360,19 @@ impl<'a> Explorer<'a> {
         }
     }
 
-    /// Crashes the recovery of an image at each of its own crash points: recovering again must lead to the same tree. Then
-    /// recovers twice without a mount in between: the second time changes nothing.
+    /// Crashes the recovery of an image: recovering again must lead to the same tree.
     fn crash_recovery(&mut self, image: &Image, expected: &Tree) -> Result<(), String> {
-        let (design, options) = (self.subject.design, &self.options);
-        let region = Arc::clone(self.scratch.load(image).expect("the image fits"));
-        let trace = Trace::attach(&region).expect("a trace");
-        design.recover(&region).map_err(|error| format!("recover: {error}"))?;
-        region.detach(&trace);
-        complain(harness::fsck_complaint(design, &region).map(|what| format!("after recover: {what}")))?;
-        let first = Snapshot::of(&region).expect("a snapshot");
-        design.recover(&region).map_err(|error| format!("recover again: {error}"))?;
-        if Snapshot::of(&region).expect("a snapshot").fingerprint() != first.fingerprint() {
-            return Err("recovering twice changes the image".to_owned());
-        }
-        let second = self
-            .second
-            .get_or_insert_with(|| Scratch::new(self.subject.size, Box::new(Null)).expect("memory"));
-        let mut replay = trace.replay(Mode::Adr);
-        let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(2) };
-        let mut tried = HashSet::new();
-        while replay.next_point(|_, _| ()).is_some() {
-            let point = replay.state().crash_point();
-            for choice in point.choices(&few) {
-                let image = point.image(&choice);
-                if !tried.insert(image.fingerprint()) {
-                    continue;
-                }
-                self.tally.nested_images += 1;
-                let region = Arc::clone(second.load(&image).expect("the image fits"));
-                let fs = design.mount(&region, options).map_err(|error| format!("nested: mount: {error}"))?;
-                let seen = observe(&*fs).map_err(|what| format!("nested: {what}"))?;
-                unmount(&*fs)?;
-                complain(difference(&seen, expected, &[]).map(|what| format!("nested: {what}")))?;
-                complain(harness::fsck_complaint(design, &region).map(|what| format!("nested: {what}")))?;
-            }
-        }
+        let (design, options, size) = (self.subject.design, &self.options, self.subject.size);
+        let second = self.second.get_or_insert_with(|| Scratch::new(size, Box::new(Null)).expect("memory"));
+        let images = nested::crash_recovery(design, &mut self.scratch, image, &mut |image| {
+            let region = Arc::clone(second.load(image).expect("the image fits"));
+            let fs = design.mount(&region, options).map_err(|error| format!("mount: {error}"))?;
+            let seen = observe(&*fs)?;
+            unmount(&*fs)?;
+            complain(difference(&seen, expected, &[]))?;
+            complain(harness::fsck_complaint(design, &region))
+        })?;
+        self.tally.nested_images += images;
         Ok(())
     }
 }

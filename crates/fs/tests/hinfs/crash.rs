@@ -8,17 +8,19 @@
 //!   nor a zero that nobody wrote;
 //! * a name that was created, removed or changed by a call that has returned is, is not, or is changed.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use media::event::{Event, Mark, Promise};
+use media::event::{Event, Mark, Promise, Tap};
 use media::fault::{Fault, Target};
+use media::nvmm::Region;
 use media::nvmm::null::Null;
-use media::recorder::{Image, Mode, Plan, Scratch, Trace};
+use media::recorder::{CrashPoint, Image, Mode, Plan, ReadSet, Recorder, Scratch, Trace};
 use rand::RngExt;
 use sim::{Bytes, Nanos, Rng, Seed};
 use vfs::{FileSystem, Ino, IoFlags, RenameFlags, SetAttr};
 
+use crate::shared::nested;
 use crate::support::{DESIGNS, Mounted, PAGE, free_region, virtually};
 
 const SIZE: Bytes = Bytes::mib(1);
@@ -214,7 +216,24 @@ impl Runner {
 struct Tally {
     points: usize,
     images: usize,
+    nested_images: usize,
     violations: usize,
+}
+
+/// The files that a recovered image shows.
+type Files = Vec<Content>;
+
+/// Images of one program that are recovered: everything that this needs, and what it has found.
+struct Recoveries<'a> {
+    mounted: &'a Mounted,
+    histories: &'a [History],
+    first: Scratch,
+    /// What recovery reads of `first`.
+    reads: Arc<ReadSet>,
+    second: Scratch,
+    /// Sets of files whose recovery has been crashed.
+    crashed: BTreeSet<Files>,
+    tally: Tally,
 }
 
 /// Runs a program and explores its crashes; returns what was wrong.
@@ -232,6 +251,7 @@ fn explore(
     mounted.unlink("garbage");
     mounted.fs.sync().expect("sync");
     let trace = Trace::attach(&mounted.region).expect("a trace");
+    let recorder = Recorder::attach(&mounted.region, Mode::Adr, None).expect("a recorder");
     for fault in faults {
         mounted.region.inject(*fault);
     }
@@ -242,20 +262,23 @@ fn explore(
         mounted.region.mark(Mark::OpEnd("op", Promise::Nothing));
     }
     mounted.region.detach(&trace);
-    let mut scratch = Scratch::new(SIZE, Box::new(Null)).expect("memory");
-    let (mut tally, mut wrong, mut seen) = (Tally::default(), Vec::new(), std::collections::BTreeSet::new());
+    mounted.region.detach(&recorder);
+    let lints = recorder.lints().into_iter().filter(|lint| !lint.rule.is_performance());
+    let mut wrong: Vec<_> = lints.map(|lint| format!("{design}: {lint}")).collect();
+    let mut recoveries = Recoveries::new(&mounted, &runner.history);
+    let mut seen = BTreeSet::new();
     let (mut done, mut inside) = (0, false);
     let mut replay = trace.replay(Mode::Adr);
     loop {
         let point = replay.state().crash_point();
-        tally.points += 1;
+        recoveries.tally.points += 1;
         for choice in point.choices(plan) {
             let image = point.image(&choice);
             if !seen.insert((image.fingerprint(), done, inside)) {
                 continue;
             }
-            tally.images += 1;
-            if let Err(what) = check(&mounted, &mut scratch, &image, &runner.history, (done, inside)) {
+            recoveries.tally.images += 1;
+            if let Err(what) = recoveries.check(&point, &image, (done, inside)) {
                 let op = program.get(done);
                 wrong.push(format!(
                     "{design}: after {done} calls, inside {inside} of {op:?}, event {}: {what}",
@@ -272,44 +295,87 @@ fn explore(
             break;
         }
     }
-    tally.violations = wrong.len();
-    (tally, wrong)
+    (Tally { violations: wrong.len(), ..recoveries.tally }, wrong)
 }
 
-fn check(
-    mounted: &Mounted,
-    scratch: &mut Scratch,
-    image: &Image,
-    histories: &[History],
-    (done, inside): (usize, bool),
-) -> Result<(), String> {
-    let region = Arc::clone(scratch.load(image).expect("the image fits"));
-    mounted.design.recover(&region).map_err(|error| format!("recover: {error}"))?;
-    let report = mounted.design.fsck(&region);
-    if let Some(violation) = report.violations.first() {
-        return Err(format!("fsck: {violation}"));
+/// Sets of files of one program whose recovery is crashed.
+const CRASHED_RECOVERIES: usize = 6;
+
+impl<'a> Recoveries<'a> {
+    fn new(mounted: &'a Mounted, histories: &'a [History]) -> Self {
+        let scratch = || Scratch::new(SIZE, Box::new(Null)).expect("memory");
+        let (first, reads) = (scratch(), Arc::new(ReadSet::new(SIZE.0)));
+        first.region().attach(Arc::clone(&reads) as Arc<dyn Tap>);
+        let crashed = BTreeSet::new();
+        Self { mounted, histories, first, reads, second: scratch(), crashed, tally: Tally::default() }
     }
-    let fs = mounted.design.mount(&region, &mounted.options).map_err(|error| format!("mount: {error}"))?;
-    let mut names = BTreeMap::new();
-    for (file, history) in histories.iter().enumerate() {
-        let content = match fs.lookup(fs.root(), name(file).as_bytes()) {
-            Ok(attr) => {
-                let mut bytes = vec![0; attr.size as usize];
-                let read = fs
-                    .read(attr.ino, 0, &mut bytes, IoFlags::empty())
-                    .map_err(|errno| format!("{errno:?}"))?;
-                assert_eq!(read, bytes.len());
-                Some(bytes)
-            }
-            Err(_) => None,
-        };
-        history.judge(&content, done, inside).map_err(|what| format!("{}: {what}", name(file)))?;
-        names.insert(file, content);
+
+    /// Recovers an image and judges it: what recovery reads, what the files are, what they become when they grow.
+    fn check(
+        &mut self,
+        point: &CrashPoint,
+        image: &Image,
+        (done, inside): (usize, bool),
+    ) -> Result<(), String> {
+        let region = Arc::clone(self.first.load(image).expect("the image fits"));
+        self.reads.clear();
+        let fs = self.mounted.recovered(&region)?;
+        let luck = self.reads.lints(point.unguaranteed(), None);
+        luck.first().map_or(Ok(()), |lint| Err(lint.to_string()))?;
+        let files = read_files(&*fs, self.histories.len())?;
+        for (file, (history, content)) in self.histories.iter().zip(&files).enumerate() {
+            history.judge(content, done, inside).map_err(|what| format!("{}: {what}", name(file)))?;
+        }
+        grow_files(&*fs, &files)?;
+        fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
+        let report = self.mounted.design.fsck(&region);
+        report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck after use: {violation}")))?;
+        if self.crashed.len() < CRASHED_RECOVERIES && self.crashed.insert(files.clone()) {
+            self.crash_recovery(image, &files)?;
+        }
+        Ok(())
     }
-    // A growth from here shows zeros, whatever lies beyond the end.
-    for (file, content) in names.into_iter().filter_map(|(file, content)| Some((file, content?))) {
+
+    /// Crashes the recovery of an image: recovering again must lead to the same files.
+    fn crash_recovery(&mut self, image: &Image, files: &Files) -> Result<(), String> {
+        let (mounted, second) = (self.mounted, &mut self.second);
+        self.tally.nested_images +=
+            nested::crash_recovery(mounted.design, &mut self.first, image, &mut |image| {
+                let fs = mounted.recovered(second.load(image).expect("the image fits"))?;
+                let again = read_files(&*fs, files.len())?;
+                fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
+                if again == *files { Ok(()) } else { Err("the files are others".to_owned()) }
+            })?;
+        Ok(())
+    }
+}
+
+impl Mounted {
+    /// Recovers and checks an image, and mounts it as this one is.
+    fn recovered(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+        self.design.recover(region).map_err(|error| format!("recover: {error}"))?;
+        let report = self.design.fsck(region);
+        report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))?;
+        self.design.mount(region, &self.options).map_err(|error| format!("mount: {error}"))
+    }
+}
+
+fn read_files(fs: &dyn FileSystem, count: usize) -> Result<Files, String> {
+    let read = |file: usize| {
+        let Ok(attr) = fs.lookup(fs.root(), name(file).as_bytes()) else { return Ok(None) };
+        let mut bytes = vec![0; attr.size as usize];
+        let read = fs.read(attr.ino, 0, &mut bytes, IoFlags::empty());
+        assert_eq!(read.map_err(|errno| format!("{errno:?}"))?, bytes.len());
+        Ok(Some(bytes))
+    };
+    (0..count).map(read).collect()
+}
+
+/// A growth shows zeros, whatever lies beyond the end.
+fn grow_files(fs: &dyn FileSystem, files: &Files) -> Result<(), String> {
+    for (file, content) in files.iter().enumerate() {
+        let Some(end) = content.as_ref().map(|content| content.len() as u64) else { continue };
         let ino = fs.lookup(fs.root(), name(file).as_bytes()).expect("just seen").ino;
-        let end = content.len() as u64;
         fs.write(ino, end + 300, &[1], IoFlags::empty())
             .map_err(|errno| format!("write after recovery: {errno:?}"))?;
         let mut gap = [1; 300];
@@ -318,9 +384,7 @@ fn check(
             return Err(format!("{}: stale bytes after a growth", name(file)));
         }
     }
-    fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
-    let report = mounted.design.fsck(&region);
-    report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck after use: {violation}")))
+    Ok(())
 }
 
 fn small_plan() -> Plan {
@@ -477,6 +541,7 @@ fn explore_all(what: &str, cases: &[(String, Vec<Op>)]) {
                 let (tally, wrong) = explore(design, &program, 3, &[], &small_plan());
                 total.points += tally.points;
                 total.images += tally.images;
+                total.nested_images += tally.nested_images;
                 total.violations += tally.violations;
                 all.extend(wrong.into_iter().map(|wrong| format!("{name}: {wrong}; {program:?}")));
             }

@@ -9,10 +9,14 @@
 //! | `crash` | what a power loss leaves (4.11, 6 and 7; crash-testing.md 5.2) |
 //! | `failures` | media that refuse a load or a store in the middle |
 
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
 mod benefit;
 mod crash;
 mod failures;
 mod numbers;
 mod random;
+#[path = "../shared/mod.rs"]
+mod shared;
 mod support;
 mod writeback;

@@ -1,6 +1,5 @@
 //! Mounting and measuring.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fs::{FsType, Options};
@@ -10,6 +9,8 @@ use media::nvmm::null::Null;
 use sim::ledger::Snapshot;
 use sim::{Activity, Bytes, Clock, Count, Machine, Nanos, Rate, Seed, Setup, Work};
 use vfs::{FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, SetAttr};
+
+use crate::shared::harness;
 
 pub(crate) const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
 pub(crate) const DESIGNS: [&str; 3] = ["hinfs", "hinfs-nclfw", "hinfs-wb"];
@@ -71,16 +72,10 @@ pub(crate) fn free_region(size: Bytes) -> Arc<Region> {
     Arc::new(Region::anonymous(size, Box::new(Null)).expect("memory"))
 }
 
-pub(crate) fn options(design: &'static dyn FsType, given: &[(&str, &str)]) -> Options {
-    let given: BTreeMap<_, _> =
-        given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    Options::resolve(design.name(), design.options(), &given).expect("options of the test are valid")
-}
-
 impl Mounted {
     pub(crate) fn new(name: &str, region: Arc<Region>, given: &[(&str, &str)]) -> Self {
         let design = fs::by_name(name).expect("a design");
-        let options = options(design, given);
+        let options = harness::options(design, given);
         design.mkfs(&region, &options).expect("mkfs");
         let fs = design.mount(&region, &options).expect("mount");
         Self { design, region, options, fs }

@@ -6,6 +6,7 @@
 pub mod generate;
 pub mod harness;
 pub mod model;
+pub mod nested;
 pub mod observe;
 pub mod op;
 pub mod tree;
