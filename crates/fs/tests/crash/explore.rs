@@ -42,11 +42,18 @@ pub struct Subject {
     pub size: Bytes,
     /// What it promises.
     pub guarantee: Guarantee,
+    /// What survives a crash.
+    pub mode: Mode,
 }
 
 impl Subject {
     fn options(&self) -> Options {
         harness::options(self.design, self.options)
+    }
+
+    /// Data block size of its files.
+    fn block(&self) -> u64 {
+        if self.options.contains(&("block_size", "2M")) { 2 << 20 } else { 4096 }
     }
 }
 
@@ -181,7 +188,7 @@ fn is_soft(subject: &Subject, op: &Op, size: u64) -> bool {
     let Guarantee::InPlace = subject.guarantee;
     let Op::Write(_, Some(offset), pattern) = op else { return false };
     let end = offset + pattern.len as u64;
-    pattern.len > 0 && end <= size && offset / 4096 == (end - 1) / 4096
+    pattern.len > 0 && end <= size && offset / subject.block() == (end - 1) / subject.block()
 }
 
 /// Explores all crashes of a program.
@@ -189,7 +196,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
     let recording = record(subject, program, &inject);
     let mut explorer = Explorer::new(*subject, program, effort);
-    let mut replay = recording.trace.replay(Mode::Adr);
+    let mut replay = recording.trace.replay(subject.mode);
     let (mut done, mut inside) = (0, false);
     let mut soft: Vec<usize> = Vec::new();
     explorer.visit(&replay, &recording, (done, inside, &soft));
@@ -429,7 +436,8 @@ fn find(fs: &dyn FileSystem, path: &str) -> Result<vfs::Ino, String> {
         .map_err(|errno: vfs::Errno| format!("\"{path}\": {}", errno.name()))
 }
 
-/// The size of a region for a design, in words.
+/// A design under test in words: options, region, crashes.
 pub fn describe(subject: &Subject) -> String {
-    format!("{} on {}", subject.design.name(), subject.size)
+    let options: Vec<_> = subject.options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    format!("{} {} on {} {:?}", subject.design.name(), options.join(","), subject.size, subject.mode)
 }

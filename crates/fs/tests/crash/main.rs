@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use explore::{Effort, Guarantee, Subject, Tally, explore};
 use media::fault::{Fault, Target};
-use media::recorder::Plan;
+use media::recorder::{Mode, Plan};
 use programs::Program;
 use shared::generate::Generator;
 use shared::harness::virtually;
@@ -31,10 +31,36 @@ fn subjects() -> Vec<Subject> {
     // Mounted `sync`, HiNFS promises what PMFS does; what it may do otherwise is tested in `tests/hinfs/crash.rs`.
     let hinfs = fs::by_name("hinfs").expect("hinfs is a design");
     let sync = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")];
-    let (size, guarantee) = (Bytes::mib(1), Guarantee::InPlace);
+    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::InPlace, Mode::Adr);
     vec![
-        Subject { design: pmfs, options: &[("jsize", "64k")], size, guarantee },
-        Subject { design: hinfs, options: sync, size, guarantee },
+        Subject { design: pmfs, options: &[("jsize", "64k")], size, guarantee, mode },
+        Subject { design: hinfs, options: sync, size, guarantee, mode },
+    ]
+}
+
+/// What else the options and media offer, and the programs for which it makes a difference: beginnings of their names.
+fn variants() -> Vec<(Subject, &'static [&'static str])> {
+    let [pmfs, hinfs] = [subjects()[0], subjects()[1]];
+    let names = &[
+        "creat",
+        "mk",
+        "symlink",
+        "link",
+        "unlink",
+        "rmdir",
+        "rename",
+        "exchange",
+        "noreplace",
+        "two orphans",
+    ];
+    // Zeroing 2 MiB makes crash points large, so these are few.
+    let data = &["write 100 ", "write over", "append", "truncate 12288", "fallocate: punch"];
+    let large = &[("jsize", "64k"), ("block_size", "2M")];
+    vec![
+        (Subject { options: &[("jsize", "64k"), ("dir_index", "false")], ..pmfs }, names),
+        (Subject { options: large, size: Bytes::mib(16), ..pmfs }, data),
+        (Subject { mode: Mode::Eadr, ..pmfs }, &[""]),
+        (Subject { mode: Mode::Eadr, ..hinfs }, &[""]),
     ]
 }
 
@@ -95,6 +121,19 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
             programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
         let tally = explore_all(subject, &programs, Effort { after_commits: true, ..effort(20) });
         report("one operation", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+#[test]
+fn crashes_with_other_options_and_on_other_machines_leave_allowed_states() {
+    for (subject, names) in variants() {
+        let began = std::time::Instant::now();
+        let wanted = |program: &Program| names.iter().any(|name| program.name.starts_with(name));
+        let programs: Vec<_> = programs::all().into_iter().filter(wanted).collect();
+        let tally = explore_all(subject, &programs, effort(2));
+        report("one operation", &subject, &tally, began);
+        assert!(tally.programs >= names.len(), "every name is that of a program");
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
     }
 }

@@ -387,7 +387,9 @@ fn order_unit(state: &Persistency, lines: &[(u64, &Line)]) -> Unit {
 fn in_flight(state: &Persistency) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (number, line) in &state.lines {
-        let entries = line.entries.iter().filter(|entry| !entry.commit && !entry.vouched);
+        // Caches that persist leave nothing to luck but what went past them.
+        let may_go = |entry: &&Entry| state.mode != Mode::Eadr || entry.run.is_some();
+        let entries = line.entries.iter().filter(|entry| !entry.commit && !entry.vouched).filter(may_go);
         let covered = entries.fold(0, |mask, entry| mask | entry.mask);
         for byte in (0..LINE).filter(|byte| covered >> byte & 1 == 1) {
             let off = number * LINE + byte;
