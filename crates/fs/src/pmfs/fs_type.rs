@@ -111,7 +111,7 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     let (superblock, from_copy) = superblock::load(region)?;
     if from_copy {
         done.push("the primary superblock is bad; the redundant copy was used".to_owned());
-        superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
+        superblock::restore_from_copy(region, &superblock).map_err(recovery::damaged)?;
     }
     match recovery::recover_journal(region, superblock.size)? {
         0 => {}
@@ -121,16 +121,11 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     }
     let saved = region.read::<Superblock>(0)?.saved_extents;
     let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0 })?;
-    volume.journal.stop().map_err(damaged)?;
+    volume.journal.stop().map_err(recovery::damaged)?;
     if saved == 0 {
         done.push("not unmounted: the block map was rebuilt by a scan".to_owned());
     }
     Ok(done)
-}
-
-#[allow(clippy::needless_pass_by_value)] // for map_err
-fn damaged(error: crate::error::Error) -> FsError {
-    FsError::Damaged { design: "pmfs", what: error.to_string() }
 }
 
 impl FsType for PmfsType {

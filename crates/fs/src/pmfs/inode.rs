@@ -40,6 +40,30 @@ pub(crate) struct InodeState {
     pub(crate) names: Option<Box<DirIndex>>,
 }
 
+impl Inode {
+    /// Attributes for programs.
+    pub(crate) fn attr(&self, raw: &RawInode) -> Result<Attr> {
+        let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
+            Error::Corrupt(format!("inode {}: mode {:o} is of no kind", self.ino, raw.mode))
+        })?;
+        Ok(Attr {
+            ino: Ino(self.ino),
+            kind,
+            perm: u32::from(raw.mode) & 0o7777,
+            nlink: u32::from(raw.links),
+            owner: Owner { uid: raw.uid, gid: raw.gid },
+            rdev: u64::from(raw.rdev),
+            size: raw.size,
+            blocks: raw.blocks * (BLOCK / 512),
+            block_size: BLOCK as u32,
+            atime: timestamp(raw.atime),
+            mtime: timestamp(raw.mtime),
+            ctime: timestamp(raw.ctime),
+            generation: raw.generation,
+        })
+    }
+}
+
 /// All inodes.
 pub(crate) struct InodeTable {
     slots: SlotTable<Inode>,
@@ -140,29 +164,6 @@ impl Volume {
     pub(crate) fn store_half(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
         let half = raw.as_bytes().first_chunk::<{ ino::HALF as usize }>();
         Ok(self.region.write(inode.offset, half.expect("an inode is longer than its half"))?)
-    }
-
-    /// Attributes for programs.
-    #[allow(clippy::unused_self)] // one of the views of an inode, called like the others
-    pub(crate) fn attr(&self, inode: &Inode, raw: &RawInode) -> Result<Attr> {
-        let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
-            Error::Corrupt(format!("inode {}: mode {:o} is of no kind", inode.ino, raw.mode))
-        })?;
-        Ok(Attr {
-            ino: Ino(inode.ino),
-            kind,
-            perm: u32::from(raw.mode) & 0o7777,
-            nlink: u32::from(raw.links),
-            owner: Owner { uid: raw.uid, gid: raw.gid },
-            rdev: u64::from(raw.rdev),
-            size: raw.size,
-            blocks: raw.blocks * (BLOCK / 512),
-            block_size: BLOCK as u32,
-            atime: timestamp(raw.atime),
-            mtime: timestamp(raw.mtime),
-            ctime: timestamp(raw.ctime),
-            generation: raw.generation,
-        })
     }
 
     /// Puts the slots of table block `block`, at `offset`, into DRAM; free ones may be given out.

@@ -31,7 +31,8 @@ use crate::persist::free_map::FreeMap;
 /// Bytes of an extent of the saved block map: first and last block.
 const EXTENT: u64 = 16;
 
-fn damaged(error: Error) -> FsError {
+/// Why an image cannot be mounted.
+pub(crate) fn damaged(error: Error) -> FsError {
     match error {
         Error::Media(error) => FsError::Media(error),
         other => FsError::Damaged { design: "pmfs", what: other.to_string() },

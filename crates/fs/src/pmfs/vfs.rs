@@ -128,7 +128,7 @@ impl Volume {
         let inode = self.inodes.get(number)?;
         let state = inode.state.read();
         let raw = self.live_or_open(inode, &state)?;
-        self.attr(inode, &raw)
+        inode.attr(&raw)
     }
 
     /// Changes every attribute but the size; durable on return. One that is one word is changed in place, several in a
@@ -171,7 +171,7 @@ impl Volume {
 
     pub(crate) fn make_attr(&self, parent: Ino, name: &[u8], node: Node<'_>) -> Result<Attr> {
         let (inode, raw) = self.make(parent.0, name, node)?;
-        Ok(self.attr(inode, &raw)?)
+        Ok(inode.attr(&raw)?)
     }
 
     pub(crate) fn read_link(&self, number: u64) -> DesignResult<Vec<u8>> {
@@ -267,7 +267,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         self.0.before_change();
         let volume = self.volume();
         let raw = volume.link(ino.0, parent.0, name, &*self.0)?;
-        Ok(volume.attr(volume.inodes.get(ino.0)?, &raw)?)
+        Ok(volume.inodes.get(ino.0)?.attr(&raw)?)
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
@@ -317,7 +317,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
             self.0.settle(inode)?;
             volume.set_fields(inode, &mut raw, set)?;
         }
-        Ok(volume.attr(inode, &raw)?)
+        Ok(inode.attr(&raw)?)
     }
 
     /// One word in place, which no transaction has logged; durable when its line is next written back.

@@ -117,7 +117,6 @@ pub struct Snapshots {
 
 /// A tree of files.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an attribute of the language")]
 pub struct Fileset {
     /// Its name, which is also the name of its root directory.
     pub name: String,
@@ -205,7 +204,6 @@ pub enum Action {
 
 /// An operation with its attributes.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is an attribute of the language")]
 pub struct Operation {
     /// The type.
     pub op: Op,

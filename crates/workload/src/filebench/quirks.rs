@@ -5,7 +5,6 @@
 
 /// Which of Filebench's quirks are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own")]
 pub struct Quirks {
     /// `writewholefile` writes its last part as a full chunk when the file is larger than `iosize`, so its
     /// size is rounded up to a multiple of `iosize`. Off: exactly the nominal size. Default on.
