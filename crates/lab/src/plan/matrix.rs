@@ -221,6 +221,7 @@ impl Draft {
         for target in &axis.sets {
             draft.set(target, axis, value)?;
         }
+        draft.vars.extend(value.vars.clone());
         Ok(draft)
     }
 

@@ -7,7 +7,7 @@
 //! [[axis]]                   # one key names the axis, its list holds the values
 //! fs = ["pmfs", { name = "hinfs", buffer = "64MiB" }]
 //! [[axis]]
-//! iosize = ["64", "4KiB"]
+//! iosize = ["64", "4KiB"]    # or { value = "1MiB", label = "large", vars = { nfiles = 10 } }
 //! sets = ["var.iosize"]      # what an axis of your own changes: var.NAME, fs.OPTION, medium.KEY
 //! [[workload]]               # a personality, or a file of yours ending in .f
 //! name = "filebench/fileserver"
@@ -124,6 +124,9 @@ pub struct AxisValue {
     /// Further options, for a design.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
+    /// Variables that this value sets besides, and that win over what the axis sets.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub vars: BTreeMap<String, String>,
 }
 
 /// Something that an axis changes.
@@ -259,7 +262,7 @@ impl AxisValue {
     /// A value that is its own label.
     pub fn plain(value: impl Into<String>) -> Self {
         let value = value.into();
-        Self { label: value.clone(), value, options: BTreeMap::new() }
+        Self { label: value.clone(), value, options: BTreeMap::new(), vars: BTreeMap::new() }
     }
 }
 

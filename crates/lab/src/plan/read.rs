@@ -141,13 +141,14 @@ fn values(axis: &str, item: &Item<'_>) -> Result<Vec<AxisValue>, Problem> {
     if values.is_empty() { Err(item.problem(format!("axis \"{axis}\" has no values"))) } else { Ok(values) }
 }
 
-/// `{ name = "hinfs", label = "small", buffer = "64MiB" }`, or `{ label = "0.1", value = "512MiB" }`.
+/// `{ name = "hinfs", label = "small", buffer = "64MiB" }`, or `{ label = "0.1", value = "512MiB", vars = { nfiles = 10 } }`.
 fn rich_value(axis: &str, table: &Table<'_>) -> Result<AxisValue, Problem> {
     let key = if axis == "fs" { "name" } else { "value" };
     let value = table.need(key, "what is set")?.word()?;
     let label = table.get("label").map_or(Ok(value.clone()), |item| item.word())?;
+    let vars = table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?;
     let options = if axis == "fs" { words(table)? } else { BTreeMap::new() };
-    Ok(AxisValue { label, value, options })
+    Ok(AxisValue { label, value, options, vars })
 }
 
 fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
