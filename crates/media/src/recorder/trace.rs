@@ -254,6 +254,10 @@ impl Tap for ReadSet {
             }
         }
     }
+
+    fn hears_loads(&self) -> bool {
+        true
+    }
 }
 
 /// Number of lines that hold a byte of the range.
