@@ -1,15 +1,16 @@
-//! PMFS against the host's tmpfs, both through the same calls of `vfs`: CPU-time ratios, interleaved, one thread; and the pace
-//! of 4-KiB operations under the virtual clock with a tap attached. Prints a line for each, median of the rounds.
+//! PMFS against the host's tmpfs, both through the same calls of `vfs`: CPU-time ratios, interleaved, one thread; what an
+//! overwrite costs more when a ledger is kept and a tap listens; and the pace of 4-KiB operations under the virtual clock with a
+//! tap attached. Prints a line for each, median of the rounds.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use media::event::Counting;
+use media::event::{Counting, Tap};
 use media::nvmm::Region;
 use rustix::time::{ClockId, clock_gettime};
-use sim::{Bytes, Machine, Seed, Setup};
+use sim::{Bytes, Clock, Machine, Seed, Setup};
 use vfs::{Credentials, FileSystem, Host, Mount, MountOptions, OpenFlags, Process, Syscalls};
 
 const ROUNDS: usize = 9;
@@ -100,6 +101,35 @@ fn versus_tmpfs() {
     std::fs::remove_dir_all(&directory).expect("clean up");
 }
 
+/// An overwrite outside a run, where no ledger is kept, and in a run of the real clock, each without and with a counting tap.
+fn watching() {
+    let (region, fs) = mounted();
+    let mount = Mount::new(fs, MountOptions::default()).expect("a mount");
+    let process = Arc::new(Process::new(mount, Credentials::root()));
+    fill(&*process);
+    let fd = process.open(b"/file", OpenFlags::WRITE, 0).expect("open");
+    let tap = Arc::new(Counting::new());
+    let pair = move || {
+        let page = [7u8; 4096];
+        let overwrite = |n| assert_eq!(process.pwrite(fd, &page, n * 4096 * 7919 % (1 << 20)), Ok(4096));
+        let unheard = each(20_000, overwrite);
+        region.attach(Arc::clone(&tap) as Arc<dyn Tap>);
+        let heard = each(20_000, overwrite);
+        region.detach(&tap);
+        [unheard, heard]
+    };
+    let setup = Setup { clock: Clock::Real, ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
+    let rounds: Vec<_> = (0..4 * ROUNDS)
+        .map(|_| [pair(), sim::run(&setup, pair.clone()).expect("the run ends")].concat())
+        .collect();
+    for (index, what) in ["outside a run", "with a tap", "in a run", "in a run with a tap"].iter().enumerate()
+    {
+        let time = median(rounds.iter().map(|round| round[index]).collect());
+        let more = median(rounds.iter().map(|round| round[index] - round[0]).collect());
+        println!("overwrite 4 KiB of 1 MiB, {what:<20} {time:>4.0} ns  {more:>+5.1} ns");
+    }
+}
+
 fn virtual_pace() {
     let count = 400_000u64;
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
@@ -125,5 +155,6 @@ fn virtual_pace() {
 
 fn main() {
     versus_tmpfs();
+    watching();
     virtual_pace();
 }

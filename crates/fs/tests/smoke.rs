@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsType, Options};
 use media::nvmm::Region;
-use sim::{Bytes, Clock, Machine, Seed, Setup};
+use sim::ledger::Snapshot;
+use sim::{Bytes, Clock, Count, Machine, Seed, Setup};
 use vfs::{FallocateMode, FileSystem, IoFlags, NewInode, RenameFlags, SetAttr};
 
 const NEW: NewInode = NewInode { perm: 0o644, owner: vfs::Owner { uid: 0, gid: 0 } };
@@ -42,6 +43,25 @@ fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
             assert_eq!(second.violations, [], "{} {clock}", design.name());
         }
     }
+}
+
+/// One fence for the log, one before the commit and one after it; an open file needs the truncate list besides.
+#[test]
+fn removing_a_file_that_nobody_has_open_takes_three_fences() {
+    on_every_design(Bytes::mib(32), |fs| {
+        let mut free = Vec::new();
+        for name in [b"warm", b"file"] {
+            let file = fs.create(fs.root(), name, &NEW).expect("create").ino;
+            fs.write(file, 0, &[1; 5000], IoFlags::empty()).expect("write");
+            fs.fsync(file, false).expect("fsync");
+            let before = Snapshot::of_task();
+            fs.unlink(fs.root(), name).expect("unlink");
+            assert_eq!(Snapshot::of_task().since(&before).count_all(Count::Fences), 3);
+            assert_eq!(fs.getattr(file), Err(vfs::Errno::ENOENT));
+            free.push(fs.statfs().expect("statfs"));
+        }
+        assert_eq!(free[0], free[1], "nothing is lost");
+    });
 }
 
 #[test]

@@ -2,11 +2,12 @@
 //!
 //! The crash explorer, the statistics and the hardware simulator read the same events. The tap is always
 //! compiled: what is tested is what ships. While nothing listens it costs one predictable branch for each
-//! store, flush and fence, and none for a load (the bounds check leads to it).
+//! store, flush and fence, and none for a load (the bounds check leads to it). Loads are the most frequent
+//! and the least wanted: only a tap that asks for them is told.
 //!
 //! | event | told | carries |
 //! |---|---|---|
-//! | [`Event::Load`] | before the bytes are read | the range |
+//! | [`Event::Load`] | before the bytes are read, to taps that hear loads | the range |
 //! | [`Event::Store`], [`Event::NtStore`] | after the bytes are in place | the range and the new bytes |
 //! | [`Event::Flush`], [`Event::Fence`] | after the instruction | the range |
 //! | [`Event::Mark`] | where the design says so | what the design is doing |
@@ -121,12 +122,54 @@ pub enum Promise {
 pub trait Tap: Send + Sync {
     /// `task` has done `event`.
     fn event(&self, task: TaskId, event: Event<'_>);
+
+    /// Whether loads are told, too. The answer never changes.
+    fn hears_loads(&self) -> bool {
+        false
+    }
 }
 
-/// Counts events: the smallest tap.
-#[derive(Debug, Default)]
+/// Kinds of events that [`Counting`] tells apart.
+const KINDS: usize = 5;
+/// Tasks that count without locked instructions.
+const ROWS: usize = 64;
+
+/// Counts events, loads excepted: the smallest tap.
+///
+/// A task takes the row that its number leads to and changes it by plain stores: a locked instruction would
+/// wait until all that was just stored has left the processor. Who finds the row taken counts in a shared
+/// one.
+#[derive(Debug)]
 pub struct Counting {
-    counts: [AtomicU64; 6],
+    rows: Box<[Row; ROWS]>,
+    shared: [AtomicU64; KINDS],
+}
+
+/// What one task has counted; a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Row {
+    /// The number of the task, plus one; 0 is nobody.
+    owner: AtomicU32,
+    counts: [AtomicU64; KINDS],
+}
+
+impl Row {
+    #[inline]
+    fn is_of(&self, task: TaskId) -> bool {
+        self.owner.load(Relaxed) == task.wrapping_add(1) || self.claim(task)
+    }
+
+    #[cold]
+    fn claim(&self, task: TaskId) -> bool {
+        self.owner.compare_exchange(0, task.wrapping_add(1), Relaxed, Relaxed).is_ok()
+    }
+}
+
+impl Default for Counting {
+    fn default() -> Self {
+        Self { rows: Box::new(std::array::from_fn(|_| Row::default())), shared: Default::default() }
+    }
 }
 
 impl Counting {
@@ -135,26 +178,37 @@ impl Counting {
         Self::default()
     }
 
-    /// How many events of the kind of `event` there were.
+    /// How many events of the kind of `event` there were; none of loads.
     pub fn of(&self, event: Event<'_>) -> u64 {
-        self.counts[index(event)].load(Relaxed)
+        let Some(kind) = kind_of(event) else { return 0 };
+        let rows = self.rows.iter().map(|row| &row.counts);
+        rows.chain([&self.shared]).map(|counts| counts[kind].load(Relaxed)).sum()
     }
 }
 
-fn index(event: Event<'_>) -> usize {
-    match event {
-        Event::Load { .. } => 0,
-        Event::Store { .. } => 1,
-        Event::NtStore { .. } => 2,
-        Event::Flush { .. } => 3,
-        Event::Fence => 4,
-        Event::Mark(_) => 5,
-    }
+#[inline]
+fn kind_of(event: Event<'_>) -> Option<usize> {
+    Some(match event {
+        Event::Load { .. } => return None,
+        Event::Store { .. } => 0,
+        Event::NtStore { .. } => 1,
+        Event::Flush { .. } => 2,
+        Event::Fence => 3,
+        Event::Mark(_) => 4,
+    })
 }
 
 impl Tap for Counting {
-    fn event(&self, _: TaskId, event: Event<'_>) {
-        self.counts[index(event)].fetch_add(1, Relaxed);
+    fn event(&self, task: TaskId, event: Event<'_>) {
+        let Some(kind) = kind_of(event) else { return };
+        // The upper bits tell threads outside runs from the first tasks of a run.
+        let row = &self.rows[(task ^ task >> 26) as usize % ROWS];
+        if row.is_of(task) {
+            let count = &row.counts[kind];
+            count.store(count.load(Relaxed).wrapping_add(1), Relaxed);
+        } else {
+            self.shared[kind].fetch_add(1, Relaxed);
+        }
     }
 }
 
@@ -172,6 +226,7 @@ impl fmt::Debug for Taps {
 const OUTSIDE_RUNS: TaskId = 1 << 31;
 
 /// The task that runs now: its number in the run, or one for this host thread outside a run.
+#[inline]
 pub(crate) fn current_task() -> TaskId {
     sim::task::current_id().unwrap_or_else(host_thread)
 }

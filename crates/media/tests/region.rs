@@ -252,6 +252,46 @@ fn a_dropped_flush_or_fence_is_not_told_to_anybody() {
     assert_eq!(counts.of(Event::Fence), 2);
 }
 
+#[test]
+fn events_of_any_number_of_threads_are_counted_and_loads_are_not() {
+    let region = memory(4096);
+    let counts = Arc::new(Counting::new());
+    region.attach(Arc::clone(&counts) as Arc<dyn Tap>);
+    std::thread::scope(|scope| {
+        for _ in 0..100 {
+            scope.spawn(|| {
+                for _ in 0..500 {
+                    region.store_u64(0, 1).expect("in range");
+                    region.load_u64(0).expect("in range");
+                    region.fence();
+                }
+            });
+        }
+    });
+    let store = Event::Store { off: 0, data: &[], kind: StoreKind::Word };
+    let told = [store, Event::Fence, Event::Load { off: 0, len: 8 }].map(|event| counts.of(event));
+    assert_eq!(told, [50_000, 50_000, 0]);
+}
+
+#[test]
+fn who_hears_no_loads_is_not_told_them_beside_one_who_does() {
+    let region = memory(4096);
+    let (deaf, log) = (Arc::new(Deaf), Arc::new(Log::default()));
+    region.attach(deaf as Arc<dyn Tap>);
+    region.attach(Arc::clone(&log) as Arc<dyn Tap>);
+    region.load_u64(8).expect("in range");
+    assert_eq!(*log.0.lock(), ["load 8+8"]);
+}
+
+/// Hears no loads.
+struct Deaf;
+
+impl Tap for Deaf {
+    fn event(&self, _: TaskId, event: Event<'_>) {
+        assert!(!matches!(event, Event::Load { .. }), "told {event:?}");
+    }
+}
+
 /// Keeps events as text.
 #[derive(Default)]
 struct Log(Mutex<Vec<String>>);
@@ -267,6 +307,10 @@ impl Tap for Log {
             Event::Fence => "fence".to_owned(),
             Event::Mark(mark) => format!("{mark:?}"),
         });
+    }
+
+    fn hears_loads(&self) -> bool {
+        true
     }
 }
 

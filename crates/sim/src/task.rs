@@ -176,6 +176,7 @@ impl TaskSpec {
 }
 
 /// The number of the current task, unique among the tasks of its run that are alive; none outside a run.
+#[inline]
 pub fn current_id() -> Option<u32> {
     context::current().map(|cx| cx.id)
 }

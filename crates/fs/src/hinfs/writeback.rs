@@ -164,6 +164,8 @@ impl HiNfs {
         let room = open.tx.room().saturating_sub(1);
         let moved = self.volume.journal.enlarge(&mut open.tx, room)?;
         if moved {
+            // A writer that had it in its hands since it was chosen has noted it again.
+            self.pool.forget_pending(open.ticket);
             open.ticket = Some(self.pool.note_pending(slot, None, false));
             add(&self.counters.journal_moves, 1);
         }

@@ -278,17 +278,30 @@ impl Volume {
         let raw = self.raw(inode)?;
         if !raw.is_free() || raw.root != 0 {
             let mut tx = self.journal.begin(1)?;
-            let gone = RawInode { dtime: seconds(), ..RawInode::default() };
             let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
-            self.end(tx, logged.and_then(|()| self.store_half(inode, &gone)))?;
+            self.end(tx, logged.and_then(|()| self.erase(inode)))?;
         }
-        self.free_tree(inode, &Tree::of(&raw)).inspect_err(|_| self.blocks.doubt())?;
-        if raw.xattr != 0 {
-            self.blocks.put_many([(raw.xattr, BLOCK_SHIFT)])?;
-        }
+        self.free_contents(inode, &raw)?;
         self.truncate_remove(inode)?;
         self.inodes.put(inode.ino);
         Ok(())
+    }
+
+    /// Makes the slot of a logged inode free.
+    pub(crate) fn erase(&self, inode: &Inode) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        self.store_half(inode, &RawInode { dtime: seconds(), ..RawInode::default() })
+    }
+
+    /// Frees the blocks of an inode whose slot is free, durably.
+    pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
+        if raw.root != 0 {
+            self.free_tree(inode, &Tree::of(raw)).inspect_err(|_| self.blocks.doubt())?;
+        }
+        match raw.xattr {
+            0 => Ok(()),
+            block => self.blocks.put_many([(block, BLOCK_SHIFT)]),
+        }
     }
 
     /// Frees all blocks of the tree that an inode had.

@@ -23,7 +23,8 @@
 //!
 //! Differences to the kernel module, each on purpose: block and inode maps are bitmaps with summaries instead of a sorted
 //! list and a linear scan (same choice, bounded time); names have a DRAM index (`dir_index=false` for the linear search); a
-//! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call.
+//! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call; a file that
+//! nobody has open is freed by the transaction that removes its last name, without the truncate list.
 
 pub(crate) mod alloc;
 pub(crate) mod dir;

@@ -235,7 +235,8 @@ impl Volume {
         Ok(raw)
     }
 
-    /// Removes a name that is not a directory's. Returns the inode when that was its last name.
+    /// Removes a name that is not a directory's. When that was its last name, the inode goes with it; one that somebody has open
+    /// is returned, to be freed later.
     pub(crate) fn unlink(&self, parent: u64, name: &[u8], pending: &dyn Pending) -> Result<Option<&Inode>> {
         let mut dir = self.lock_dir(parent)?;
         let found = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
@@ -259,12 +260,13 @@ impl Volume {
                 self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
             }
         };
+        let frees = raw.links == 1 && state.opens == 0;
         let work = (|| {
             if joins {
                 self.journal.log(&mut tx, &ranges)?;
             }
             self.remove_name((dir.inode, &mut dir.raw), &removal)?;
-            self.drop_link(inode, &mut raw, 1)
+            if frees { self.erase(inode) } else { self.drop_link(inode, &mut raw, 1) }
         })();
         match work {
             Err(error) if joins => {
@@ -274,8 +276,22 @@ impl Volume {
             work => self.end(tx, work)?,
         }
         dir.removed(name, &removal);
-        drop(state);
+        drop(dir);
+        if frees {
+            self.bury(inode, &raw, pending);
+            return Ok(None);
+        }
         Ok((raw.links == 0).then_some(inode))
+    }
+
+    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it. Its name is gone
+    /// whatever happens here: a failure leaves what could not be given back to the next mount.
+    fn bury(&self, inode: &Inode, raw: &RawInode, pending: &dyn Pending) {
+        let freed = pending.discard(inode).and_then(|()| self.free_contents(inode, raw));
+        match freed {
+            Ok(()) => self.inodes.put(inode.ino),
+            Err(_) => self.blocks.doubt(),
+        }
     }
 
     /// Takes `count` links from a logged inode; without any left it goes on the truncate list. That is not rolled back with the

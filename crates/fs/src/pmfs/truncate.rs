@@ -4,6 +4,8 @@
 //! head (byte 272) ──► item behind inode A {size, next} ──► item behind inode B {size, 0}
 //! ```
 //!
+//! A file that is removed while somebody has it open stays on the list until it is closed.
+//!
 //! An inode is put on the list before the work and taken off after it; both are one 8-byte store. Mounting after a crash
 //! replays the list: an inode with links gets the item's size, one without is freed. Replaying is idempotent.
 //!
@@ -255,6 +257,7 @@ impl Volume {
     }
 
     /// The inode, if it has a name or is open.
+    #[inline]
     pub(crate) fn live_or_open(&self, inode: &Inode, state: &InodeState) -> Result<RawInode> {
         let raw = self.raw(inode)?;
         if raw.links == 0 && state.opens == 0 { Err(Error::NoEntry) } else { Ok(raw) }

@@ -101,6 +101,7 @@ pub(crate) fn is_regular(raw: &RawInode) -> bool {
 
 impl Volume {
     /// A regular file, for reading or writing its data.
+    #[inline]
     pub(crate) fn regular(&self, inode: &Inode, state: &InodeState) -> DesignResult<RawInode> {
         let raw = self.live_or_open(inode, state)?;
         match () {

@@ -48,9 +48,9 @@
 //!
 //! # Watching
 //!
-//! The bounds check of an access compares with a limit that is zero while somebody watches: then every access
-//! takes the slow path, which checks the real length, shows faults and tells the taps. Unwatched, a load is
-//! one compare and the load.
+//! The bounds check of an access compares with a limit that is zero while something is to fail, and for loads
+//! while somebody hears them: then every access takes the slow path, which checks the real length, shows
+//! faults and tells loads. Otherwise a load is one compare and the load.
 
 pub mod bucket;
 pub mod flat;
@@ -89,10 +89,11 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 pub struct Region {
     base: *mut u8,
     len: u64,
-    /// `len`, or zero while somebody watches.
+    /// `len`, or zero while loads may fail or somebody hears them.
     load_limit: AtomicU64,
-    /// The same for stores; always zero when the region is read-only.
+    /// `len`, or zero while stores may fail; always zero when the region is read-only.
     store_limit: AtomicU64,
+    /// Somebody listens, or something is to fail.
     watched: AtomicBool,
     read_only: bool,
     /// Present when the memory is really persistent.
@@ -260,12 +261,12 @@ impl Region {
         Ok(unsafe { self.base.add(off as usize) })
     }
 
-    /// The range is outside, or somebody watches.
+    /// The range is outside, a load may fail, or somebody hears loads.
     #[cold]
     fn load_slowly(&self, off: u64, len: u64) -> Result<(), MediaError> {
         self.check_range(off, len)?;
         self.watch.admit(Target::Load, off, len)?;
-        self.watch.tell(Event::Load { off, len });
+        self.watch.tell_load(off, len);
         Ok(())
     }
 }
@@ -421,7 +422,7 @@ impl Region {
         Ok(unsafe { self.base.add(off as usize) })
     }
 
-    /// The range is outside, or the region is read-only, or somebody watches.
+    /// The range is outside, or the region is read-only, or a store may fail.
     #[cold]
     fn admit_store(&self, off: u64, len: u64) -> Result<(), MediaError> {
         self.check_range(off, len)?;
@@ -547,11 +548,11 @@ impl Region {
     }
 
     fn rewatch(&self) {
-        let on = self.watch.is_on();
-        let limit = if on { 0 } else { self.len };
-        self.watched.store(on, Ordering::Release);
-        self.load_limit.store(limit, Ordering::Release);
-        self.store_limit.store(if self.read_only { 0 } else { limit }, Ordering::Release);
+        let faulty = self.watch.is_faulty();
+        let limit = |slow: bool| if slow { 0 } else { self.len };
+        self.watched.store(faulty || self.watch.is_heard(), Ordering::Release);
+        self.load_limit.store(limit(faulty || self.watch.hears_loads()), Ordering::Release);
+        self.store_limit.store(limit(faulty || self.read_only), Ordering::Release);
     }
 
     /// Whether a fault makes this flush or fence not happen.

@@ -35,9 +35,19 @@ impl Watch {
         }
     }
 
-    /// Somebody listens or something is to fail.
-    pub(super) fn is_on(&self) -> bool {
-        !self.current().is_empty() || self.faulty.load(Ordering::Acquire)
+    /// Somebody listens.
+    pub(super) fn is_heard(&self) -> bool {
+        !self.current().is_empty()
+    }
+
+    /// Somebody listens to loads.
+    pub(super) fn hears_loads(&self) -> bool {
+        self.current().iter().any(|tap| tap.hears_loads())
+    }
+
+    /// Something is to fail.
+    pub(super) fn is_faulty(&self) -> bool {
+        self.faulty.load(Ordering::Acquire)
     }
 
     #[inline]
@@ -78,9 +88,16 @@ impl Watch {
         }
     }
 
+    /// Tells a load to those who want to hear of loads.
+    pub(super) fn tell_load(&self, off: u64, len: u64) {
+        for tap in self.current().iter().filter(|tap| tap.hears_loads()) {
+            tap.event(current_task(), Event::Load { off, len });
+        }
+    }
+
     /// Whether a load or store may go on.
     pub(super) fn admit(&self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
-        if !self.faulty.load(Ordering::Acquire) {
+        if !self.is_faulty() {
             return Ok(());
         }
         let mut faults = self.faults.lock();
@@ -92,6 +109,6 @@ impl Watch {
 
     /// Whether this flush or fence is to be left out.
     pub(super) fn drops(&self, target: Target) -> bool {
-        self.faulty.load(Ordering::Acquire) && self.faults.lock().strikes(target)
+        self.is_faulty() && self.faults.lock().strikes(target)
     }
 }

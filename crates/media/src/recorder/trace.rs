@@ -265,6 +265,10 @@ impl Tap for ReadSet {
             _ => {}
         }
     }
+
+    fn hears_loads(&self) -> bool {
+        true
+    }
 }
 
 impl Found {

@@ -60,26 +60,46 @@ impl Ready {
         id_of(first)
     }
 
-    /// Puts `id`, which has a leaf already, in, and takes the furthest-behind task out.
+    /// Takes the furthest-behind task out and puts `id` in, which has a leaf, is not ready, and is not that
+    /// far behind. Both ways to the root are walked side by side: they do not wait for each other, and where
+    /// they have met, both write the same.
     #[inline]
     pub(super) fn exchange(&self, id: TaskId, time: u64) -> TaskId {
-        self.set(id, pack(id, time));
-        let first = id_of(self.tree[1].get());
-        self.set(first, NOT_READY);
-        first
+        let (first, mut key) = (self.node(1).get(), pack(id, time));
+        debug_assert!(first < key, "task {id} at {time} is furthest behind");
+        let (mut gone, mut other) = (self.leaf_of(id_of(first)), NOT_READY);
+        let mut node = self.leaf_of(id);
+        loop {
+            self.node(node).set(key);
+            self.node(gone).set(other);
+            if node <= 1 {
+                return id_of(first);
+            }
+            key = key.min(self.node(node ^ 1).get());
+            other = other.min(self.node(gone ^ 1).get());
+            (node, gone) = (node / 2, gone / 2);
+        }
+    }
+
+    #[inline]
+    fn leaf_of(&self, id: TaskId) -> usize {
+        self.capacity.get() + id as usize
+    }
+
+    /// The mask tells the compiler what is known: a node's number is within the tree.
+    #[inline]
+    fn node(&self, node: usize) -> &Cell<u64> {
+        &self.tree[node & (NODES - 1)]
     }
 
     #[inline]
     fn set(&self, id: TaskId, mut key: u64) {
-        let tree: &[Cell<u64>; NODES] = &self.tree;
-        // The mask tells the compiler what is known: a node's number is within the tree.
-        let at = |node: usize| &tree[node & (NODES - 1)];
-        let mut node = self.capacity.get() + id as usize;
-        at(node).set(key);
+        let mut node = self.leaf_of(id);
+        self.node(node).set(key);
         while node > 1 {
-            key = key.min(at(node ^ 1).get());
+            key = key.min(self.node(node ^ 1).get());
             node /= 2;
-            at(node).set(key);
+            self.node(node).set(key);
         }
     }
 
@@ -121,7 +141,7 @@ mod tests {
     fn the_tree_agrees_with_an_ordered_set() {
         let mut rng = Seed(1).rng();
         let (ready, mut model) = (Ready::new(), BTreeSet::new());
-        let mut time_of = [None; 300];
+        let (mut time_of, mut seen) = ([None; 300], [false; 300]);
         for step in 0..50_000 {
             let id = rng.random_range(0..1 + step.min(299));
             let time = rng.random_range(0..50_u64);
@@ -131,12 +151,14 @@ mod tests {
                     assert_eq!((ready.horizon(), ready.take_first()), (first_time, first));
                     time_of[first as usize] = None;
                 }
-                1 if time_of[id as usize].is_some() => {
-                    model.remove(&(time_of[id as usize].replace(time).expect("seen"), id));
-                    model.insert((time, id));
-                    let (_, first) = model.pop_first().expect("one is ready");
+                1 if seen[id as usize] && time_of[id as usize].is_none() => {
+                    let Some(&(first_time, first)) = model.first() else { continue };
+                    let time = first_time + 1 + time;
                     assert_eq!(ready.exchange(id, time), first);
+                    model.pop_first();
+                    model.insert((time, id));
                     time_of[first as usize] = None;
+                    time_of[id as usize] = Some(time);
                 }
                 _ => {
                     if let Some(before) = time_of[id as usize].replace(time) {
@@ -144,6 +166,7 @@ mod tests {
                     }
                     model.insert((time, id));
                     ready.insert(id, time);
+                    seen[id as usize] = true;
                 }
             }
         }
