@@ -21,7 +21,7 @@ const LAYERS: [(&str, u8); 9] = [
 
 const FILE_LINES: usize = 800;
 const FUNCTION_LINES: usize = 70;
-/// Code is held to 110 columns by rustfmt; this is for what it leaves alone: comments with tables, long texts.
+/// rustfmt holds code to 110 columns; this is for what it leaves alone: comments, tables, long texts.
 const LINE_COLUMNS: usize = 132;
 const BANNED_WORDS: [&str; 4] = ["manager", "helper", "util", "common"];
 const UNSAFE_CRATES: [&str; 2] = ["sim", "media"];
