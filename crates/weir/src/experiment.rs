@@ -118,7 +118,7 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
     figures.map(drop).map_err(|error| Failure::usage(format!("plan {}: {error}", plan.name)))
 }
 
-/// The first Ctrl-C lets running cells finish; the second quits at once.
+/// The first Ctrl-C (or SIGTERM, SIGHUP) lets running cells finish; the second quits at once.
 fn catch_interrupt(interrupt: &Arc<AtomicBool>) {
     let interrupt = Arc::clone(interrupt);
     // A second experiment in one process keeps the first handler, which then quits on its first signal.
