@@ -18,20 +18,20 @@ use crate::store;
 /// How to run, and where results go.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct How {
-    /// Write a report; the ending of the name says the format: .html .json .csv .md .txt
+    /// Write a report; its ending is the format: .html .json .csv .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
     /// Where all randomness starts [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Runs side by side under the virtual clock [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, hide_short_help = true)]
     pub(crate) jobs: usize,
     /// Memory that runs side by side may take together [default: half of the host's]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) save_image: Option<PathBuf>,
     /// Check each image, and every file's content, after its run
     #[arg(long)]
