@@ -57,6 +57,8 @@ impl How {
             check_figures(plan)?;
             plan.cells()?;
         }
+        self.outputs.iter().try_for_each(|path| store::format_of(path).map(drop))?;
+        store::prepare()?;
         let settings = self.settings();
         catch_interrupt(&settings.interrupt);
         let bar = Bar::new(output.shows_progress());
