@@ -97,10 +97,26 @@ impl Command {
 mod tests {
     use super::*;
     use clap::CommandFactory;
+    use clap::error::ErrorKind;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// Commands in blocks of code, where two blanks end one, and those in backquotes, which may leave out what goes without saying.
+    #[test]
+    fn commands_in_the_documents_are_right() {
+        let documents = [include_str!("../../../README.md"), include_str!("../../../CONTRIBUTING.md")];
+        let blocks = documents.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("weir "));
+        let blocks = blocks.flat_map(|line| line.split("  ").next().unwrap_or(line).split("; "));
+        let quoted = documents.iter().flat_map(|text| text.split('`').skip(1).step_by(2));
+        let commands = blocks.chain(quoted).filter(|words| words.starts_with("weir ")).collect::<Vec<_>>();
+        assert!(commands.len() > 10);
+        for command in commands {
+            let Err(error) = Cli::try_parse_from(command.split_whitespace()) else { continue };
+            assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "{command}: {error}");
+        }
     }
 
     /// The short help; the long one has every flag.

@@ -46,7 +46,7 @@ pub(crate) struct Bench {
     /// Set an option; hinfs.buffer=1GiB: of one design; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
-    /// Size of the region [default: room for the files and half as much more]
+    /// Size of the region [default: half as much again as the files]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
     /// How often each cell runs
