@@ -36,9 +36,11 @@ pub(super) fn after(
     Err(Error::Corrupt { cell: spec.title(), what })
 }
 
-/// `fileserver-hinfs-threads-8-repeat-0.img`.
+/// `fileserver-hinfs-threads-8-on-optane.100-repeat-0.img`. Titles leave the medium out; cells that differ in nothing else may
+/// run side by side.
 fn file_name(spec: &CellSpec, run: &Run) -> PathBuf {
-    let name = format!("{} repeat {}", spec.title(), run.repeat);
+    let medium = spec.axes.get("medium").map_or("", String::as_str);
+    let name = format!("{} on {medium} repeat {}", spec.title(), run.repeat);
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' };
     PathBuf::from(name.chars().map(plain).collect::<String>() + ".img")
 }
