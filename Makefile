@@ -4,8 +4,11 @@ CARGO ?= cargo
 TARGET = $(abspath $(or $(CARGO_TARGET_DIR),target))
 WEIR = $(TARGET)/release/weir
 DEMO = $(TARGET)/demo
+# Where `make install` puts things.
+PREFIX ?= /usr/local
+SHARE = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: demo test lint docs bench build clean
+.PHONY: demo test install lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
@@ -19,6 +22,15 @@ build:
 # Every test, the browser's among them.
 test: browser
 	$(CARGO) test --workspace --locked
+
+# The command, its man pages, its completions.
+install: build
+	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
+	$(WEIR) man --quiet $(SHARE)/man/man1
+	@mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
+	$(WEIR) completion bash > $(SHARE)/bash-completion/completions/weir
+	$(WEIR) completion zsh > $(SHARE)/zsh/site-functions/_weir
+	$(WEIR) completion fish > $(SHARE)/fish/vendor_completions.d/weir.fish
 
 lint:
 	$(CARGO) fmt --all --check

@@ -20,7 +20,7 @@ use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 
 use crate::error::Error;
 use crate::plan::CellSpec;
-use crate::plan::matrix::Door;
+use crate::plan::matrix::{Door, resolve};
 
 mod image;
 mod ledger;
@@ -74,16 +74,11 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     Ok(region_size(spec, *design, &options) + buffer)
 }
 
-fn resolve(design: &'static dyn FsType, options: &BTreeMap<String, String>) -> Result<Options, Error> {
-    let resolved = Options::resolve(design.name(), design.options(), options);
-    resolved.map_err(|error| Error::Setting(error.to_string()))
-}
-
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
     let files = spec.script.data_bytes();
     let usual = Bytes(files + files / 2 + 256 * MIB);
-    spec.region.unwrap_or(usual).max(design.min_size(options))
+    spec.region.unwrap_or_else(|| usual.max(design.min_size(options)))
 }
 
 /// An error of this cell.

@@ -1,7 +1,9 @@
 //! What can go wrong in an experiment, each with place, reason and remedy.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+use sim::{Bytes, MIB};
 
 use crate::document::Problem;
 
@@ -67,6 +69,21 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
         _ if known.is_empty() => "there are none".to_owned(),
         _ => format!("there are: {}", known.join(", ")),
     }
+}
+
+/// A file's text. `what` and `advice` are for a file that is not there.
+pub fn read_to_string(path: &Path, what: &'static str, advice: &str) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            Error::Unknown { what, name: path.display().to_string(), advice: advice.to_owned() }
+        }
+        _ => Error::Io { action: "read", path: path.to_owned(), source },
+    })
+}
+
+/// A size that is at least `needed`, as one writes it on a command line: `5MiB`.
+pub fn rounded_up(needed: Bytes) -> String {
+    format!("{}MiB", needed.0.div_ceil(MIB))
 }
 
 #[cfg(test)]

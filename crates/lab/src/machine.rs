@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use sim::{Machine, Work};
 
 use crate::document::{self, Item, Problem, Table};
-use crate::error::{Error, nearest};
+use crate::error::{Error, nearest, read_to_string};
 use crate::presets::{self, MACHINES};
 
 /// The name of the machine that `weir calibrate` measures.
@@ -79,15 +79,8 @@ impl MachinePreset {
     }
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
-        match std::fs::read_to_string(path) {
-            Ok(text) => Ok(Self::parse(&path.display().to_string(), &text)?),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Error::Unknown {
-                what: "machine file",
-                name: path.display().to_string(),
-                advice: advice.to_owned(),
-            }),
-            Err(source) => Err(Error::Io { action: "read", path: path.to_owned(), source }),
-        }
+        let text = read_to_string(path, "machine file", advice)?;
+        Ok(Self::parse(&path.display().to_string(), &text)?)
     }
 
     /// Every preset that is part of the program.

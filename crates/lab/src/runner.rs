@@ -246,7 +246,7 @@ fn admit(tasks: &[Task]) -> Result<(), Error> {
             let title = task.spec.title();
             return Err(Error::Host(format!(
                 "{title} needs {needed} of memory and this host has {available} free; \
-                 take --quick, or fewer or smaller files (-D nfiles=…)"
+                 take --quick, fewer or smaller files (-D nfiles=…), or a smaller --region"
             )));
         }
     }

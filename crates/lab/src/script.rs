@@ -1,12 +1,13 @@
 //! The workload of a cell: a script of Filebench's language with the variables that the plan gives it.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use workload::filebench::program::Fileset;
 use workload::filebench::{self, Overrides, PERSONALITIES, Program, Value};
 
-use crate::error::{Error, nearest};
+use crate::error::{Error, nearest, read_to_string};
 
 /// The folder of Filebench's personalities in names of workloads.
 const FILEBENCH: &str = "filebench/";
@@ -41,12 +42,9 @@ impl Script {
 
 /// The text of a script.
 fn source(name: &str) -> Result<String, Error> {
-    if std::path::Path::new(name).extension().is_some_and(|extension| extension == "f") {
-        return std::fs::read_to_string(name).map_err(|source| Error::Io {
-            action: "read",
-            path: name.into(),
-            source,
-        });
+    if Path::new(name).extension().is_some_and(|extension| extension == "f") {
+        let advice = "`weir list workloads` shows those that are built in";
+        return read_to_string(Path::new(name), "workload file", advice);
     }
     let short = name.strip_prefix(FILEBENCH).unwrap_or(name);
     match PERSONALITIES.iter().find(|personality| personality.name == short) {

@@ -112,7 +112,8 @@ fn an_interrupt_leaves_a_partial_result() {
 fn images_are_kept_clean_and_every_file_holds_its_pattern() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { save_image: Some(folder.path().to_owned()), check: true, ..with_jobs(2) };
-    run(&plan(PLAN), settings);
+    let media = "[[axis]]\nmedium = [\"hinfs\", \"dram\"]\n[[axis]]\nthreads = [1]";
+    run(&plan(&PLAN.replace("[[axis]]\nthreads = [1, 3]", media)), settings);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 8);
 }
 
@@ -121,7 +122,9 @@ fn the_real_clock_and_the_hosts_kernel_run_the_same_workload() {
     let folder = tempfile::tempdir().unwrap();
     let host = format!("fs = [\"pmfs\", \"host:{}\"]", folder.path().display());
     let text = PLAN.replace("fs = [\"pmfs\", \"hinfs\"]", &host).replace("[fs]\nbuffer = \"8MiB\"\n", "");
-    let plan = plan(&text.replace("why = ", "clock = \"real\"\nwhy = ").replace("[1, 3]", "[1]"));
+    let plan = plan(
+        &text.replace("why = ", "clock = \"real\"\nwhy = ").replace("[1, 3]", "[1]").replace("20ms", "300ms"),
+    );
     let plan = Plan { expect: Vec::new(), ..plan };
     let file = run(&plan, Settings::default());
     assert_eq!((file.samples.len(), file.machine.as_str()), (4, "host"));
@@ -137,9 +140,16 @@ fn too_few_files_for_the_threads_are_told_before_the_run() {
     assert!(error.to_string().contains("-D nfiles="), "{error}");
 }
 
+/// Full while the files are made, and full because the log of webserver grows: both name the cell, the region and the remedy.
 #[test]
-fn a_region_too_small_for_the_files_fails_with_the_cells_name() {
-    let text = PLAN.replace("seed = 7", "seed = 7\nregion = \"9MiB\"").replace("nfiles = 60", "nfiles = 600");
-    let error = Runner::new(with_jobs(1), &Silent).run(&plan(&text)).unwrap_err();
-    assert!(error.to_string().contains("fileserver") && error.to_string().contains("space"), "{error}");
+fn a_full_region_is_told_with_its_size_and_the_remedy() {
+    let small = PLAN.replace("stop = \"20ms\"", "stop = \"5s\"\nregion = \"9MiB\"");
+    let prepared = small.replace("nfiles = 60", "nfiles = 600");
+    let grown = small.replace("filebench/fileserver", "filebench/webserver");
+    for (text, cell) in [(prepared, "fileserver"), (grown, "webserver")] {
+        let error = Runner::new(with_jobs(1), &Silent).run(&plan(&text)).unwrap_err().to_string();
+        for part in [cell, "the region of 9 MiB is full", "--region"] {
+            assert!(error.contains(part), "{part}: {error}");
+        }
+    }
 }

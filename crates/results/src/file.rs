@@ -166,18 +166,19 @@ fn message(error: &serde_json::Error) -> String {
 
 /// Writes `text` to `path` so that a reader sees the old file or the new one, never a part.
 pub fn write_atomic(path: &Path, text: &str) -> Result<(), FileError> {
-    let temporary = temporary_beside(path);
-    let written = write_synced(&temporary, text).and_then(|()| fs::rename(&temporary, path));
-    written.map_err(|source| {
-        let _ = fs::remove_file(&temporary);
-        io_error("write", path, source)
-    })
+    let written = replace(path, |file| file.write_all(text.as_bytes()));
+    written.map_err(|source| io_error("write", path, source))
 }
 
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+/// Puts a file in the place of `path` once `fill` has written all of it: whoever is killed before leaves the old one.
+pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = temporary_beside(path);
+    let written = File::create(&temporary).and_then(|mut file| {
+        fill(&mut file)?;
+        file.sync_all()
+    });
+    let replaced = written.and_then(|()| fs::rename(&temporary, path));
+    replaced.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 fn temporary_beside(path: &Path) -> PathBuf {

@@ -85,6 +85,8 @@ impl Op {
     pub const MAX: usize = 40;
     /// Outside any operation.
     pub const NONE: Self = Self { index: 0, name: "none" };
+    /// An operation whose kind is known only when it is done: [`OpGuard::becomes`] decides. Snapshots see it from then on.
+    pub const UNDECIDED: Self = Self { index: Self::MAX as u8, name: "undecided" };
 
     /// Declares operation kind `index` (1..[`Op::MAX`]).
     pub const fn new(index: u8, name: &'static str) -> Self {
@@ -187,9 +189,12 @@ impl LockClass {
     }
 }
 
+/// Rows of a ledger: a row for each kind, and one for an operation that is not decided yet.
+const ROWS: usize = Op::MAX + 1;
+
 /// One task's ledger.
 pub(crate) struct Ledger {
-    time: [[AtomicU64; Activity::COUNT]; Op::MAX],
+    time: [[AtomicU64; Activity::COUNT]; ROWS],
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
@@ -209,7 +214,7 @@ fn bump(cell: &AtomicU64, n: u64) {
 impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
-            time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; Op::MAX],
+            time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; ROWS],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
             lock_wait: OnceLock::new(),
@@ -226,8 +231,20 @@ impl Ledger {
     pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
         let waits = self
             .lock_wait
-            .get_or_init(|| (0..Op::MAX).map(|_| [const { AtomicU64::new(0) }; LOCK_CLASSES]).collect());
+            .get_or_init(|| (0..ROWS).map(|_| [const { AtomicU64::new(0) }; LOCK_CLASSES]).collect());
         bump(&waits[op as usize][class.number()], ns);
+    }
+
+    /// Moves what an undecided operation has booked to its kind.
+    fn decide(&self, op: Op) {
+        let row = &self.time[Op::UNDECIDED.index()];
+        let waited = |activity: Activity| row[activity as usize].load(Relaxed) > 0;
+        if let Some(waits) = self.lock_wait.get()
+            && (waited(Activity::LockWait) || waited(Activity::Stall))
+        {
+            move_row(&waits[Op::UNDECIDED.index()], &waits[op.index()]);
+        }
+        move_row(row, &self.time[op.index()]);
     }
 
     fn add_into(&self, sum: &mut Snapshot) {
@@ -242,6 +259,14 @@ impl Ledger {
         for (row, cells) in sum.counts.iter_mut().zip(&self.counts) {
             add_row(row, cells);
         }
+    }
+}
+
+/// Adds a row to another and empties it.
+fn move_row(from: &[AtomicU64], to: &[AtomicU64]) {
+    for (from, to) in from.iter().zip(to) {
+        bump(to, from.load(Relaxed));
+        from.store(0, Relaxed);
     }
 }
 
@@ -434,6 +459,11 @@ pub fn op(op: Op) -> OpGuard {
     OpGuard { outer: true }
 }
 
+/// How many operations of kind `op` the current task has ended.
+pub fn calls(op: Op) -> u64 {
+    context::current().map_or(0, |cx| cx.ledger.calls[op.index()].load(Relaxed))
+}
+
 /// Ends the operation begun by [`op`].
 #[derive(Debug)]
 #[must_use = "the operation ends when the guard is dropped"]
@@ -441,11 +471,26 @@ pub struct OpGuard {
     outer: bool,
 }
 
+impl OpGuard {
+    /// Decides the kind of an operation begun as [`Op::UNDECIDED`]: all of it, so far and from now on, is booked as `op`.
+    /// Inside another operation nothing is booked, so nothing changes.
+    pub fn becomes(&self, op: Op) {
+        let undecided = |cx: &&context::Context| self.outer && cx.op.get() == Op::UNDECIDED.index;
+        if let Some(cx) = context::current().filter(undecided) {
+            cx.ledger.decide(op);
+            cx.op.set(op.index);
+        }
+    }
+}
+
 impl Drop for OpGuard {
     #[inline]
     fn drop(&mut self) {
         let Some(cx) = context::current().filter(|_| self.outer) else { return };
         let op = cx.op.replace(Op::NONE.index);
+        if op == Op::UNDECIDED.index {
+            return cx.ledger.decide(Op::NONE); // the end of the run has cut it off
+        }
         let total = cx.now().0.saturating_sub(cx.op_start.get());
         bump(&cx.ledger.total[op as usize], total);
         bump(&cx.ledger.calls[op as usize], 1);

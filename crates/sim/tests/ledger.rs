@@ -83,10 +83,14 @@ fn any_step(world: &World, rng: &mut Rng, depth: u32) {
 fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
     let start = sim::now();
     for _ in 0..20 {
-        let op = rng.random::<bool>().then(|| sim::op(OPS[rng.random_range(0..3)]));
+        let (kind, later) = (OPS[rng.random_range(0..3)], rng.random::<bool>());
+        let op = rng.random::<bool>().then(|| sim::op(if later { Op::UNDECIDED } else { kind }));
         let inner = rng.random::<bool>().then(|| sim::op(OPS[rng.random_range(0..3)]));
         any_step(world, &mut rng, 0);
         drop(inner);
+        if let Some(op) = &op {
+            op.becomes(kind);
+        }
         any_step(world, &mut rng, 0);
         drop(op);
     }
@@ -184,6 +188,36 @@ fn a_wait_for_a_lock_is_booked_on_its_name_and_taking_it_is_software() {
     assert_eq!(ledger.lock_waits(OPS[0]), [("test.mutex", Nanos(90))]);
     assert_eq!(ledger.time(OPS[0], Activity::Software), Nanos(2));
     assert_eq!((ledger.total(OPS[0]), ledger.calls(OPS[0])), (Nanos(92), 1));
+}
+
+#[test]
+fn an_operation_decided_late_is_booked_whole_on_its_kind_with_its_lock_waits() {
+    let ledger = run(&virtual_clock(), || {
+        let lock = Arc::new(Mutex::new(&MUTEX, ()));
+        let shared = Arc::clone(&lock);
+        let waiter = sim::spawn(TaskSpec::named("waiter").on_core(1), move || {
+            sim::medium(Nanos(10));
+            let op = sim::op(Op::UNDECIDED);
+            drop(shared.lock());
+            let inner = sim::op(OPS[0]);
+            inner.becomes(OPS[0]); // not its operation
+            drop(inner);
+            op.becomes(OPS[1]);
+            op.becomes(OPS[2]); // too late
+            sim::medium(Nanos(5));
+            drop(op);
+            assert_eq!([sim::ledger::calls(OPS[0]), sim::ledger::calls(OPS[1])], [0, 1]);
+        });
+        let guard = lock.lock(); // until 1
+        sim::medium(Nanos(99));
+        drop(guard); // at 100
+        waiter.join();
+        Snapshot::of_run()
+    });
+    assert_eq!(ledger.lock_waits(OPS[1]), [("test.mutex", Nanos(90))]);
+    assert_eq!((ledger.total(OPS[1]), ledger.calls(OPS[1])), (Nanos(97), 1));
+    assert_eq!(sum_of_parts(&ledger, OPS[1]), Nanos(97));
+    assert_eq!((ledger.calls(OPS[0]), ledger.calls(OPS[2]), ledger.calls(Op::NONE)), (0, 0, 0));
 }
 
 #[test]

@@ -202,6 +202,7 @@ impl std::fmt::Debug for Host {
 
 impl Syscalls for Host {
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+        // The kernel does not say whether it has made the file.
         let _op = sim::op(if flags.contains(OpenFlags::CREATE) { ops::CREATE } else { ops::OPEN });
         let file = self.open_path(path, flags, mode)?;
         let fd = self.files.reserve()?;

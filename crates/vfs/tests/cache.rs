@@ -258,6 +258,27 @@ fn tasks_of_the_virtual_clock_see_the_same_in_every_run() {
 }
 
 #[test]
+fn an_open_is_booked_by_what_it_did() {
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+    let ledger = sim::run(&setup, || {
+        let process = root(&mount(1 << 10).1);
+        let missing = process.open(b"/f", OpenFlags::READ, 0);
+        assert_eq!(missing, Err(Errno::ENOENT)); // an open
+        process.open(b"/f", MAKE, 0o644).expect("new"); // a create
+        process.open(b"/f", MAKE, 0o644).expect("there"); // an open
+        let taken = process.open(b"/f", MAKE | OpenFlags::EXCLUSIVE, 0o644);
+        assert_eq!(taken, Err(Errno::EEXIST)); // an open
+        Snapshot::of_task()
+    });
+    let ledger = ledger.expect("the run ends");
+    assert_eq!([ops::CREATE, ops::OPEN].map(|op| ledger.calls(op)), [1, 3]);
+    for op in [ops::CREATE, ops::OPEN] {
+        let parts: Nanos = Activity::ALL.iter().map(|(activity, _)| ledger.time(op, *activity)).sum();
+        assert_eq!(parts, ledger.total(op), "{}", op.name());
+    }
+}
+
+#[test]
 fn every_call_is_an_operation_and_a_cached_walk_costs_its_components() {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
     let (warm, ledger) = sim::run(&setup, || {

@@ -18,20 +18,20 @@ use crate::store;
 /// How to run, and where results go.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct How {
-    /// Write a report; the ending of the name says the format: .html .json .csv .md .txt
+    /// Write a report; its ending is the format: .html .json .csv .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
     /// Where all randomness starts [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Runs side by side under the virtual clock [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, hide_short_help = true)]
     pub(crate) jobs: usize,
     /// Memory that runs side by side may take together [default: half of the host's]
-    #[arg(long, value_name = "SIZE")]
+    #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) save_image: Option<PathBuf>,
     /// Check each image, and every file's content, after its run
     #[arg(long)]
@@ -57,6 +57,8 @@ impl How {
             check_figures(plan)?;
             plan.cells()?;
         }
+        self.outputs.iter().try_for_each(|path| store::format_of(path).map(drop))?;
+        store::prepare()?;
         let settings = self.settings();
         catch_interrupt(&settings.interrupt);
         let bar = Bar::new(output.shows_progress());
@@ -118,7 +120,7 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
     figures.map(drop).map_err(|error| Failure::usage(format!("plan {}: {error}", plan.name)))
 }
 
-/// The first Ctrl-C lets running cells finish; the second quits at once.
+/// The first Ctrl-C (or SIGTERM, SIGHUP) lets running cells finish; the second quits at once.
 fn catch_interrupt(interrupt: &Arc<AtomicBool>) {
     let interrupt = Arc::clone(interrupt);
     // A second experiment in one process keeps the first handler, which then quits on its first signal.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::json;
 
@@ -14,11 +15,14 @@ pub(crate) struct Output {
     json: bool,
     quiet: bool,
     verbose: bool,
+    /// Whether data has been printed: a failure must not add a second document to it.
+    printed: AtomicBool,
 }
 
 impl Output {
     pub(crate) fn new(global: &Global) -> Self {
-        Self { json: global.json, quiet: global.quiet, verbose: global.verbose }
+        let Global { json, quiet, verbose } = *global;
+        Self { json, quiet, verbose, printed: AtomicBool::new(false) }
     }
 
     /// Whether one JSON document is wanted.
@@ -32,16 +36,15 @@ impl Output {
     }
 
     /// Prints data.
-    #[allow(clippy::unused_self)] // data is printed in every mode, and reads as the other streams
     pub(crate) fn data(&self, text: &str) {
+        self.printed.store(true, Relaxed);
         print(text);
     }
 
     /// Prints a JSON document.
-    #[allow(clippy::unused_self)] // as above
     pub(crate) fn document(&self, document: &impl serde::Serialize) {
         let text = serde_json::to_string_pretty(document).expect("our documents have string keys only");
-        print(&(text + "\n"));
+        self.data(&(text + "\n"));
     }
 
     /// Tells something on the standard error.
@@ -58,12 +61,12 @@ impl Output {
         }
     }
 
-    /// Tells why the command failed; with `--json`, on the standard output as well.
+    /// Tells why the command failed; with `--json`, on the standard output as well, unless the data stands there.
     pub(crate) fn failure(&self, failure: &Failure) {
         if failure.message.is_empty() {
             return;
         }
-        if self.json {
+        if self.json && !self.printed.load(Relaxed) {
             print_failure_json(failure);
         }
         let style = anstyle::AnsiColor::Red.on_default().bold();

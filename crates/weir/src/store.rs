@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use report::Report;
+use report::{Format, Report};
 use results::ResultFile;
 
 use crate::failure::{Exit, Failure};
@@ -63,19 +63,28 @@ pub(crate) fn read(name: &str) -> Result<ResultFile, Failure> {
     }
 }
 
-/// Writes a report in the format that the file's name ends in; `-` is the standard output, in the terminal's format.
-pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
+/// The folder of all runs, made if it is not there: a run that could not be kept is better not begun.
+pub(crate) fn prepare() -> Result<(), Failure> {
+    let runs = runs()?;
+    std::fs::create_dir_all(&runs).map_err(|error| {
+        let failure = Failure::io("make the folder", &runs, &error);
+        Failure::new(failure.exit, failure.message + "; name another with XDG_DATA_HOME")
+    })
+}
+
+/// The format that a file's name ends in.
+pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
     let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
-    let format = report::FORMATS.iter().find(|format| format.extension() == extension);
-    let Some(format) = format else {
+    let format = report::FORMATS.iter().copied().find(|format| format.extension() == extension);
+    format.ok_or_else(|| {
         let known: Vec<_> = report::FORMATS.iter().map(|format| format!(".{}", format.extension())).collect();
-        return Err(Failure::usage(format!(
-            "{}: the name must end in one of {}",
-            path.display(),
-            known.join(" ")
-        )));
-    };
-    let text = format.render(report)?;
+        Failure::usage(format!("{}: the name must end in one of {}", path.display(), known.join(" ")))
+    })
+}
+
+/// Writes a report in the format that the file's name ends in.
+pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
+    let text = format_of(path)?.render(report)?;
     results::file::write_atomic(path, &text).map_err(Failure::from)
 }
 

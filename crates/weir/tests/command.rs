@@ -1,29 +1,14 @@
 //! The command as people and scripts meet it: streams, exit codes, messages, JSON.
 
-use std::path::Path;
+mod shared;
+
 use std::process::Output;
 
-use assert_cmd::Command;
-use serde_json::Value;
-
-/// The command with a home of its own.
-fn weir(home: &Path) -> Command {
-    let mut command = Command::cargo_bin("weir").unwrap();
-    command.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
-    command
-}
+use shared::{document, told, weir};
 
 fn run(arguments: &[&str]) -> Output {
     let home = tempfile::tempdir().unwrap();
     weir(home.path()).args(arguments).output().unwrap()
-}
-
-fn told(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn document(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", told(output)))
 }
 
 #[test]
@@ -121,27 +106,6 @@ fn an_image_is_made_checked_and_measured_and_never_changed_by_looking() {
         assert!(run(&["dump", &image, "superblock"]).status.success());
         assert!(before == std::fs::read(&image).unwrap(), "looking changed the image");
     }
-}
-
-#[test]
-fn a_bad_image_is_told_with_a_remedy() {
-    let home = tempfile::tempdir().unwrap();
-    let image = home.path().join("a.pm");
-    let text = image.display().to_string();
-    let missing = run(&["fsck", &text]);
-    assert_eq!(missing.status.code(), Some(2), "{}", told(&missing));
-    assert!(told(&missing).contains("weir mkfs"), "{}", told(&missing));
-    std::fs::write(&image, vec![7_u8; 1 << 20]).unwrap();
-    let stranger = run(&["fsck", &text, "--json"]);
-    assert_eq!(stranger.status.code(), Some(2));
-    assert!(document(&stranger)["error"]["message"].as_str().unwrap().contains("no design recognises"));
-    let small = run(&["mkfs", "--fs", "pmfs", &text]);
-    assert_eq!(small.status.code(), Some(2));
-    assert!(told(&small).contains("--size"), "{}", told(&small));
-    let full = weir(home.path()).args(["mkfs", "--fs", "pmfs", "--size", "64MiB", &text]).output().unwrap();
-    assert!(full.status.success(), "{}", told(&full));
-    let again = run(&["mkfs", "--fs", "pmfs", &text]);
-    assert!(told(&again).contains("--force"), "{}", told(&again));
 }
 
 #[test]

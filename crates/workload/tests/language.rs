@@ -274,7 +274,7 @@ fn targets_must_be_flowops_of_the_type_that_is_waited_in() {
     );
     assert_flowop_error(
         "flowop block name=b flowop sempost name=s,target=b,value=1",
-        "the target of sempost wants a semblock, not the block \"b\"",
+        "the target of sempost wants a semblock, not the block \"b\"; none is defined",
     );
 }
 

@@ -391,9 +391,15 @@ fn small_plan() -> Plan {
     Plan { exhaustive_max: 48, pair_units_max: 6, draws: 12, seed: Seed(7) }
 }
 
-/// Programs with a reason each.
-fn programs() -> Vec<(&'static str, Vec<Op>)> {
-    use Op::{Chmod, Create, Fsync, Rename, Sleep, Sync, Truncate, Unlink, Write};
+/// A program and what it is for.
+type Program = (&'static str, Vec<Op>);
+
+fn programs() -> Vec<Program> {
+    [programs_that_grow_a_file(), programs_that_change_a_file(), programs_with_several_files()].concat()
+}
+
+fn programs_that_grow_a_file() -> Vec<Program> {
+    use Op::{Create, Fsync, Sleep, Unlink, Write};
     vec![
         ("a lazy write that is written back", vec![Create(0), Write(0, None, 5000, false), Sleep(40)]),
         ("a lazy write that is synced", vec![Create(0), Write(0, None, 5000, false), Fsync(0)]),
@@ -449,6 +455,12 @@ fn programs() -> Vec<(&'static str, Vec<Op>)> {
             "a synchronous overwrite of what is not committed",
             vec![Create(0), Write(0, None, 9000, false), Write(0, Some(5000), 10, true), Sleep(40)],
         ),
+    ]
+}
+
+fn programs_that_change_a_file() -> Vec<Program> {
+    use Op::{Chmod, Create, Sleep, Truncate, Write};
+    vec![
         (
             "a gap behind a lazy block",
             vec![
@@ -483,6 +495,12 @@ fn programs() -> Vec<(&'static str, Vec<Op>)> {
             "a chmod over an open transaction",
             vec![Create(0), Write(0, None, 9000, false), Chmod(0), Sleep(40)],
         ),
+    ]
+}
+
+fn programs_with_several_files() -> Vec<Program> {
+    use Op::{Create, Fsync, Rename, Sleep, Sync, Unlink, Write};
+    vec![
         (
             "a replacement",
             vec![

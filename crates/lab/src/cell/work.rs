@@ -7,12 +7,12 @@ use std::sync::Arc;
 use fs::{FsType, Options};
 use media::Region;
 use results::Sample;
-use sim::Clock;
 use sim::ledger::Snapshot;
+use sim::{Bytes, Clock};
 use vfs::host::Host;
-use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
+use vfs::{Credentials, Errno, FileSystem, Mount, MountOptions, Process, Syscalls};
 use workload::filebench::run::Phase;
-use workload::filebench::{Engine, Outcome};
+use workload::filebench::{Engine, EngineError, Outcome};
 
 use super::timed::Timed;
 use super::{Run, ledger};
@@ -29,6 +29,20 @@ type Failed = String;
 
 fn words(error: impl std::fmt::Display) -> Failed {
     error.to_string()
+}
+
+/// An error of the engine; `full` says what is full when a call found no space, and how to get more.
+fn told(error: &EngineError, full: &str) -> Failed {
+    match error {
+        EngineError::Call { errno: Errno::ENOSPC, .. } | EngineError::Short { .. } => {
+            format!("{error}; {full}, or take fewer or smaller files (-D nfiles=…) or a shorter run")
+        }
+        _ => error.to_string(),
+    }
+}
+
+fn full_region(size: Bytes) -> String {
+    format!("the region of {size} is full: give it more with --region (in a plan: region = \"…\")")
 }
 
 /// A design's counters by name.
@@ -51,7 +65,8 @@ impl Job {
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
         let process = Process::new(Arc::clone(&mount), Credentials::root());
         let engine = self.engine()?;
-        let sample = measure(&engine, Arc::new(process), || counters(&*mounted))?;
+        let sample = measure(&engine, Arc::new(process), || counters(&*mounted));
+        let sample = sample.map_err(|error| told(&error, &full_region(Bytes(region.len()))))?;
         // Under the virtual clock what is still in a buffer is of no use to anybody, unless the image is.
         if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
             mount.unmount().map_err(words)?;
@@ -66,7 +81,8 @@ impl Job {
     pub(super) fn on_host(&self, path: &Path) -> Result<Sample, Failed> {
         let host = Host::new(path).map_err(words)?;
         let engine = self.engine()?;
-        measure(&engine, Arc::new(host), Counters::new)
+        let full = format!("the file system of {} is full: make room", path.display());
+        measure(&engine, Arc::new(host), Counters::new).map_err(|error| told(&error, &full))
     }
 
     fn engine(&self) -> Result<Arc<Engine>, Failed> {
@@ -90,10 +106,10 @@ fn measure(
     engine: &Arc<Engine>,
     calls: Arc<dyn Syscalls>,
     counters: impl Fn() -> Counters,
-) -> Result<Sample, Failed> {
+) -> Result<Sample, EngineError> {
     let timed = Arc::new(Timed::new(calls));
     let calls: Arc<dyn Syscalls> = Arc::clone(&timed) as _;
-    engine.prepare(&calls).map_err(words)?;
+    engine.prepare(&calls)?;
     let mut before = (Counters::new(), Snapshot::default());
     let outcome = engine.run_with(&|| Arc::clone(&calls), &mut |phase| {
         if phase == Phase::Begins {
@@ -101,7 +117,7 @@ fn measure(
             before = (counters(), Snapshot::of_run());
         }
     });
-    let outcome = outcome.map_err(words)?;
+    let outcome = outcome?;
     // All threads have ended: the ledger holds whole operations.
     let window = Snapshot::of_run().since(&before.1);
     let mut sample = sample(&outcome);

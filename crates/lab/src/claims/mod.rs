@@ -15,12 +15,14 @@ pub mod measure;
 
 use std::collections::BTreeMap;
 
+use media::Medium;
 use results::claim::Claim;
 use results::{ClaimOutcome, ResultFile};
 
 use crate::document::{self, Problem, Table};
 use crate::error::Error;
 use crate::machine::MachinePreset;
+use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use measure::Measure;
 
@@ -104,7 +106,7 @@ impl PaperClaim {
         let results = &measured[&self.measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
-        claim.fitted = fitted(&results.machine, &claim.id);
+        claim.fitted = fitted(&claim.id, &results.machine, &media(&results.plan));
         let missing = self.missing();
         if !missing.is_empty() {
             return claim.not_measured(format!("not measured: needs {}", missing.join(", ")), seed, clock);
@@ -127,9 +129,24 @@ impl PaperClaim {
     }
 }
 
-/// Whether a value of the machine was fitted on the claim.
-fn fitted(machine: &str, id: &str) -> bool {
-    MachinePreset::load(machine).is_ok_and(|preset| preset.fitted_on.iter().any(|fitted| fitted == id))
+/// Whether a value of the machine or of a medium was fitted on the claim.
+fn fitted(id: &str, machine: &str, media: &[Medium]) -> bool {
+    let of_machine = MachinePreset::load(machine).map_or_else(|_| Vec::new(), |preset| preset.fitted_on);
+    let of_media = media.iter().flat_map(Medium::fitted_on);
+    of_machine.iter().chain(of_media).any(|fitted| fitted == id)
+}
+
+/// The media that a resolved plan names.
+fn media(plan: &serde_json::Value) -> Vec<Medium> {
+    let list = |value: &serde_json::Value| value.as_array().cloned().unwrap_or_default();
+    let axes = list(&plan["axis"]).into_iter().filter(|axis| list(&axis["sets"]).contains(&"medium".into()));
+    let values = axes.flat_map(|axis| list(&axis["values"]));
+    let mut names: Vec<String> =
+        values.filter_map(|value| Some(value["value"].as_str()?.to_owned())).collect();
+    if names.is_empty() {
+        names.push(DEFAULT_MEDIUM.to_owned());
+    }
+    names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }
 
 fn figure(table: &Table<'_>) -> Result<(String, String), Problem> {
@@ -160,7 +177,7 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use crate::plan::{Axis, AxisValue, Plan};
 
     /// Hash of what `canonical` makes of the project's list of claims; printed by the failing test when the list changes.
     const LIST: (usize, u64) = (32, 0x654d_0d16_6ba3_c058);
@@ -220,6 +237,28 @@ mod tests {
                 assert!(paper.figures.iter().any(|(_, has)| has == plan), "{}", claim.claim.id);
             }
         }
+    }
+
+    #[test]
+    fn a_claim_that_a_medium_was_fitted_on_does_not_count() {
+        let text = "model = \"hinfs\"\nsummary = \"mine\"\ndate = \"2020\"\nfitted_on = [\"a.claim\"]\n";
+        let mine = [Medium::from_preset("mine", text).unwrap()];
+        assert!(fitted("a.claim", "hinfs-server", &mine) && fitted("a.claim", "host", &mine));
+        assert!(!fitted("b.claim", "hinfs-server", &mine) && !fitted("a.claim", "hinfs-server", &[]));
+    }
+
+    #[test]
+    fn the_media_of_a_result_are_those_of_its_axes_whatever_their_labels() {
+        let names = |axis: &[(&str, &str)]| {
+            let values = axis
+                .iter()
+                .map(|(label, value)| AxisValue { label: (*label).to_owned(), ..AxisValue::plain(*value) });
+            let mut plan = Plan::new("p");
+            plan.axis.extend((!axis.is_empty()).then(|| Axis::known("medium", values)).flatten());
+            media(&plan.to_json()).iter().map(|medium| medium.name().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&[("fast", "dram"), ("slow", "hinfs,latency=400ns")]), ["dram", "hinfs"]);
+        assert_eq!(names(&[]), [DEFAULT_MEDIUM]);
     }
 
     #[test]

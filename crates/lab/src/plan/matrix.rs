@@ -8,7 +8,7 @@ use media::Medium;
 use sim::{Bytes, Clock};
 
 use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
-use crate::error::{Error, nearest};
+use crate::error::{Error, nearest, rounded_up};
 use crate::machine::MachinePreset;
 use crate::script::Script;
 
@@ -163,7 +163,24 @@ impl Plan {
         axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
         let stop = workload.stop.unwrap_or(self.stop);
         let quirks = workload.quirks.clone();
-        Ok(CellSpec { axes, door, medium, script, quirks, stop, region: workload.region.or(self.region) })
+        let region = workload.region.or(self.region);
+        self.check_region(&door, region)?;
+        Ok(CellSpec { axes, door, medium, script, quirks, stop, region })
+    }
+
+    /// A region that the plan says must hold the design's format.
+    fn check_region(&self, door: &Door, region: Option<Bytes>) -> Result<(), Error> {
+        let (Door::Design { design, options }, Some(region)) = (door, region) else { return Ok(()) };
+        let options = resolve(*design, options)?;
+        let needed = design.min_size(&options);
+        if region >= needed {
+            return Ok(());
+        }
+        let (plan, design, enough) = (&self.name, design.name(), rounded_up(needed));
+        Err(Error::Setting(format!(
+            "plan {plan}: {design} needs at least {needed}; the region has {region}: \
+             give it --region {enough} or more (in a plan: region = \"{enough}\")"
+        )))
     }
 
     fn door(&self, draft: &Draft) -> Result<Door, Error> {
@@ -177,8 +194,7 @@ impl Plan {
         let mut options: BTreeMap<String, String> = shared.map(|(k, v)| (k.clone(), v.clone())).collect();
         options.extend(draft.options.clone());
         options.extend(value.options.clone());
-        Options::resolve(design.name(), design.options(), &options)
-            .map_err(|error| Error::Setting(format!("plan {}: {error}", self.name)))?;
+        resolve(design, &options).map_err(|error| Error::Setting(format!("plan {}: {error}", self.name)))?;
         Ok(Door::Design { design, options })
     }
 
@@ -202,6 +218,12 @@ pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
         name: name.to_owned(),
         advice: nearest(name, FILE_SYSTEMS.iter().map(|design| design.name())),
     })
+}
+
+/// A design's options with these values.
+pub fn resolve(design: &'static dyn FsType, options: &BTreeMap<String, String>) -> Result<Options, Error> {
+    let resolved = Options::resolve(design.name(), design.options(), options);
+    resolved.map_err(|error| Error::Setting(error.to_string()))
 }
 
 fn option_names(design: &'static dyn FsType) -> impl Iterator<Item = &'static str> {

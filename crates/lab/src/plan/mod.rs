@@ -37,7 +37,7 @@ use serde::Serialize;
 use sim::{Bytes, Clock, Nanos};
 
 use crate::document::Problem;
-use crate::error::{Error, nearest};
+use crate::error::{Error, nearest, read_to_string};
 use crate::presets::PLANS;
 pub use expect::Hypothesis;
 pub use matrix::CellSpec;
@@ -203,8 +203,8 @@ impl Plan {
             let advice = nearest(name, PLANS.iter().map(|preset| preset.name));
             return Err(Error::Unknown { what: "plan", name: name.to_owned(), advice });
         }
-        let text = std::fs::read_to_string(name);
-        let text = text.map_err(|source| Error::Io { action: "read", path: name.into(), source })?;
+        let text =
+            read_to_string(Path::new(name), "plan file", "`weir list plans` shows those that are built in")?;
         Self::parse(name, &text, quick)
     }
 

@@ -8,8 +8,8 @@
 //! | `names.rs` | calls that change names |
 //! | `attributes.rs` | stat, chmod, chown, utimens, truncate, extended attributes |
 //!
-//! Every call is an operation of the ledger and charges one system-call entry and one `Work::Call`. `open`
-//! with `CREATE` is booked as `create`.
+//! Every call is an operation of the ledger and charges one system-call entry and one `Work::Call`. An `open`
+//! that makes a file is booked as `create`.
 //!
 //! Threads share a process by reference. An open file has one offset, behind a lock that a read or write at
 //! the offset holds throughout, so two of them never get the same bytes; `pread` and `pwrite` take no lock
@@ -184,8 +184,11 @@ fn enter(op: Op) -> sim::ledger::OpGuard {
 
 impl Syscalls for Process {
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
-        let _op = enter(if flags.contains(OpenFlags::CREATE) { ops::CREATE } else { ops::OPEN });
-        self.open_path(path, flags, mode)
+        let may_create = flags.intersects(OpenFlags::CREATE | OpenFlags::TMPFILE);
+        let op = enter(if may_create { Op::UNDECIDED } else { ops::OPEN });
+        let opened = self.open_path(path, flags, mode);
+        op.becomes(if matches!(opened, Ok((_, true))) { ops::CREATE } else { ops::OPEN });
+        opened.map(|(fd, _)| fd)
     }
 
     fn close(&self, fd: Fd) -> Result<()> {

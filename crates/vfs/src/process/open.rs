@@ -21,14 +21,14 @@ enum Found {
 }
 
 impl Process {
-    /// Takes a descriptor first, as the kernel does: without one nothing is made.
-    pub(super) fn open_path(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+    /// Takes a descriptor first, as the kernel does: without one nothing is made. Says whether it has made a file.
+    pub(super) fn open_path(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<(Fd, bool)> {
         let flags = check_flags(flags)?;
         let fd = self.files.reserve()?;
         match self.open_file(path, flags, mode) {
-            Ok(file) => {
+            Ok((file, new)) => {
                 self.files.install(fd, file);
-                Ok(fd)
+                Ok((fd, new))
             }
             Err(errno) => {
                 self.files.cancel(fd);
@@ -37,26 +37,27 @@ impl Process {
         }
     }
 
-    fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Arc<OpenFile>> {
+    /// The open file, and whether it is new.
+    fn open_file(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<(Arc<OpenFile>, bool)> {
         let walk = self.walk(path)?;
         if flags.contains(OpenFlags::TMPFILE) {
-            return self.open_nameless(walk, flags, mode);
+            return Ok((self.open_nameless(walk, flags, mode)?, true));
         }
         if flags.contains(OpenFlags::PATH) {
-            return Ok(OpenFile::new(find_existing(walk, flags)?, flags));
+            return Ok((OpenFile::new(find_existing(walk, flags)?, flags), false));
         }
         let vnode = if flags.contains(OpenFlags::CREATE) {
             match self.find_or_create(walk, flags, mode)? {
                 Found::New(vnode) => {
                     self.mount.file_system().open(vnode.ino, flags)?;
-                    return Ok(OpenFile::new(vnode, flags));
+                    return Ok((OpenFile::new(vnode, flags), true));
                 }
                 Found::Old(vnode) => vnode,
             }
         } else {
             find_existing(walk, flags)?
         };
-        self.open_existing(vnode, flags)
+        Ok((self.open_existing(vnode, flags)?, false))
     }
 
     fn open_existing(&self, vnode: Arc<Vnode>, flags: OpenFlags) -> Result<Arc<OpenFile>> {

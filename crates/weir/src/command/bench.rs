@@ -31,11 +31,11 @@ pub(crate) struct Bench {
     /// Thread counts: 1,2,4 [default: the workload's]
     #[arg(long, value_delimiter = ',', value_name = "N,M")]
     threads: Vec<u64>,
-    /// Which clock; both compares them
-    #[arg(long, value_enum, default_value_t = Clocks::Virtual)]
+    /// Which clock: virtual, real, or both
+    #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
     /// The machine that prices CPU work (`weir list machines`), or a file
-    #[arg(long, default_value = "hinfs-server", value_name = "NAME")]
+    #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
     /// How long to measure: 10s, or "1M ops"
     #[arg(long, default_value = "10s", value_name = "TIME")]
@@ -43,10 +43,10 @@ pub(crate) struct Bench {
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
-    /// Set an option of every design that has it, or of one: hinfs.buffer=1GiB; repeatable
+    /// Set an option; hinfs.buffer=1GiB: of one design; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
-    /// Size of the region [default: room for the files and half as much more]
+    /// Size of the region [default: half as much again as the files]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
     /// How often each cell runs

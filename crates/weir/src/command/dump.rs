@@ -31,7 +31,8 @@ impl Dump {
             columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
         } else {
             let mut text = Vec::new();
-            design.dump(&region, &self.part.join(" "), &mut text)?;
+            let dumped = design.dump(&region, &self.part.join(" "), &mut text);
+            dumped.map_err(|error| image::unusable(&self.image, error))?;
             String::from_utf8_lossy(&text).into_owned()
         };
         if output.is_json() {

@@ -26,7 +26,7 @@ impl Fsck {
         let region = image::open(&self.image, None, Access::ReadOnly)?;
         let design = image::design(&region, self.fs.as_deref(), &self.image)?;
         let copy = image::copy(&region, &self.image)?;
-        let mut notes = design.recover(&copy)?;
+        let mut notes = design.recover(&copy).map_err(|error| image::unusable(&self.image, error))?;
         let mut found = design.fsck(&copy);
         notes.append(&mut found.notes);
         found.notes = notes;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsType};
+use fs::{FILE_SYSTEMS, FsError, FsType};
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
 use sim::Bytes;
@@ -22,10 +22,31 @@ pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<A
 }
 
 fn refused(path: &Path, error: &MediaError) -> Failure {
-    let missing = matches!(error, MediaError::Io { errno: 2, .. });
-    let advice = if missing { "; make one with `weir mkfs`" } else { "" };
-    let exit = if missing { Exit::Usage } else { Exit::Run };
+    let (exit, advice) = match error {
+        MediaError::Io { errno: 2, .. } => (Exit::Usage, "; make one with `weir mkfs`"),
+        MediaError::Io { .. } if path.is_dir() => {
+            (Exit::Usage, ": it is a directory; give the image, which is a file")
+        }
+        MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => (Exit::Run, "; take a smaller --size"),
+        _ => (Exit::Run, ""),
+    };
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))
+}
+
+/// `EFBIG`, `ENOSPC`: numbers of the host's kernel.
+const TOO_LARGE: i32 = 27;
+const NO_SPACE: i32 = 28;
+
+/// What a design says of an image, with the image's name and what can be done.
+pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
+    let failure = Failure::from(error);
+    let advice = match failure.exit {
+        Exit::Corrupt | Exit::Run => {
+            "; restore the file from a copy, or make it anew with `weir mkfs --force`"
+        }
+        _ => "",
+    };
+    Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
 }
 
 /// A private copy in memory: whatever is done to it, the image stays as it is.

@@ -39,7 +39,12 @@ impl Mkfs {
         let options = Options::resolve(design.name(), design.options(), &options)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.check_target(design.min_size(&options))?;
-        let region = image::open(&self.image, self.size, Access::ReadWrite)?;
+        let existed = self.image.exists();
+        let region = image::open(&self.image, self.size, Access::ReadWrite).inspect_err(|_| {
+            if !existed {
+                drop(std::fs::remove_file(&self.image)); // an image of no bytes is of no use
+            }
+        })?;
         let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&region));
         if let Some(holder) = holder.filter(|_| !self.force) {
             let (image, name) = (self.image.display(), holder.name());
@@ -47,7 +52,7 @@ impl Mkfs {
                 "{image} holds a {name} file system; overwrite it with --force"
             )));
         }
-        design.mkfs(&region, &options)?;
+        design.mkfs(&region, &options).map_err(|error| image::unusable(&self.image, error))?;
         region
             .sync()
             .map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.image.display())))?;
@@ -71,9 +76,9 @@ impl Mkfs {
             )));
         };
         if size < needed {
-            let name = &self.fs;
+            let (name, enough) = (&self.fs, lab::error::rounded_up(needed));
             return Err(Failure::usage(format!(
-                "{name} needs at least {needed}; {image} has {size}: give it --size {needed} or more"
+                "{name} needs at least {needed}; {image} has {size}: give it --size {enough} or more"
             )));
         }
         Ok(())

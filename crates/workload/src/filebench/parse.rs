@@ -47,8 +47,8 @@ pub(crate) const STATEMENTS: &[&str] = &[
 /// What older versions understood, as (word, what Weir does).
 const OLD_STATEMENTS: &[(&str, Old)] = &[
     ("usage", Old::Ignored("comments explain a script: # …")),
-    ("vars", Old::Ignored("list the variables with: weir show workload NAME")),
-    ("help", Old::Ignored("see: weir show workload NAME")),
+    ("vars", Old::Ignored("list the variables with: weir show filebench/NAME")),
+    ("help", Old::Ignored("see: weir show filebench/NAME")),
     ("shutdown", Old::Ignored("the run ends its processes itself")),
     ("log", Old::Ignored("use echo")),
     ("stats", Old::Ignored("run and psrun print the statistics themselves")),

@@ -454,7 +454,8 @@ pub fn did_you_mean<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) ->
     match (close.as_slice(), legal.len()) {
         ([one], _) => Some(format!("did you mean \"{one}\"?")),
         ([first, rest @ ..], _) => Some(format!("did you mean \"{first}\" or {}?", quoted(rest, " or "))),
-        ([], 1..=12) => Some(format!("known: {}", quoted(&legal, ", "))),
+        ([], 0) => Some("none is defined".to_owned()),
+        ([], 1..=16) => Some(format!("known: {}", quoted(&legal, ", "))),
         ([], _) => None,
     }
 }

@@ -1,0 +1,71 @@
+//! The command ended from outside: what is measured is kept and marked partial, and no file is left in part.
+
+mod shared;
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use shared::{document, told, weir};
+
+/// Starts the command and waits until it says that the plan has begun: from then on it listens to signals.
+fn started(home: &Path, arguments: &[&str]) -> Child {
+    let mut command = Command::new(weir(home).get_program());
+    command.current_dir(home).env("XDG_DATA_HOME", home.join("data"));
+    command.args(arguments).arg("--verbose").stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    lines.read_line(&mut line).unwrap();
+    assert!(line.starts_with("plan bench"), "{line}");
+    // What else it says is of no interest, but it must be able to say it.
+    std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+    child
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).unwrap();
+}
+
+#[test]
+fn sigterm_and_ctrl_c_keep_what_is_measured_and_mark_it_partial() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let home = tempfile::tempdir().unwrap();
+        let bench =
+            ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=1000", "--clock", "real", "--runtime", "600s"];
+        let child = started(home.path(), &[&bench[..], &["--json", "-o", "out.json"]].concat());
+        std::thread::sleep(Duration::from_secs(1));
+        send(&child, signal);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{signal:?}");
+        let result = document(&output);
+        assert_eq!(result["partial"], true, "{signal:?}");
+        assert_eq!(result["samples"].as_array().map(Vec::len), Some(1), "{signal:?}: what ran is kept");
+        assert!(home.path().join("out.json").exists(), "{signal:?}: the report is written");
+    }
+}
+
+/// Images larger than a moment takes to write, so that the kill comes in the middle of one.
+#[test]
+fn a_kill_while_images_are_saved_leaves_whole_images_only() {
+    let home = tempfile::tempdir().unwrap();
+    let images = home.path().join("images");
+    let bench =
+        ["bench", "fileserver", "--fs", "pmfs", "-D", "nfiles=2000", "--runtime", "10ms", "--repeats", "20"];
+    let mut child = started(home.path(), &[&bench[..], &["--jobs", "1", "--save-image", "images"]].concat());
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while std::fs::read_dir(&images).map_or(0, Iterator::count) == 0 {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no image was begun");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    send(&child, Signal::KILL);
+    child.wait().unwrap();
+    let paths = std::fs::read_dir(&images).unwrap().map(|entry| entry.unwrap().path());
+    for image in paths.filter(|path| path.extension().is_some_and(|extension| extension == "img")) {
+        let checked = weir(home.path()).arg("fsck").arg(&image).output().unwrap();
+        assert!(checked.status.success(), "{}", told(&checked));
+    }
+}
