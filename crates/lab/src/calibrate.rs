@@ -268,6 +268,8 @@ fn tasks() -> Vec<Measured> {
         *lock.lock() += 1;
         histogram.record((sim::now() - start).0);
     });
+    let mut drawn = 1;
+    let random_ps = median_ps(200_000, || drawn = black_box(Seed(drawn).derive("draw", 1).0));
     vec![
         Measured { work: Work::Lock, ps: lock_ps, how: "a lock of the façade, alone" },
         Measured {
@@ -275,6 +277,7 @@ fn tasks() -> Vec<Measured> {
             ps: generator_ps,
             how: "two clock readings, a random number, a lock, a histogram record",
         },
+        Measured { work: Work::Random, ps: random_ps, how: "a draw of the engine's own generator" },
         Measured {
             work: Work::Wakeup,
             ps: wakeup_ps(),

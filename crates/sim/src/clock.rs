@@ -56,8 +56,10 @@ pub fn now() -> Nanos {
 #[inline]
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
-        let activity =
-            if work == Work::Generator { Activity::Generator } else { cx.software(Activity::Software) };
+        let activity = match work {
+            Work::Generator | Work::Random => Activity::Generator,
+            _ => cx.software(Activity::Software),
+        };
         advance(cx, activity, cx.run.machine.cost(work, n));
     }
 }

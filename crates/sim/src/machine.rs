@@ -39,11 +39,13 @@ pub enum Work {
     Wakeup,
     /// What a load generator does around one operation: choosing a file, timing, statistics.
     Generator,
+    /// A random number of the load generator. Filebench before 1.5 asks the kernel for each.
+    Random,
 }
 
 impl Work {
     /// Number of kinds.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = 13;
 
     /// Every kind with its key in a machine preset.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
@@ -59,6 +61,7 @@ impl Work {
         (Self::Fence, "fence"),
         (Self::Wakeup, "wakeup"),
         (Self::Generator, "generator"),
+        (Self::Random, "random"),
     ];
 }
 

@@ -102,6 +102,8 @@ pub(crate) struct Worker {
     rotors: BTreeMap<usize, Rotor>,
     /// The last slot that `opennext` has given out.
     next_slot: usize,
+    /// As in its plan.
+    own_memory: bool,
 }
 
 /// Turns of a loop at one instant after which it counts as endless.
@@ -129,6 +131,7 @@ impl Worker {
             draws: BTreeMap::new(),
             rotors: BTreeMap::new(),
             next_slot: limits::SLOTS as usize,
+            own_memory: plan.own_memory,
             calls,
             kind,
             instance,
@@ -181,6 +184,8 @@ impl Worker {
                     StepKind::Composite(body) => self.steps(body)?,
                     StepKind::Operation(task) => {
                         sim::work(Work::Generator, 1);
+                        let moves = self.run.engine.plan.steps[task.id].direction != Direction::None;
+                        sim::work(Work::Random, u64::from(moves && self.own_memory));
                         flowop::execute(self, task).map_err(|halt| self.explain(halt, &step.name))?;
                     }
                 }
