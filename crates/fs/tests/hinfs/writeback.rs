@@ -139,6 +139,57 @@ fn a_writer_without_a_page_waits_for_write_back_and_no_longer() {
     });
 }
 
+/// Time that write-back takes for about 1,000 blocks of one file.
+fn time_of_one_file(tasks: &'static str) -> f64 {
+    let blocks = 1_000;
+    let hinfs = Mounted::paper("hinfs", 4_000, &[("writeback_tasks", tasks), ("low", "1%"), ("high", "25%")]);
+    let file = hinfs.settled("file", 4_000);
+    let written = |hinfs: &Mounted| hinfs.counter("lines_written_back") / 64;
+    let page = [1; PAGE];
+    (0..3_961).for_each(|block| hinfs.write(file, block * PAGE as u64, &page));
+    let (start, before) = (sim::now(), written(&hinfs));
+    while written(&hinfs) < before + blocks / 2 {
+        sim::sleep(Nanos::from_micros(10));
+    }
+    let time = sim::now().since(start).0 as f64;
+    hinfs.end();
+    time
+}
+
+#[test]
+fn several_tasks_write_blocks_of_one_file_at_once() {
+    virtually(1, || {
+        let (alone, together) = (time_of_one_file("1"), time_of_one_file("4"));
+        assert!(alone / together > 2.7, "the medium admits three writers: {alone} ns, then {together} ns");
+    });
+}
+
+#[test]
+fn a_block_in_flight_is_read_from_dram_and_dropped_after_it_has_landed() {
+    virtually(1, || {
+        let hinfs = Mounted::paper("hinfs", 100, &[]);
+        let file = hinfs.settled("file", 200);
+        (0..96).for_each(|block| hinfs.write(file, block * PAGE as u64, &[2; PAGE]));
+        // The oldest blocks are under way now, for 12.8 us.
+        sim::sleep(Nanos::from_micros(5));
+        assert_eq!(hinfs.counter("lines_written_back"), 0);
+        let read = cost(|| assert_eq!(hinfs.read(file, 0, PAGE), [2; PAGE]));
+        assert!(read.time < Nanos::from_micros(3), "nobody waits to read: {read:?}");
+        let written = cost(|| hinfs.write(file, 0, &[3; PAGE]));
+        assert!(written.time > Nanos::from_micros(3), "a writer waits for the landing: {written:?}");
+        assert_eq!(hinfs.read(file, 0, PAGE), [3; PAGE]);
+        hinfs.unlink("file");
+        let other = hinfs.settled("other", 200);
+        sim::sleep(Nanos::from_millis(1));
+        assert_eq!(
+            hinfs.read(other, 0, 200 * PAGE),
+            vec![0x11; 200 * PAGE],
+            "no flight of the old file lands here"
+        );
+        hinfs.end();
+    });
+}
+
 /// Tasks that each write small files, with little of everything.
 fn crowd(clock: Clock, design: &'static str, pages: &'static str, tasks: u64, files: u64) -> Nanos {
     run(clock, tasks, move || {
