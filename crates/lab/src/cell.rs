@@ -65,13 +65,16 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     Ok(sample)
 }
 
-/// Memory that a cell declares: its region, and what the design buffers.
+/// Memory that a cell is expected to fill: of its region the files with their metadata, and what the design buffers. It fills
+/// the rest of a region of the usual size only while its files are large.
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let Door::Design { design, options } = &spec.door else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
     let buffer =
         options.iter().find(|(name, _)| *name == "buffer").map_or(Bytes(0), |_| options.size("buffer"));
-    Ok(region_size(spec, *design, &options) + buffer)
+    let files = spec.script.data_bytes();
+    let region = spec.region.unwrap_or(Bytes(files + files / 4 + 256 * MIB));
+    Ok(region.max(design.min_size(&options)) + buffer)
 }
 
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.

@@ -44,7 +44,7 @@ impl Progress for Silent {}
 pub struct Settings {
     /// Host threads for the virtual clock; 0: all cores.
     pub jobs: usize,
-    /// Memory that cells may declare together; `None`: half of what the host has.
+    /// Memory that cells may declare together; `None`: three quarters of what the host has.
     pub memory: Option<Bytes>,
     /// Where to keep the unmounted image of each cell.
     pub save_image: Option<PathBuf>,
@@ -129,7 +129,7 @@ impl<'p> Runner<'p> {
     }
 
     fn limit(&self) -> Bytes {
-        self.settings.memory.unwrap_or(Bytes(environment::memory_bytes() / 2))
+        self.settings.memory.unwrap_or(Bytes(environment::memory_bytes() / 4 * 3))
     }
 
     fn one_by_one(

@@ -27,7 +27,7 @@ pub(crate) struct How {
     /// Runs side by side under the virtual clock [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, hide_short_help = true)]
     pub(crate) jobs: usize,
-    /// Memory that runs side by side may take together [default: half of the host's]
+    /// Memory that runs side by side may take together [default: three quarters of the host's]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder

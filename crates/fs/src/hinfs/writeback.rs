@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | when free pages go below `low` | they are above `high` | the least recently written block |
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
-//! | when more than half of the journal is taken | it is not | the oldest open transaction: moved to the tail, or completed |
+//! | when more than four fifths of the journal are taken | it is not | the oldest open transaction: moved to the tail, or completed |
 //!
 //! A block is chosen under the pool's lock and departs (`flight.rs`) under its file's. In between it may be written again or
 //! dropped; the list's entry tells: whoever writes a block links it again, and one that was dropped has another entry or none.
@@ -25,11 +25,11 @@ use super::{HiNfs, add};
 use crate::error::Result;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
-pub(crate) const JOURNAL_PRESSURE: f64 = 0.5;
+pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;
 
 /// The part of the journal that open transactions may reserve before they are completed instead of moved to the tail. Below
 /// [`JOURNAL_PRESSURE`], so that moving them all relieves the journal.
-const OPEN_SHARE: f64 = 0.375;
+const OPEN_SHARE: f64 = 0.5;
 
 /// Log entries that a file's transaction gets beyond what its first growth needs, unless that needs none.
 pub(crate) const SLACK_ENTRIES: u32 = 4;
