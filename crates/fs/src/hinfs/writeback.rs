@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | when free pages go below `low` | they are above `high` | the least recently written block |
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
-//! | when more than four fifths of the journal are taken | it is not | the oldest open transaction: moved to the tail, or completed |
+//! | when four fifths of the journal are taken | they are not | the oldest open transaction: moved to the tail, or completed |
 //!
 //! A block is chosen under the pool's lock and departs (`flight.rs`) under its file's. In between it may be written again or
 //! dropped; the list's entry tells: whoever writes a block links it again, and one that was dropped has another entry or none.
