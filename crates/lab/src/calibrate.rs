@@ -5,7 +5,7 @@
 //! measures. Every number is the median of batches, in picoseconds.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
@@ -98,7 +98,7 @@ fn preset(cores: u16, copy_ps: u64, dram_ps: u64, measured: &[Measured]) -> Mach
         value(
             "copy",
             gb_per_s(copy_ps),
-            "one thread copying 4 KiB pieces from and to memory outside its caches",
+            "one thread copying 4 KiB pieces from and to memory outside its caches, each waited for",
         ),
         value("dram", gb_per_s(dram_ps), "the same on all cores at once"),
     ];
@@ -170,7 +170,7 @@ impl Memory {
         let slowest = std::thread::scope(|scope| {
             let start_line = &start_line;
             let handles: Vec<_> = (0..threads)
-                .map(|thread| scope.spawn(move || copy_pieces(&self.bytes, thread, start_line)))
+                .map(|thread| scope.spawn(move || copy_pieces(&self.bytes, (thread, threads), start_line)))
                 .collect();
             handles.into_iter().map(|handle| handle.join().expect("copying does not panic")).max()
         });
@@ -191,18 +191,27 @@ impl Memory {
 /// Bytes that each thread copies in a round.
 const COPY_BYTES: usize = 64 << 20;
 
-/// Copies pieces that lie far apart into a small buffer, and as many back to other memory; the nanoseconds that it took.
-fn copy_pieces(source: &[u8], thread: usize, start_line: &Barrier) -> u64 {
-    let mut target = vec![1_u8; COPY_BYTES / 2];
+/// Memory that all threads copy into: more than the caches of a large server hold.
+const TARGET_BYTES: usize = 512 << 20;
+
+/// Copies pieces that lie far apart into a small buffer, and as many back to other memory, far apart, too; the nanoseconds that
+/// it took. After each copy its stores are waited for, as by the next lock that a file system takes: copies that overlap are
+/// faster.
+fn copy_pieces(source: &[u8], (thread, threads): (usize, usize), start_line: &Barrier) -> u64 {
+    let mut target = vec![1_u8; (TARGET_BYTES / threads).max(PIECE)];
+    let places = target.len() / PIECE;
     let mut small = [0_u8; PIECE];
     let pieces = source.len() / PIECE;
     let mut at = thread * 7_919;
     start_line.wait();
     let start = Instant::now();
-    for piece in target.chunks_exact_mut(PIECE) {
+    for round in 0..COPY_BYTES / 2 / PIECE {
         at = (at + 40_503) % pieces;
+        let place = round * 7_919 % places * PIECE;
         small.copy_from_slice(black_box(&source[at * PIECE..(at + 1) * PIECE]));
-        piece.copy_from_slice(black_box(&small));
+        fence(SeqCst);
+        target[place..place + PIECE].copy_from_slice(black_box(&small));
+        fence(SeqCst);
     }
     black_box(&target);
     start.elapsed().as_nanos() as u64

@@ -24,8 +24,9 @@ static POOL: LockClass = LockClass::new("hinfs.pool");
 static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
 static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
-/// A DRAM block.
-pub(crate) type Page = [u8; PAGE_BYTES];
+/// A DRAM block, on a line of its own: copies of whole lines stay within lines.
+#[repr(align(64))]
+pub(crate) struct Page(pub(crate) [u8; PAGE_BYTES]);
 
 /// Pages and lists.
 pub(crate) struct Pool {
@@ -127,7 +128,7 @@ impl Pool {
         if self.limit - state.used < self.low {
             self.want(&mut state);
         }
-        let page = state.spare.pop().unwrap_or_else(|| Arc::new([0; PAGE_BYTES]));
+        let page = state.spare.pop().unwrap_or_else(|| Arc::new(Page([0; PAGE_BYTES])));
         sim::work(Work::Step, 3);
         let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)
