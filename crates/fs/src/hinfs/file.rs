@@ -301,11 +301,10 @@ impl HiNfs {
             old_size: chunk.old_size,
             new_size: chunk.new_size,
         };
-        let mut buffer = self.lock_landed(file, piece.block..=piece.block);
+        let (mut buffer, buffered) = self.lock_block(file, piece.block);
         sim::work(Work::Step, index_steps(&buffer));
-        let buffered = buffer.blocks.contains_key(&piece.block);
-        if !self.is_eager(&mut buffer, (piece.block, fresh), chunk.sync) {
-            self.write_lazily(inode, file, buffer, &write, data)?;
+        if !self.is_eager(&mut buffer, (piece.block, fresh, buffered), chunk.sync) {
+            self.write_lazily(inode, file, (buffer, buffered), &write, data)?;
             return Ok(false);
         }
         add(&self.counters.eager_writes, 1);
@@ -321,7 +320,12 @@ impl HiNfs {
     }
 
     /// Whether a write to `block` goes straight to the medium.
-    fn is_eager(&self, buffer: &mut FileBuffer, (block, fresh): (u64, bool), sync: bool) -> bool {
+    fn is_eager(
+        &self,
+        buffer: &mut FileBuffer,
+        (block, fresh, buffered): (u64, bool, bool),
+        sync: bool,
+    ) -> bool {
         if !self.settings.checker {
             return false;
         }
@@ -333,7 +337,7 @@ impl HiNfs {
         let eager = match state {
             Some(eager) => eager,
             // A block that is buffered was lazy when it was written last.
-            None if buffer.blocks.contains_key(&block) => false,
+            None if buffered => false,
             None => inherited || self.settings.benefit.starts_eager(),
         };
         let stale = buffer.last_sync.is_some_and(|sync| sim::now().since(sync) > self.settings.eager_timeout);
@@ -351,13 +355,13 @@ impl HiNfs {
         &self,
         inode: &Inode,
         file: &'a FileSlot,
-        mut buffer: MutexGuard<'a, FileBuffer>,
+        (mut buffer, buffered): (MutexGuard<'a, FileBuffer>, bool),
         write: &BlockWrite,
         data: &[u8],
     ) -> Result<()> {
         let block = write.start >> BLOCK_SHIFT;
         let slot = inode.ino / INODE_SLOT;
-        if buffer.blocks.contains_key(&block) {
+        if buffered {
             add(&self.counters.lazy_hits, 1);
         } else {
             // Waiting for a page with the file locked would lock out the write-back that frees one.

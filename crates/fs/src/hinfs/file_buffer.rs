@@ -46,8 +46,6 @@ pub(crate) struct FileBuffer {
     pub(crate) open: Option<OpenTransaction>,
     /// Blocks that the open transaction waits for.
     pub(crate) waits_for: u32,
-    /// Tasks that wait for a flight to land.
-    pub(crate) waiting: u32,
     /// When the file was last synced.
     pub(crate) last_sync: Option<Nanos>,
     /// What the last judged block became: new blocks inherit it.

@@ -20,6 +20,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::nvmm::Region;
 use sim::{Activity, Condvar, LockClass, MutexGuard};
@@ -32,11 +33,30 @@ use crate::error::Result;
 static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 
 /// Where tasks wait for a landing: one place for all files, since waiting is rare and a file's buffer should stay small.
-pub(super) struct Arrivals(Condvar);
+pub(super) struct Arrivals {
+    landed: Condvar,
+    /// Tasks that wait. Counted under their file's lock, so whoever lands a block of that file sees them.
+    waiting: AtomicU32,
+}
 
 impl Arrivals {
     pub(super) fn new() -> Self {
-        Self(Condvar::of_class(&IN_FLIGHT))
+        Self { landed: Condvar::of_class(&IN_FLIGHT), waiting: AtomicU32::new(0) }
+    }
+
+    /// Lets go of the file until some flight has landed.
+    fn wait<'a>(&self, buffer: MutexGuard<'a, FileBuffer>) -> MutexGuard<'a, FileBuffer> {
+        self.waiting.fetch_add(1, Relaxed);
+        let buffer = self.landed.wait(buffer);
+        self.waiting.fetch_sub(1, Relaxed);
+        buffer
+    }
+
+    /// A flight has landed; its file is locked.
+    fn announce(&self) {
+        if self.waiting.load(Relaxed) > 0 {
+            self.landed.notify_all();
+        }
     }
 }
 
@@ -92,16 +112,27 @@ impl HiNfs {
     ) -> MutexGuard<'a, FileBuffer> {
         let mut buffer = file.state.lock();
         while buffer.blocks.range(blocks.clone()).any(|(_, buffered)| buffered.in_flight) {
-            buffer = self.wait_for_landing(buffer);
+            buffer = self.arrivals.wait(buffer);
         }
         buffer
     }
 
-    fn wait_for_landing<'a>(&self, mut buffer: MutexGuard<'a, FileBuffer>) -> MutexGuard<'a, FileBuffer> {
-        buffer.waiting += 1;
-        buffer = self.arrivals.0.wait(buffer);
-        buffer.waiting -= 1;
-        buffer
+    /// Locks a file when `block` is not in flight, and says whether it is buffered.
+    pub(crate) fn lock_block<'a>(
+        &self,
+        file: &'a FileSlot,
+        block: u64,
+    ) -> (MutexGuard<'a, FileBuffer>, bool) {
+        let mut buffer = file.state.lock();
+        loop {
+            match buffer.blocks.get(&block) {
+                Some(buffered) if buffered.in_flight => buffer = self.arrivals.wait(buffer),
+                found => {
+                    let buffered = found.is_some();
+                    return (buffer, buffered);
+                }
+            }
+        }
     }
 
     /// Writes wanted blocks back and takes them out of the buffer, with one fence and the file unlocked; not those that are in
@@ -151,9 +182,7 @@ impl HiNfs {
                 }
             }
         }
-        if buffer.waiting > 0 {
-            self.arrivals.0.notify_all();
-        }
+        self.arrivals.announce();
         landed
     }
 
@@ -173,7 +202,7 @@ impl HiNfs {
             if !rest.any(|(_, buffered)| buffered.in_flight && wanted.includes(buffered)) {
                 return Ok(buffer);
             }
-            buffer = self.wait_for_landing(buffer);
+            buffer = self.arrivals.wait(buffer);
         }
     }
 }

@@ -190,6 +190,27 @@ fn a_block_in_flight_is_read_from_dram_and_dropped_after_it_has_landed() {
     });
 }
 
+#[test]
+fn a_file_can_be_synced_and_removed_while_its_blocks_are_in_flight() {
+    virtually(1, || {
+        for delay in (0..30).map(|half| half * 500) {
+            let hinfs = Arc::new(Mounted::paper("hinfs", 100, &[]));
+            let file = hinfs.settled("file", 200);
+            (0..96).for_each(|block| hinfs.write(file, block * PAGE as u64, &[2; PAGE]));
+            let other = Arc::clone(&hinfs);
+            let sync = sim::spawn(TaskSpec::named("sync"), move || {
+                sim::sleep(Nanos(delay));
+                other.fs.sync().expect("sync");
+            });
+            sim::sleep(Nanos(7_000));
+            hinfs.unlink("file");
+            sync.join();
+            assert_eq!(hinfs.counter("pages_used"), 0, "sync {delay} ns after the writes, removal 7,000");
+            Arc::into_inner(hinfs).expect("the other task has ended").end();
+        }
+    });
+}
+
 /// Tasks that each write small files, with little of everything.
 fn crowd(clock: Clock, design: &'static str, pages: &'static str, tasks: u64, files: u64) -> Nanos {
     run(clock, tasks, move || {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use sim::{LockClass, Mutex, MutexGuard, Work};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, Fd, FileKind, Ino, OpenFlags, RenameFlags, Result, SetAttr, StatFs,
-    Syscalls, Timestamp, Whence, XattrMode,
+    Syscalls, Whence, XattrMode,
 };
 
 static STATE: LockClass = LockClass::new("memory.state");
@@ -102,22 +102,8 @@ impl State {
 
     fn attr(&self, node: u64) -> Result<Attr> {
         let found = self.node(node)?;
-        let zero = Timestamp { secs: 0, nanos: 0 };
-        Ok(Attr {
-            ino: Ino(node),
-            kind: if found.directory { FileKind::Directory } else { FileKind::Regular },
-            perm: 0o755,
-            nlink: 1,
-            owner: vfs::Owner { uid: 0, gid: 0 },
-            rdev: 0,
-            size: found.data.len() as u64,
-            blocks: 0,
-            block_size: 4096,
-            atime: zero,
-            mtime: zero,
-            ctime: zero,
-            generation: 0,
-        })
+        let kind = if found.directory { FileKind::Directory } else { FileKind::Regular };
+        Ok(super::attr(Ino(node), kind, found.data.len() as u64))
     }
 }
 

@@ -91,3 +91,23 @@ pub fn round_on(
     })
     .unwrap_or_else(|error| panic!("{error}"))
 }
+
+/// Attributes of a file that has little but its kind and size.
+pub fn attr(ino: vfs::Ino, kind: vfs::FileKind, size: u64) -> vfs::Attr {
+    let zero = vfs::Timestamp { secs: 0, nanos: 0 };
+    vfs::Attr {
+        ino,
+        kind,
+        perm: 0o755,
+        nlink: 1,
+        owner: vfs::Owner { uid: 0, gid: 0 },
+        rdev: 0,
+        size,
+        blocks: 0,
+        block_size: 4096,
+        atime: zero,
+        mtime: zero,
+        ctime: zero,
+        generation: 0,
+    }
+}

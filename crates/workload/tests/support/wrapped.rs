@@ -198,22 +198,7 @@ impl Nothing {
     }
 
     fn attr(&self) -> Attr {
-        let zero = vfs::Timestamp { secs: 0, nanos: 0 };
-        Attr {
-            ino: vfs::Ino(1),
-            kind: FileKind::Regular,
-            perm: 0o644,
-            nlink: 1,
-            owner: vfs::Owner { uid: 0, gid: 0 },
-            rdev: 0,
-            size: self.size,
-            blocks: 0,
-            block_size: 4096,
-            atime: zero,
-            mtime: zero,
-            ctime: zero,
-            generation: 0,
-        }
+        super::attr(vfs::Ino(1), FileKind::Regular, self.size)
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the engine itself costs the host: runs on system calls that do nothing.
 //!
-//! `cargo test --release -p weir-workload --test overhead -- --ignored --nocapture`
+//! `cargo bench -p weir-workload --bench overhead`
 
+#[path = "../tests/support/mod.rs"]
 mod support;
 
 use std::sync::Arc;
@@ -32,9 +33,7 @@ fn host_ns(clock: Clock, name: &str, variables: &[(&str, &str)], check: bool) ->
     .unwrap()
 }
 
-#[test]
-#[ignore = "a measurement, not a promise"]
-fn host_time_of_an_operation() {
+fn main() {
     let small = [("nfiles", "40960"), ("nthreads", "1")];
     let large = [("nfiles", "327680"), ("nthreads", "10")];
     for name in ["fileserver", "webserver", "webproxy", "varmail"] {
