@@ -64,8 +64,8 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     step("memory");
     let cores = environment::cores() as u16;
     let memory = Memory::new();
-    let (copy_ps, dram_ps) = (memory.copy_ps_per_byte(1), memory.copy_ps_per_byte(usize::from(cores)));
-    let mut measured = Memory::searches();
+    let speeds = (memory.copy_ps_per_byte(1), memory.copy_ps_per_byte(usize::from(cores)));
+    let (mut measured, cache) = Memory::searches();
     drop(memory);
     step("cores");
     let transfer = transfer_ps();
@@ -83,24 +83,31 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     measured.extend(in_run(calls::measure)??);
     step("injected delays");
     let injected = in_run(injected)??;
-    let preset = preset(cores, copy_ps, dram_ps, &measured);
+    let preset = preset(cores, speeds, cache, &measured);
     Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps() })
 }
 
-fn preset(cores: u16, copy_ps: u64, dram_ps: u64, measured: &[Measured]) -> MachinePreset {
+fn preset(cores: u16, (copy_ps, dram_ps): (u64, u64), cache: Bytes, measured: &[Measured]) -> MachinePreset {
     let mut machine = Machine::unit();
     THIS_HOST.clone_into(&mut machine.name);
     (machine.sockets, machine.cores_per_socket) = (1, cores);
     (machine.copy_ps_per_byte, machine.dram_ps_per_byte) = (copy_ps, dram_ps);
+    machine.cache = cache;
     let mut values = vec![
         value("sockets", "1".to_owned(), "the host is taken as one socket"),
         value("cores_per_socket", cores.to_string(), "cores that this process may use"),
         value(
             "copy",
             gb_per_s(copy_ps),
-            "one thread copying 4 KiB pieces from and to memory outside its caches, each waited for",
+            "one thread copying 4 KiB pieces between a buffer of 10 MiB and memory outside its caches, each \
+             waited for",
         ),
         value("dram", gb_per_s(dram_ps), "the same on all cores at once"),
+        value(
+            "cache",
+            format!("{} MiB", machine.cache.0 >> 20),
+            "the most memory of which a step of a pointer chase takes less than half a miss",
+        ),
     ];
     for (work, key) in Work::ALL {
         let found = measured.iter().find(|measured| measured.work == work);
@@ -177,14 +184,18 @@ impl Memory {
         slowest.unwrap_or(0) * 1_000 / (threads * COPY_BYTES) as u64
     }
 
-    /// Pointer chases: through a cache, and past all of them.
-    fn searches() -> Vec<Measured> {
+    /// Pointer chases: through a cache, and past all of them; and how much memory is cached. What the kernel lists as the
+    /// largest cache may be shared with other guests of the host, which leave a part of it.
+    fn searches() -> (Vec<Measured>, Bytes) {
         let cached = chase_ps(128 << 10);
         let missed = chase_ps(MEMORY_BYTES);
-        vec![
+        let sizes = (0..8).map(|power| (1 << power) << 20);
+        let fits = sizes.take_while(|bytes| chase_ps(*bytes) < missed / 2).last();
+        let measured = vec![
             Measured { work: Work::Step, ps: cached, how: "a pointer chase through 128 KiB" },
             Measured { work: Work::Miss, ps: missed, how: "a pointer chase through 256 MiB" },
-        ]
+        ];
+        (measured, Bytes(fits.unwrap_or(1 << 20) as u64))
     }
 }
 
@@ -194,23 +205,25 @@ const COPY_BYTES: usize = 64 << 20;
 /// Memory that all threads copy into: more than the caches of a large server hold.
 const TARGET_BYTES: usize = 512 << 20;
 
-/// Copies pieces that lie far apart into a small buffer, and as many back to other memory, far apart, too; the nanoseconds that
+/// The memory of a program: what each thread of Filebench's personalities has, more than a core's own caches hold.
+const BUFFER_BYTES: usize = 10 << 20;
+
+/// Copies pieces that lie far apart into a buffer, and as many from it to other memory, far apart, too; the nanoseconds that
 /// it took. After each copy its stores are waited for, as by the next lock that a file system takes: copies that overlap are
 /// faster.
 fn copy_pieces(source: &[u8], (thread, threads): (usize, usize), start_line: &Barrier) -> u64 {
     let mut target = vec![1_u8; (TARGET_BYTES / threads).max(PIECE)];
-    let places = target.len() / PIECE;
-    let mut small = [0_u8; PIECE];
-    let pieces = source.len() / PIECE;
+    let mut buffer = vec![1_u8; BUFFER_BYTES];
+    let (sources, places, parts) = (source.len() / PIECE, target.len() / PIECE, BUFFER_BYTES / PIECE);
     let mut at = thread * 7_919;
     start_line.wait();
     let start = Instant::now();
     for round in 0..COPY_BYTES / 2 / PIECE {
-        at = (at + 40_503) % pieces;
-        let place = round * 7_919 % places * PIECE;
-        small.copy_from_slice(black_box(&source[at * PIECE..(at + 1) * PIECE]));
+        at = (at + 40_503) % sources;
+        let (part, place) = (round % parts * PIECE, round * 7_919 % places * PIECE);
+        buffer[part..part + PIECE].copy_from_slice(black_box(&source[at * PIECE..(at + 1) * PIECE]));
         fence(SeqCst);
-        target[place..place + PIECE].copy_from_slice(black_box(&small));
+        target[place..place + PIECE].copy_from_slice(black_box(&buffer[part..part + PIECE]));
         fence(SeqCst);
     }
     black_box(&target);

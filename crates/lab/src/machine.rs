@@ -6,7 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sim::{Machine, Work};
+use sim::{Bytes, Machine, Work};
 
 use crate::document::{self, Item, Problem, Table};
 use crate::error::{Error, nearest, read_to_string};
@@ -55,6 +55,7 @@ impl MachinePreset {
                 work_ps,
                 copy_ps_per_byte: memory.0,
                 dram_ps_per_byte: memory.1,
+                cache: memory.2,
             };
             let summary = root.need("summary", "one line for lists")?.text()?;
             let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
@@ -98,7 +99,7 @@ impl MachinePreset {
         let values = self.values.iter().enumerate().map(|(index, value)| match index {
             0 => format!("\n[shape]\n{}", value.to_toml()),
             2 => format!("\n[memory]\n{}", value.to_toml()),
-            4 => format!("\n[work]\n{}", value.to_toml()),
+            5 => format!("\n[work]\n{}", value.to_toml()),
             _ => value.to_toml(),
         });
         head.into_iter().chain(values).map(|line| line + "\n").collect()
@@ -108,7 +109,11 @@ impl MachinePreset {
 impl Value {
     fn to_toml(&self) -> String {
         let (number, unit) = self.value.split_once(' ').unwrap_or((&self.value, "count"));
-        let unit = if unit == "GB/s" { "gb_per_s" } else { unit };
+        let unit = match unit {
+            "GB/s" => "gb_per_s",
+            "MiB" => "mib",
+            unit => unit,
+        };
         format!("{} = {{ {unit} = {number}, source = {:?} }}", self.key, self.source)
     }
 }
@@ -129,8 +134,9 @@ fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16), Probl
     Ok((count(table, "sockets", values)?, count(table, "cores_per_socket", values)?))
 }
 
-fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u64, u64), Problem> {
-    Ok((ps_per_byte(table, "copy", values)?, ps_per_byte(table, "dram", values)?))
+fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u64, u64, Bytes), Problem> {
+    let (copy, dram) = (ps_per_byte(table, "copy", values)?, ps_per_byte(table, "dram", values)?);
+    Ok((copy, dram, mebibytes(table, "cache", values)?))
 }
 
 fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::COUNT], Problem> {
@@ -186,6 +192,13 @@ fn ps_per_byte(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) ->
     })
 }
 
+fn mebibytes(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<Bytes, Problem> {
+    value(table, key, values, |entry| {
+        let number = positive(&entry.need("mib", "its size in MiB")?)?;
+        Ok((Bytes((number * sim::MIB as f64) as u64), format!("{number} MiB")))
+    })
+}
+
 fn positive(item: &Item<'_>) -> Result<f64, Problem> {
     let number = item.float()?;
     if number > 0.0 && number.is_finite() { Ok(number) } else { Err(item.problem("must be above 0")) }
@@ -204,7 +217,7 @@ mod tests {
     #[test]
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
-            assert_eq!(preset.values.len(), Work::COUNT + 4, "{}", preset.machine.name);
+            assert_eq!(preset.values.len(), Work::COUNT + 5, "{}", preset.machine.name);
         }
     }
 

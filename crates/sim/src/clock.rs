@@ -74,6 +74,7 @@ const QUEUED_COPY_BYTES: u64 = 1024;
 pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
     let machine = &cx.run.machine;
+    cx.run.inflow.add(bytes);
     let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
     let activity = cx.software(Activity::Copy);
     if bytes < QUEUED_COPY_BYTES {

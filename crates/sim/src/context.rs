@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
+use crate::cache::Inflow;
 use crate::clock::{Clock, Tsc};
 use crate::ledger::{Activity, Ledger, Ledgers, Op};
 use crate::machine::Machine;
@@ -33,6 +34,8 @@ pub(crate) struct RunShared {
     tsc: Option<Tsc>,
     /// The memory bandwidth of the machine, shared by all copies.
     pub(crate) dram: Server,
+    /// Virtual clock: what came into the last-level cache.
+    pub(crate) inflow: Inflow,
     pub(crate) ledgers: Mutex<Ledgers>,
     /// Real clock: the first panic of any task.
     pub(crate) failure: Mutex<Option<RunError>>,
@@ -53,6 +56,7 @@ impl RunShared {
             seed: setup.seed,
             tsc: (setup.clock == Clock::Real).then(Tsc::new),
             dram: Server::new(1),
+            inflow: Inflow::new(),
             ledgers: Mutex::default(),
             failure: Mutex::new(None),
             next_real_id: AtomicU32::new(0),

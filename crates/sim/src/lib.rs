@@ -16,6 +16,7 @@
 //! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
+//! | [`cache`] | what is still in the last-level cache: [`Recency`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`spawn`], [`Setup`] |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`] |
@@ -43,6 +44,7 @@
 
 #![allow(unsafe_code)] // coroutines, lock cells; every block says why it is sound
 
+pub mod cache;
 pub mod clock;
 mod context;
 pub mod ledger;
@@ -53,6 +55,7 @@ pub mod task;
 pub mod units;
 mod virt;
 
+pub use cache::Recency;
 pub use clock::{Clock, clock, copy, interact, medium, medium_until, now, sleep, sleep_until, work};
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Machine, Work};

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Nanos;
+use crate::units::{Bytes, LINE_BYTES, Nanos};
 
 /// A kind of CPU work that a machine preset prices. The real clock charges none of it: there the work itself
 /// takes time.
@@ -20,6 +20,8 @@ pub enum Work {
     Call,
     /// Walking one path component through the dentry cache, hit.
     PathComponent,
+    /// Making the kernel's record of an open file, and freeing it at the close.
+    OpenFile,
     /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned
     /// line.
     Lock,
@@ -45,13 +47,14 @@ pub enum Work {
 
 impl Work {
     /// Number of kinds.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 14;
 
     /// Every kind with its key in a machine preset.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
         (Self::Syscall, "syscall"),
         (Self::Call, "call"),
         (Self::PathComponent, "path_component"),
+        (Self::OpenFile, "open_file"),
         (Self::Lock, "lock"),
         (Self::LineSameSocket, "line_same_socket"),
         (Self::LineCrossSocket, "line_cross_socket"),
@@ -81,6 +84,8 @@ pub struct Machine {
     /// Time that the memory of the whole machine needs per copied byte, in picoseconds: the bandwidth shared
     /// by all cores.
     pub dram_ps_per_byte: u64,
+    /// Size of the last-level cache of a socket.
+    pub cache: Bytes,
 }
 
 impl Machine {
@@ -94,12 +99,19 @@ impl Machine {
             work_ps: [1_000; Work::COUNT],
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
+            cache: Bytes::mib(16),
         }
     }
 
     /// Number of cores of the machine.
     pub fn cores(&self) -> u16 {
         self.sockets * self.cores_per_socket
+    }
+
+    /// Lines of the last-level cache of a socket.
+    #[inline]
+    pub(crate) fn cache_lines(&self) -> u64 {
+        self.cache.0 / LINE_BYTES as u64
     }
 
     /// The socket of a core.

@@ -126,7 +126,10 @@ impl Mount {
     #[inline]
     pub(crate) fn lookup(&self, dir: &Arc<Vnode>, name: &[u8]) -> Result<Arc<Vnode>> {
         match self.dentries.look(dir.ino, name, false) {
-            Seen::Present(vnode) => Ok(vnode),
+            Seen::Present(vnode) => {
+                vnode.found();
+                Ok(vnode)
+            }
             Seen::Absent => Err(Errno::ENOENT),
             Seen::Claimed(ticket, binding) => Claim::new(self, dir, name, (ticket, binding)).resolve(),
         }
@@ -138,7 +141,10 @@ impl Mount {
         self.reap();
         sim::interact();
         match self.dentries.look(dir.ino, name, true) {
-            Seen::Present(vnode) => Ok(Sought::There(vnode)),
+            Seen::Present(vnode) => {
+                vnode.found();
+                Ok(Sought::There(vnode))
+            }
             Seen::Absent => Err(Errno::ENOENT),
             Seen::Claimed(ticket, binding) => {
                 let mut claim = Claim::new(self, dir, name, (ticket, binding));
@@ -312,8 +318,13 @@ impl<'a> Claim<'a> {
 
     /// Asks the design, unless the answer is known.
     fn find(&mut self) -> Result<()> {
-        if !matches!(self.binding, Some(Binding::Unknown)) {
-            return Ok(());
+        match &self.binding {
+            Some(Binding::Unknown) => {}
+            Some(Binding::Present(vnode)) => {
+                vnode.found();
+                return Ok(());
+            }
+            Some(Binding::Absent) | None => return Ok(()),
         }
         self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
             Ok(attr) => Binding::Present(self.mount.vnode(self.dir, &attr)),

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
 
 use parking_lot::Mutex;
-use sim::{Line, LockClass};
+use sim::{Line, LockClass, Recency};
 
 use crate::attr::{Attr, FileKind, Ino, Owner};
 use crate::credentials::Subject;
@@ -25,6 +25,9 @@ use crate::file_system::FileSystem;
 use crate::flags::OpenFlags;
 
 static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
+
+/// Lines that finding a vnode by its name waits for, one after the other: the dentry, and the vnode.
+const DENTRY_LINES: u64 = 2;
 
 /// An inode in memory.
 pub(crate) struct Vnode {
@@ -44,6 +47,8 @@ pub(crate) struct Vnode {
     linked: AtomicBool,
     /// Orders changes of owner and permission, so that this copy is that of the design.
     pub(crate) changes: sim::Mutex<()>,
+    /// When a path led here last.
+    recency: Recency,
     /// The kernel's reference count: every call that ends its walk here moves this line to its core.
     references: Line,
     /// The directory that has a directory; a held directory holds its ancestors.
@@ -64,6 +69,7 @@ impl Vnode {
             removed: AtomicBool::new(false),
             linked: AtomicBool::new(false),
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
+            recency: Recency::now(),
             references: Line::new(),
             parent: Mutex::new(parent.cloned()),
         })
@@ -91,6 +97,12 @@ impl Vnode {
         self.perm.store(attr.perm, Relaxed);
         self.uid.store(attr.owner.uid, Relaxed);
         self.gid.store(attr.owner.gid, Relaxed);
+    }
+
+    /// A name led here.
+    #[inline]
+    pub(crate) fn found(&self) {
+        self.recency.touch(DENTRY_LINES);
     }
 
     /// Takes or drops a reference, as the kernel counts it.

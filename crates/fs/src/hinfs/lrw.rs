@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use sim::Nanos;
+use sim::{Nanos, Recency};
 
 const NONE: u32 = u32::MAX;
 
@@ -20,13 +20,25 @@ pub(crate) struct Owner {
     pub(crate) block: u64,
 }
 
-#[derive(Clone, Copy)]
+/// Lines that whoever comes to a block waits for: its entry here, and its node of the file's index.
+const ENTRY_LINES: u64 = 2;
+
+/// A line of memory, nearly.
 struct Entry {
     owner: Owner,
     written: Nanos,
     before: u32,
     after: u32,
     linked: bool,
+    recency: Recency,
+}
+
+impl Entry {
+    fn unused() -> Self {
+        let owner = Owner { slot: 0, block: 0 };
+        let recency = Recency::now();
+        Self { owner, written: Nanos::ZERO, before: NONE, after: NONE, linked: false, recency }
+    }
 }
 
 /// The list.
@@ -57,17 +69,14 @@ impl Lrw {
 
     /// A new entry that the first touch puts on the list.
     pub(crate) fn reserve(&mut self, owner: Owner, now: Nanos) -> EntryId {
-        let entry = Entry { owner, written: now, before: NONE, after: NONE, linked: false };
-        match self.unused.pop() {
-            Some(id) => {
-                self.entries[id as usize] = entry;
-                id
-            }
-            None => {
-                self.entries.push(entry);
-                self.entries.len() as u32 - 1
-            }
-        }
+        let id = self.unused.pop().unwrap_or_else(|| {
+            self.entries.push(Entry::unused());
+            self.entries.len() as u32 - 1
+        });
+        let entry = &mut self.entries[id as usize];
+        entry.recency.touch(ENTRY_LINES);
+        (entry.owner, entry.written) = (owner, now);
+        id
     }
 
     /// The owners of all entries that were not removed, on the list or not, by slot; each slot once.
@@ -115,24 +124,33 @@ impl Lrw {
         (entry.before, entry.after, entry.linked) = (newest, NONE, true);
         match newest {
             NONE => self.oldest = id,
-            newest => self.entries[newest as usize].after = id,
+            newest => self.neighbour(newest).after = id,
         }
         self.newest = id;
         self.len += 1;
     }
 
+    /// An entry that was reached by a link.
+    fn neighbour(&mut self, id: u32) -> &mut Entry {
+        let entry = &mut self.entries[id as usize];
+        entry.recency.touch(ENTRY_LINES);
+        entry
+    }
+
     fn unlink(&mut self, id: EntryId) {
-        let Entry { before, after, linked, .. } = self.entries[id as usize];
+        let entry = &self.entries[id as usize];
+        entry.recency.touch(1);
+        let Entry { before, after, linked, .. } = *entry;
         if !linked {
             return;
         }
         match before {
             NONE => self.oldest = after,
-            before => self.entries[before as usize].after = after,
+            before => self.neighbour(before).after = after,
         }
         match after {
             NONE => self.newest = before,
-            after => self.entries[after as usize].before = before,
+            after => self.neighbour(after).before = before,
         }
         self.entries[id as usize].linked = false;
         self.len -= 1;

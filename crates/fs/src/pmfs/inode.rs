@@ -5,7 +5,7 @@
 //! 100 bytes for each slot of the table, whether it is in use or not.
 
 use media::nvmm::Region;
-use sim::{Activity, LockClass, Mutex, RwLock, Work};
+use sim::{Activity, LockClass, Mutex, Recency, RwLock, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -29,7 +29,11 @@ pub(crate) struct Inode {
     pub(crate) offset: u64,
     /// Guards the inode on the medium, its data and what is below.
     pub(crate) state: RwLock<InodeState>,
+    recency: Recency,
 }
+
+/// Lines that whoever finds an inode by its number waits for: its slot in DRAM, and the inode on the medium.
+const INODE_LINES: u64 = 2;
 
 /// What only DRAM knows of an inode.
 #[derive(Default)]
@@ -98,7 +102,9 @@ impl InodeTable {
     pub(crate) fn get(&self, ino: u64) -> Result<&Inode> {
         let slot =
             if ino.is_multiple_of(INODE_SLOT) && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
-        slot.ok_or(Error::NoEntry)
+        let inode = slot.ok_or(Error::NoEntry)?;
+        inode.recency.touch(INODE_LINES);
+        Ok(inode)
     }
 
     fn add_block(&self, free: &mut FreeSlots, block: u64, offset: u64) {
@@ -106,6 +112,7 @@ impl InodeTable {
             ino: slot * INODE_SLOT,
             offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
             state: RwLock::new(&INODE, InodeState::default()),
+            recency: Recency::new(),
         };
         self.slots.add_chunk(block, make);
         free.blocks = free.blocks.max(block + 1);

@@ -29,8 +29,13 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
         .map_err(failed)?;
     let entry = median_ps(CALLS, || drop(sim::op(black_box(PROBE))));
     let seek = median_ps(CALLS, || _ = black_box(process.lseek(fd, 0, Whence::Set)));
+    let open = median_ps(CALLS, || {
+        let opened = process.open(b"/file", OpenFlags::READ, 0).and_then(|fd| process.close(fd));
+        black_box(opened).expect("the file is there");
+    });
     let near = median_ps(CALLS, || _ = black_box(process.stat(b"/a")));
     let far = median_ps(CALLS, || _ = black_box(process.stat(b"/a/b/c/d/e")));
+    let component = (far.saturating_sub(near) / 4).max(1);
     Ok(vec![
         Measured {
             work: Work::Syscall,
@@ -43,8 +48,13 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
             how: "lseek in this process, less entering it",
         },
         Measured {
+            work: Work::OpenFile,
+            ps: open.saturating_sub(2 * seek + component).max(1),
+            how: "open and close in this process, less two calls and a component",
+        },
+        Measured {
             work: Work::PathComponent,
-            ps: (far.saturating_sub(near) / 4).max(1),
+            ps: component,
             how: "stat of a path of five components against one of one",
         },
     ])

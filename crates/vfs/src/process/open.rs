@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sim::Work;
+
 use super::{OpenFile, Process};
 use crate::attr::FileKind;
 use crate::credentials::Access;
@@ -27,6 +29,7 @@ impl Process {
         let fd = self.files.reserve()?;
         match self.open_file(path, flags, mode) {
             Ok((file, new)) => {
+                sim::work(Work::OpenFile, 1);
                 self.files.install(fd, file);
                 Ok((fd, new))
             }
