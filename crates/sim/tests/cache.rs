@@ -53,7 +53,9 @@ fn a_use_keeps_an_object_and_misses_push_others_out() {
         }
         assert_eq!(cost(&left, 1), Nanos(100));
         let many: Vec<_> = (0..=CACHE / 64).map(|_| Recency::new()).collect();
-        many.iter().for_each(|object| object.touch(1));
+        for object in &many {
+            object.touch(1);
+        }
         assert_eq!(cost(&kept, 1), Nanos(100), "as many lines as the cache holds came in by misses");
     });
 }
