@@ -4,6 +4,9 @@
 //! it is memory. DRAM keeps what the medium cannot: the lock, the number of opens, a directory's name index. That is about
 //! 100 bytes for each slot of the table, whether it is in use or not.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Release};
+
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex, Recency, RwLock, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
@@ -29,7 +32,25 @@ pub(crate) struct Inode {
     pub(crate) offset: u64,
     /// Guards the inode on the medium, its data and what is below.
     pub(crate) state: RwLock<InodeState>,
+    pub(crate) size: KnownSize,
     recency: Recency,
+}
+
+/// The size of a regular file for those who do not lock it, if it is known. Whoever changes the size notes it before the lock
+/// is released; a new file in the slot makes it unknown.
+pub(crate) struct KnownSize(AtomicU64);
+
+impl KnownSize {
+    const UNKNOWN: u64 = u64::MAX;
+
+    fn get(&self) -> Option<u64> {
+        Some(self.0.load(Acquire)).filter(|size| *size != Self::UNKNOWN)
+    }
+
+    /// Notes what a change came to; after one that failed the size is unknown.
+    pub(crate) fn note(&self, size: Option<u64>) {
+        self.0.store(size.unwrap_or(Self::UNKNOWN), Release);
+    }
 }
 
 /// Lines that whoever finds an inode by its number waits for: its slot in DRAM, and the inode on the medium.
@@ -112,6 +133,7 @@ impl InodeTable {
             ino: slot * INODE_SLOT,
             offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
             state: RwLock::new(&INODE, InodeState::default()),
+            size: KnownSize(AtomicU64::new(KnownSize::UNKNOWN)),
             recency: Recency::new(),
         };
         self.slots.add_chunk(block, make);
@@ -158,6 +180,18 @@ impl Volume {
     #[inline]
     pub(crate) fn raw(&self, inode: &Inode) -> Result<RawInode> {
         Ok(self.region.read(inode.offset)?)
+    }
+
+    /// The size of a regular file that is open. Waits for whoever writes the file only when it is the first to ask.
+    pub(crate) fn size(&self, inode: &Inode) -> Result<u64> {
+        sim::interact();
+        if let Some(size) = inode.size.get() {
+            return Ok(size);
+        }
+        let _state = inode.state.read();
+        let size = self.raw(inode)?.size;
+        inode.size.note(Some(size));
+        Ok(size)
     }
 
     /// The inode as it is on the medium, which must be in use.
@@ -254,6 +288,7 @@ impl Volume {
         (body, size): (u64, u64),
     ) -> Result<RawInode> {
         let _scope = sim::scope(Activity::Metadata);
+        inode.size.note(None);
         let before = self.raw(inode)?;
         let now = seconds();
         let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };

@@ -303,6 +303,11 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         Ok(self.volume().get_attr(ino.0)?)
     }
 
+    fn size(&self, ino: Ino) -> Result<u64> {
+        let volume = self.volume();
+        Ok(volume.size(volume.inodes.get(ino.0)?)?)
+    }
+
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.0.before_change();
         let volume = self.volume();
@@ -312,7 +317,9 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         if let Some(size) = set.size {
             raw = volume.regular(inode, &state)?;
             self.0.before_resize(inode, &raw, size)?;
-            volume.set_size(inode, &mut raw, size)?;
+            let resized = volume.set_size(inode, &mut raw, size);
+            inode.size.note(resized.is_ok().then_some(raw.size));
+            resized?;
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
             self.0.settle(inode)?;
@@ -363,8 +370,9 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let mut raw = volume.regular(inode, &state)?;
         let offset = if flags.contains(IoFlags::APPEND) { raw.size } else { offset };
         let sync = flags.intersects(IoFlags::SYNC | IoFlags::DSYNC);
-        let bytes = self.0.write(inode, &mut raw, (offset, data), sync)?;
-        Ok(Written { offset, bytes })
+        let written = self.0.write(inode, &mut raw, (offset, data), sync);
+        inode.size.note(written.is_ok().then_some(raw.size));
+        Ok(Written { offset, bytes: written? })
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
@@ -375,7 +383,9 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let state = inode.state.write();
         let mut raw = volume.regular(inode, &state)?;
         self.0.before_resize(inode, &raw, raw.size)?;
-        Ok(volume.fallocate(inode, &mut raw, mode, (offset, len))?)
+        let allocated = volume.fallocate(inode, &mut raw, mode, (offset, len));
+        inode.size.note(allocated.is_ok().then_some(raw.size));
+        Ok(allocated?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {

@@ -169,3 +169,36 @@ fn every_write_of_hinfs_wb_is_one_copy_and_fsync_writes_the_dirty_lines() {
         wb.end();
     });
 }
+
+#[test]
+fn asking_for_the_size_does_not_wait_for_whoever_writes() {
+    virtually(1, || {
+        for design in ["pmfs", "hinfs"] {
+            let mounted = Arc::new(Mounted::paper(design, 1024, &[]));
+            let file = mounted.settled("log", 4);
+            mounted.open(file);
+            assert_eq!(mounted.size(file), 4 * PAGE as u64);
+            let writer = Arc::clone(&mounted);
+            let writing = sim::spawn(TaskSpec::named("writer"), move || {
+                writer.write_sync(file, 4 * PAGE as u64, &[1; 16 * PAGE]);
+            });
+            sim::sleep(Nanos::from_micros(20));
+            let start = sim::now();
+            assert_eq!(
+                mounted.fs.size(file).expect("size"),
+                4 * PAGE as u64,
+                "{design}: the write is under way"
+            );
+            assert!(sim::now().since(start) < Nanos::from_micros(1), "{design}: it waited");
+            writing.join();
+            assert_eq!(mounted.size(file), 20 * PAGE as u64, "{design}");
+            mounted.truncate(file, 100);
+            assert_eq!(mounted.size(file), 100, "{design}");
+            mounted.fs.release(file);
+            mounted.unlink("log");
+            assert_eq!(mounted.create("next"), file, "the slot is used again");
+            assert_eq!(mounted.size(file), 0, "{design}: the size of the file that had the slot before");
+            Arc::into_inner(mounted).expect("nobody else has it").end();
+        }
+    });
+}

@@ -123,7 +123,9 @@ impl Mounted {
     }
 
     pub(crate) fn size(&self, file: Ino) -> u64 {
-        self.fs.getattr(file).expect("getattr").size
+        let size = self.fs.getattr(file).expect("getattr").size;
+        assert_eq!(self.fs.size(file).expect("size"), size, "with the file locked, and without");
+        size
     }
 
     pub(crate) fn fsync(&self, file: Ino) {
