@@ -1,7 +1,8 @@
 //! What the façade costs on the host, in nanoseconds for one call.
 //!
 //! * `virtual/…`: a step of the scheduler and the primitives under the virtual clock. `interaction_80_tasks`
-//!   is the figure that bounds how fast experiments run: every interaction of 80 tasks switches.
+//!   is the figure that bounds how fast experiments run: every interaction of 80 tasks switches. The mutexes
+//!   of 8 tasks, one for each, show what the release of the sleeping kind costs by being an interaction.
 //! * `real/…`: the same calls under the real clock, beside what they stand for: one predictable branch more.
 //!
 //! CPU time of the thread: other load on the host would double wall time.
@@ -74,16 +75,36 @@ fn scheduling(c: &mut Criterion) {
     group.bench_function("spawn_and_join", |b| {
         b.iter_custom(|n| alone(Clock::Virtual, n, || sim::spawn(TaskSpec::named("child"), || ()).join()));
     });
-    group.bench_function("convoy_of_8_on_a_mutex", |b| {
-        b.iter_custom(|n| {
-            let mutex = std::sync::Arc::new(Mutex::new(&CLASS, 0_u64));
-            together(8, n.div_ceil(8), move |_| {
-                let mut value = mutex.lock();
-                sim::work(Work::Step, 10);
-                *value += 1;
-            })
+    for (name, make) in [
+        ("convoy_of_8_on_a_mutex", Mutex::new as fn(_, _) -> _),
+        ("convoy_of_8_on_a_sleeping_mutex", Mutex::sleeping),
+    ] {
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                let mutex = std::sync::Arc::new(make(&CLASS, 0_u64));
+                together(8, n.div_ceil(8), move |_| {
+                    let mut value = mutex.lock();
+                    sim::work(Work::Step, 10);
+                    *value += 1;
+                })
+            });
         });
-    });
+    }
+    for (name, make) in [
+        ("mutexes_of_8_tasks", Mutex::new as fn(_, _) -> _),
+        ("sleeping_mutexes_of_8_tasks", Mutex::sleeping),
+    ] {
+        group.bench_function(name, |b| {
+            b.iter_custom(|n| {
+                let mutexes: [_; 8] = std::array::from_fn(|_| make(&CLASS, 0_u64));
+                let mutexes = std::sync::Arc::new(mutexes);
+                together(8, n.div_ceil(8), move |n| {
+                    *mutexes[n as usize].lock() += 1;
+                    sim::work(Work::Step, 10);
+                })
+            });
+        });
+    }
     group.finish();
 }
 
@@ -107,6 +128,7 @@ fn primitives(c: &mut Criterion, clock: Clock) {
     bench("copy_64", |_| sim::copy(64));
     bench("copy_4096", |_| sim::copy(4096));
     bench("mutex_lock_unlock", |p| *p.mutex.lock() += 1);
+    bench("sleeping_mutex_lock_unlock", |p| *p.sleeping.lock() += 1);
     bench("bare_mutex_lock_unlock", |p| *p.bare.lock() += 1);
     bench("rwlock_read", |p| drop(black_box(p.rwlock.read())));
     bench("bare_rwlock_read", |p| drop(black_box(p.bare_rwlock.read())));
@@ -122,6 +144,7 @@ fn primitives(c: &mut Criterion, clock: Clock) {
 
 struct Primitives {
     mutex: Mutex<u64>,
+    sleeping: Mutex<u64>,
     bare: parking_lot::Mutex<u64>,
     rwlock: RwLock<u64>,
     bare_rwlock: parking_lot::RwLock<u64>,
@@ -133,6 +156,7 @@ impl Default for Primitives {
     fn default() -> Self {
         Self {
             mutex: Mutex::new(&CLASS, 0),
+            sleeping: Mutex::sleeping(&CLASS, 0),
             bare: parking_lot::Mutex::new(0),
             rwlock: RwLock::new(&CLASS, 0),
             bare_rwlock: parking_lot::RwLock::new(0),

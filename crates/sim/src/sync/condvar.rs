@@ -20,6 +20,10 @@ static CONDVAR: LockClass = LockClass::new("sim.condvar");
 /// Under the virtual clock a notification is an interaction, waiters are woken in the order in which they
 /// came, and the notifier pays a [`Work::Wakeup`] for each, which then runs one wake-up later. No waiter
 /// wakes without a reason.
+///
+/// Under both clocks a notification is seen for certain only by those who began to wait before the notifier
+/// last had the mutex: threads are not stopped between their look at the condition and their sleep, and the
+/// release of a sleeping mutex lets other tasks run.
 pub struct Condvar {
     class: &'static LockClass,
     waiters: WaitQueue,

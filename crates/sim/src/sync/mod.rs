@@ -3,6 +3,7 @@
 //! | type | real clock | virtual clock |
 //! |---|---|---|
 //! | [`Mutex`], [`RwLock`], [`Condvar`] | `parking_lot` | parked tasks, first come first served |
+//! | [`Mutex::sleeping`] | `parking_lot` | parked tasks, woken in turn; others may come between |
 //! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |
@@ -16,6 +17,9 @@
 //! of virtual time, so whoever is first on the host is first in time, and the outcome is exactly that of a
 //! lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator without this
 //! shortcut). With tasks in its queue, a release hands the lock to the first of them.
+//!
+//! That is a lock whose waiters spin, as the kernel's do. The locks of a program in user space are of the
+//! sleeping kind, whose release does interact: its states are in the header of `mutex`.
 //!
 //! The words are relaxed atomics and the data is guarded by the `parking_lot` lock under both clocks: the
 //! virtual state only decides who comes when, so no misuse of it can make two threads touch the data at once.

@@ -16,6 +16,8 @@ static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
 
 /// How many there are of each kind of thing.
 pub(crate) const EACH: usize = 3;
+/// The last of the mutexes is of the sleeping kind.
+pub(crate) const SLEEPING: usize = EACH - 1;
 /// Permits of each semaphore.
 pub(crate) const PERMITS: u64 = 3;
 /// Slots of server `n`: 1, 2, 3.
@@ -44,6 +46,7 @@ pub(crate) enum Step {
 pub(crate) struct Program {
     /// Core and steps of each task.
     pub(crate) tasks: Vec<(u16, Vec<Step>)>,
+    pub(crate) machine: Machine,
 }
 
 impl Program {
@@ -57,7 +60,12 @@ impl Program {
                 (rng.random_range(0..6), list)
             })
             .collect();
-        Self { tasks }
+        Self { tasks, machine: machine() }
+    }
+
+    /// The same program on another machine.
+    pub(crate) fn on(self, machine: Machine) -> Self {
+        Self { machine, ..self }
     }
 }
 
@@ -102,6 +110,15 @@ pub(crate) fn machine() -> Machine {
     machine
 }
 
+/// A machine whose kernel takes so long that tasks meet between a failed attempt and its sleep, and between a
+/// release and the return of who was woken.
+pub(crate) fn slow_kernel() -> Machine {
+    let mut machine = machine();
+    machine.work_ps[Work::Syscall as usize] = 11_000_000_059_000;
+    machine.work_ps[Work::Wakeup as usize] = 17_000_000_203_000;
+    machine
+}
+
 struct World {
     mutexes: [Mutex<()>; EACH],
     rwlocks: [RwLock<()>; EACH],
@@ -115,7 +132,10 @@ struct World {
 impl World {
     fn new() -> Self {
         Self {
-            mutexes: std::array::from_fn(|_| Mutex::new(&MUTEX, ())),
+            mutexes: std::array::from_fn(|n| match n {
+                SLEEPING => Mutex::sleeping(&MUTEX, ()),
+                _ => Mutex::new(&MUTEX, ()),
+            }),
             rwlocks: std::array::from_fn(|_| RwLock::new(&RWLOCK, ())),
             semaphores: std::array::from_fn(|_| Semaphore::new(&SEMAPHORE, PERMITS)),
             servers: std::array::from_fn(|n| Server::new(slots(n))),
@@ -202,7 +222,7 @@ impl World {
 
 /// The time after each step of each task, except private work and releases that charge nothing.
 pub(crate) fn trace(program: &Program, run_ahead: Nanos) -> Vec<Vec<Nanos>> {
-    let setup = Setup { run_ahead, ..Setup::virtual_clock(machine(), Seed(1)) };
+    let setup = Setup { run_ahead, ..Setup::virtual_clock(program.machine.clone(), Seed(1)) };
     execute(program, &setup)
 }
 

@@ -9,7 +9,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos};
+use sim::{Clock, Condvar, Line, LockClass, Mutex, MutexGuard, Nanos};
 
 use super::error::EngineError;
 
@@ -49,7 +49,9 @@ pub(crate) struct Control {
     idle_since: AtomicU64,
     ordered: bool,
     wanted_ops: u64,
-    statistics: Option<Mutex<()>>,
+    /// Filebench's counters of the whole run: their place, and what it costs to come to it. None where that
+    /// is not modelled.
+    statistics: Option<Mutex<Line>>,
     pub(crate) totals: Totals,
 }
 
@@ -92,7 +94,8 @@ impl Control {
             idle_since: AtomicU64::new(0),
             ordered,
             wanted_ops: wanted_ops.unwrap_or(u64::MAX),
-            statistics: statistics_lock.then(|| Mutex::new(&STATISTICS, ())),
+            statistics: (statistics_lock && sim::clock() == Clock::Virtual)
+                .then(|| Mutex::sleeping(&STATISTICS, Line::new())),
             totals: Totals::default(),
         }
     }
@@ -210,9 +213,12 @@ impl Control {
         self.ordered
     }
 
-    /// The lock that Filebench takes at the end of each operation, when that is repeated.
-    pub(crate) fn statistics_lock(&self) -> Option<MutexGuard<'_, ()>> {
-        self.statistics.as_ref().map(Mutex::lock)
+    /// What Filebench does at the end of each operation: it adds to the counters of all threads, under their
+    /// lock. The sums themselves are not Weir's (see [`Totals`]); what remains is the time that it takes.
+    pub(crate) fn update_statistics(&self) {
+        if let Some(statistics) = &self.statistics {
+            statistics.lock().touch();
+        }
     }
 
     /// Adds a counted operation; true when it was the last one wanted.

@@ -1,11 +1,13 @@
 //! A fileset under way: its shape, its state behind one lock, and the waits for entries that are busy.
 //!
 //! The lock is Filebench's `fs_pick_lock`: taken for an instant at each pick and at each release, by all
-//! threads, so picks happen in the order of (virtual) time.
+//! threads, so picks happen in the order of (virtual) time. Filebench's is a mutex of the C library, for
+//! which threads sleep, so this one is of the sleeping kind. Under it the entry is marked: a cache line that
+//! comes from the core that had the lock before. The walk to the entry is in `Work::Generator`.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Condvar, LockClass, Mutex, MutexGuard};
+use sim::{Condvar, Line, LockClass, Mutex, MutexGuard};
 
 use crate::filebench::fileset::pick::{Becomes, Pick, Picker, Rotor, State};
 use crate::filebench::fileset::tree::{Entry, Tree};
@@ -21,6 +23,8 @@ pub(crate) struct Files {
     pub(crate) tree: Tree,
     state: Mutex<Pickers>,
     released: Condvar,
+    /// Where entries are marked; touched under the lock.
+    marks: Line,
     /// How far each file was written, in bytes; kept in check mode only.
     written: Vec<AtomicU64>,
     /// Makes seek and write one step, where that is wanted.
@@ -65,8 +69,9 @@ impl Files {
         let tracked = if check { tree.files() as usize } else { 0 };
         Self {
             name: name.to_owned(),
-            state: Mutex::new(&PICK, state),
+            state: Mutex::sleeping(&PICK, state),
             released: Condvar::of_class(&PICK),
+            marks: Line::new(),
             written: (0..tracked).map(|_| AtomicU64::new(0)).collect(),
             append: Mutex::new(&APPEND, ()),
             tree,
@@ -94,7 +99,10 @@ impl Files {
         let mut state = self.state.lock();
         loop {
             match rule(&mut state) {
-                Pick::Entry(entry) => return Taken::Entry(entry),
+                Pick::Entry(entry) => {
+                    self.marks.touch();
+                    return Taken::Entry(entry);
+                }
                 Pick::Empty => return Taken::Empty,
                 Pick::AllBusy if control.is_over(sim::now()) => return Taken::Stopped,
                 Pick::AllBusy => {
@@ -118,6 +126,7 @@ impl Files {
     pub(crate) fn settle<R>(&self, change: impl FnOnce(&mut Pickers) -> R) -> R {
         let mut state = self.state.lock();
         let result = change(&mut state);
+        self.marks.touch();
         let wake = state.waiting > 0;
         drop(state);
         if wake {
@@ -131,8 +140,10 @@ impl Files {
         self.settle(|pickers| pickers.files.release(file, becomes));
     }
 
-    /// Makes all who wait look again.
+    /// Makes all who wait look again: at something that is not under the lock. So who has looked before it
+    /// changed, and has the lock still, must be asleep before the notification.
     pub(crate) fn wake(&self) {
+        drop(self.state.lock());
         self.released.notify_all();
     }
 

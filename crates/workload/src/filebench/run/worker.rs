@@ -270,7 +270,7 @@ impl Worker {
         let end = sim::now();
         let run = &*self.run;
         let control = &run.control;
-        drop(control.statistics_lock());
+        control.update_statistics();
         if control.is_ordered() {
             sim::interact();
         }
