@@ -19,8 +19,8 @@ use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 
 use crate::error::Error;
-use crate::plan::CellSpec;
 use crate::plan::matrix::{Door, resolve};
+use crate::plan::{CellSpec, Stop};
 
 mod image;
 mod ledger;
@@ -75,6 +75,16 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let files = spec.script.data_bytes();
     let region = spec.region.unwrap_or(Bytes(files + files / 4 + 256 * MIB));
     Ok(region.max(design.min_size(&options)) + buffer)
+}
+
+/// How long a cell keeps its host thread, to compare cells with: a thread's second of the clock takes about as long as making
+/// a gibibyte of files, or 100 thousand operations.
+pub fn effort(spec: &CellSpec) -> u64 {
+    let running = match spec.stop {
+        Stop::After(time) => time.0 * spec.script.program.thread_instances(),
+        Stop::Operations(count) => count * 10_000,
+    };
+    running + spec.script.data_bytes()
 }
 
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.

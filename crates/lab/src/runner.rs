@@ -1,7 +1,8 @@
 //! Runs the cells of a plan and gathers their samples.
 //!
 //! Under the virtual clock cells do not meet: each has its own scheduler on its own host thread, as many at once as cores and
-//! memory allow, and the order in which they end changes nothing. Under the real clock they run one after the other, by default
+//! memory allow, and the order in which they run changes nothing: the longest go first, and plans that run together share one
+//! queue. Under the real clock they run one after the other, by default
 //! interleaved: the first repeat of all cells, then the second, so that drift of the host meets all alike.
 //!
 //! Cells of equal settings and seed give equal samples under the virtual clock, so they run once, also across plans that share a
@@ -9,7 +10,8 @@
 //!
 //! Lock order: `Queue` only; it is never held while a cell runs.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -25,8 +27,8 @@ use crate::plan::{CellSpec, Order, Plan};
 
 /// What is told while cells run. Calls come from several threads.
 pub trait Progress: Sync {
-    /// A plan of that many runs begins.
-    fn begins(&self, _plan: &Plan, _runs: usize) {}
+    /// Plans of that many runs together begin.
+    fn begins(&self, _plans: &[&Plan], _runs: usize) {}
     /// A run begins.
     fn started(&self, _title: &str) {}
     /// A run has ended.
@@ -44,7 +46,7 @@ impl Progress for Silent {}
 pub struct Settings {
     /// Host threads for the virtual clock; 0: all cores.
     pub jobs: usize,
-    /// Memory that cells may declare together; `None`: three quarters of what the host has.
+    /// Memory that cells may declare together; `None`: nine tenths of what the host has free.
     pub memory: Option<Bytes>,
     /// Where to keep the unmounted image of each cell.
     pub save_image: Option<PathBuf>,
@@ -61,16 +63,27 @@ pub struct Runner<'p> {
     known: BTreeMap<String, Sample>,
 }
 
+/// A plan and all that it is resolved to.
+struct Batch<'a> {
+    plan: &'a Plan,
+    cells: Vec<CellSpec>,
+    machine: Machine,
+    /// The result, without samples yet.
+    file: ResultFile,
+}
+
 /// A cell and repeat that must run, and what it is called.
-struct Task {
-    spec: CellSpec,
+struct Task<'a> {
+    batch: &'a Batch<'a>,
+    spec: &'a CellSpec,
     repeat: u32,
     key: String,
 }
 
 /// What workers share.
-struct Queue {
-    waiting: Vec<Task>,
+struct Queue<'a> {
+    waiting: Vec<Task<'a>>,
+    limit: Bytes,
     used: Bytes,
     running: usize,
     done: BTreeMap<String, Sample>,
@@ -85,29 +98,53 @@ impl<'p> Runner<'p> {
 
     /// Runs a plan. An interrupt gives the samples so far, marked partial.
     pub fn run(&mut self, plan: &Plan) -> Result<ResultFile, Error> {
-        let cells = plan.cells()?;
-        let machine = machine(plan)?;
-        let mut file = empty_file(plan, &machine);
-        let tasks = self.tasks(plan, &cells, &machine);
-        admit(&tasks)?;
-        self.progress.begins(plan, tasks.len());
-        let order = task_order(&tasks);
-        let done = match plan.clock {
-            Clock::Virtual => self.side_by_side(plan, &machine, tasks)?,
-            Clock::Real => self.one_by_one(plan, &machine, tasks)?,
-        };
-        if plan.clock == Clock::Virtual {
-            self.known.extend(done.clone());
+        let mut files = self.run_all(std::slice::from_ref(plan))?;
+        Ok(files.pop().expect("the first plan always has a result"))
+    }
+
+    /// Runs plans: the cells of all under the virtual clock side by side, then the others plan by plan. An interrupt gives the
+    /// samples so far, marked partial, and leaves out the plans of which nothing has run, except the first.
+    pub fn run_all(&mut self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
+        let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
+        let modelled: Vec<_> = batches.iter().filter(|batch| batch.plan.clock == Clock::Virtual).collect();
+        if !modelled.is_empty() {
+            let tasks = self.unknown(&modelled);
+            self.begin(&modelled, &tasks)?;
+            let done = self.side_by_side(tasks)?;
+            self.known.extend(done);
         }
-        file.samples = match plan.clock {
-            Clock::Virtual => {
-                samples(plan, &cells, &machine, |key| self.known.get(key).or_else(|| done.get(key)))
-            }
-            Clock::Real => order.iter().filter_map(|key| done.get(key).cloned()).collect(),
-        };
-        file.partial = self.interrupted();
-        file.hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&file.samples)).collect();
-        Ok(file)
+        let mut files = Vec::new();
+        for batch in &batches {
+            let samples = match batch.plan.clock {
+                Clock::Virtual => batch.samples(&self.known),
+                Clock::Real => {
+                    let tasks: Vec<Task<'_>> = batch.tasks().collect();
+                    self.begin(&[batch], &tasks)?;
+                    self.one_by_one(&tasks)?
+                }
+            };
+            files.push(self.file(batch, samples));
+        }
+        let mut first = true;
+        files.retain(|file| std::mem::take(&mut first) || !file.partial || !file.samples.is_empty());
+        Ok(files)
+    }
+
+    fn begin(&self, batches: &[&Batch<'_>], tasks: &[Task<'_>]) -> Result<(), Error> {
+        admit(tasks)?;
+        let plans: Vec<&Plan> = batches.iter().map(|batch| batch.plan).collect();
+        self.progress.begins(&plans, tasks.len());
+        Ok(())
+    }
+
+    /// The result of a plan, whose samples may be fewer than it wants when the run was interrupted.
+    fn file(&self, batch: &Batch<'_>, samples: Vec<Sample>) -> ResultFile {
+        let plan = batch.plan;
+        // Under the virtual clock no cell is cut short; under the real one the last may be.
+        let whole =
+            samples.len() == batch.cells.len() * plan.repeats as usize && plan.clock == Clock::Virtual;
+        let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&samples)).collect();
+        ResultFile { partial: self.interrupted() && !whole, hypotheses, samples, ..batch.file.clone() }
     }
 
     /// Whether it was asked to end early.
@@ -115,52 +152,42 @@ impl<'p> Runner<'p> {
         self.settings.interrupt.load(Relaxed)
     }
 
-    /// Everything that must run, each once, in the order in which it should begin.
-    fn tasks(&self, plan: &Plan, cells: &[CellSpec], machine: &Machine) -> Vec<Task> {
-        let mut tasks: Vec<Task> = Vec::new();
-        for (repeat, spec) in in_order(plan, cells) {
-            let key = key(plan, spec, repeat, machine);
-            let repeated = tasks.iter().any(|task| task.key == key) || self.known.contains_key(&key);
-            if plan.clock == Clock::Real || !repeated {
-                tasks.push(Task { spec: spec.clone(), repeat, key });
-            }
-        }
+    /// Everything that has not run yet, each once, the longest first: at the end no core waits long for another.
+    fn unknown<'a>(&self, batches: &[&'a Batch<'a>]) -> Vec<Task<'a>> {
+        let mut seen = BTreeSet::new();
+        let tasks = batches.iter().flat_map(|batch| batch.tasks());
+        let mut tasks: Vec<Task<'a>> = tasks
+            .filter(|task| !self.known.contains_key(&task.key) && seen.insert(task.key.clone()))
+            .collect();
+        tasks.sort_by_cached_key(|task| Reverse((cell::effort(task.spec), cell::memory(task.spec).ok())));
         tasks
     }
 
+    /// What cells may declare together: of what is free, a tenth is left to whoever needs it next.
     fn limit(&self) -> Bytes {
-        self.settings.memory.unwrap_or(Bytes(environment::memory_bytes() / 4 * 3))
+        self.settings.memory.unwrap_or(Bytes(environment::available_bytes() / 10 * 9))
     }
 
-    fn one_by_one(
-        &self,
-        plan: &Plan,
-        machine: &Machine,
-        tasks: Vec<Task>,
-    ) -> Result<BTreeMap<String, Sample>, Error> {
-        let mut done = BTreeMap::new();
-        for task in tasks {
-            if self.interrupted() {
-                break;
-            }
-            done.insert(task.key.clone(), self.run_task(plan, machine, &task)?);
-        }
-        Ok(done)
+    fn one_by_one(&self, tasks: &[Task<'_>]) -> Result<Vec<Sample>, Error> {
+        let wanted = tasks.iter().take_while(|_| !self.interrupted());
+        wanted.map(|task| self.run_task(task)).collect()
     }
 
-    fn side_by_side(
-        &self,
-        plan: &Plan,
-        machine: &Machine,
-        tasks: Vec<Task>,
-    ) -> Result<BTreeMap<String, Sample>, Error> {
+    fn side_by_side(&self, tasks: Vec<Task<'_>>) -> Result<BTreeMap<String, Sample>, Error> {
         let jobs = if self.settings.jobs == 0 { environment::cores() } else { self.settings.jobs };
         let jobs = jobs.min(tasks.len());
-        let queue = Queue { waiting: tasks, used: Bytes(0), running: 0, done: BTreeMap::new(), failed: None };
+        let queue = Queue {
+            waiting: tasks,
+            limit: self.limit(),
+            used: Bytes(0),
+            running: 0,
+            done: BTreeMap::new(),
+            failed: None,
+        };
         let shared = (Mutex::new(queue), Condvar::new());
         std::thread::scope(|scope| {
             for _ in 0..jobs {
-                scope.spawn(|| self.worker(plan, machine, &shared));
+                scope.spawn(|| self.worker(&shared));
             }
         });
         let queue = shared.0.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -168,9 +195,9 @@ impl<'p> Runner<'p> {
     }
 
     /// Takes tasks that fit into memory until there are none.
-    fn worker(&self, plan: &Plan, machine: &Machine, shared: &(Mutex<Queue>, Condvar)) {
+    fn worker(&self, shared: &(Mutex<Queue<'_>>, Condvar)) {
         while let Some((task, memory)) = self.next(shared) {
-            let outcome = self.run_task(plan, machine, &task);
+            let outcome = self.run_task(&task);
             let mut queue = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
             queue.used = Bytes(queue.used.0 - memory.0);
             queue.running -= 1;
@@ -183,19 +210,19 @@ impl<'p> Runner<'p> {
     }
 
     /// The next task, once memory allows it; `None` when there is nothing left to begin.
-    fn next(&self, shared: &(Mutex<Queue>, Condvar)) -> Option<(Task, Bytes)> {
+    fn next<'a>(&self, shared: &(Mutex<Queue<'a>>, Condvar)) -> Option<(Task<'a>, Bytes)> {
         let mut queue = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if queue.failed.is_some() || self.interrupted() || queue.waiting.is_empty() {
                 return None;
             }
-            let room = Bytes(self.limit().0.saturating_sub(queue.used.0));
-            let fits = |task: &Task| cell::memory(&task.spec).is_ok_and(|needed| needed <= room);
+            let room = Bytes(queue.limit.0.saturating_sub(queue.used.0));
+            let fits = |task: &Task<'_>| cell::memory(task.spec).is_ok_and(|needed| needed <= room);
             // One that is larger than the limit runs alone: the host has been found large enough.
             let next = queue.waiting.iter().position(fits).or_else(|| (queue.running == 0).then_some(0));
             if let Some(at) = next {
                 let task = queue.waiting.remove(at);
-                let memory = cell::memory(&task.spec).unwrap_or(room);
+                let memory = cell::memory(task.spec).unwrap_or(room);
                 queue.used = queue.used + memory;
                 queue.running += 1;
                 return Some((task, memory));
@@ -204,7 +231,8 @@ impl<'p> Runner<'p> {
         }
     }
 
-    fn run_task(&self, plan: &Plan, machine: &Machine, task: &Task) -> Result<Sample, Error> {
+    fn run_task(&self, task: &Task<'_>) -> Result<Sample, Error> {
+        let Batch { plan, machine, .. } = task.batch;
         let title = task.spec.title();
         self.progress.started(&title);
         let run = Run {
@@ -216,7 +244,7 @@ impl<'p> Runner<'p> {
             check: self.settings.check,
             interrupt: Arc::clone(&self.settings.interrupt),
         };
-        let sample = cell::run(&task.spec, &run)?;
+        let sample = cell::run(task.spec, &run)?;
         self.progress.finished(&title, &sample);
         Ok(sample)
     }
@@ -225,6 +253,36 @@ impl<'p> Runner<'p> {
 impl std::fmt::Debug for Runner<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Batch<'a> {
+    fn new(plan: &'a Plan) -> Result<Self, Error> {
+        let machine = machine(plan)?;
+        let file = empty_file(plan, &machine);
+        Ok(Self { plan, cells: plan.cells()?, machine, file })
+    }
+
+    /// Every cell and repeat in the order of the plan.
+    fn tasks(&'a self) -> impl Iterator<Item = Task<'a>> {
+        let tasks = in_order(self.plan, &self.cells).into_iter();
+        tasks.map(|(repeat, spec)| Task { batch: self, spec, repeat, key: self.key(spec, repeat) })
+    }
+
+    /// Everything that decides a sample under the virtual clock.
+    fn key(&self, spec: &CellSpec, repeat: u32) -> String {
+        format!("{} | {} | {} | {repeat}", spec.settings(), self.machine.name, self.plan.seed)
+    }
+
+    /// The samples of all cells, each with its repeats, whichever cell ran for them.
+    fn samples(&self, known: &BTreeMap<String, Sample>) -> Vec<Sample> {
+        let repeats = 0..self.plan.repeats;
+        let pairs = self.cells.iter().flat_map(|cell| repeats.clone().map(move |repeat| (cell, repeat)));
+        let found = pairs.filter_map(|(cell, repeat)| {
+            let sample = known.get(&self.key(cell, repeat))?;
+            Some(Sample { axes: cell.axes.clone(), ..sample.clone() })
+        });
+        found.collect()
     }
 }
 
@@ -238,10 +296,10 @@ fn empty_file(plan: &Plan, machine: &Machine) -> ResultFile {
 }
 
 /// Refuses cells that cannot have the memory that they declare.
-fn admit(tasks: &[Task]) -> Result<(), Error> {
+fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
     let available = Bytes(environment::available_bytes());
     for task in tasks {
-        let needed = cell::memory(&task.spec)?;
+        let needed = cell::memory(task.spec)?;
         if needed > available && available > Bytes(0) {
             let title = task.spec.title();
             return Err(Error::Host(format!(
@@ -280,29 +338,4 @@ fn in_order<'a>(plan: &Plan, cells: &'a [CellSpec]) -> Vec<(u32, &'a CellSpec)> 
             cells.iter().flat_map(|cell| (0..plan.repeats).map(move |repeat| (repeat, cell))).collect()
         }
     }
-}
-
-/// Everything that decides a sample.
-fn key(plan: &Plan, spec: &CellSpec, repeat: u32, machine: &Machine) -> String {
-    let place = if plan.clock == Clock::Real { format!("{:?}", spec.axes) } else { String::new() };
-    format!("{} | {} | {} | {repeat} | {place}", spec.settings(), machine.name, plan.seed)
-}
-
-fn task_order(tasks: &[Task]) -> Vec<String> {
-    tasks.iter().map(|task| task.key.clone()).collect()
-}
-
-/// The samples of all cells in the order of the plan, whichever cell ran for them.
-fn samples<'a>(
-    plan: &Plan,
-    cells: &[CellSpec],
-    machine: &Machine,
-    find: impl Fn(&str) -> Option<&'a Sample>,
-) -> Vec<Sample> {
-    let pairs = cells.iter().flat_map(|cell| (0..plan.repeats).map(move |repeat| (cell, repeat)));
-    let found = pairs.filter_map(|(cell, repeat)| {
-        let sample = find(&key(plan, cell, repeat, machine))?;
-        Some(Sample { axes: cell.axes.clone(), ..sample.clone() })
-    });
-    found.collect()
 }

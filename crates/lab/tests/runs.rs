@@ -101,6 +101,30 @@ fn equal_cells_run_once_within_a_plan_and_across_plans() {
 }
 
 #[test]
+fn plans_that_run_together_measure_what_each_measures_alone_and_the_longest_cell_begins_first() {
+    let first = plan(&PLAN.replace("threads = [1, 3]", "threads = [1]"));
+    let second = Plan { name: "second".to_owned(), seed: 9, ..plan(&PLAN.replace("[1, 3]", "[2, 3]")) };
+    let seen = Seen::default();
+    let together =
+        Runner::new(with_jobs(1), &seen).run_all(&[first.clone(), second.clone()]).expect("both run");
+    assert_eq!(together.iter().map(|file| file.name.as_str()).collect::<Vec<_>>(), ["small", "second"]);
+    for (plan, file) in [first, second].iter().zip(&together) {
+        assert_eq!(samples(&run(plan, with_jobs(1))), samples(file));
+    }
+    let seen = seen.0.lock().unwrap();
+    assert!(seen[..4].iter().all(|title| title.contains('3')), "{seen:?}");
+}
+
+#[test]
+fn plans_of_which_nothing_ran_are_left_out() {
+    let settings = with_jobs(1);
+    settings.interrupt.store(true, Relaxed);
+    let plans = [plan(PLAN), plan(PLAN)];
+    let files = Runner::new(settings, &Silent).run_all(&plans).expect("an interrupt is no error");
+    assert!(files.len() == 1 && files[0].partial);
+}
+
+#[test]
 fn an_interrupt_leaves_a_partial_result() {
     let settings = with_jobs(1);
     settings.interrupt.store(true, Relaxed);
@@ -144,6 +168,8 @@ fn too_few_files_for_the_threads_are_told_before_the_run() {
 #[test]
 fn a_full_region_is_told_with_its_size_and_the_remedy() {
     let small = PLAN.replace("stop = \"20ms\"", "stop = \"5s\"\nregion = \"9MiB\"");
+    // The other workload fits, whichever begins first.
+    let small = small.replace("nfiles = 400", "nfiles = 40");
     let prepared = small.replace("nfiles = 60", "nfiles = 600");
     let grown = small.replace("filebench/fileserver", "filebench/webserver");
     for (text, cell) in [(prepared, "fileserver"), (grown, "webserver")] {

@@ -1,4 +1,4 @@
-//! Two results of the same cells against each other.
+//! Results of the same cells against each other.
 
 use crate::answer::THRESHOLD;
 use crate::axis;
@@ -46,6 +46,57 @@ pub struct ComparedCell {
     pub comparison: Comparison,
 }
 
+/// The schema name of [`ComparedResults`] in JSON.
+pub const COMPARISONS_SCHEMA: &str = "weir.comparisons/1";
+
+/// The outcome of comparing several results with several, plan by plan.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedResults {
+    /// [`COMPARISONS_SCHEMA`].
+    pub schema: &'static str,
+    /// The results of plans that both have, in the order of the baseline.
+    pub results: Vec<ComparedResult>,
+    /// Names of plans that only the baseline has.
+    pub only_in_baseline: Vec<String>,
+    /// Names of plans that only the other has.
+    pub only_in_new: Vec<String>,
+}
+
+/// The results of one plan against each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ComparedResult {
+    /// Name of the plan.
+    pub name: String,
+    /// What became of its cells.
+    #[serde(flatten)]
+    pub compared: Compared,
+}
+
+/// Compares the results of equal names. One result on each side are compared whatever their names.
+pub fn compare_all(
+    (baseline_name, baseline): (&str, &[ResultFile]),
+    (new_name, new): (&str, &[ResultFile]),
+    threshold: Option<f64>,
+) -> ComparedResults {
+    let alone = baseline.len() == 1 && new.len() == 1;
+    let same = |a: &ResultFile, b: &ResultFile| alone || a.name == b.name;
+    let missing = |from: &[ResultFile], among: &[ResultFile]| {
+        let missing = from.iter().filter(|result| !among.iter().any(|other| same(result, other)));
+        missing.map(|result| result.name.clone()).collect()
+    };
+    let compared = |old: &ResultFile| {
+        let twin = new.iter().find(|other| same(old, other))?;
+        let compared = compare((baseline_name, old), (new_name, twin), threshold);
+        Some(ComparedResult { name: old.name.clone(), compared })
+    };
+    ComparedResults {
+        schema: COMPARISONS_SCHEMA,
+        results: baseline.iter().filter_map(compared).collect(),
+        only_in_baseline: missing(baseline, new),
+        only_in_new: missing(new, baseline),
+    }
+}
+
 /// Compares the throughput of every cell that both results have. Differences of less than `threshold`
 /// (`None` is 2 %) are none.
 pub fn compare(
@@ -77,6 +128,42 @@ fn compare_cell(old: &Cell<'_>, new: &Cell<'_>, threshold: f64) -> Option<Compar
         new_ops_per_s: statistics::median(&new_values)?,
         comparison: statistics::compare(&old_values, &new_values, threshold, BOOTSTRAP_SEED)?,
     })
+}
+
+impl ComparedResults {
+    /// All cells that were compared.
+    pub fn cells(&self) -> impl Iterator<Item = &ComparedCell> {
+        self.results.iter().flat_map(|result| &result.compared.cells)
+    }
+
+    /// The only comparison, when each side has one result.
+    pub fn single(&self) -> Option<&Compared> {
+        match (&self.results[..], &self.only_in_baseline[..], &self.only_in_new[..]) {
+            ([one], [], []) => Some(&one.compared),
+            _ => None,
+        }
+    }
+
+    /// Each plan with its name over it, unless there is only one, and what only one side has.
+    pub fn to_text(&self) -> String {
+        if let Some(one) = self.single() {
+            return one.to_text();
+        }
+        let mut texts: Vec<String> = self
+            .results
+            .iter()
+            .map(|result| format!("{}\n{}", result.name, result.compared.to_text()))
+            .collect();
+        if self.results.is_empty() {
+            texts.push("The two have no plan in common: compare runs of the same plans.\n".to_owned());
+        }
+        for (names, side) in [(&self.only_in_baseline, "the baseline"), (&self.only_in_new, "the other")] {
+            if !names.is_empty() {
+                texts.push(format!("Only in {side}, and not compared: {}.\n", names.join(", ")));
+            }
+        }
+        texts.join("\n")
+    }
 }
 
 impl Compared {

@@ -11,6 +11,7 @@
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::figure::rank;
+use crate::summary;
 use crate::units::{Unit, percent};
 use results::{OperationRecord, ResultFile};
 use std::collections::BTreeMap;
@@ -19,12 +20,24 @@ use std::fmt::Write as _;
 const BAR_CELLS: usize = 30;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
-/// Where the time of each kind of operation went, in each cell that agrees with `only` on every axis there.
-pub fn explain(results: &ResultFile, only: &BTreeMap<String, String>) -> String {
+/// Where the time of each kind of operation went, in each cell that agrees with `only` on every axis there. Several results
+/// have their headings; those without such a cell are left out.
+pub fn explain(results: &[ResultFile], only: &BTreeMap<String, String>) -> String {
+    let mut texts = Vec::new();
+    for result in results {
+        let cells = explain_cells(result, only);
+        if results.len() > 1 && !cells.is_empty() {
+            texts.push(summary::heading(result) + "\n");
+        }
+        texts.extend(cells);
+    }
+    if texts.is_empty() { "No sample matches.\n".to_owned() } else { texts.join("\n") }
+}
+
+fn explain_cells(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<String> {
     let cells = cell::cells(results);
     let matches = |cell: &&Cell<'_>| only.iter().all(|(axis, value)| cell.axis(axis) == Some(value));
-    let texts: Vec<String> = cells.iter().filter(matches).map(explain_cell).collect();
-    if texts.is_empty() { "No sample matches.\n".to_owned() } else { texts.join("\n") }
+    cells.iter().filter(matches).map(explain_cell).collect()
 }
 
 fn explain_cell(cell: &Cell<'_>) -> String {

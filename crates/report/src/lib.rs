@@ -30,7 +30,7 @@ pub mod summary;
 pub mod table;
 pub mod units;
 
-pub use compare::{Compared, compare};
+pub use compare::{Compared, ComparedResults, compare, compare_all};
 pub use explain::explain;
 pub use figure::{Figure, FigureError, FigureSpec, Kind, Metric};
 pub use format::{FORMATS, Format, by_name};

@@ -7,6 +7,11 @@ use crate::units::{self, Unit};
 use results::{ClaimOutcome, Environment, HypothesisOutcome, ResultFile};
 use std::collections::BTreeMap;
 
+/// Which run of which plan it is, in a line.
+pub fn heading(results: &ResultFile) -> String {
+    format!("{}   seed {}   {} clock", results.name, results.seed, results.clock)
+}
+
 /// One table for each workload, in the order in which they ran. Columns that say nothing (an axis that never
 /// varies, spreads without repeats, errors without errors) are left out.
 pub fn tables(results: &ResultFile) -> Vec<Table> {

@@ -4,7 +4,7 @@
 mod sample;
 
 use report::figure::{OneOrMany, PublishedMark};
-use report::{Figure, FigureError, FigureSpec, Kind, Metric, Section, compare, explain};
+use report::{Figure, FigureError, FigureSpec, Kind, Metric, Section, compare, compare_all, explain};
 use results::ResultFile;
 use std::collections::BTreeMap;
 
@@ -130,15 +130,28 @@ fn a_plan_without_figures_gets_figures_that_can_be_drawn() {
 
 #[test]
 fn explain_accounts_for_all_the_time() {
-    let text = explain(&sample::bars(), &BTreeMap::from([("fs".to_owned(), "hinfs".to_owned())]));
+    let text = explain(&[sample::bars()], &BTreeMap::from([("fs".to_owned(), "hinfs".to_owned())]));
     assert!(text.contains("filebench/varmail") && !text.contains("pmfs"));
     assert!(text.contains("inode 80 %, journal 20 %"), "{text}");
     assert!(text.contains("100 %") && text.contains("(the total)"), "{text}");
     assert!(!text.contains("does not balance"));
     assert_eq!(
-        explain(&sample::bars(), &BTreeMap::from([("fs".to_owned(), "x".to_owned())])),
+        explain(&[sample::bars()], &BTreeMap::from([("fs".to_owned(), "x".to_owned())])),
         "No sample matches.\n"
     );
+}
+
+#[test]
+fn explain_puts_a_heading_over_each_of_several_results() {
+    let results = ["first", "second"].map(|name| ResultFile { name: name.to_owned(), ..sample::bars() });
+    let all = explain(&results, &BTreeMap::new());
+    let (first, second) = (all.find("first   seed").unwrap(), all.find("second   seed").unwrap());
+    assert!(first < second, "{all}");
+    assert_eq!(all.matches("filebench/varmail  ").count() % 2, 0, "{all}");
+    let mut results = results;
+    results[1].samples.retain(|sample| sample.axis("fs") == Some("pmfs"));
+    let some = explain(&results, &BTreeMap::from([("fs".to_owned(), "hinfs".to_owned())]));
+    assert!(some.contains("first   seed") && !some.contains("second   seed"), "{some}");
 }
 
 #[test]
@@ -146,7 +159,7 @@ fn explain_says_when_the_ledger_does_not_balance() {
     let mut file = sample::bars();
     file.samples.truncate(1);
     file.samples[0].operations[1].total_ns *= 2;
-    assert!(explain(&file, &BTreeMap::new()).contains("the ledger does not balance"));
+    assert!(explain(&[file], &BTreeMap::new()).contains("the ledger does not balance"));
 }
 
 #[test]
@@ -172,6 +185,24 @@ fn a_slower_result_is_named_slower_with_its_interval() {
     assert!(compared.slower_than(0.05) && !compared.slower_than(0.5));
     let json: serde_json::Value = serde_json::from_str(&compared.to_json()).unwrap();
     assert_eq!(json["cells"][0]["verdict"], "slower");
+}
+
+#[test]
+fn several_results_are_compared_plan_by_plan_and_what_has_no_twin_is_named() {
+    let named = |name: &str| ResultFile { name: name.to_owned(), ..sample::bars() };
+    let (old, new) = ([named("a"), named("b")], [named("c"), named("b")]);
+    let compared = compare_all(("old", &old), ("new", &new), None);
+    let names: Vec<_> = compared.results.iter().map(|result| result.name.as_str()).collect();
+    assert_eq!((names, compared.cells().count()), (vec!["b"], 20));
+    assert_eq!(
+        (&compared.only_in_baseline[..], &compared.only_in_new[..]),
+        (&["a".into()][..], &["c".into()][..])
+    );
+    assert!(compared.to_text().starts_with("b\n") && compared.single().is_none());
+    let alone = compare_all(("old", &old[..1]), ("new", &new[..1]), None);
+    assert_eq!(alone.single().unwrap().cells.len(), 20, "one of each is compared whatever its name");
+    let strangers = compare_all(("old", &old[..1]), ("new", &[named("d"), named("e")]), None);
+    assert!(strangers.to_text().contains("no plan in common"));
 }
 
 #[test]

@@ -4,7 +4,7 @@
 //! or a power cut sees the old file or the new one.
 
 use crate::claim::{CLAIMS_SCHEMA, ClaimsFile};
-use crate::record::{RESULT_SCHEMA, ResultFile};
+use crate::record::{RESULT_SCHEMA, RESULTS_SCHEMA, ResultFile, ResultsFile};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -71,12 +71,30 @@ impl ResultFile {
         read(path.as_ref(), RESULT_SCHEMA)
     }
 
+    /// Reads the result of a file that holds one, or all of a file that holds several, in its order.
+    pub fn read_all(path: impl AsRef<Path>) -> Result<Vec<Self>, FileError> {
+        let path = path.as_ref();
+        let (text, schema) = text_and_schema(path)?;
+        if schema.as_ref().is_some_and(|schema| schema == RESULTS_SCHEMA) {
+            return Ok(parse::<ResultsFile>(path, &text, RESULTS_SCHEMA)?.results);
+        }
+        check_schema(path, schema.as_ref(), RESULT_SCHEMA)?;
+        Ok(vec![parse(path, &text, RESULT_SCHEMA)?])
+    }
+
     /// Writes it whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
         write_atomic(path.as_ref(), &to_json(self))
     }
 
     /// The text of the file.
+    pub fn to_json(&self) -> String {
+        to_json(self)
+    }
+}
+
+impl<R: Serialize> ResultsFile<R> {
+    /// The text of the document.
     pub fn to_json(&self) -> String {
         to_json(self)
     }
@@ -112,10 +130,19 @@ struct Probe {
 }
 
 fn read<T: DeserializeOwned>(path: &Path, wanted: &'static str) -> Result<T, FileError> {
+    let (text, schema) = text_and_schema(path)?;
+    check_schema(path, schema.as_ref(), wanted)?;
+    parse(path, &text, wanted)
+}
+
+fn text_and_schema(path: &Path) -> Result<(Vec<u8>, Option<serde_json::Value>), FileError> {
     let text = fs::read(path).map_err(|source| io_error("read", path, source))?;
     let probe: Probe = serde_json::from_slice(&text).map_err(|error| not_json(path, &error))?;
-    check_schema(path, probe.schema.as_ref(), wanted)?;
-    serde_json::from_slice(&text).map_err(|error| broken(path, wanted, &error))
+    Ok((text, probe.schema))
+}
+
+fn parse<T: DeserializeOwned>(path: &Path, text: &[u8], wanted: &'static str) -> Result<T, FileError> {
+    serde_json::from_slice(text).map_err(|error| broken(path, wanted, &error))
 }
 
 fn check_schema(
@@ -128,7 +155,10 @@ fn check_schema(
     }
     let family = wanted.split('/').next().unwrap_or(wanted);
     let same_family = found.and_then(|s| s.as_str()).is_some_and(|s| s.split('/').next() == Some(family));
-    let advice = if same_family {
+    let several = found.is_some_and(|schema| schema == RESULTS_SCHEMA);
+    let advice = if several && wanted == RESULT_SCHEMA {
+        "It holds several results: give the file of one of them"
+    } else if same_family {
         "It comes from another version of Weir: read it with that version, or run the plan again"
     } else if wanted == RESULT_SCHEMA {
         "Give the result.json of a run"
@@ -210,6 +240,22 @@ mod tests {
         file.write(&path).unwrap();
         assert_eq!(ResultFile::read(&path).unwrap(), file);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn one_result_and_several_are_read_alike_in_their_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("results.json");
+        let file = |name| ResultFile::new(name, serde_json::Value::Null, 7, Clock::Virtual);
+        file("z").write(&path).unwrap();
+        assert_eq!(ResultFile::read_all(&path).unwrap(), [file("z")]);
+        write_atomic(&path, &ResultsFile::new(vec![&file("z"), &file("a")]).to_json()).unwrap();
+        assert_eq!(ResultFile::read_all(&path).unwrap(), [file("z"), file("a")]);
+        let error = ResultFile::read(&path).unwrap_err().to_string();
+        assert!(error.contains("several results"), "{error}");
+        fs::write(&path, r#"{"schema":"weir.results/1"}"#).unwrap();
+        let error = ResultFile::read_all(&path).unwrap_err().to_string();
+        assert!(error.contains("missing field `results`"), "{error}");
     }
 
     #[test]

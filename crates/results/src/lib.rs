@@ -10,7 +10,7 @@
 //! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
 //!
 //! Every key carries its unit last in its name (`elapsed_ns`, `written_bytes`). A counter that was never
-//! wired is absent; a counter that is 0 was counted and found to be 0. The JSON Schemas of both documents
+//! wired is absent; a counter that is 0 was counted and found to be 0. The JSON Schemas of the documents
 //! lie in `schema/`, and a test holds them equal to what is written.
 //!
 //! This crate knows nobody who runs an experiment or prints one. It takes no locks.
@@ -28,4 +28,4 @@ pub use claim::{ClaimOutcome, ClaimsFile};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
-pub use record::{Clock, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, Sample};
+pub use record::{Clock, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample};

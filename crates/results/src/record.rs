@@ -20,6 +20,9 @@ use std::fmt;
 /// The schema name of [`ResultFile`].
 pub const RESULT_SCHEMA: &str = "weir.result/1";
 
+/// The schema name of [`ResultsFile`].
+pub const RESULTS_SCHEMA: &str = "weir.results/1";
+
 const NANOS_PER_SECOND: f64 = 1e9;
 
 /// Everything one run of a plan left behind.
@@ -57,6 +60,22 @@ pub struct ResultFile {
     /// What became of the published claims that the plan measures.
     #[serde(default)]
     pub claims: Vec<ClaimOutcome>,
+}
+
+/// The results of several plans in one document: owned when it was read, borrowed to be written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ResultsFile<R = ResultFile> {
+    /// [`RESULTS_SCHEMA`].
+    pub schema: String,
+    /// The results in the order in which the plans ran.
+    pub results: Vec<R>,
+}
+
+impl<R> ResultsFile<R> {
+    /// The document of `results`.
+    pub fn new(results: Vec<R>) -> Self {
+        Self { schema: RESULTS_SCHEMA.to_owned(), results }
+    }
 }
 
 /// How time passed.

@@ -5,12 +5,14 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimsFile, Clock, Environment, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, Sample,
+    ClaimsFile, Clock, Environment, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile,
+    ResultsFile, Sample,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
 const RESULT: &str = include_str!("../schema/weir.result-1.schema.json");
+const RESULTS: &str = include_str!("../schema/weir.results-1.schema.json");
 const CLAIMS: &str = include_str!("../schema/weir.claims-1.schema.json");
 
 struct Checker {
@@ -24,6 +26,7 @@ impl Checker {
         let parse = |text| serde_json::from_str(text).expect("the schema is JSON");
         let schemas = BTreeMap::from([
             ("weir.result-1.schema.json", parse(RESULT)),
+            ("weir.results-1.schema.json", parse(RESULTS)),
             ("weir.claims-1.schema.json", parse(CLAIMS)),
         ]);
         Self { schemas, used: BTreeSet::new(), faults: Vec::new() }
@@ -86,7 +89,7 @@ impl Checker {
     }
 
     fn follow(&mut self, file: &str, reference: &str, value: &Value, at: &str) {
-        let (other, pointer) = reference.split_once('#').expect("a pointer");
+        let (other, pointer) = reference.split_once('#').unwrap_or((reference, ""));
         let other = if other.is_empty() { file } else { other };
         let schema = self.schemas[other].pointer(pointer).expect("the reference leads somewhere").clone();
         self.check(other, &schema, value, at);
@@ -194,6 +197,12 @@ fn full_file() -> ResultFile {
 #[test]
 fn a_full_result_uses_exactly_the_keys_of_its_schema() {
     assert_eq!(faults("weir.result-1.schema.json", &full_file().to_json()), [""; 0]);
+}
+
+#[test]
+fn several_full_results_use_exactly_the_keys_of_their_schema() {
+    let document = ResultsFile::new(vec![full_file(), full_file()]).to_json();
+    assert_eq!(faults("weir.results-1.schema.json", &document), [""; 0]);
 }
 
 #[test]

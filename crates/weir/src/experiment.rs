@@ -27,7 +27,7 @@ pub(crate) struct How {
     /// Runs side by side under the virtual clock [default: all cores]
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, hide_short_help = true)]
     pub(crate) jobs: usize,
-    /// Memory that runs side by side may take together [default: three quarters of the host's]
+    /// Memory that runs side by side may take together [default: nine tenths of what is free]
     #[arg(long, value_name = "SIZE", hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder
@@ -49,7 +49,7 @@ impl How {
         }
     }
 
-    /// Runs the plans, one after the other, on one runner. After an interrupt the results so far are marked partial.
+    /// Runs the plans together. After an interrupt the results so far are marked partial.
     pub(crate) fn run(&self, plans: &[Plan], output: &Output) -> Result<Vec<ResultFile>, Failure> {
         let plans: Vec<Plan> =
             plans.iter().cloned().map(|plan| Plan { seed: self.seed.unwrap_or(plan.seed), ..plan }).collect();
@@ -63,15 +63,12 @@ impl How {
         catch_interrupt(&settings.interrupt);
         let bar = Bar::new(output.shows_progress());
         let mut runner = Runner::new(settings, &bar);
-        let mut results = Vec::new();
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
-            let mut result = runner.run(plan)?;
+        }
+        let mut results = runner.run_all(&plans)?;
+        for result in &mut results {
             result.command = command();
-            results.push(result);
-            if runner.interrupted() {
-                break;
-            }
         }
         Ok(results)
     }

@@ -32,10 +32,11 @@ impl Bar {
 }
 
 impl Progress for Bar {
-    fn begins(&self, plan: &Plan, runs: usize) {
+    fn begins(&self, plans: &[&Plan], runs: usize) {
         self.bar.reset();
         self.bar.set_length(runs as u64);
-        self.bar.set_prefix(plan.name.clone());
+        let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        self.bar.set_prefix(names.join(" "));
         self.bar.enable_steady_tick(std::time::Duration::from_millis(500));
     }
 

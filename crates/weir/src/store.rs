@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use report::{Format, Report};
-use results::ResultFile;
+use results::{FileError, ResultFile};
 
 use crate::failure::{Exit, Failure};
 
@@ -50,17 +50,72 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
 }
 
-/// Reads a result: a file, a folder of a run, or the name of a run in the data folder.
-pub(crate) fn read(name: &str) -> Result<ResultFile, Failure> {
-    let path = Path::new(name);
-    let candidates = [path.to_owned(), path.join("result.json"), runs()?.join(name).join("result.json")];
-    match candidates.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(ResultFile::read(path)?),
-        None => Err(Failure::usage(format!(
-            "there is no result {name}: give a result.json, the folder of a run, or a name from {}",
-            runs()?.display()
-        ))),
+/// Reads the results of a file, of a folder, or of the run with that name in the data folder: at least one.
+pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
+    let runs = runs()?;
+    let mut empty = None;
+    for path in [PathBuf::from(name), runs.join(name)].into_iter().filter(|path| path.exists()) {
+        let results = if path.is_dir() { read_folder(&path)? } else { ResultFile::read_all(&path)? };
+        if !results.is_empty() {
+            return Ok(results);
+        }
+        empty.get_or_insert(path);
     }
+    let advice = "give a result.json, the folder of a run, or a name from";
+    Err(Failure::usage(match empty {
+        Some(path) if path.is_dir() => {
+            format!("the folder {name} is there, but holds no result: {advice} {}", runs.display())
+        }
+        Some(_) => {
+            format!("the file {name} is a list of results, but holds none: {advice} {}", runs.display())
+        }
+        None => format!("there is no result {name}: {advice} {}", runs.display()),
+    }))
+}
+
+/// The results that lie in a folder, each once, in the order in which they ran. JSON files of other schemas are passed over.
+fn read_folder(folder: &Path) -> Result<Vec<ResultFile>, Failure> {
+    let only = folder.join("result.json");
+    if only.is_file() {
+        return Ok(ResultFile::read_all(only)?);
+    }
+    let entries = std::fs::read_dir(folder).map_err(|error| Failure::io("read", folder, &error))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.is_file() && path.extension().is_some_and(|end| end == "json"));
+    paths.sort();
+    let mut results: Vec<ResultFile> = Vec::new();
+    for path in paths {
+        match ResultFile::read_all(&path) {
+            Err(FileError::Schema { .. }) => {}
+            Err(error) => return Err(error.into()),
+            // A report in the same folder holds the same results again.
+            Ok(read) => read.into_iter().for_each(|result| {
+                if !results.contains(&result) {
+                    results.push(result);
+                }
+            }),
+        }
+    }
+    results.sort_by_cached_key(place);
+    Ok(results)
+}
+
+/// Where a result stands among those of its folder: by name, with numbers by value, and the virtual clock before the real one.
+fn place(result: &ResultFile) -> (Vec<(String, Option<u64>)>, results::Clock) {
+    let clock = format!("-{}", result.clock);
+    let name = result.name.strip_suffix(&clock).unwrap_or(&result.name);
+    let mut parts = vec![(String::new(), None)];
+    for c in name.chars() {
+        let (text, number) = parts.last_mut().expect("there is always a part");
+        match (c.to_digit(10), *number) {
+            (Some(digit), so_far) => {
+                *number = Some(so_far.unwrap_or(0_u64).saturating_mul(10).saturating_add(digit.into()));
+            }
+            (None, None) => text.push(c),
+            (None, Some(_)) => parts.push((c.to_string(), None)),
+        }
+    }
+    (parts, result.clock)
 }
 
 /// The folder of all runs, made if it is not there: a run that could not be kept is better not begun.
@@ -91,6 +146,28 @@ pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::Clock::{Real, Virtual};
+    use results::ResultsFile;
+
+    #[test]
+    fn results_of_a_folder_stand_in_the_order_in_which_they_ran() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = [
+            ("fig-7", Virtual),
+            ("fig-8", Virtual),
+            ("fig-10", Virtual),
+            ("x-virtual", Virtual),
+            ("x-real", Real),
+        ];
+        let ran = ran.map(|(name, clock)| ResultFile::new(name, serde_json::Value::Null, 1, clock));
+        for result in &ran {
+            result.write(folder.path().join(format!("{}.json", result.name))).unwrap();
+        }
+        std::fs::write(folder.path().join("other.json"), r#"{"schema":"else/1"}"#).unwrap();
+        let report = ResultsFile::new(ran.to_vec()).to_json();
+        std::fs::write(folder.path().join("report.json"), report).unwrap();
+        assert_eq!(read_folder(folder.path()).unwrap(), ran);
+    }
 
     #[test]
     fn days_are_dates() {

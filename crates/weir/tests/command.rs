@@ -75,6 +75,39 @@ fn words_errors_and_exit_codes_are_explained() {
 }
 
 #[test]
+fn every_reader_takes_several_results_from_a_file_and_from_a_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let weir = |arguments: &[&str]| weir(home.path()).args(arguments).output().unwrap();
+    let bench =
+        ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=50", "--runtime", "20 ops", "--threads", "1"];
+    let both = weir(&[&bench[..], &["--clock", "both", "-o", "both.json"]].concat());
+    assert!(both.status.success(), "{}", told(&both));
+    let folders: Vec<_> = std::fs::read_dir(home.path().join("data/weir/runs")).unwrap().collect();
+    let folder = folders[0].as_ref().unwrap().path().display().to_string();
+    for source in ["both.json", &folder, folder.rsplit('/').next().unwrap()] {
+        for command in [&["explain", source][..], &["report", source]] {
+            let output = weir(command);
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            let [modelled, real] = ["bench-virtual   seed", "bench-real   seed"].map(|name| text.find(name));
+            assert!(modelled.is_some() && modelled < real, "{command:?}: {}{text}", told(&output));
+        }
+        let compared = document(&weir(&["compare", "both.json", source, "--json"]));
+        assert_eq!(compared["results"].as_array().unwrap().len(), 2, "{source}");
+        assert_eq!(compared["results"][1]["cells"][0]["ratio"], 1.0, "{source}");
+    }
+    std::fs::create_dir(home.path().join("empty")).unwrap();
+    for command in [&["explain", "empty"][..], &["report", "empty"], &["compare", "empty", "both.json"]] {
+        let output = weir(command);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(
+            told(&output).contains("the folder empty is there, but holds no result"),
+            "{}",
+            told(&output)
+        );
+    }
+}
+
+#[test]
 fn completions_exist_for_five_shells() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let output = run(&["completion", shell]);

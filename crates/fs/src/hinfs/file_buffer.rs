@@ -183,7 +183,7 @@ impl Buffered {
     /// The page, to be changed: the caller has waited until the block was not in flight.
     fn page(&mut self) -> Result<&mut [u8; PAGE_BYTES]> {
         let shared = || Error::Corrupt(format!("the block at {} is changed in flight", self.at));
-        Arc::get_mut(&mut self.page).map(|page| &mut page.0).ok_or_else(shared)
+        Arc::get_mut(&mut self.page).map(Page::bytes_mut).ok_or_else(shared)
     }
 
     /// The page, for a flight.
@@ -284,7 +284,7 @@ impl Buffered {
             let len = (run_end - at).min(out.len() - done);
             let part = &mut out[done..done + len];
             if in_dram {
-                part.copy_from_slice(&self.page.0[at..at + len]);
+                part.copy_from_slice(&self.page.bytes()[at..at + len]);
                 sim::copy(len as u64);
             } else {
                 region.load(self.at + at as u64, part)?;

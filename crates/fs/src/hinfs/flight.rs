@@ -99,7 +99,7 @@ impl Passenger {
     /// Copies the dirty lines to the medium; durable after a fence.
     fn write(&mut self, region: &Region) {
         self.written = runs(self.lines)
-            .try_for_each(|run| Ok(region.nt_store(self.at + run.start as u64, &self.page.0[run])?));
+            .try_for_each(|run| Ok(region.nt_store(self.at + run.start as u64, &self.page.bytes()[run])?));
     }
 }
 

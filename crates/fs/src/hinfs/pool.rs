@@ -24,9 +24,27 @@ static POOL: LockClass = LockClass::new("hinfs.pool");
 static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
 static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
-/// A DRAM block, on a line of its own: copies of whole lines stay within lines.
+/// A DRAM block. Its bytes are an allocation of their own: together with the counts of an `Arc` they would be more than a
+/// page, which allocators round up by a quarter.
+pub(crate) struct Page(Box<Lines>);
+
+/// A page that begins at a line: copies of whole lines stay within lines.
 #[repr(align(64))]
-pub(crate) struct Page(pub(crate) [u8; PAGE_BYTES]);
+struct Lines([u8; PAGE_BYTES]);
+
+impl Page {
+    fn new() -> Self {
+        Self(Box::new(Lines([0; PAGE_BYTES])))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        &self.0.0
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
+        &mut self.0.0
+    }
+}
 
 /// Pages and lists.
 pub(crate) struct Pool {
@@ -128,7 +146,7 @@ impl Pool {
         if self.limit - state.used < self.low {
             self.want(&mut state);
         }
-        let page = state.spare.pop().unwrap_or_else(|| Arc::new(Page([0; PAGE_BYTES])));
+        let page = state.spare.pop().unwrap_or_else(|| Arc::new(Page::new()));
         sim::work(Work::Step, 3);
         let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)

@@ -2,17 +2,9 @@
 
 use super::{Format, RenderError};
 use crate::Report;
-use results::ResultFile;
-use serde::Serialize;
+use results::ResultsFile;
 
 pub(super) struct Json;
-
-/// Several results in one document.
-#[derive(Serialize)]
-struct Results<'a> {
-    schema: &'static str,
-    results: Vec<&'a ResultFile>,
-}
 
 impl Format for Json {
     fn name(&self) -> &'static str {
@@ -32,8 +24,6 @@ impl Format for Json {
             return Ok(section.results.to_json());
         }
         let results = report.sections.iter().map(|section| &section.results).collect();
-        let document = Results { schema: "weir.results/1", results };
-        let text = serde_json::to_string_pretty(&document).expect("our documents have string keys only");
-        Ok(text + "\n")
+        Ok(ResultsFile::new(results).to_json())
     }
 }

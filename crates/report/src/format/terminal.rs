@@ -25,7 +25,7 @@ impl Format for Terminal {
 
 fn section(section: &Section) -> String {
     let results = &section.results;
-    let mut text = format!("{}   seed {}   {} clock", results.name, results.seed, results.clock);
+    let mut text = summary::heading(results);
     let fixed = summary::fixed_axes(results);
     if !fixed.is_empty() {
         text += &format!("   {fixed}");

@@ -1,4 +1,4 @@
-//! `weir compare`: two results cell by cell.
+//! `weir compare`: results cell by cell.
 
 use clap::Args;
 
@@ -6,7 +6,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::store;
 
-/// Compare two results cell by cell.
+/// Compare results cell by cell; several results, plan by plan.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir compare before.json after.json --fail-over 5%")]
 pub(crate) struct Compare {
@@ -32,14 +32,14 @@ impl Compare {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let (baseline, new) = (store::read(&self.baseline)?, store::read(&self.new)?);
         let compared =
-            ::report::compare((&self.baseline, &baseline), (&self.new, &new), Some(self.threshold));
-        if output.is_json() {
-            output.document(&compared);
-        } else {
-            output.data(&compared.to_text());
+            ::report::compare_all((&self.baseline, &baseline), (&self.new, &new), Some(self.threshold));
+        match (output.is_json(), compared.single()) {
+            (false, _) => output.data(&compared.to_text()),
+            (true, Some(one)) => output.document(one),
+            (true, None) => output.document(&compared),
         }
         let Some(limit) = self.fail_over else { return Ok(()) };
-        let slower = compared.cells.iter().filter(|cell| cell.comparison.ratio < 1.0 - limit).count();
+        let slower = compared.cells().filter(|cell| cell.comparison.ratio < 1.0 - limit).count();
         if slower > 0 {
             let message = format!("{slower} cells are slower by more than {:.1} %", limit * 100.0);
             return Err(Failure::new(Exit::Check, message));

@@ -1,6 +1,7 @@
 //! `weir explain`: where the time of a result went, or what a word, an error or an exit code means.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use clap::Args;
 use vfs::Errno;
@@ -94,6 +95,9 @@ impl Explain {
             only.insert(axis.to_owned(), value.to_owned());
         }
         let results = store::read(&self.what).map_err(|failure| {
+            if Path::new(&self.what).exists() {
+                return failure;
+            }
             let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();
             Failure { message: format!("{}; or a word: {}", failure.message, words.join(", ")), ..failure }
         })?;

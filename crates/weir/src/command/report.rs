@@ -23,7 +23,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let results = self.results.iter().map(|name| store::read(name)).collect::<Result<Vec<_>, _>>()?;
-        let report = ::report::Report::new(results)?;
+        let report = ::report::Report::new(results.concat())?;
         for path in &self.outputs {
             store::write_report(&report, path)?;
             output.note(&format!("report   {}", path.display()));
