@@ -95,12 +95,6 @@ pub trait FileSystem: Send + Sync {
     /// The attributes of an inode. `ENOENT` for a number that is not in use.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
 
-    /// The size of an open regular file, without waiting for whoever writes it: the kernel keeps it in its own inode, where a
-    /// seek to the end reads it. What it was before or after any write under way.
-    fn size(&self, ino: Ino) -> Result<u64> {
-        Ok(self.getattr(ino)?.size)
-    }
-
     /// Changes attributes, the size among them, and returns the new ones. `EFBIG`, `ENOSPC`.
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr>;
 

@@ -2,13 +2,13 @@
 //!
 //! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium:
 //! it is memory. DRAM keeps what the medium cannot: the lock, the number of opens, a directory's name index. That is about
-//! 100 bytes for each slot of the table, whether it is in use or not.
+//! 200 bytes for each slot of the table, whether it is in use or not; 88 of them are a copy of the inode for those who do not
+//! lock it.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::ops::{Deref, DerefMut};
 
 use media::nvmm::Region;
-use sim::{Activity, LockClass, Mutex, Recency, RwLock, Work};
+use sim::{Activity, LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -32,25 +32,10 @@ pub(crate) struct Inode {
     pub(crate) offset: u64,
     /// Guards the inode on the medium, its data and what is below.
     pub(crate) state: RwLock<InodeState>,
-    pub(crate) size: KnownSize,
+    /// The inode as its last writer has left it, if that is known: for those who ask without locking, as the kernel's
+    /// `stat` and its seek to the end do. It has a lock of the host's, held for one copy.
+    seen: parking_lot::Mutex<Option<RawInode>>,
     recency: Recency,
-}
-
-/// The size of a regular file for those who do not lock it, if it is known. Whoever changes the size notes it before the lock
-/// is released; a new file in the slot makes it unknown.
-pub(crate) struct KnownSize(AtomicU64);
-
-impl KnownSize {
-    const UNKNOWN: u64 = u64::MAX;
-
-    fn get(&self) -> Option<u64> {
-        Some(self.0.load(Acquire)).filter(|size| *size != Self::UNKNOWN)
-    }
-
-    /// Notes what a change came to; after one that failed the size is unknown.
-    pub(crate) fn note(&self, size: Option<u64>) {
-        self.0.store(size.unwrap_or(Self::UNKNOWN), Release);
-    }
 }
 
 /// Lines that whoever finds an inode by its number waits for: its slot in DRAM, and the inode on the medium.
@@ -65,7 +50,45 @@ pub(crate) struct InodeState {
     pub(crate) names: Option<Box<DirIndex>>,
 }
 
+/// The right to change an inode. When it ends, those who do not lock see what has become of the inode.
+pub(crate) struct Locked<'a> {
+    state: RwLockWriteGuard<'a, InodeState>,
+    inode: &'a Inode,
+    volume: &'a Volume,
+}
+
+impl Deref for Locked<'_> {
+    type Target = InodeState;
+    fn deref(&self) -> &InodeState {
+        &self.state
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut InodeState {
+        &mut self.state
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        self.inode.show(self.volume.raw(self.inode).ok());
+    }
+}
+
 impl Inode {
+    /// Lets others see `raw` without locking; one without a name they must lock, for it may be gone.
+    fn show(&self, raw: Option<RawInode>) {
+        *self.seen.lock() = raw.filter(|raw| raw.links > 0);
+    }
+
+    /// Notes a new access time, which needs no right to change the inode.
+    pub(crate) fn show_accessed(&self, atime: u32) {
+        if let Some(raw) = self.seen.lock().as_mut() {
+            raw.atime = atime;
+        }
+    }
+
     /// Attributes for programs.
     pub(crate) fn attr(&self, raw: &RawInode) -> Result<Attr> {
         let kind = FileKind::from_mode(u32::from(raw.mode)).ok_or_else(|| {
@@ -133,7 +156,7 @@ impl InodeTable {
             ino: slot * INODE_SLOT,
             offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
             state: RwLock::new(&INODE, InodeState::default()),
-            size: KnownSize(AtomicU64::new(KnownSize::UNKNOWN)),
+            seen: parking_lot::Mutex::new(None),
             recency: Recency::new(),
         };
         self.slots.add_chunk(block, make);
@@ -182,16 +205,21 @@ impl Volume {
         Ok(self.region.read(inode.offset)?)
     }
 
-    /// The size of a regular file that is open. Waits for whoever writes the file only when it is the first to ask.
-    pub(crate) fn size(&self, inode: &Inode) -> Result<u64> {
+    /// Locks an inode to change it.
+    pub(crate) fn lock<'a>(&'a self, inode: &'a Inode) -> Locked<'a> {
+        Locked { state: inode.state.write(), inode, volume: self }
+    }
+
+    /// The inode, if it has a name or is open. Waits for whoever changes it only when nobody has left anything to see.
+    pub(crate) fn glance(&self, inode: &Inode) -> Result<RawInode> {
         sim::interact();
-        if let Some(size) = inode.size.get() {
-            return Ok(size);
+        if let Some(raw) = *inode.seen.lock() {
+            return Ok(raw);
         }
-        let _state = inode.state.read();
-        let size = self.raw(inode)?.size;
-        inode.size.note(Some(size));
-        Ok(size)
+        let state = inode.state.read();
+        let raw = self.live_or_open(inode, &state)?;
+        inode.show(Some(raw));
+        Ok(raw)
     }
 
     /// The inode as it is on the medium, which must be in use.
@@ -288,7 +316,7 @@ impl Volume {
         (body, size): (u64, u64),
     ) -> Result<RawInode> {
         let _scope = sim::scope(Activity::Metadata);
-        inode.size.note(None);
+        inode.show(None);
         let before = self.raw(inode)?;
         let now = seconds();
         let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };

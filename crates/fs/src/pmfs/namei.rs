@@ -6,12 +6,12 @@
 //! that the names lead to, by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
 //! `pmfs.blocks`).
 
-use sim::{Activity, RwLockWriteGuard};
+use sim::Activity;
 use vfs::{FileKind, Ino, NewInode, RenameFlags};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
-use super::inode::{Inode, InodeState, seconds};
+use super::inode::{Inode, InodeState, Locked, seconds};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::tree::fill_entries;
@@ -49,7 +49,7 @@ impl Pending for Volume {}
 struct Dir<'a> {
     inode: &'a Inode,
     raw: RawInode,
-    state: RwLockWriteGuard<'a, InodeState>,
+    state: Locked<'a>,
 }
 
 impl Dir<'_> {
@@ -89,7 +89,7 @@ pub(crate) fn is_dir(raw: &RawInode) -> bool {
 impl Volume {
     fn lock_dir(&self, ino: u64) -> Result<Dir<'_>> {
         let inode = self.inodes.get(ino)?;
-        let mut state = inode.state.write();
+        let mut state = self.lock(inode);
         let raw = self.live(inode)?;
         if !is_dir(&raw) {
             return Err(Error::NotDirectory);
@@ -214,7 +214,7 @@ impl Volume {
         if is_dir(&self.raw(inode)?) {
             return Err(Error::NotPermitted);
         }
-        let _state = inode.state.write();
+        let _state = self.lock(inode);
         let mut raw = self.live(inode)?;
         match &raw {
             raw if is_dir(raw) => return Err(Error::NotPermitted),
@@ -244,7 +244,7 @@ impl Volume {
         if inode.ino == parent {
             return Err(Error::IsDirectory);
         }
-        let state = inode.state.write();
+        let state = self.lock(inode);
         let mut raw = self.live(inode)?;
         if is_dir(&raw) {
             return Err(Error::IsDirectory);
@@ -315,7 +315,7 @@ impl Volume {
         if inode.ino == parent {
             return Err(Error::Corrupt(format!("directory {parent} contains itself")));
         }
-        let mut state = inode.state.write();
+        let mut state = self.lock(inode);
         let mut raw = self.live(inode)?;
         if !is_dir(&raw) {
             return Err(Error::NotDirectory);
@@ -339,7 +339,7 @@ impl Volume {
 
     /// Frees an inode without names, unless it is open.
     pub(crate) fn reap(&self, inode: &Inode, pending: &dyn Pending) -> Result<bool> {
-        let mut state = inode.state.write();
+        let mut state = self.lock(inode);
         let raw = self.raw(inode)?;
         let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
         if dead {
@@ -416,7 +416,7 @@ impl Volume {
         if [Some(moved), replaced].iter().flatten().any(|inode| inode.ino == from || inode.ino == to) {
             return Err(Error::Corrupt(format!("directory {from} or {to} contains itself")));
         }
-        let _states = lock_in_order(moved, replaced);
+        let _states = lock_in_order(self, moved, replaced);
         let raws = (self.live(moved)?, replaced.map(|inode| self.live(inode)).transpose()?);
         self.check_kinds(&dirs[dst].raw, &raws, from != to, flags)?;
         pending.settle(moved)?;
@@ -638,18 +638,19 @@ struct Moved {
 
 /// Locks one or two inodes by number.
 fn lock_in_order<'a>(
+    volume: &'a Volume,
     one: &'a Inode,
     other: Option<&'a Inode>,
-) -> (RwLockWriteGuard<'a, InodeState>, Option<RwLockWriteGuard<'a, InodeState>>) {
+) -> (Locked<'a>, Option<Locked<'a>>) {
     match other {
-        None => (one.state.write(), None),
+        None => (volume.lock(one), None),
         Some(other) if one.ino < other.ino => {
-            let first = one.state.write();
-            (first, Some(other.state.write()))
+            let first = volume.lock(one);
+            (first, Some(volume.lock(other)))
         }
         Some(other) => {
-            let first = other.state.write();
-            (one.state.write(), Some(first))
+            let first = volume.lock(other);
+            (volume.lock(one), Some(first))
         }
     }
 }

@@ -127,9 +127,7 @@ impl Volume {
 
     pub(crate) fn get_attr(&self, number: u64) -> DesignResult<Attr> {
         let inode = self.inodes.get(number)?;
-        let state = inode.state.read();
-        let raw = self.live_or_open(inode, &state)?;
-        inode.attr(&raw)
+        inode.attr(&self.glance(inode)?)
     }
 
     /// Changes every attribute but the size; durable on return. One that is one word is changed in place, several in a
@@ -303,23 +301,16 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         Ok(self.volume().get_attr(ino.0)?)
     }
 
-    fn size(&self, ino: Ino) -> Result<u64> {
-        let volume = self.volume();
-        Ok(volume.size(volume.inodes.get(ino.0)?)?)
-    }
-
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
         self.0.before_change();
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
-        let state = inode.state.write();
+        let state = volume.lock(inode);
         let mut raw = volume.live_or_open(inode, &state)?;
         if let Some(size) = set.size {
             raw = volume.regular(inode, &state)?;
             self.0.before_resize(inode, &raw, size)?;
-            let resized = volume.set_size(inode, &mut raw, size);
-            inode.size.note(resized.is_ok().then_some(raw.size));
-            resized?;
+            volume.set_size(inode, &mut raw, size)?;
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
             self.0.settle(inode)?;
@@ -336,7 +327,10 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         volume.live_or_open(inode, &state)?;
         let at = inode.offset + ino::ATIME;
         volume.region.mark(Mark::Commit { at, needs: &[] });
-        Ok(volume.region.store_u32(at, seconds()).map_err(Error::from)?)
+        let atime = seconds();
+        volume.region.store_u32(at, atime).map_err(Error::from)?;
+        inode.show_accessed(atime);
+        Ok(())
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
@@ -366,13 +360,12 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
-        let state = inode.state.write();
+        let state = volume.lock(inode);
         let mut raw = volume.regular(inode, &state)?;
         let offset = if flags.contains(IoFlags::APPEND) { raw.size } else { offset };
         let sync = flags.intersects(IoFlags::SYNC | IoFlags::DSYNC);
-        let written = self.0.write(inode, &mut raw, (offset, data), sync);
-        inode.size.note(written.is_ok().then_some(raw.size));
-        Ok(Written { offset, bytes: written? })
+        let bytes = self.0.write(inode, &mut raw, (offset, data), sync)?;
+        Ok(Written { offset, bytes })
     }
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
@@ -380,12 +373,10 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         self.0.before_change();
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
-        let state = inode.state.write();
+        let state = volume.lock(inode);
         let mut raw = volume.regular(inode, &state)?;
         self.0.before_resize(inode, &raw, raw.size)?;
-        let allocated = volume.fallocate(inode, &mut raw, mode, (offset, len));
-        inode.size.note(allocated.is_ok().then_some(raw.size));
-        Ok(allocated?)
+        Ok(volume.fallocate(inode, &mut raw, mode, (offset, len))?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {

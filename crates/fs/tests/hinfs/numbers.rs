@@ -171,7 +171,7 @@ fn every_write_of_hinfs_wb_is_one_copy_and_fsync_writes_the_dirty_lines() {
 }
 
 #[test]
-fn asking_for_the_size_does_not_wait_for_whoever_writes() {
+fn asking_for_attributes_does_not_wait_for_whoever_changes_them() {
     virtually(1, || {
         for design in ["pmfs", "hinfs"] {
             let mounted = Arc::new(Mounted::paper(design, 1024, &[]));
@@ -184,18 +184,21 @@ fn asking_for_the_size_does_not_wait_for_whoever_writes() {
             });
             sim::sleep(Nanos::from_micros(20));
             let start = sim::now();
-            assert_eq!(
-                mounted.fs.size(file).expect("size"),
-                4 * PAGE as u64,
-                "{design}: the write is under way"
-            );
+            assert_eq!(mounted.size(file), 4 * PAGE as u64, "{design}: the write is under way");
             assert!(sim::now().since(start) < Nanos::from_micros(1), "{design}: it waited");
             writing.join();
             assert_eq!(mounted.size(file), 20 * PAGE as u64, "{design}");
             mounted.truncate(file, 100);
             assert_eq!(mounted.size(file), 100, "{design}");
-            mounted.fs.release(file);
+            mounted.fs.accessed(file).expect("accessed");
+            let seen = mounted.fs.getattr(file).expect("getattr").atime;
+            assert!(
+                seen >= mounted.fs.getattr(file).expect("getattr").mtime,
+                "{design}: the access was noted"
+            );
             mounted.unlink("log");
+            assert_eq!(mounted.fs.getattr(file).expect("it is open").nlink, 0, "{design}");
+            mounted.fs.release(file);
             assert_eq!(mounted.create("next"), file, "the slot is used again");
             assert_eq!(mounted.size(file), 0, "{design}: the size of the file that had the slot before");
             Arc::into_inner(mounted).expect("nobody else has it").end();

@@ -179,7 +179,7 @@ impl Runner {
             }
             Op::Write(file, offset, pattern) => {
                 let ino = self.file(file)?;
-                let at = offset.map_or_else(|| self.fs.size(ino), Ok)?;
+                let at = offset.map_or_else(|| self.fs.getattr(ino).map(|attr| attr.size), Ok)?;
                 let flags = if offset.is_none() { IoFlags::APPEND } else { IoFlags::empty() };
                 self.fs.write(ino, at, &pattern.bytes(at), flags).map(|written| Reply::Written(written.bytes))
             }

@@ -87,7 +87,6 @@ impl Process {
         let from = match whence {
             Whence::Set => 0,
             Whence::Current => *position,
-            Whence::End if file.vnode.kind == FileKind::Regular => fs.size(ino)?,
             Whence::End => fs.getattr(ino)?.size,
             Whence::Find(to) => {
                 *position = self.find(file, offset, to)?;
