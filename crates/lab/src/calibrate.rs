@@ -5,7 +5,7 @@
 //! measures. Every number is the median of batches, in picoseconds.
 
 use std::hint::black_box;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
@@ -76,6 +76,11 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
         measured.push(Measured { work, ps: transfer, how });
     }
     step("locks and waiting");
+    measured.push(Measured {
+        work: Work::Futex,
+        ps: futex_ps(),
+        how: "futex_wait on a word that has changed",
+    });
     measured.extend(in_run(tasks)?);
     step("medium");
     measured.extend(in_run(region_calls)??);
@@ -144,6 +149,15 @@ fn median_ps(n: u64, mut body: impl FnMut()) -> u64 {
         .collect();
     batches.sort_unstable();
     batches[BATCHES / 2].max(1)
+}
+
+/// A futex call of this kernel on a word of this process that is not what the caller says.
+fn futex_ps() -> u64 {
+    let word = AtomicU32::new(1);
+    median_ps(10_000, || {
+        let flags = rustix::thread::futex::Flags::empty();
+        let _ = black_box(rustix::thread::futex::wait(&word, flags, 2, None));
+    })
 }
 
 fn kernel_call_ps() -> u64 {

@@ -37,6 +37,8 @@ pub enum Work {
     FlushIssue,
     /// A store fence with nothing outstanding.
     Fence,
+    /// A call of futex(2) that changes nothing: it finds the word changed, or nobody asleep.
+    Futex,
     /// Making a sleeping task run: wake-up and context switch.
     Wakeup,
     /// What a load generator does around one operation: choosing a file, timing, statistics.
@@ -47,7 +49,7 @@ pub enum Work {
 
 impl Work {
     /// Number of kinds.
-    pub const COUNT: usize = 14;
+    pub const COUNT: usize = 15;
 
     /// Every kind with its key in a machine preset.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
@@ -62,6 +64,7 @@ impl Work {
         (Self::Miss, "miss"),
         (Self::FlushIssue, "flush_issue"),
         (Self::Fence, "fence"),
+        (Self::Futex, "futex"),
         (Self::Wakeup, "wakeup"),
         (Self::Generator, "generator"),
         (Self::Random, "random"),

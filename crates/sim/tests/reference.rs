@@ -162,7 +162,7 @@ impl<'a> Reference<'a> {
         }
         state.word = Word::Contended;
         self.next[task] = Next::Compare(lock);
-        self.go_on(task, time + self.cost(Work::Syscall));
+        self.go_on(task, time + self.cost(Work::Futex));
     }
 
     fn compare(&mut self, task: usize, time: u64, lock: usize) {
@@ -175,13 +175,13 @@ impl<'a> Reference<'a> {
 
     /// The release of a sleeping mutex.
     fn free(&mut self, task: usize, time: u64, lock: usize) {
-        let (syscall, wakeup) = (self.cost(Work::Syscall), self.cost(Work::Wakeup));
+        let (futex, wakeup) = (self.cost(Work::Futex), self.cost(Work::Wakeup));
         let state = &mut self.locks[lock];
         if std::mem::take(&mut state.word) != Word::Contended {
             return self.go_on(task, time);
         }
         match state.queue.pop_front() {
-            None => self.go_on(task, time + syscall),
+            None => self.go_on(task, time + futex),
             Some((sleeper, ..)) => {
                 self.go_on(task, time + wakeup);
                 self.go_on(sleeper, time + 2 * wakeup);

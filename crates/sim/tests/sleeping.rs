@@ -13,7 +13,7 @@ static OTHER: LockClass = LockClass::new("test.other");
 /// What the tests charge, in nanoseconds.
 const LOCK_NS: u64 = 20;
 const TRANSFER_NS: u64 = 100;
-const SYSCALL_NS: u64 = 300;
+const FUTEX_NS: u64 = 300;
 const WAKEUP_NS: u64 = 4_000;
 /// From the release to the time at which the sleeper tries again.
 const RETURN_NS: u64 = 2 * WAKEUP_NS;
@@ -25,7 +25,7 @@ fn setup() -> Setup {
     for (work, cost_ns) in [
         (Work::Lock, LOCK_NS),
         (Work::LineSameSocket, TRANSFER_NS),
-        (Work::Syscall, SYSCALL_NS),
+        (Work::Futex, FUTEX_NS),
         (Work::Wakeup, WAKEUP_NS),
     ] {
         machine.work_ps[work as usize] = cost_ns * 1_000;
@@ -87,7 +87,7 @@ fn two_tasks_that_always_find_the_lock_taken_pay_two_wake_ups_for_each_turn() {
     for (turn, visit) in (0..ROUNDS).flat_map(|round| [seen[0][round], seen[1][round]]).enumerate() {
         let end = first + turn as u64 * PERIOD;
         // The last release finds nobody, but has to ask.
-        let call = if turn + 1 == 2 * ROUNDS { SYSCALL_NS } else { WAKEUP_NS };
+        let call = if turn + 1 == 2 * ROUNDS { FUTEX_NS } else { WAKEUP_NS };
         assert_eq!(visit, Visit { begin: end - HOLD, end, after: end + call }, "turn {turn}");
     }
 }
@@ -106,7 +106,7 @@ fn sleep_is_booked_as_a_wait_for_the_lock() {
         Snapshot::of_run().lock_waits(Op::NONE)
     };
     let waits = sim::run(&setup(), body).expect("main ends");
-    let asleep = HOLD - SYSCALL_NS + RETURN_NS;
+    let asleep = HOLD - FUTEX_NS + RETURN_NS;
     assert!(waits.contains(&("test.sleeping", Nanos(asleep))), "{waits:?}");
 }
 
@@ -144,7 +144,7 @@ fn a_release_by_one_that_came_between_wakes_nobody_and_the_other_sleepers_still_
     // The first sleeper finds it free and wakes the second.
     assert_eq!(seen[1][0].begin, release + RETURN_NS + TAKE_NS);
     assert_eq!(seen[2][0].begin, seen[1][0].end + RETURN_NS + TAKE_NS);
-    assert_eq!(seen[2][0].after, seen[2][0].end + SYSCALL_NS);
+    assert_eq!(seen[2][0].after, seen[2][0].end + FUTEX_NS);
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn nobody_goes_to_sleep_after_the_release_that_would_have_woken_him() {
     // The second fails 10 ns before the release, and is in the kernel only after it.
     let release = LOCK_NS + 1_000;
     let seen = visits(&setup(), vec![vec![(0, 1_000)], vec![(release - 10, 500)]]);
-    assert_eq!(seen[0][0].after, release + SYSCALL_NS, "it may have a sleeper, and asks");
-    assert_eq!(seen[1][0].begin, release - 10 + SYSCALL_NS + TAKE_NS);
-    assert_eq!(seen[1][0].after, seen[1][0].end + SYSCALL_NS, "others may sleep, for all it knows");
+    assert_eq!(seen[0][0].after, release + FUTEX_NS, "it may have a sleeper, and asks");
+    assert_eq!(seen[1][0].begin, release - 10 + FUTEX_NS + TAKE_NS);
+    assert_eq!(seen[1][0].after, seen[1][0].end + FUTEX_NS, "others may sleep, for all it knows");
 }
 
 #[test]

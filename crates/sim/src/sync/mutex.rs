@@ -16,11 +16,11 @@
 //! | taken | fails; contended from now on | tries again | free |
 //! | contended: there may be sleepers | fails | sleeps, last in the queue | free; wakes the first |
 //!
-//! * A failed attempt costs one [`Work::Syscall`]. The kernel compares the word when that has passed, so
+//! * A failed attempt costs one [`Work::Futex`]. The kernel compares the word when that has passed, so
 //!   nobody goes to sleep after the release that would have woken it.
 //! * The release of a contended lock costs the holder one [`Work::Wakeup`], and the sleeper tries again one
 //!   more later, as with [`super::Condvar`]. With nobody asleep the call is made all the same, for one
-//!   [`Work::Syscall`].
+//!   [`Work::Futex`].
 //! * A sleeper on its way back does not have the lock. If another has it by then, it sleeps again, at the
 //!   end of the queue.
 //! * No wake-up is lost. Whoever sleeps has seen the lock contended, so its holder will wake one. A task that
@@ -168,7 +168,7 @@ impl<T: ?Sized> Mutex<T> {
     fn sleep_and_enter(&self, cx: &Context, scheduler: &Scheduler) {
         loop {
             self.state.contended.store(true, Relaxed);
-            clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Syscall, 1));
+            clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Futex, 1));
             scheduler.interact(cx);
             if self.state.contended.load(Relaxed) {
                 let parked_at = self.wait(cx, scheduler);
@@ -223,7 +223,7 @@ impl MutexState {
         }
         self.contended.store(false, Relaxed);
         let sleeper = self.waiters.pop(scheduler);
-        let call = if sleeper.is_some() { Work::Wakeup } else { Work::Syscall };
+        let call = if sleeper.is_some() { Work::Wakeup } else { Work::Futex };
         let cost = cx.run.machine.cost(call, 1);
         clock::pass(cx, cx.software(Activity::Software), cost);
         if let Some(sleeper) = sleeper {

@@ -114,7 +114,7 @@ pub(crate) fn machine() -> Machine {
 /// release and the return of who was woken.
 pub(crate) fn slow_kernel() -> Machine {
     let mut machine = machine();
-    machine.work_ps[Work::Syscall as usize] = 11_000_000_059_000;
+    machine.work_ps[Work::Futex as usize] = 11_000_000_059_000;
     machine.work_ps[Work::Wakeup as usize] = 17_000_000_203_000;
     machine
 }
