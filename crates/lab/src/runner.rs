@@ -2,8 +2,8 @@
 //!
 //! Under the virtual clock cells do not meet: each has its own scheduler on its own host thread, as many at once as cores and
 //! memory allow, and the order in which they run changes nothing: the longest go first, and plans that run together share one
-//! queue. Under the real clock they run one after the other, by default
-//! interleaved: the first repeat of all cells, then the second, so that drift of the host meets all alike.
+//! queue. Under the real clock they run one after the other, by default interleaved: the first repeat of all cells, then the
+//! second, so that drift of the host meets all alike.
 //!
 //! Cells of equal settings and seed give equal samples under the virtual clock, so they run once, also across plans that share a
 //! [`Runner`].

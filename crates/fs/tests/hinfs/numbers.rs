@@ -180,7 +180,7 @@ fn asking_for_attributes_does_not_wait_for_whoever_changes_them() {
             assert_eq!(mounted.size(file), 4 * PAGE as u64);
             let writer = Arc::clone(&mounted);
             let writing = sim::spawn(TaskSpec::named("writer"), move || {
-                writer.write_sync(file, 4 * PAGE as u64, &[1; 16 * PAGE]);
+                writer.write_sync(file, 4 * PAGE as u64, &vec![1; 16 * PAGE]);
             });
             sim::sleep(Nanos::from_micros(20));
             let start = sim::now();
