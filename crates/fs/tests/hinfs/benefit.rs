@@ -110,7 +110,9 @@ fn a_medium_as_fast_as_dram_is_written_directly() {
         let hinfs = Mounted::new("hinfs", free_region(Bytes::mib(8)), &[("medium_write", "50ns")]);
         let file = hinfs.create("file");
         assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[1; 3 * PAGE])), 3);
-        assert_eq!(hinfs.counter("pages_used"), 0);
+        assert_eq!((hinfs.counter("pages_used"), hinfs.counter("ghosts")), (0, 0), "and nothing is counted");
+        hinfs.fsync(file);
+        assert_eq!(eager(&hinfs, || hinfs.write(file, 0, &[2; 3 * PAGE])), 3, "nor judged by a sync");
         hinfs.end();
     });
 }
