@@ -81,7 +81,12 @@ impl MachinePreset {
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
         let text = read_to_string(path, "machine file", advice)?;
-        Ok(Self::parse(&path.display().to_string(), &text)?)
+        let parsed = Self::parse(&path.display().to_string(), &text);
+        Ok(parsed.map_err(|problem| {
+            let message =
+                format!("{}; if another Weir wrote it, run `weir calibrate` again", problem.message);
+            Problem { message, ..problem }
+        })?)
     }
 
     /// Every preset that is part of the program.
@@ -240,6 +245,15 @@ mod tests {
         let text = SERVER.replace("sockets = { count = 2, source = ", "sockets = { count = 2, sauce = ");
         let told = parse(&text).unwrap_err().to_string();
         assert!(told.contains("needs \"source\": where the number comes from"), "{told}");
+    }
+
+    #[test]
+    fn a_file_that_another_version_calibrated_says_what_to_do() {
+        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
+        let old = SERVER.lines().filter(|line| !line.starts_with("futex"));
+        std::fs::write(&file, old.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        let told = MachinePreset::load(file.path().to_str().unwrap()).unwrap_err().to_string();
+        assert!(told.contains("needs \"futex\"") && told.contains("run `weir calibrate` again"), "{told}");
     }
 
     #[test]

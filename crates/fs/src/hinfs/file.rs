@@ -421,10 +421,10 @@ impl HiNfs {
     /// Counts a direct write as if it had been buffered: the next sync judges by it. Where no count could favour the buffer,
     /// nothing is judged.
     fn note_ghost(&self, buffer: &mut FileBuffer, inode: &Inode, block: u64, write: &BlockWrite, sync: bool) {
-        let (lines, now) = (lines_of(write.within, write.len), sim::now());
         if sync || !self.settings.checker || self.settings.benefit.starts_eager() {
             return;
         }
+        let (lines, now) = (lines_of(write.within, write.len), sim::now());
         match buffer.ghosts.get_mut(&block) {
             Some(ghost) => {
                 if ghost.line_writes == 0 {

@@ -20,7 +20,9 @@ pub(crate) struct Owner {
     pub(crate) block: u64,
 }
 
-/// Lines that whoever comes to a block waits for: its entry here, and its node of the file's index.
+/// Lines that a block waits for which the cache has lost: its entry here, and its node of the file's index. They are charged
+/// when the entry is taken into use or a link leads to it, since blocks that are neighbours here mostly leave one after the
+/// other; the first of such a run, which its name leads to, is charged its entry alone.
 const ENTRY_LINES: u64 = 2;
 
 /// A line of memory, nearly.

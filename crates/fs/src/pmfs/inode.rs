@@ -82,11 +82,15 @@ impl Inode {
         *self.seen.lock() = raw.filter(|raw| raw.links > 0);
     }
 
-    /// Notes a new access time, which needs no right to change the inode.
-    pub(crate) fn show_accessed(&self, atime: u32) {
-        if let Some(raw) = self.seen.lock().as_mut() {
+    /// Stores a new access time, which needs no right to change the inode. What others see is locked meanwhile, so that nobody
+    /// who has read the old time shows it afterwards.
+    pub(crate) fn store_accessed(&self, atime: u32, store: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut seen = self.seen.lock();
+        store()?;
+        if let Some(raw) = seen.as_mut() {
             raw.atime = atime;
         }
+        Ok(())
     }
 
     /// Attributes for programs.
@@ -217,8 +221,9 @@ impl Volume {
             return Ok(raw);
         }
         let state = inode.state.read();
+        let mut seen = inode.seen.lock();
         let raw = self.live_or_open(inode, &state)?;
-        inode.show(Some(raw));
+        *seen = Some(raw).filter(|raw| raw.links > 0);
         Ok(raw)
     }
 

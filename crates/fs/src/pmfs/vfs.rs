@@ -328,9 +328,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         let at = inode.offset + ino::ATIME;
         volume.region.mark(Mark::Commit { at, needs: &[] });
         let atime = seconds();
-        volume.region.store_u32(at, atime).map_err(Error::from)?;
-        inode.show_accessed(atime);
-        Ok(())
+        Ok(inode.store_accessed(atime, || Ok(volume.region.store_u32(at, atime)?))?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
