@@ -93,6 +93,59 @@ fn what_is_written_is_read() {
     });
 }
 
+/// Leaves every free block full of `byte`.
+fn litter(fs: &dyn FileSystem, byte: u8) {
+    let file = fs.create(fs.root(), b"litter", &NEW).expect("create").ino;
+    let mut offset = 0;
+    while let Ok(written) = fs.write(file, offset, &[byte; 64 << 10], IoFlags::SYNC) {
+        offset += written.bytes as u64;
+    }
+    fs.unlink(fs.root(), b"litter").expect("unlink");
+}
+
+#[test]
+fn a_file_never_shows_what_its_blocks_held_before() {
+    on_every_design(Bytes::mib(8), |fs| {
+        let grow =
+            |file, size| fs.setattr(file, &SetAttr { size: Some(size), ..SetAttr::default() }).map(|_| ());
+        let write = |file, offset, len, flags| fs.write(file, offset, &vec![7; len], flags).map(|_| ());
+        // A sparse size, a write (offset, length), then growth to a size by truncate, by a write, by fallocate.
+        let writes = [
+            (0, 0, 100),
+            (9000, 0, 100),
+            (0, 5000, 100),
+            (9000, 5000, 100),
+            (20_000, 4000, 8000),
+            (0, 0, 5000),
+        ];
+        for flags in [IoFlags::empty(), IoFlags::SYNC] {
+            for (sparse, offset, len) in writes {
+                for way in 0..3 {
+                    litter(fs, 0xee);
+                    let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+                    fs.open(file, vfs::OpenFlags::READ | vfs::OpenFlags::WRITE).expect("open");
+                    grow(file, sparse).expect("sparse");
+                    write(file, offset, len, flags).expect("write");
+                    match way {
+                        0 => grow(file, 30_000),
+                        1 => write(file, 29_999, 1, flags),
+                        _ => fs.fallocate(file, FallocateMode::empty(), 0, 30_000),
+                    }
+                    .expect("growth");
+                    let mut all = vec![1; 30_000];
+                    assert_eq!(fs.read(file, 0, &mut all, IoFlags::empty()), Ok(30_000));
+                    let mut expected = vec![0; 30_000];
+                    expected[offset as usize..][..len].fill(7);
+                    expected[29_999] = if way == 1 { 7 } else { 0 };
+                    assert!(all == expected, "{sparse} {offset} {len} {way} {flags:?}");
+                    fs.release(file);
+                    fs.unlink(fs.root(), b"file").expect("unlink");
+                }
+            }
+        }
+    });
+}
+
 #[test]
 fn names_come_and_go() {
     on_every_design(Bytes::mib(16), |fs| {

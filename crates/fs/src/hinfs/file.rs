@@ -18,7 +18,7 @@ use super::lrw::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
-use crate::pmfs::file::{Piece, pieces};
+use crate::pmfs::file::{Extent, Piece, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, MAX_HEIGHT, RawInode};
@@ -49,7 +49,7 @@ impl Mapped {
 
 /// A write of one chunk, as its pieces see it.
 struct ChunkWrite {
-    old_size: u64,
+    extent: Extent,
     new_size: u64,
     sync: bool,
     in_tx: bool,
@@ -127,13 +127,13 @@ impl HiNfs {
         (offset, data): (u64, &[u8]),
         sync: bool,
     ) -> Result<usize> {
-        let old_size = raw.size;
         let end = offset + data.len() as u64;
+        let extent = Extent { offset, end, size: raw.size, shift: BLOCK_SHIFT };
         let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
         let (mut mapped, holes) = self.map_chunk(raw, first, last)?;
-        if holes == 0 && end <= old_size {
+        if holes == 0 && end <= raw.size {
             self.volume.store_times(inode, raw)?;
-            let chunk = ChunkWrite { old_size, new_size: old_size, sync, in_tx: false };
+            let chunk = ChunkWrite { extent, new_size: raw.size, sync, in_tx: false };
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {
                 // The blocks may be there, and the size what it is, only by grace of the open transaction.
@@ -144,7 +144,7 @@ impl HiNfs {
         let mut open = self.open_transaction(inode, raw, file, (first, last - first + 1))?;
         let grown = self.grow(inode, raw, &mut open.tx, &mut mapped, (offset, data.len(), holes));
         let written = grown.and_then(|len| {
-            let chunk = ChunkWrite { old_size, new_size: raw.size, sync, in_tx: true };
+            let chunk = ChunkWrite { extent, new_size: raw.size, sync, in_tx: true };
             self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
         });
         match written {
@@ -298,7 +298,7 @@ impl HiNfs {
             at,
             fresh,
             in_tx: chunk.in_tx,
-            old_size: chunk.old_size,
+            old_size: chunk.extent.size,
             new_size: chunk.new_size,
         };
         let (mut buffer, buffered) = self.lock_block(file, piece.block);
@@ -315,7 +315,7 @@ impl HiNfs {
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
         drop(buffer);
-        self.write_directly(&write, data)?;
+        self.write_directly(&write, chunk.extent.clears(piece.block), data)?;
         Ok(true)
     }
 
@@ -406,16 +406,13 @@ impl HiNfs {
         }
     }
 
-    /// Writes to the medium. Of a new block, what the write does not cover becomes zero.
-    fn write_directly(&self, write: &BlockWrite, data: &[u8]) -> Result<()> {
+    /// Writes to the medium, to a new block as PMFS does ([`Extent::clears`]).
+    fn write_directly(&self, write: &BlockWrite, clears: bool, data: &[u8]) -> Result<()> {
         let _scope = sim::scope(Activity::Data);
-        let at = write.at;
-        let (within, end) = (write.within as u64, (write.within + write.len) as u64);
-        if write.fresh {
-            self.volume.region.nt_zero(at, within)?;
-            self.volume.region.nt_zero(at + end, BLOCK - end)?;
+        if write.fresh && clears {
+            self.volume.region.nt_zero(write.at, BLOCK)?;
         }
-        Ok(self.volume.region.nt_store(at + within, data)?)
+        Ok(self.volume.region.nt_store(write.at + write.within as u64, data)?)
     }
 
     /// Counts a direct write as if it had been buffered: the next sync judges by it. Where no count could favour the buffer,

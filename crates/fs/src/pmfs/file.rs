@@ -48,6 +48,32 @@ pub(crate) fn pieces(offset: u64, len: u64, shift: u32) -> impl Iterator<Item = 
     })
 }
 
+/// A write that may add blocks to a file.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    /// First byte.
+    pub(crate) offset: u64,
+    /// Byte behind the last.
+    pub(crate) end: u64,
+    /// Size of the file before.
+    pub(crate) size: u64,
+    /// Block size of the file, as a power of two.
+    pub(crate) shift: u32,
+}
+
+impl Extent {
+    /// Whether a block that was new to the file is cleared before the write fills it in part.
+    ///
+    /// PMFS's module clears such a block whole, unless the write lies within one block and begins with it
+    /// (`pmfs_clear_edge_blk`): what is beyond the end of the file may be anything. Where the file goes on behind such a write,
+    /// the module shows what the block held before; here it is cleared then, too.
+    pub(crate) fn clears(&self, block: u64) -> bool {
+        let (start, stop) = (block << self.shift, (block + 1) << self.shift);
+        let ends_within = start < self.end && self.end < stop;
+        start < self.offset || (ends_within && (start > self.offset || self.size > self.end))
+    }
+}
+
 impl Volume {
     /// Reads from a file of which the caller holds the lock; returns how many bytes.
     pub(crate) fn read_file(&self, raw: &RawInode, offset: u64, buffer: &mut [u8]) -> Result<usize> {
@@ -190,17 +216,14 @@ impl Volume {
         (offset, data): (u64, &[u8]),
     ) -> Result<usize> {
         let mut tree = Tree::of(raw);
-        let end = offset + data.len() as u64;
-        let (first, last) = (offset >> tree.shift, (end - 1) >> tree.shift);
-        let shift = tree.shift;
-        let size = 1u64 << shift;
+        let write = Extent { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
+        let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
         let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
             let _scope = sim::scope(Activity::Data);
-            let block_start = block << shift;
-            let head = offset.saturating_sub(block_start);
-            let tail = (block_start + size).saturating_sub(end);
-            self.region.nt_zero(at, head.min(size))?;
-            Ok(self.region.nt_zero(at + size - tail.min(size), tail.min(size))?)
+            if write.clears(block) {
+                self.region.nt_zero(at, 1 << write.shift)?;
+            }
+            Ok(())
         })?;
         let len = (((first + filled.mapped) << tree.shift).saturating_sub(offset)).min(data.len() as u64);
         if len == 0 {
@@ -400,4 +423,25 @@ impl Volume {
 
 fn hole(inode: &Inode, block: u64) -> Error {
     Error::Corrupt(format!("inode {}: block {block} was just mapped and is a hole", inode.ino))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_block_is_cleared_where_the_module_clears_it_and_where_the_file_goes_on() {
+        let cleared = |size: u64, offset: u64, end: u64| -> Vec<u64> {
+            let write = Extent { offset, end, size, shift: 12 };
+            (offset >> 12..=(end - 1) >> 12).filter(|&block| write.clears(block)).collect()
+        };
+        assert_eq!(cleared(0, 0, 100), [], "begins with its only block");
+        assert_eq!(cleared(0, 0, 4096), []);
+        assert_eq!(cleared(0, 0, 8192), []);
+        assert_eq!(cleared(0, 0, 8193), [2], "ends within the last of several");
+        assert_eq!(cleared(0, 100, 8193), [0, 2], "begins within the first, ends within the last");
+        assert_eq!(cleared(0, 4196, 4296), [1], "begins within its only block");
+        assert_eq!(cleared(9000, 0, 100), [0], "the file goes on within the block");
+        assert_eq!(cleared(100, 0, 100), []);
+    }
 }
