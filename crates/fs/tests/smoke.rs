@@ -97,7 +97,7 @@ fn what_is_written_is_read() {
 fn litter(fs: &dyn FileSystem, byte: u8) {
     let file = fs.create(fs.root(), b"litter", &NEW).expect("create").ino;
     let mut offset = 0;
-    while let Ok(written) = fs.write(file, offset, &[byte; 64 << 10], IoFlags::SYNC) {
+    while let Ok(written) = fs.write(file, offset, &[byte; 8 << 10], IoFlags::SYNC) {
         offset += written.bytes as u64;
     }
     fs.unlink(fs.root(), b"litter").expect("unlink");

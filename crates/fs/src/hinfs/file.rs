@@ -253,7 +253,10 @@ impl HiNfs {
             return self.commit(open);
         }
         let short = self.is_journal_short();
-        open.ticket = Some(self.pool.note_pending(inode.ino / INODE_SLOT, open.ticket, short));
+        if open.ticket.is_none() || buffer.ticket_taken || short {
+            buffer.ticket_taken = false;
+            open.ticket = Some(self.pool.note_pending(inode.ino / INODE_SLOT, open.ticket, short));
+        }
         buffer.open = Some(open);
         if sync {
             drop(self.complete(file, buffer)?);
@@ -394,7 +397,9 @@ impl HiNfs {
         match buffered.write(&self.volume.region, write, data, !self.settings.by_line) {
             Ok(fetched) => {
                 add(&self.counters.lines_fetched, fetched);
-                self.pool.touch(buffered.entry);
+                if !buffered.moved.is_some_and(|moved| self.pool.is_recent(moved)) {
+                    buffered.moved = Some(self.pool.touch(buffered.entry));
+                }
                 Ok(())
             }
             Err(error) => {

@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use media::nvmm::Region;
-use sim::{LINE_BYTES, LockClass, Mutex, Nanos, PAGE_BYTES};
+use sim::{LINE_BYTES, LockClass, Mutex, Nanos, PAGE_BYTES, Recency};
 
 use super::lrw::EntryId;
 use super::pool::Page;
@@ -44,6 +44,8 @@ pub(crate) struct FileBuffer {
     pub(crate) blocks: BTreeMap<u64, Buffered>,
     pub(crate) ghosts: BTreeMap<u64, Ghost>,
     pub(crate) open: Option<OpenTransaction>,
+    /// Write-back has taken the ticket of the transaction from the pool, and then found it in a writer's hands.
+    pub(crate) ticket_taken: bool,
     /// Blocks that the open transaction waits for.
     pub(crate) waits_for: u32,
     /// When the file was last synced.
@@ -78,6 +80,10 @@ pub(crate) struct Buffered {
     pub(crate) line_writes: u64,
     pub(crate) entry: EntryId,
     pub(crate) in_tx: bool,
+    /// Its last move to the end of the pool's list ([`super::pool::Pool::touch`]); none before its first write.
+    pub(crate) moved: Option<u64>,
+    /// Of the block's place in the index.
+    recency: Recency,
 }
 
 /// A block that is written directly: what would be dirty if it were buffered.
@@ -177,7 +183,13 @@ pub(crate) struct BlockWrite {
 impl Buffered {
     /// A block at `at` of the medium, of which nothing is in `page` yet.
     pub(crate) fn new(page: Arc<Page>, entry: EntryId, at: u64, line_writes: u64) -> Self {
-        Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false }
+        let recency = Recency::now();
+        Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false, moved: None, recency }
+    }
+
+    /// The index has led here: the processor waits for the line if it has not been used for long.
+    pub(crate) fn visit(&self) {
+        self.recency.touch(1);
     }
 
     /// The page, to be changed: the caller has waited until the block was not in flight.
@@ -205,6 +217,7 @@ impl Buffered {
         data: &[u8],
         whole: bool,
     ) -> Result<u64> {
+        self.visit();
         let fetched = match self.dirty == 0 && write.fresh {
             true => self.prepare_fresh(write, whole).map(|()| 0),
             false => self.prepare(region, write, whole),
@@ -270,6 +283,7 @@ impl Buffered {
 
     /// Reads bytes of the block: dirty lines from DRAM, the others from the medium, one copy for each run.
     pub(crate) fn read(&self, region: &Region, within: usize, out: &mut [u8]) -> Result<()> {
+        self.visit();
         let mut done = 0;
         while done < out.len() {
             let at = within + done;

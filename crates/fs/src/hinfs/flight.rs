@@ -92,6 +92,7 @@ struct Passenger {
 
 impl Passenger {
     fn board(block: u64, buffered: &mut Buffered) -> Self {
+        buffered.visit();
         buffered.in_flight = true;
         Self { block, page: buffered.share(), lines: buffered.dirty, at: buffered.at, written: Ok(()) }
     }

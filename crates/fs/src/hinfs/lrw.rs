@@ -1,6 +1,6 @@
 //! The list of buffered blocks by last write: least recently written first.
 //!
-//! A doubly linked list in an arena. Reads never move an entry; any write moves it to the end (HiNFS, section 3.2).
+//! A doubly linked list in an arena. Reads never move an entry; a write moves it to the end (HiNFS, section 3.2).
 
 use std::collections::BTreeSet;
 
@@ -19,11 +19,6 @@ pub(crate) struct Owner {
     /// Block of the file.
     pub(crate) block: u64,
 }
-
-/// Lines that a block waits for which the cache has lost: its entry here, and its node of the file's index. They are charged
-/// when the entry is taken into use or a link leads to it, since blocks that are neighbours here mostly leave one after the
-/// other; the first of such a run, which its name leads to, is charged its entry alone.
-const ENTRY_LINES: u64 = 2;
 
 /// A line of memory, nearly.
 struct Entry {
@@ -75,8 +70,7 @@ impl Lrw {
             self.entries.push(Entry::unused());
             self.entries.len() as u32 - 1
         });
-        let entry = &mut self.entries[id as usize];
-        entry.recency.touch(ENTRY_LINES);
+        let entry = self.visit(id);
         (entry.owner, entry.written) = (owner, now);
         id
     }
@@ -122,37 +116,35 @@ impl Lrw {
 
     fn link(&mut self, id: EntryId) {
         let newest = self.newest;
-        let entry = &mut self.entries[id as usize];
+        let entry = self.visit(id);
         (entry.before, entry.after, entry.linked) = (newest, NONE, true);
         match newest {
             NONE => self.oldest = id,
-            newest => self.neighbour(newest).after = id,
+            newest => self.visit(newest).after = id,
         }
         self.newest = id;
         self.len += 1;
     }
 
-    /// An entry that was reached by a link.
-    fn neighbour(&mut self, id: u32) -> &mut Entry {
+    /// An entry, for which the processor waits if it has not been used for long.
+    fn visit(&mut self, id: EntryId) -> &mut Entry {
         let entry = &mut self.entries[id as usize];
-        entry.recency.touch(ENTRY_LINES);
+        entry.recency.touch(1);
         entry
     }
 
     fn unlink(&mut self, id: EntryId) {
-        let entry = &self.entries[id as usize];
-        entry.recency.touch(1);
-        let Entry { before, after, linked, .. } = *entry;
+        let Entry { before, after, linked, .. } = *self.visit(id);
         if !linked {
             return;
         }
         match before {
             NONE => self.oldest = after,
-            before => self.neighbour(before).after = after,
+            before => self.visit(before).after = after,
         }
         match after {
             NONE => self.newest = before,
-            after => self.neighbour(after).before = before,
+            after => self.visit(after).before = before,
         }
         self.entries[id as usize].linked = false;
         self.len -= 1;

@@ -9,12 +9,13 @@
 //! | above `high` (20 %) | stops |
 //!
 //! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
-//! write. Whoever makes work for write-back wakes one task, which wakes the next when there is more: waking costs the waker.
+//! write. A later write moves it to the end, unless it is among the newest 64th. Whoever makes work for write-back wakes one task, which wakes the next when there is more: waking costs the waker.
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
 
@@ -53,6 +54,9 @@ pub(crate) struct Pool {
     freed: Condvar,
     /// The write-back tasks are wanted.
     wanted: Condvar,
+    /// Moves to the end of the list of blocks. Changed with the state locked; reading it is not priced, as a block's pieces
+    /// mostly find it unchanged.
+    moves: AtomicU64,
     limit: u64,
     low: u64,
     high: u64,
@@ -114,6 +118,7 @@ impl Pool {
             state: Mutex::new(&POOL, state),
             freed: Condvar::of_class(&NO_FREE_PAGE),
             wanted: Condvar::of_class(&WRITEBACK_IDLE),
+            moves: AtomicU64::new(0),
             limit,
             low: threshold(low),
             high: threshold(high.max(low)),
@@ -159,8 +164,8 @@ impl Pool {
         }
     }
 
-    /// Notes a write to a buffered block.
-    pub(crate) fn touch(&self, entry: EntryId) {
+    /// Moves an entry to the end of the list of blocks, because its block was written; returns the number of the move.
+    pub(crate) fn touch(&self, entry: EntryId) -> u64 {
         sim::work(Work::Step, 3);
         let mut state = self.lock();
         let was_empty = state.blocks.len() == 0;
@@ -168,6 +173,13 @@ impl Pool {
         if was_empty && state.reclaiming {
             self.wanted.notify_one();
         }
+        self.moves.fetch_add(1, Relaxed) + 1
+    }
+
+    /// Whether an entry that was moved then is among the newest 64th of the list, and a write may leave it there: the list's
+    /// lock belongs to all tasks, and a file that is written in small pieces would ask for it at each of them.
+    pub(crate) fn is_recent(&self, moved: u64) -> bool {
+        self.moves.load(Relaxed) - moved <= self.limit / 64
     }
 
     /// Takes a page back.

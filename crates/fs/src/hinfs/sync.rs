@@ -20,6 +20,7 @@ impl HiNfs {
     /// Takes a block out of the buffer; what was dirty of it is lost. Returns the dirty lines.
     pub(crate) fn forget_block(&self, file: &FileSlot, buffer: &mut FileBuffer, block: u64) -> u64 {
         let Some(buffered) = buffer.blocks.remove(&block) else { return 0 };
+        buffered.visit();
         file.note_len(buffer);
         if buffered.in_tx {
             buffer.waits_for -= 1;

@@ -138,6 +138,7 @@ impl HiNfs {
         let file = self.file_of_slot(slot)?;
         let mut buffer = file.state.lock();
         if buffer.open.as_ref().is_none_or(|open| open.ticket != Some(ticket)) {
+            buffer.ticket_taken = true;
             return Ok(());
         }
         if !self.is_journal_short() {
