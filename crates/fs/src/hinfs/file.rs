@@ -394,11 +394,12 @@ impl HiNfs {
     ) -> Result<()> {
         let missing = || Error::Corrupt(format!("block {block} left the buffer while its file was locked"));
         let buffered = buffer.blocks.get_mut(&block).ok_or_else(missing)?;
+        let first = buffered.dirty == 0;
         match buffered.write(&self.volume.region, write, data, !self.settings.by_line) {
             Ok(fetched) => {
                 add(&self.counters.lines_fetched, fetched);
-                if !buffered.moved.is_some_and(|moved| self.pool.is_recent(moved)) {
-                    buffered.moved = Some(self.pool.touch(buffered.entry));
+                if first || !self.pool.is_recent(buffered.moved) {
+                    buffered.moved = self.pool.touch(buffered.entry);
                 }
                 Ok(())
             }

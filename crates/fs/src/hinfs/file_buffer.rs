@@ -80,8 +80,8 @@ pub(crate) struct Buffered {
     pub(crate) line_writes: u64,
     pub(crate) entry: EntryId,
     pub(crate) in_tx: bool,
-    /// Its last move to the end of the pool's list ([`super::pool::Pool::touch`]); none before its first write.
-    pub(crate) moved: Option<u64>,
+    /// Its last move to the end of the pool's list ([`super::pool::Pool::touch`]); nothing while no line is dirty.
+    pub(crate) moved: u64,
     /// Of the block's place in the index.
     recency: Recency,
 }
@@ -184,7 +184,7 @@ impl Buffered {
     /// A block at `at` of the medium, of which nothing is in `page` yet.
     pub(crate) fn new(page: Arc<Page>, entry: EntryId, at: u64, line_writes: u64) -> Self {
         let recency = Recency::now();
-        Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false, moved: None, recency }
+        Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false, moved: 0, recency }
     }
 
     /// The index has led here: the processor waits for the line if it has not been used for long.

@@ -178,7 +178,7 @@ impl HiNfs {
                     landed = landed.map(|sum| sum + u64::from(lines.count_ones()));
                 }
                 Err(error) => {
-                    self.pool.touch(buffered.entry);
+                    buffered.moved = self.pool.touch(buffered.entry);
                     landed = landed.and(Err(error));
                 }
             }

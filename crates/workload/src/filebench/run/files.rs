@@ -3,11 +3,12 @@
 //! The lock is Filebench's `fs_pick_lock`: taken for an instant at each pick and at each release, by all
 //! threads, so picks happen in the order of (virtual) time. Filebench's is a mutex of the C library, for
 //! which threads sleep, so this one is of the sleeping kind. Under it the entry is marked: a cache line that
-//! comes from the core that had the lock before. The walk to the entry is in `Work::Generator`.
+//! comes from the core that had the lock before. The walk to the entry is in `Work::Generator`; the entry
+//! itself, and its name, are mostly no longer cached after a round of all files.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Condvar, Line, LockClass, Mutex, MutexGuard};
+use sim::{Condvar, Line, LockClass, Mutex, MutexGuard, Recency};
 
 use crate::filebench::fileset::pick::{Becomes, Pick, Picker, Rotor, State};
 use crate::filebench::fileset::tree::{Entry, Tree};
@@ -17,6 +18,9 @@ use super::control::Control;
 static PICK: LockClass = LockClass::new("filebench.pick");
 static APPEND: LockClass = LockClass::new("filebench.append");
 
+/// Lines that a thread waits for of an entry which the cache has lost: the entry, and its name.
+const ENTRY_LINES: u64 = 2;
+
 /// A fileset under way.
 pub(crate) struct Files {
     pub(crate) name: String,
@@ -25,6 +29,8 @@ pub(crate) struct Files {
     released: Condvar,
     /// Where entries are marked; touched under the lock.
     marks: Line,
+    /// When each file's entry was used last.
+    entries: Vec<Recency>,
     /// How far each file was written, in bytes; kept in check mode only.
     written: Vec<AtomicU64>,
     /// Makes seek and write one step, where that is wanted.
@@ -72,6 +78,7 @@ impl Files {
             state: Mutex::sleeping(&PICK, state),
             released: Condvar::of_class(&PICK),
             marks: Line::new(),
+            entries: (0..tree.files()).map(|_| Recency::new()).collect(),
             written: (0..tracked).map(|_| AtomicU64::new(0)).collect(),
             append: Mutex::new(&APPEND, ()),
             tree,
@@ -85,13 +92,17 @@ impl Files {
 
     /// Picks a file; waits while all that come into question are busy.
     pub(crate) fn pick(&self, control: &Control, mut choice: Choice<'_>) -> Taken {
-        self.take(control, |pickers| match &mut choice {
+        let taken = self.take(control, |pickers| match &mut choice {
             Choice::Next(State::Absent) => pickers.files.pick_absent(),
             Choice::Next(_) => pickers.files.pick_existing(),
             Choice::Own(rotor) => pickers.files.pick_existing_from(rotor),
             Choice::Index(state, index) => pickers.files.pick_by_index(*state, *index),
             Choice::NotOpen => pick_not_open(&mut pickers.files),
-        })
+        });
+        if let Taken::Entry(file) = taken {
+            self.entries[file as usize].touch(ENTRY_LINES);
+        }
+        taken
     }
 
     /// Picks by any rule; waits while it answers that all are busy.
