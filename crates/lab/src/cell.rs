@@ -14,7 +14,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fs::{FsType, Options};
-use media::Region;
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 
@@ -24,8 +23,11 @@ use crate::plan::{CellSpec, Stop};
 
 mod image;
 mod ledger;
+mod spare;
 mod timed;
 mod work;
+
+pub use spare::Spare;
 
 /// How a cell is run.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct Run {
     pub check: bool,
     /// Set to end early.
     pub interrupt: Arc<AtomicBool>,
+    /// Where the region comes from, and is left.
+    pub spare: Arc<Spare>,
 }
 
 /// The clock's name in results.
@@ -115,8 +119,7 @@ fn on_design(
     let options = resolve(design, options)?;
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
-    let region = Region::anonymous(size, model).map_err(|error| failed(spec, error))?;
-    let region = Arc::new(region);
+    let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
     let job = work::Job::new(spec, run);
     let inside = {
         let region = Arc::clone(&region);
@@ -125,6 +128,7 @@ fn on_design(
     let sample = sim::run(&setup(run), inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
     image::after(spec, run, design, &region)?;
+    run.spare.keep(region);
     Ok(sample)
 }
 

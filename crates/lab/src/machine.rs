@@ -250,8 +250,8 @@ mod tests {
     #[test]
     fn a_file_that_another_version_calibrated_says_what_to_do() {
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
-        let old = SERVER.lines().filter(|line| !line.starts_with("futex"));
-        std::fs::write(&file, old.map(|line| format!("{line}\n")).collect::<String>()).unwrap();
+        let old: Vec<&str> = SERVER.lines().filter(|line| !line.starts_with("futex")).collect();
+        std::fs::write(&file, old.join("\n")).unwrap();
         let told = MachinePreset::load(file.path().to_str().unwrap()).unwrap_err().to_string();
         assert!(told.contains("needs \"futex\"") && told.contains("run `weir calibrate` again"), "{told}");
     }

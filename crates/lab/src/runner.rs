@@ -19,7 +19,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use results::{ResultFile, Sample};
 use sim::{Bytes, Clock, Machine, Seed};
 
-use crate::cell::{self, Run};
+use crate::cell::{self, Run, Spare};
 use crate::environment;
 use crate::error::Error;
 use crate::machine::MachinePreset;
@@ -61,6 +61,7 @@ pub struct Runner<'p> {
     settings: Settings,
     progress: &'p dyn Progress,
     known: BTreeMap<String, Sample>,
+    spare: Arc<Spare>,
 }
 
 /// A plan and all that it is resolved to.
@@ -93,7 +94,7 @@ struct Queue<'a> {
 impl<'p> Runner<'p> {
     /// A runner that tells `progress`.
     pub fn new(settings: Settings, progress: &'p dyn Progress) -> Self {
-        Self { settings, progress, known: BTreeMap::new() }
+        Self { settings, progress, known: BTreeMap::new(), spare: Arc::default() }
     }
 
     /// Runs a plan. An interrupt gives the samples so far, marked partial.
@@ -190,6 +191,7 @@ impl<'p> Runner<'p> {
                 scope.spawn(|| self.worker(&shared));
             }
         });
+        self.spare.clear();
         let queue = shared.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         queue.failed.map_or(Ok(queue.done), Err)
     }
@@ -227,12 +229,18 @@ impl<'p> Runner<'p> {
                 queue.running += 1;
                 return Some((task, memory));
             }
+            // What is running may need the memory.
+            self.spare.clear();
             queue = shared.1.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn run_task(&self, task: &Task<'_>) -> Result<Sample, Error> {
         let Batch { plan, machine, .. } = task.batch;
+        if plan.clock == Clock::Real {
+            // Each cell meets the host's memory as its first one does.
+            self.spare.clear();
+        }
         let title = task.spec.title();
         self.progress.started(&title);
         let run = Run {
@@ -243,6 +251,7 @@ impl<'p> Runner<'p> {
             save_image: self.settings.save_image.clone(),
             check: self.settings.check,
             interrupt: Arc::clone(&self.settings.interrupt),
+            spare: Arc::clone(&self.spare),
         };
         let sample = cell::run(task.spec, &run)?;
         self.progress.finished(&title, &sample);

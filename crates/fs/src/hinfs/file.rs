@@ -18,7 +18,7 @@ use super::lrw::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
-use crate::pmfs::file::{Extent, Piece, pieces};
+use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, MAX_HEIGHT, RawInode};
@@ -49,7 +49,7 @@ impl Mapped {
 
 /// A write of one chunk, as its pieces see it.
 struct ChunkWrite {
-    extent: Extent,
+    range: WriteRange,
     new_size: u64,
     sync: bool,
     in_tx: bool,
@@ -128,12 +128,12 @@ impl HiNfs {
         sync: bool,
     ) -> Result<usize> {
         let end = offset + data.len() as u64;
-        let extent = Extent { offset, end, size: raw.size, shift: BLOCK_SHIFT };
+        let range = WriteRange { offset, end, size: raw.size, shift: BLOCK_SHIFT };
         let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
         let (mut mapped, holes) = self.map_chunk(raw, first, last)?;
         if holes == 0 && end <= raw.size {
             self.volume.store_times(inode, raw)?;
-            let chunk = ChunkWrite { extent, new_size: raw.size, sync, in_tx: false };
+            let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: false };
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {
                 // The blocks may be there, and the size what it is, only by grace of the open transaction.
@@ -144,7 +144,7 @@ impl HiNfs {
         let mut open = self.open_transaction(inode, raw, file, (first, last - first + 1))?;
         let grown = self.grow(inode, raw, &mut open.tx, &mut mapped, (offset, data.len(), holes));
         let written = grown.and_then(|len| {
-            let chunk = ChunkWrite { extent, new_size: raw.size, sync, in_tx: true };
+            let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: true };
             self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
         });
         match written {
@@ -301,7 +301,7 @@ impl HiNfs {
             at,
             fresh,
             in_tx: chunk.in_tx,
-            old_size: chunk.extent.size,
+            old_size: chunk.range.size,
             new_size: chunk.new_size,
         };
         let (mut buffer, buffered) = self.lock_block(file, piece.block);
@@ -318,7 +318,7 @@ impl HiNfs {
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
         drop(buffer);
-        self.write_directly(&write, chunk.extent.clears(piece.block), data)?;
+        self.write_directly(&write, chunk.range.clears(piece.block), data)?;
         Ok(true)
     }
 
@@ -412,7 +412,7 @@ impl HiNfs {
         }
     }
 
-    /// Writes to the medium, to a new block as PMFS does ([`Extent::clears`]).
+    /// Writes to the medium, to a new block as PMFS does ([`WriteRange::clears`]).
     fn write_directly(&self, write: &BlockWrite, clears: bool, data: &[u8]) -> Result<()> {
         let _scope = sim::scope(Activity::Data);
         if write.fresh && clears {

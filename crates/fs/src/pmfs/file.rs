@@ -50,7 +50,7 @@ pub(crate) fn pieces(offset: u64, len: u64, shift: u32) -> impl Iterator<Item = 
 
 /// A write that may add blocks to a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Extent {
+pub(crate) struct WriteRange {
     /// First byte.
     pub(crate) offset: u64,
     /// Byte behind the last.
@@ -61,7 +61,7 @@ pub(crate) struct Extent {
     pub(crate) shift: u32,
 }
 
-impl Extent {
+impl WriteRange {
     /// Whether a block that was new to the file is cleared before the write fills it in part.
     ///
     /// PMFS's module clears such a block whole, unless the write lies within one block and begins with it
@@ -216,7 +216,7 @@ impl Volume {
         (offset, data): (u64, &[u8]),
     ) -> Result<usize> {
         let mut tree = Tree::of(raw);
-        let write = Extent { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
+        let write = WriteRange { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
         let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
         let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
             let _scope = sim::scope(Activity::Data);
@@ -432,7 +432,7 @@ mod tests {
     #[test]
     fn a_new_block_is_cleared_where_the_module_clears_it_and_where_the_file_goes_on() {
         let cleared = |size: u64, offset: u64, end: u64| -> Vec<u64> {
-            let write = Extent { offset, end, size, shift: 12 };
+            let write = WriteRange { offset, end, size, shift: 12 };
             (offset >> 12..=(end - 1) >> 12).filter(|&block| write.clears(block)).collect()
         };
         assert_eq!(cleared(0, 0, 100), [], "begins with its only block");

@@ -17,6 +17,7 @@
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::ptr;
 
@@ -56,6 +57,15 @@ impl Mapping {
         Ok(Self::Anonymous(map))
     }
 
+    /// Anonymous memory of the same length, zero: this one, of which only what was touched is cleared, where the host says what
+    /// that is.
+    pub(super) fn renewed(self) -> Result<Self, MediaError> {
+        match &self {
+            Self::Anonymous(map) if clear(map).is_ok() => Ok(self),
+            _ => Self::anonymous(Bytes(self.len())),
+        }
+    }
+
     pub(super) fn file(path: &Path, len: Option<Bytes>, access: Access) -> Result<Self, MediaError> {
         let (file, _) = open(path, len, access)?;
         let options = MmapOptions::new();
@@ -92,6 +102,36 @@ impl Mapping {
             Self::Anonymous(_) | Self::Direct(..) => Ok(()),
         }
     }
+}
+
+/// Makes private memory zero. Pages that were never touched are left alone (`/proc/self/pagemap`: bit 63 of a page's entry is set
+/// while it is present, bit 62 while it is swapped out; proc(5)).
+fn clear(map: &MmapRaw) -> std::io::Result<()> {
+    const ENTRIES: usize = 1024;
+    const ENTRY: usize = size_of::<u64>();
+    let page = rustix::param::page_size();
+    let pages = map.len().div_ceil(page);
+    let pagemap = File::open("/proc/self/pagemap")?;
+    let mut entries = [0_u8; ENTRIES * ENTRY];
+    for first in (0..pages).step_by(ENTRIES) {
+        let entries = &mut entries[..(pages - first).min(ENTRIES) * ENTRY];
+        pagemap.read_exact_at(entries, ((map.as_ptr() as usize / page + first) * ENTRY) as u64)?;
+        let mut touched = entries.chunks_exact(ENTRY).map(|entry| entry[ENTRY - 1] >> 6 != 0).peekable();
+        let mut at = first * page;
+        while let Some(present) = touched.next() {
+            let mut end = at + page;
+            while touched.next_if_eq(&present).is_some() {
+                end += page;
+            }
+            if present {
+                let len = end.min(map.len()) - at;
+                // SAFETY: the range lies in the mapping, which the caller has to itself; every value of its bytes is valid.
+                unsafe { map.as_mut_ptr().add(at).write_bytes(0, len) };
+            }
+            at = end;
+        }
+    }
+    Ok(())
 }
 
 /// Opens, locks and, if asked, grows a file. Returns its size.

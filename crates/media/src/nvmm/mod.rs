@@ -122,6 +122,12 @@ impl Region {
         Ok(Self::over(Mapping::anonymous(len)?, None, false, model))
     }
 
+    /// Memory of this process as long as this region, which nobody uses any more, and zero. That of an anonymous region is used
+    /// again: a host takes longer to give out pages than to have them cleared.
+    pub fn renewed(self, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
+        Ok(Self::over(self.mapping.renewed()?, None, false, model))
+    }
+
     /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file
     /// is created and a shorter one grows; a longer one keeps its length. Durable against power loss only by
     /// [`Region::sync`].

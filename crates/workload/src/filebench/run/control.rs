@@ -277,8 +277,10 @@ impl<T> Gate<T> {
         }
     }
 
-    /// Makes all who wait look again.
+    /// Makes all who wait look again: at something that is not under the lock. So who has looked before it changed, and has
+    /// the lock still, must be asleep before the notification.
     pub(crate) fn wake(&self) {
+        drop(self.value.lock());
         self.changed.notify_all();
     }
 }
