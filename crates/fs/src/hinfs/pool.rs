@@ -9,7 +9,8 @@
 //! | above `high` (20 %) | stops |
 //!
 //! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
-//! write. A later write moves it to the end, unless it is among the newest 64th. Whoever makes work for write-back wakes one task, which wakes the next when there is more: waking costs the waker.
+//! write. A later write moves it to the end, unless it is among the newest 64th. Whoever makes work for write-back wakes one
+//! task, which wakes the next when there is more: waking costs the waker.
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 

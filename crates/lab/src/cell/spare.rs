@@ -1,8 +1,8 @@
 //! Regions that cells have left, for cells of the same size that come after them.
 //!
 //! A host takes its time to give a process memory: it clears each page, and on a virtual machine may have to ask its own host for
-//! it. Clearing what a cell has touched costs a fraction of that. There are never more spare regions than cells that have run side by
-//! side.
+//! it. Clearing what a cell has touched costs no more, and mostly less. There are never more spare regions than cells that have run
+//! side by side.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
