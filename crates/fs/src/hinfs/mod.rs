@@ -159,6 +159,8 @@ counters! {
     journal_evictions,
     /// Open transactions that write-back moved to the tail of the journal for the same reason.
     journal_moves,
+    /// Open transactions that it could not move or complete, because they had ended or a writer had them in its hands.
+    transactions_gone,
     /// Blocks that a sync judged the way they were.
     predictions_right,
     /// Blocks that a sync judged the other way.

@@ -139,6 +139,7 @@ impl HiNfs {
         let mut buffer = file.state.lock();
         if buffer.open.as_ref().is_none_or(|open| open.ticket != Some(ticket)) {
             buffer.ticket_taken = true;
+            add(&self.counters.transactions_gone, 1);
             return Ok(());
         }
         if !self.is_journal_short() {

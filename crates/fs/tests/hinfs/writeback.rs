@@ -293,6 +293,47 @@ fn creating_files_does_not_wait_for_a_transaction_that_stays_open() {
     });
 }
 
+/// Write-back takes the ticket of a transaction that a writer has in its hands, which waits for pages, and the writer returns
+/// it when another transaction has been moved out of the way and the journal has space again: nothing tells of it any more but
+/// what write-back has left in the file. `creates` of them decide when the journal becomes short. Returns how often
+/// write-back found a transaction gone.
+fn return_a_transaction_late(creates: usize) -> u64 {
+    let options = [("jsize", "64k"), ("dirty_age", "1h"), ("wake", "1h"), ("medium_write", "200ns")];
+    let hinfs = Arc::new(Mounted::paper("hinfs", 1024, &options));
+    let create = |prefix: &str, files: usize| {
+        for n in 0..files {
+            hinfs.create(&format!("{prefix}{n}"));
+        }
+    };
+    let lines = hinfs.settled("lines", 1000);
+    (0..950).for_each(|block| hinfs.write(lines, block * PAGE as u64, &[1; 64]));
+    let first = hinfs.create("first");
+    hinfs.write(first, 0, &[2; PAGE]);
+    create("before", creates);
+    let file = hinfs.create("file");
+    hinfs.write(file, 0, &[3; PAGE]);
+    let other = Arc::clone(&hinfs);
+    let writer = sim::spawn(TaskSpec::named("writer").on_core(1), move || {
+        other.write(file, PAGE as u64, &vec![4; 500 * PAGE]);
+    });
+    sim::sleep(Nanos::from_micros(100));
+    create("meanwhile", 20);
+    writer.join();
+    let spent = cost(|| create("after", 300));
+    assert!(spent.time < Nanos::from_millis(50), "{creates}: {spent:?}, {:?}", hinfs.fs.counters());
+    let gone = hinfs.counter("transactions_gone");
+    Arc::into_inner(hinfs).expect("the writer has ended").end();
+    gone
+}
+
+#[test]
+fn a_transaction_that_was_in_a_writer_s_hands_is_not_forgotten() {
+    virtually(1, || {
+        let gone: u64 = (40..100).map(return_a_transaction_late).sum();
+        assert!(gone > 0, "the test must show what it is about");
+    });
+}
+
 #[test]
 fn the_journal_s_pressure_completes_only_as_many_transactions_as_needed() {
     virtually(1, || {
