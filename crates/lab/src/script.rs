@@ -17,8 +17,6 @@ const FILEBENCH: &str = "filebench/";
 pub struct Script {
     /// `filebench/NAME`, or a file ending in `.f`.
     pub name: String,
-    /// The variables that were given, as written.
-    pub vars: BTreeMap<String, String>,
     /// The script after all checks.
     pub program: Arc<Program>,
 }
@@ -29,7 +27,7 @@ impl Script {
         let overrides: Overrides = vars.iter().map(|(name, text)| (name.clone(), value(text))).collect();
         let program = filebench::load(name, &source(name)?, &overrides);
         let program = program.map_err(|report| Error::Setting(report.to_string()))?;
-        Ok(Self { name: name.to_owned(), vars: vars.clone(), program: Arc::new(program) })
+        Ok(Self { name: name.to_owned(), program: Arc::new(program) })
     }
 
     /// Bytes of all its files together, when all of them exist at their nominal sizes.

@@ -1,6 +1,7 @@
 //! Plans are checked whole before anything runs, and every message says where and what to do.
 
 use lab::Plan;
+use workload::filebench::Value;
 
 const HEAD: &str = "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"10ms\"\n";
 const FS: &str = "[[axis]]\nfs = [\"pmfs\", \"hinfs\"]\n";
@@ -52,6 +53,15 @@ fn an_axis_that_a_design_cannot_serve_is_refused_with_the_way_out() {
 }
 
 #[test]
+fn a_value_that_the_script_has_anyway_makes_no_other_cell() {
+    let work = "[[workload]]\nname = \"filebench/fileserver\"\n";
+    let sizes = "[[axis]]\niosize = [\"64KiB\", \"1MiB\"]\nsets = [\"var.iosize\"]\n";
+    let (plain, sized) = (cells(&[FS, work]), cells(&[FS, sizes, work]));
+    assert_eq!(plain[0].settings(), sized[1].settings(), "the script's own size");
+    assert_ne!(plain[0].settings(), sized[0].settings());
+}
+
+#[test]
 fn values_that_make_no_sense_are_refused() {
     assert!(error(&["repeats = 0\n", FS, WORK]).contains("between 1 and 1000"));
     assert!(error(&[FS, "[[axis]]\nthreads = []\n", WORK]).contains("has no values"));
@@ -71,7 +81,7 @@ fn axes_reach_the_design_the_medium_and_the_workload() {
         cells(&["[[axis]]\nfs = [{ name = \"hinfs\", label = \"small\", buffer = \"1MiB\" }]\n", axes, WORK]);
     let cell = &cells[0];
     assert!(cell.medium.to_string().contains("latency=400ns"));
-    assert_eq!(cell.script.vars["nthreads"], "3");
+    assert!(cell.script.program.variables.contains(&("nthreads".to_owned(), Value::Int(3))));
     assert_eq!(cell.axes["fs"], "small");
     assert!(cell.settings().contains("\"buffer\": \"1MiB\""), "{}", cell.settings());
 }

@@ -77,10 +77,11 @@ impl CellSpec {
             Door::Design { design, options } => format!("{design:?} {options:?}"),
             Door::Host(path) => format!("host {}", path.display()),
         };
-        let Script { name, vars, .. } = &self.script;
+        // With the script's own values: a plan may say what the script says anyway.
+        let Script { name, program, .. } = &self.script;
         format!(
-            "{door} | {} | {name} {vars:?} {:?} | {} | {:?}",
-            self.medium, self.quirks, self.stop, self.region
+            "{door} | {} | {name} {:?} {:?} | {} | {:?}",
+            self.medium, program.variables, self.quirks, self.stop, self.region
         )
     }
 }
