@@ -63,5 +63,5 @@ pub use rng::{Rng, Seed, seed};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
 };
-pub use task::{JoinHandle, RunError, Setup, TaskSpec, run, spawn};
+pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, run, spawn};
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

@@ -121,6 +121,54 @@ fn run_real(shared: &Arc<RunShared>, main: impl FnOnce()) -> Result<(), RunError
     shared.failure.lock().take().map_or(Ok(()), Err)
 }
 
+/// A way into a run for host threads that it has not started: those of a mount, which belong to the transport.
+#[derive(Clone)]
+pub struct Handle(Arc<RunShared>);
+
+impl Handle {
+    /// That of the current run, under the real clock; none outside a run, and none under the virtual clock, whose tasks all
+    /// belong to one thread.
+    pub fn current() -> Option<Self> {
+        let cx = context::current()?;
+        cx.scheduler().is_none().then(|| Self(Arc::clone(&cx.run)))
+    }
+
+    /// Makes the calling thread a task of the run until the guard is dropped.
+    ///
+    /// # Panics
+    ///
+    /// When the thread belongs to a run already.
+    pub fn attach(&self, spec: TaskSpec) -> Attached {
+        assert!(context::current().is_none(), "the thread is a task of a run already");
+        let Self(run) = self;
+        let context = Box::new(Context::new(run, ptr::null(), run.next_real_id(), spec.name, spec.core));
+        context::set_current(&raw const *context);
+        Attached(context)
+    }
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Handle")
+    }
+}
+
+/// The time for which a host thread is a task. It stays on its thread: what it refers to is the thread's own.
+#[must_use = "the thread leaves the run when this is dropped"]
+pub struct Attached(#[allow(dead_code)] Box<Context>);
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        context::set_current(ptr::null());
+    }
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Attached")
+    }
+}
+
 /// Real clock: runs `body` with a context of its own on this host thread. A panic is recorded as the failure
 /// of the run.
 fn in_context<T>(run: &Arc<RunShared>, spec: TaskSpec, body: impl FnOnce() -> T) -> std::thread::Result<T> {

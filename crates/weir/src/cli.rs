@@ -58,6 +58,10 @@ pub(crate) enum Command {
     Doctor(c::doctor::Doctor),
     /// Make a file system in an image
     Mkfs(c::mkfs::Mkfs),
+    /// Mount a file system
+    Mount(c::mount::Mount),
+    /// Unmount it, and wait until its pool is clean
+    Umount(c::umount::Umount),
     /// Check an image
     Fsck(c::fsck::Fsck),
     /// Print parts of an image
@@ -84,6 +88,8 @@ impl Command {
             Self::Calibrate(command) => command.run(output),
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),
+            Self::Mount(command) => command.run(output),
+            Self::Umount(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
             Self::Dump(command) => command.run(output),
             Self::Df(command) => command.run(output),

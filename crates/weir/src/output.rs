@@ -30,6 +30,11 @@ impl Output {
         self.json
     }
 
+    /// Whether as little as possible is to be said.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether progress may be drawn.
     pub(crate) fn shows_progress(&self) -> bool {
         !self.quiet && io::stderr().is_terminal()

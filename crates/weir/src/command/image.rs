@@ -21,7 +21,7 @@ pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<A
     region.map(Arc::new).map_err(|error| refused(path, &error))
 }
 
-fn refused(path: &Path, error: &MediaError) -> Failure {
+pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
     let (exit, advice) = match error {
         MediaError::Io { errno: 2, .. } => (Exit::Usage, "; make one with `weir mkfs`"),
         MediaError::Io { .. } if path.is_dir() => {

@@ -1,0 +1,266 @@
+//! The kernel's requests as calls of a [`FileSystem`].
+
+use std::cell::RefCell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
+use sim::{Attached, Handle, TaskSpec};
+use vfs::{
+    AccessTimes, Attr, Errno, FileKind, FileSystem, Ino, NewInode, OpenFlags, Owner, Result, Timestamp,
+};
+
+use crate::convert::{self, Numbers, generation};
+use crate::nodes::Nodes;
+use crate::options::{AfterSync, Cache, Options};
+
+mod requests;
+
+/// How long the kernel may believe what it was told of names and attributes: nothing changes but through it.
+const FOR_LONG: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Largest read or write of one request.
+const REQUEST_BYTES: u32 = 1 << 20;
+
+/// Longest name.
+const NAME_MAX: usize = 255;
+
+const SETGID: u32 = 0o2000;
+
+/// What is asked of the kernel, as far as it has it.
+const WISHES: [InitFlags; 7] = [
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+];
+
+/// A file system as the kernel sees it.
+pub(crate) struct Door {
+    fs: Arc<dyn FileSystem>,
+    numbers: Numbers,
+    nodes: Nodes,
+    cache: Cache,
+    access_times: AccessTimes,
+    run: Option<Handle>,
+    after_sync: Option<AfterSync>,
+}
+
+thread_local! {
+    /// The run to which this thread of fuser belongs.
+    static TASK: RefCell<Option<Attached>> = const { RefCell::new(None) };
+    /// What is read on its way to the kernel.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Door {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options) -> Self {
+        let numbers = Numbers::new(fs.root());
+        let access_times = if options.read_only { AccessTimes::Never } else { options.access_times };
+        Self {
+            fs,
+            numbers,
+            nodes: Nodes::new(),
+            cache: options.cache,
+            access_times,
+            run: Handle::current(),
+            after_sync: options.after_sync.clone(),
+        }
+    }
+
+    /// The design, after this thread has joined the run.
+    fn fs(&self) -> &dyn FileSystem {
+        if let Some(run) = &self.run {
+            TASK.with_borrow_mut(|task| {
+                task.get_or_insert_with(|| run.attach(TaskSpec::named("fuse").background()));
+            });
+        }
+        &*self.fs
+    }
+
+    /// Asks for what the kernel offers.
+    fn negotiate(config: &mut KernelConfig) {
+        for wish in WISHES {
+            // What it lacks it does without.
+            let _ = config.add_capabilities(wish);
+        }
+        let _ = config.set_max_write(REQUEST_BYTES);
+        let _ = config.set_max_readahead(REQUEST_BYTES);
+    }
+
+    fn attr(&self, attr: &Attr) -> FileAttr {
+        self.numbers.attr(attr)
+    }
+
+    /// Tells the kernel of an inode that a name leads to.
+    fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
+        let known = found.and_then(|attr| self.nodes.learn(self.fs(), attr.ino).map(|()| attr));
+        match known {
+            Ok(attr) => reply.entry(&FOR_LONG, &self.attr(&attr), generation(&attr)),
+            Err(errno) => reply.error(convert::errno(errno)),
+        }
+    }
+
+    /// What a new inode starts with: in a set-group-id directory the directory's group, and a directory the bit as well. The kernel
+    /// has applied the umask, and taken the bit from files whose maker is not in the group.
+    fn new_inode(&self, request: &Request, parent: Ino, kind: FileKind, mode: u32) -> Result<NewInode> {
+        let directory = self.fs().getattr(parent)?;
+        let mut new =
+            NewInode { perm: mode & 0o7777, owner: Owner { uid: request.uid(), gid: request.gid() } };
+        if directory.perm & SETGID != 0 {
+            new.owner.gid = directory.owner.gid;
+            if kind == FileKind::Directory {
+                new.perm |= SETGID;
+            }
+        }
+        Ok(new)
+    }
+
+    /// How the kernel is to treat an open file.
+    fn opened(&self, ino: Ino, flags: OpenFlags) -> FopenFlags {
+        match self.cache {
+            Cache::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+            // The first read after a change must be seen, for it moves the access time.
+            Cache::Pages if flags.contains(OpenFlags::READ) && self.wants_reads(ino) => FopenFlags::empty(),
+            Cache::Pages => FopenFlags::FOPEN_KEEP_CACHE,
+        }
+    }
+
+    fn wants_reads(&self, ino: Ino) -> bool {
+        match self.access_times {
+            AccessTimes::Never => false,
+            AccessTimes::Strict => true,
+            AccessTimes::Relative => !self.nodes.is_accessed(ino),
+        }
+    }
+
+    /// Contents were read.
+    fn accessed(&self, ino: Ino) {
+        let fs = self.fs();
+        match self.access_times {
+            AccessTimes::Relative if !self.nodes.is_accessed(ino) => {
+                if !self.nodes.set_accessed(ino) && fs.getattr(ino).is_ok_and(|attr| is_stale(&attr)) {
+                    // It need not be exact: a read does not fail because its time could not be kept.
+                    let _ = fs.accessed(ino);
+                }
+            }
+            AccessTimes::Strict => {
+                let _ = fs.accessed(ino);
+            }
+            _ => {}
+        }
+    }
+
+    /// The entries of a directory after `cursor`, at most `limit`, with their attributes. Those that go meanwhile are left out.
+    fn entries(&self, ino: Ino, cursor: u64, limit: usize) -> Result<Vec<Entry>> {
+        let fs = self.fs();
+        let mut found = Vec::new();
+        fs.readdir(ino, cursor, &mut |entry| {
+            found.push((entry.ino, entry.next, entry.name.to_vec()));
+            found.len() < limit
+        })?;
+        let with_attr = found.into_iter().map(|(ino, next, name)| match fs.getattr(ino) {
+            Ok(attr) => Ok(Entry { attr: Some(attr), next, name }),
+            Err(Errno::ENOENT) => Ok(Entry { attr: None, next, name }),
+            Err(errno) => Err(errno),
+        });
+        with_attr.collect()
+    }
+
+    /// Gives `add` the entries after `cursor` until it says that the reply is full.
+    fn list(&self, ino: INodeNo, cursor: u64, mut add: impl FnMut(&Entry, &Attr) -> bool) -> Result<()> {
+        /// What a reply of 4 KiB holds, about.
+        const AT_ONCE: usize = 64;
+        let ino = self.numbers.ino(ino);
+        let mut cursor = cursor;
+        loop {
+            let entries = self.entries(ino, cursor, AT_ONCE)?;
+            for entry in &entries {
+                if let Some(attr) = &entry.attr
+                    && add(entry, attr)
+                {
+                    self.accessed(ino);
+                    return Ok(());
+                }
+                cursor = entry.next;
+            }
+            if entries.len() < AT_ONCE {
+                self.accessed(ino);
+                return Ok(());
+            }
+        }
+    }
+
+    /// Copies between two files, in pieces; returns the bytes copied.
+    fn copy(&self, (from, from_offset): (Ino, u64), (to, to_offset): (Ino, u64), len: u64) -> Result<u64> {
+        let fs = self.fs();
+        let mut buffer = vec![0; len.min(u64::from(REQUEST_BYTES)) as usize];
+        let mut done = 0;
+        while done < len {
+            let piece = (len - done).min(buffer.len() as u64) as usize;
+            let copied = fs
+                .read(from, from_offset + done, &mut buffer[..piece], vfs::IoFlags::empty())
+                .and_then(|read| match read {
+                    0 => Ok(0),
+                    read => fs
+                        .write(to, to_offset + done, &buffer[..read], vfs::IoFlags::empty())
+                        .map(|written| written.bytes),
+                });
+            match copied {
+                Ok(0) => break,
+                Ok(bytes) => done += bytes as u64,
+                Err(errno) if done == 0 => return Err(errno),
+                Err(_) => break,
+            }
+        }
+        self.accessed(from);
+        self.nodes.changed(to);
+        Ok(done)
+    }
+
+    /// Makes an inode durable, and the medium with it.
+    fn sync(&self, ino: Ino, data_only: bool) -> Result<()> {
+        self.fs().fsync(ino, data_only)?;
+        self.after_sync.as_ref().map_or(Ok(()), |sync| sync())
+    }
+
+    /// The kernel has gone.
+    fn end(&self) {
+        self.nodes.forget_all(&*self.fs);
+    }
+}
+
+/// An entry of a directory.
+struct Entry {
+    /// None when it has gone since it was listed.
+    attr: Option<Attr>,
+    next: u64,
+    name: Vec<u8>,
+}
+
+impl Entry {
+    /// `.` and `..` are not lookups.
+    fn is_dots(&self) -> bool {
+        self.name == b"." || self.name == b".."
+    }
+}
+
+/// A relative access time: older than the last change, or a day old.
+fn is_stale(attr: &Attr) -> bool {
+    const DAY_SECS: i64 = 24 * 60 * 60;
+    attr.atime <= attr.mtime.max(attr.ctime) || Timestamp::now().secs - attr.atime.secs >= DAY_SECS
+}
+
+/// A name that a design accepts.
+fn name(name: &OsStr) -> Result<&[u8]> {
+    match name.as_bytes() {
+        [] => Err(Errno::ENOENT),
+        long if long.len() > NAME_MAX => Err(Errno::ENAMETOOLONG),
+        name => Ok(name),
+    }
+}

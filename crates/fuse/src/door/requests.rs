@@ -1,0 +1,460 @@
+//! One method for each request of the kernel.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::SystemTime;
+
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
+    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
+    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode};
+
+use super::{BUFFER, Door, FOR_LONG, name};
+use crate::convert::{self, errno, generation, io_flags, open_flags};
+
+/// Open files need no number of their own: what a request depends on comes with it.
+const NO_HANDLE: FileHandle = FileHandle(0);
+
+fn answer(result: Result<()>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno(error)),
+    }
+}
+
+/// An answer about extended attributes. A design that has none says so once: the kernel then asks no more, not even before
+/// every write.
+fn xattr_errno(error: Errno) -> fuser::Errno {
+    if error == Errno::EOPNOTSUPP { fuser::Errno::ENOSYS } else { errno(error) }
+}
+
+/// The bytes of an attribute, or how many they are when `size` is 0.
+fn answer_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    match result {
+        Ok(bytes) if size == 0 => reply.size(bytes.len() as u32),
+        Ok(bytes) if bytes.len() > size as usize => reply.error(fuser::Errno::ERANGE),
+        Ok(bytes) => reply.data(&bytes),
+        Err(error) => reply.error(xattr_errno(error)),
+    }
+}
+
+impl Filesystem for Door {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        Self::negotiate(config);
+        Ok(())
+    }
+
+    fn destroy(&mut self) {
+        self.end();
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+        let found = name(text).and_then(|name| self.fs().lookup(self.numbers.ino(parent), name));
+        self.tell(found, reply);
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        self.nodes.forget(self.fs(), self.numbers.ino(ino), count);
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        match self.fs().getattr(self.numbers.ino(ino)) {
+            Ok(attr) => reply.attr(&FOR_LONG, &self.attr(&attr)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        _: Option<SystemTime>,
+        _: Option<FileHandle>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<SystemTime>,
+        _: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let ino = self.numbers.ino(ino);
+        let (atime, mtime) = (atime.map(convert::set_time), mtime.map(convert::set_time));
+        let set = SetAttr { perm: mode.map(|mode| mode & 0o7777), uid, gid, size, atime, mtime };
+        let done = self.fs().setattr(ino, &set);
+        self.nodes.changed(ino);
+        match done {
+            Ok(attr) => reply.attr(&FOR_LONG, &self.attr(&attr)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let ino = self.numbers.ino(ino);
+        match self.fs().readlink(ino) {
+            Ok(target) => {
+                self.accessed(ino);
+                reply.data(&target);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn mknod(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        text: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let parent = self.numbers.ino(parent);
+        let made = FileKind::from_mode(mode).ok_or(Errno::EINVAL).and_then(|kind| {
+            let new = self.new_inode(request, parent, kind, mode)?;
+            self.fs().mknod(parent, name(text)?, kind, u64::from(rdev), &new)
+        });
+        self.nodes.changed(parent);
+        self.tell(made, reply);
+    }
+
+    fn mkdir(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        text: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let parent = self.numbers.ino(parent);
+        let new = self.new_inode(request, parent, FileKind::Directory, mode);
+        let made = new.and_then(|new| self.fs().mkdir(parent, name(text)?, &new));
+        self.nodes.changed(parent);
+        self.tell(made, reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        let parent = self.numbers.ino(parent);
+        let done = name(text).and_then(|name| self.fs().unlink(parent, name));
+        self.nodes.changed(parent);
+        answer(done, reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        let parent = self.numbers.ino(parent);
+        let done = name(text).and_then(|name| self.fs().rmdir(parent, name));
+        self.nodes.changed(parent);
+        answer(done, reply);
+    }
+
+    fn symlink(&self, request: &Request, parent: INodeNo, text: &OsStr, target: &Path, reply: ReplyEntry) {
+        let parent = self.numbers.ino(parent);
+        let new = self.new_inode(request, parent, FileKind::Symlink, 0o777);
+        let target = target.as_os_str().as_bytes();
+        let made = new.and_then(|new| self.fs().symlink(parent, name(text)?, target, &new));
+        self.nodes.changed(parent);
+        self.tell(made, reply);
+    }
+
+    fn rename(
+        &self,
+        _: &Request,
+        parent: INodeNo,
+        text: &OsStr,
+        new_parent: INodeNo,
+        new_text: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = (self.numbers.ino(parent), self.numbers.ino(new_parent));
+        let flags = vfs::RenameFlags::from_bits(flags.bits()).ok_or(Errno::EINVAL);
+        let done =
+            flags.and_then(|flags| self.fs().rename((from, name(text)?), (to, name(new_text)?), flags));
+        self.nodes.changed(from);
+        self.nodes.changed(to);
+        answer(done, reply);
+    }
+
+    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+        let (ino, parent) = (self.numbers.ino(ino), self.numbers.ino(parent));
+        let made = name(text).and_then(|name| self.fs().link(ino, parent, name));
+        self.nodes.changed(ino);
+        self.nodes.changed(parent);
+        self.tell(made, reply);
+    }
+
+    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let (ino, flags) = (self.numbers.ino(ino), open_flags(flags.0));
+        match self.fs().open(ino, flags) {
+            Ok(()) => reply.opened(NO_HANDLE, self.opened(ino, flags)),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn create(
+        &self,
+        request: &Request,
+        parent: INodeNo,
+        text: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let (fs, parent, flags) = (self.fs(), self.numbers.ino(parent), open_flags(flags));
+        let made = self.new_inode(request, parent, FileKind::Regular, mode).and_then(|new| {
+            let attr = fs.create(parent, name(text)?, &new)?;
+            self.nodes.learn(fs, attr.ino)?;
+            // The kernel does not hear of it when this fails, and will not forget it.
+            fs.open(attr.ino, flags).inspect_err(|_| self.nodes.forget(fs, attr.ino, 1))?;
+            Ok(attr)
+        });
+        self.nodes.changed(parent);
+        match made {
+            Ok(attr) => {
+                let open = self.opened(attr.ino, flags);
+                reply.created(&FOR_LONG, &self.attr(&attr), generation(&attr), NO_HANDLE, open);
+            }
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn release(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.fs().release(self.numbers.ino(ino));
+        reply.ok();
+    }
+
+    /// A close has nothing to do here, and the kernel need not tell of another.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(fuser::Errno::ENOSYS);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        size: u32,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let (fs, ino) = (self.fs(), self.numbers.ino(ino));
+        BUFFER.with_borrow_mut(|buffer| {
+            buffer.resize(buffer.len().max(size as usize), 0);
+            match fs.read(ino, offset, &mut buffer[..size as usize], io_flags(flags)) {
+                Ok(bytes) => {
+                    if !open_flags(flags.0).contains(vfs::OpenFlags::NOATIME) {
+                        self.accessed(ino);
+                    }
+                    reply.data(&buffer[..bytes]);
+                }
+                Err(error) => reply.error(errno(error)),
+            }
+        });
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        data: &[u8],
+        _: WriteFlags,
+        flags: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let ino = self.numbers.ino(ino);
+        let written = self.fs().write(ino, offset, data, io_flags(flags));
+        self.nodes.changed(ino);
+        match written {
+            Ok(written) => reply.written(written.bytes as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        answer(self.sync(self.numbers.ino(ino), data_only), reply);
+    }
+
+    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        answer(self.sync(self.numbers.ino(ino), data_only), reply);
+    }
+
+    fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        match self.fs().open(self.numbers.ino(ino), open_flags(flags.0)) {
+            Ok(()) => reply.opened(NO_HANDLE, fuser::FopenFlags::empty()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let listed = self.list(ino, offset, |entry, attr| {
+            let kind = convert::file_type(attr.kind);
+            reply.add(self.numbers.node(attr.ino), entry.next, kind, OsStr::from_bytes(&entry.name))
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let fs = self.fs();
+        let listed = self.list(ino, offset, |entry, attr| {
+            let counts = !entry.is_dots();
+            if counts && self.nodes.learn(fs, attr.ino).is_err() {
+                return false; // it has gone since it was listed
+            }
+            let (node, name) = (self.numbers.node(attr.ino), OsStr::from_bytes(&entry.name));
+            let full = reply.add(node, entry.next, name, &FOR_LONG, &self.attr(attr), generation(attr));
+            if full && counts {
+                self.nodes.forget(fs, attr.ino, 1);
+            }
+            full
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn releasedir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        self.fs().release(self.numbers.ino(ino));
+        reply.ok();
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.fs().statfs() {
+            Ok(space) => reply.statfs(
+                space.blocks,
+                space.blocks_free,
+                space.blocks_free,
+                space.files,
+                space.files_free,
+                space.block_size,
+                space.name_max,
+                space.block_size,
+            ),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        text: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let mode = match flags {
+            1 => XattrMode::Create,
+            2 => XattrMode::Replace,
+            _ => XattrMode::Set,
+        };
+        match self.fs().setxattr(self.numbers.ino(ino), text.as_bytes(), value, mode) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(xattr_errno(error)),
+        }
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.fs().getxattr(self.numbers.ino(ino), text.as_bytes()), size, reply);
+    }
+
+    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        answer_xattr(self.fs().listxattr(self.numbers.ino(ino)), size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        match self.fs().removexattr(self.numbers.ino(ino), text.as_bytes()) {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(xattr_errno(error)),
+        }
+    }
+
+    fn fallocate(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        len: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        let ino = self.numbers.ino(ino);
+        let mode = FallocateMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EOPNOTSUPP);
+        let done = mode.and_then(|mode| self.fs().fallocate(ino, mode, offset, len));
+        self.nodes.changed(ino);
+        answer(done, reply);
+    }
+
+    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let to = match whence {
+            3 => Ok(SeekTo::Data),
+            4 => Ok(SeekTo::Hole),
+            _ => Err(Errno::EINVAL),
+        };
+        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO);
+        let found = to.and_then(|to| self.fs().seek(self.numbers.ino(ino), offset?, to));
+        match found {
+            Ok(offset) => reply.offset(offset.cast_signed()),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        _: &Request,
+        from: INodeNo,
+        _: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _: FileHandle,
+        to_offset: u64,
+        len: u64,
+        _: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        /// More than the reply can say is not copied at once.
+        const MOST: u64 = 1 << 30;
+        let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
+        match self.copy((from, from_offset), (to, to_offset), len.min(MOST)) {
+            Ok(bytes) => reply.written(bytes as u32),
+            Err(error) => reply.error(errno(error)),
+        }
+    }
+}

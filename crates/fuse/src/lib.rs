@@ -1,0 +1,47 @@
+//! The kernel mount: any [`vfs::FileSystem`] behind `/dev/fuse`, on the crate `fuser`.
+//!
+//! ```text
+//!   program ── system call ──► kernel ── /dev/fuse ──► a thread of fuser ──► Door ──► FileSystem
+//!                              │ permissions, names in use,      │
+//!                              │ page cache, file locks          └ Nodes: what the kernel knows
+//! ```
+//!
+//! | module | holds |
+//! |---|---|
+//! | `door` | the kernel's requests as calls of a [`vfs::FileSystem`] |
+//! | `nodes` | which inodes the kernel knows, and keeping them alive |
+//! | `convert` | numbers, attributes, flags, errors and times in both worlds' words |
+//! | `options` | [`Options`] |
+//! | `serve` | [`Server`]: mounting, threads, unmounting |
+//!
+//! # Who does what
+//!
+//! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, clears set-id bits, keeps file locks
+//! and orders changes of one directory. Names change through this mount alone, so the kernel may keep names and attributes for
+//! as long as it likes. The door adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes
+//! from its directory, and access times.
+//!
+//! # What the kernel caches
+//!
+//! | [`Cache`] | reads | writes | shared maps |
+//! |---|---|---|---|
+//! | `Pages` | from the page cache | through it, before the call returns | yes |
+//! | `Direct` | always ask the design | always | where the kernel allows maps of such files |
+//!
+//! Never is a write kept back in the kernel: what a design does when it is written to is what a mount is for.
+//!
+//! # Threads
+//!
+//! The threads belong to fuser; each joins the run that was current when the server was made, at its first request, so that the
+//! design finds its clock. Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
+
+#![forbid(unsafe_code)]
+
+mod convert;
+mod door;
+mod nodes;
+mod options;
+mod serve;
+
+pub use options::{AfterSync, Cache, Options};
+pub use serve::{MountError, Server, Unmounter};

@@ -1,0 +1,50 @@
+//! The process that stays: this program again, in a session of its own, which says when it is ready.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use super::serve::{Job, READY};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Starts the process, and returns when its mount is ready. What it has to say before, it says on this process's standard
+/// error.
+pub(super) fn start(job: &Job, output: &Output) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::new(Exit::Internal, format!("this program's own path: {error}")))?;
+    let mut child = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .arg("--tell-ready")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| Failure::new(Exit::Run, format!("cannot start the server: {error}")))?;
+    let mut line = String::new();
+    if let Some(stdout) = child.stdout.take() {
+        let _ = BufReader::new(stdout).read_line(&mut line);
+    }
+    if line.trim_end() == READY {
+        output.detail(&format!("{} is mounted; process {} serves it", job.dir.display(), child.id()));
+        return Ok(());
+    }
+    // It has said why.
+    let code = child.wait().ok().and_then(|status| status.code());
+    Err(Failure::new(exit_of(code), ""))
+}
+
+/// The exit code of the other process, as our own.
+fn exit_of(code: Option<i32>) -> Exit {
+    let known = [Exit::Check, Exit::Usage, Exit::Host, Exit::Run, Exit::Corrupt, Exit::Interrupted];
+    known.into_iter().find(|exit| code == Some(*exit as i32)).unwrap_or(Exit::Internal)
+}
+
+/// Leaves terminal, session and working directory of whoever started this process.
+pub(super) fn let_go() {
+    let _ = rustix::process::setsid();
+    let _ = std::env::set_current_dir("/");
+    if let Ok(null) = File::options().read(true).write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}

@@ -1,0 +1,78 @@
+//! `weir mount`: a design behind `/dev/fuse`.
+//!
+//! ```text
+//!   weir mount ──► checks ──┬── --foreground ──► serve until unmounted
+//!                           └── else: starts itself in the background ──► serve …
+//!                                        ◄── one line when the mount is ready, or its error
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `words.rs` | the words after `-o` |
+//! | `serve.rs` | pool, design, kernel: from the first to the last request |
+//! | `background.rs` | the process that stays |
+
+mod background;
+mod serve;
+mod words;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use sim::Bytes;
+
+use crate::failure::Failure;
+use crate::output::Output;
+use words::Words;
+
+/// Mount a file system
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  weir mount hinfs pool.weir /mnt/x --size 4GiB    make the pool if it is missing, and mount it
+  weir mount pmfs pool.weir /mnt/x -o ro,allow_other
+  weir umount /mnt/x
+
+Words of -o: ro allow_other nonempty noexec dev suid noatime relatime strictatime cache=pages|direct
+threads=N volatile, and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows
+and a mount ignores (defaults, auto, user, nofail, x-…) is accepted.")]
+pub(crate) struct Mount {
+    /// The design (`weir list fs`)
+    #[arg(value_name = "FS")]
+    design: String,
+    /// The pool: a file, a file on a DAX mount (-o dax), or `memory`, which is gone after the unmount
+    #[arg(value_name = "POOL")]
+    pool: PathBuf,
+    /// The directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+    /// Options, separated by commas; repeatable
+    #[arg(short = 'o', long = "options", value_name = "WORDS")]
+    words: Vec<String>,
+    /// Make the pool with this size if it does not exist
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Bytes>,
+    /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: the host's memory as it is]
+    #[arg(long, value_name = "MEDIUM")]
+    medium: Option<String>,
+    /// Serve in this process, and unmount when it is told to end
+    #[arg(short, long)]
+    foreground: bool,
+    /// Tell the process that started this one when the mount is ready.
+    #[arg(long, hide = true)]
+    tell_ready: bool,
+}
+
+/// The pool that is not in a file.
+const MEMORY: &str = "memory";
+
+impl Mount {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let words = Words::parse(&self.words)?;
+        let mut job = serve::Job::new(&self, &words)?;
+        if self.foreground || self.tell_ready {
+            job.tell_ready = self.tell_ready;
+            return job.serve(output);
+        }
+        background::start(&job, output)
+    }
+}

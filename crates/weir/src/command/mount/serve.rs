@@ -1,0 +1,196 @@
+//! Pool, design, kernel: from the first to the last request.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use fs::{FsType, Options};
+use fuse::{MountError, Server};
+use media::nvmm::Access;
+use media::{CostModel, Medium, Region};
+use sim::{Bytes, Machine, Seed, Setup};
+
+use super::words::Words;
+use super::{MEMORY, Mount};
+use crate::command::image;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+
+/// Everything that a mount needs, checked as far as it can be without opening the pool.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    design: &'static dyn FsType,
+    options: Options,
+    words: Words,
+    /// None: memory.
+    pool: Option<PathBuf>,
+    pub(super) dir: PathBuf,
+    size: Option<Bytes>,
+    medium: Medium,
+    pub(super) tell_ready: bool,
+}
+
+/// The line by which the process in the background says that the mount is ready.
+pub(super) const READY: &str = "ready";
+
+impl Job {
+    pub(super) fn new(mount: &Mount, words: &Words) -> Result<Self, Failure> {
+        let design = lab::plan::matrix::design(&mount.design)?;
+        let options = Options::resolve(design.name(), design.options(), &words.design)
+            .map_err(|error| Failure::usage(format!("-o: {error}")))?;
+        let medium = Medium::parse(mount.medium.as_deref().unwrap_or("dram"))?;
+        let in_memory = mount.pool.as_os_str() == MEMORY;
+        if in_memory && mount.size.is_none() {
+            return Err(Failure::usage("a pool in memory needs its size: --size 1GiB"));
+        }
+        let absolute =
+            |path: &Path| std::path::absolute(path).map_err(|error| Failure::io("find", path, &error));
+        let pool = if in_memory { None } else { Some(absolute(&mount.pool)?) };
+        let (words, dir, size) = (words.clone(), absolute(&mount.dir)?, mount.size);
+        Ok(Self { design, options, words, pool, dir, size, medium, tell_ready: false })
+    }
+
+    /// Mounts, serves until it is unmounted, and leaves a clean pool.
+    pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
+        let region = self.region(output)?;
+        let setup = Setup::real_clock(host(), Seed(0));
+        let quiet = output.is_quiet();
+        let served = sim::run(&setup, move || self.in_run(&region, quiet));
+        served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
+    }
+
+    fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
+        let mounted = self.design.mount(region, &self.options).map_err(|error| self.unusable(error))?;
+        let syncs = self.pool.is_some() && !self.words.volatile && !self.words.read_only;
+        let synced = syncs.then(|| Arc::clone(region));
+        let door = fuse::Options { after_sync: synced.map(after_sync), ..self.door() };
+        let mut server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
+            Ok(server) => server,
+            Err(error) => {
+                let _ = mounted.unmount();
+                return Err(refused(&error));
+            }
+        };
+        end_on_signal(&mut server);
+        self.say_ready(quiet);
+        let served = server.serve();
+        mounted.unmount().map_err(|errno| {
+            Failure::new(
+                Exit::Run,
+                format!("{}: the unmount failed ({errno}); `weir fsck` says what it left", self.name()),
+            )
+        })?;
+        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.name())))?;
+        served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
+    }
+
+    /// What the kernel is told.
+    fn door(&self) -> fuse::Options {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        fuse::Options {
+            source: self.name(),
+            design: self.design.name().to_owned(),
+            read_only: self.words.read_only,
+            allow_other: self.words.allow_other,
+            privileged: self.words.privileged,
+            non_empty: self.words.non_empty,
+            no_exec: self.words.no_exec,
+            access_times: self.words.access_times,
+            cache: self.words.cache,
+            threads: self.words.threads.unwrap_or(threads),
+            after_sync: None,
+        }
+    }
+
+    /// The pool's name in messages and in the list of mounts.
+    fn name(&self) -> String {
+        self.pool.as_ref().map_or_else(|| MEMORY.to_owned(), |pool| pool.display().to_string())
+    }
+
+    fn unusable(&self, error: fs::FsError) -> Failure {
+        match &self.pool {
+            Some(pool) => image::unusable(pool, error),
+            None => Failure::from(error),
+        }
+    }
+
+    fn model(&self) -> Result<Box<dyn CostModel>, Failure> {
+        self.medium.build().map_err(Failure::from)
+    }
+
+    /// Opens the pool; makes it when it is missing and its size is known.
+    fn region(&self, output: &Output) -> Result<Arc<Region>, Failure> {
+        let Some(pool) = &self.pool else {
+            let region = Region::anonymous(self.size.unwrap_or(Bytes(0)), self.model()?);
+            let region = Arc::new(region.map_err(|error| Failure::new(Exit::Run, error.to_string()))?);
+            self.design.mkfs(&region, &self.options)?;
+            return Ok(region);
+        };
+        let make = !pool.exists();
+        let size = match (make, self.size) {
+            (true, None) => {
+                return Err(Failure::usage(format!(
+                    "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
+                    pool.display()
+                )));
+            }
+            (true, size) => size,
+            (false, _) => None,
+        };
+        let region = match self.words.dax {
+            true => Region::direct(pool, size, self.model()?).map(Arc::new),
+            false => Region::file(pool, size, Access::ReadWrite, self.model()?).map(Arc::new),
+        };
+        let region = region.map_err(|error| image::refused(pool, &error))?;
+        if make {
+            self.design.mkfs(&region, &self.options).map_err(|error| {
+                drop(std::fs::remove_file(pool)); // a pool without a file system is of no use
+                self.unusable(error)
+            })?;
+            output.note(&format!("{}: {} in {}", self.name(), self.design.name(), Bytes(region.len())));
+        }
+        Ok(region)
+    }
+
+    fn say_ready(&self, quiet: bool) {
+        if self.tell_ready {
+            println!("{READY}");
+            let _ = std::io::stdout().flush();
+            super::background::let_go();
+        } else if !quiet {
+            let (name, dir) = (self.name(), self.dir.display());
+            anstream::eprintln!("{name} is mounted on {dir}; Ctrl-C or `weir umount {dir}` ends it");
+        }
+    }
+}
+
+/// A sync reaches the disk under the pool.
+fn after_sync(region: Arc<Region>) -> fuse::AfterSync {
+    Arc::new(move || region.sync().map_err(|_| vfs::Errno::EIO))
+}
+
+fn refused(error: &MountError) -> Failure {
+    let exit = match error {
+        MountError::NoDevice | MountError::NotAllowed { .. } => Exit::Host,
+        MountError::Io { .. } => Exit::Run,
+        _ => Exit::Usage,
+    };
+    Failure::new(exit, error.to_string())
+}
+
+/// This host, by its shape: a mount takes the time that it takes.
+fn host() -> Machine {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from) as u16;
+    Machine { name: "host".to_owned(), sockets: 1, cores_per_socket: cores, ..Machine::unit() }
+}
+
+/// Ctrl-C, SIGTERM and SIGHUP unmount; what is open stays served until it is closed, unless a second signal comes.
+fn end_on_signal(server: &mut Server) {
+    let unmounter = Mutex::new(Some(server.unmounter()));
+    // There is one mount in a process.
+    let _ =
+        ctrlc::set_handler(move || match unmounter.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(mut unmounter) => drop(unmounter.unmount()),
+            None => std::process::exit(Exit::Interrupted as i32),
+        });
+}
