@@ -143,17 +143,17 @@ impl Door {
     fn accessed(&self, ino: Ino) {
         let fs = self.fs();
         match self.access_times {
-            AccessTimes::Relative if !self.nodes.is_accessed(ino) => {
-                if !self.nodes.set_accessed(ino) && fs.getattr(ino).is_ok_and(|attr| is_stale(&attr)) {
-                    // It need not be exact: a read does not fail because its time could not be kept.
-                    let _ = fs.accessed(ino);
+            AccessTimes::Never => return,
+            AccessTimes::Strict => {}
+            AccessTimes::Relative => {
+                let first = !self.nodes.is_accessed(ino) && !self.nodes.set_accessed(ino);
+                if !first || !fs.getattr(ino).is_ok_and(|attr| is_stale(&attr)) {
+                    return;
                 }
             }
-            AccessTimes::Strict => {
-                let _ = fs.accessed(ino);
-            }
-            _ => {}
         }
+        // It need not be exact: a read does not fail because its time could not be kept.
+        let _ = fs.accessed(ino);
     }
 
     /// The entries of a directory after `cursor`, at most `limit`, with their attributes. Those that go meanwhile are left out.

@@ -85,12 +85,12 @@ impl Umount {
 fn find(dir: &Path) -> Result<Option<Mounted>, Failure> {
     let list = Path::new("/proc/self/mounts");
     let text = std::fs::read_to_string(list).map_err(|error| Failure::io("read", list, &error))?;
-    let lines = text.lines().filter_map(|line| {
+    let mut lines = text.lines().filter_map(|line| {
         let mut fields = line.split(' ');
         let (source, target, kind) = (fields.next()?, fields.next()?, fields.next()?);
         (Path::new(&plain(target)) == dir).then(|| Mounted { source: plain(source), kind: kind.to_owned() })
     });
-    Ok(lines.last())
+    Ok(lines.next_back())
 }
 
 /// A field of the list, in which spaces and the like are written as `\040`.

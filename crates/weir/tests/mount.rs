@@ -1,0 +1,322 @@
+//! The mount as programs see it: `weir mount` and `weir umount` on this host's kernel.
+//!
+//! It takes root and `/dev/fuse`; without them the tests say that they are skipped.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+
+const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
+
+fn weir() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin!("weir"))
+}
+
+/// Whether this host lets us mount.
+fn can_mount() -> bool {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let can = rustix::process::geteuid().is_root() && device.is_ok();
+    if !can {
+        println!("skipped: mounting takes root and /dev/fuse");
+    }
+    can
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder with a pool and a place to mount it, cleared away at the end.
+struct Place {
+    folder: tempfile::TempDir,
+    design: &'static str,
+}
+
+impl Place {
+    fn new(design: &'static str) -> Self {
+        let place = Self { folder: tempfile::tempdir().expect("a folder"), design };
+        fs::create_dir(place.dir()).expect("the directory");
+        place
+    }
+
+    fn pool(&self) -> PathBuf {
+        self.folder.path().join("pool.weir")
+    }
+
+    fn dir(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = weir();
+        let buffer = if self.design == "hinfs" { "buffer=4MiB" } else { "" };
+        command.args(["mount", self.design]).arg(self.pool()).arg(self.dir());
+        command.args(["--size", "64MiB", "-o", buffer, "-o", words]);
+        command
+    }
+
+    fn mount(&self, words: &str) {
+        let output = self.command(words).output().expect("weir runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+
+    /// In the foreground: the server is the child.
+    fn serve(&self, words: &str) -> Child {
+        let mut child =
+            self.command(words).arg("--foreground").stderr(Stdio::piped()).spawn().expect("weir runs");
+        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let told: Vec<_> =
+            lines.map_while(Result::ok).take_while(|line| !line.contains("is mounted on")).collect();
+        assert!(self.is_mounted(), "{told:?}");
+        child
+    }
+
+    fn is_mounted(&self) -> bool {
+        let list = fs::read_to_string("/proc/self/mounts").expect("the list of mounts");
+        list.contains(&format!(" {} ", self.dir().display()))
+    }
+
+    fn umount(&self) {
+        let output = weir().arg("umount").arg(self.dir()).output().expect("weir runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(!self.is_mounted());
+    }
+
+    /// Nothing is wrong with the pool, which nobody uses.
+    fn check(&self) {
+        let output = weir().arg("fsck").arg(self.pool()).output().expect("weir runs");
+        assert!(output.status.success(), "{}: {}", self.design, stderr(&output));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let _ = weir().args(["umount", "--lazy"]).arg(self.dir()).output();
+        }
+    }
+}
+
+/// Bytes that tell where they were written.
+fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (1 + (seed * 97 + at * 31 + at / 253) % 255) as u8).collect()
+}
+
+#[test]
+fn what_was_written_is_there_after_an_unmount() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let dir = place.dir();
+        fs::create_dir_all(dir.join("a/b")).unwrap();
+        fs::write(dir.join("a/b/large"), pattern(1, 3_000_000)).unwrap();
+        fs::write(dir.join("a/name"), "x").unwrap();
+        fs::hard_link(dir.join("a/name"), dir.join("link")).unwrap();
+        fs::rename(dir.join("a/name"), dir.join("renamed")).unwrap();
+        symlink("a/b/large", dir.join("symlink")).unwrap();
+        fs::set_permissions(dir.join("a"), fs::Permissions::from_mode(0o1751)).unwrap();
+        place.umount();
+        place.check();
+        place.mount("ro");
+        assert!(fs::read(dir.join("symlink")).unwrap() == pattern(1, 3_000_000));
+        assert_eq!(fs::metadata(dir.join("a")).unwrap().mode() & 0o7777, 0o1751);
+        let (link, renamed) =
+            (fs::metadata(dir.join("link")).unwrap(), fs::metadata(dir.join("renamed")).unwrap());
+        assert_eq!((link.ino(), link.nlink()), (renamed.ino(), 2));
+        assert!(!dir.join("a/name").exists());
+        let refused = fs::write(dir.join("new"), "x").expect_err("read-only");
+        assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
+fn a_server_that_was_killed_leaves_everything_that_was_synced() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        for round in 0..5_u64 {
+            let mut server = place.serve("");
+            let dir = place.dir();
+            for earlier in 0..round {
+                let kept = fs::read(dir.join(format!("synced {earlier}"))).unwrap();
+                assert!(kept == pattern(earlier, 100_000), "{design}, round {round}: {earlier}");
+            }
+            let mut file = File::create(dir.join(format!("synced {round}"))).unwrap();
+            file.write_all(&pattern(round, 100_000)).unwrap();
+            file.sync_all().unwrap();
+            // What is under way when the server dies may be there or not, but is no damage.
+            let busy = thread::spawn(move || {
+                for n in 0.. {
+                    let path = dir.join(format!("busy {}", n % 20));
+                    if fs::write(&path, pattern(n, 30_000)).and_then(|()| fs::remove_file(&path)).is_err() {
+                        return;
+                    }
+                }
+            });
+            thread::sleep(std::time::Duration::from_millis(20 + 7 * round));
+            server.kill().unwrap();
+            server.wait().unwrap();
+            drop(file);
+            busy.join().unwrap();
+            let stale = place.command("").output().unwrap();
+            assert_eq!(stale.status.code(), Some(2));
+            assert!(stderr(&stale).contains("whose server has gone"), "{}", stderr(&stale));
+            place.umount();
+        }
+        place.mount("");
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
+fn a_file_without_a_name_stays_until_it_is_closed_and_then_gives_its_space_back() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let free = || rustix::fs::statvfs(place.dir()).unwrap().f_bfree;
+        fs::write(place.dir().join("first"), "so that the directory has its block").unwrap();
+        let before = free();
+        let path = place.dir().join("file");
+        let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path).unwrap();
+        file.write_all(&pattern(3, 1 << 20)).unwrap();
+        fs::remove_file(&path).unwrap();
+        file.write_all_at(b"more", 1 << 20).unwrap();
+        let mut read = vec![0; (1 << 20) + 4];
+        file.read_exact_at(&mut read, 0).unwrap();
+        assert!(read[..1 << 20] == pattern(3, 1 << 20) && read.ends_with(b"more"));
+        assert!(free() + 256 <= before);
+        drop(file);
+        // The kernel tells of the last close by itself, and soon.
+        let give_up = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        while free() != before {
+            assert!(std::time::Instant::now() < give_up, "{design}: {} of {before}", free());
+            thread::sleep(std::time::Duration::from_millis(5));
+        }
+        place.umount();
+        place.check();
+    }
+}
+
+/// One worker's files: made, grown, renamed over each other, linked, cut and removed.
+fn churn(dir: &Path, worker: u64) {
+    let path = |n: u64| dir.join(format!("{worker}.{n}"));
+    for n in 0..150 {
+        fs::write(path(n), pattern(n, (n as usize * 389) % 20_000)).unwrap();
+        match n % 5 {
+            0 => fs::rename(path(n), dir.join("shared")).unwrap(),
+            1 => fs::hard_link(path(n), path(1000 + n)).unwrap(),
+            2 => fs::remove_file(path(n)).unwrap(),
+            3 => File::options().write(true).open(path(n)).unwrap().set_len(n * 100).unwrap(),
+            _ => File::options().append(true).open(path(n)).unwrap().write_all(&pattern(n, 5000)).unwrap(),
+        }
+    }
+}
+
+#[test]
+fn several_programs_at_once_do_no_damage() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        for words in ["", "cache=direct,threads=4"] {
+            let place = Place::new(design);
+            place.mount(words);
+            let workers: Vec<_> = (0..4)
+                .map(|worker| {
+                    let dir = place.dir();
+                    thread::spawn(move || churn(&dir, worker))
+                })
+                .collect();
+            for worker in workers {
+                worker.join().unwrap();
+            }
+            for (worker, n) in [(0, 4), (1, 9), (2, 14), (3, 149)] {
+                let whole = fs::read(place.dir().join(format!("{worker}.{n}"))).unwrap();
+                let expected = [pattern(n, (n as usize * 389) % 20_000), pattern(n, 5000)].concat();
+                assert!(whole == expected, "{design}, {words}: {worker}.{n}");
+            }
+            place.umount();
+            place.check();
+        }
+    }
+}
+
+#[test]
+fn reading_moves_the_access_time_once_after_each_change() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let path = place.dir().join("file");
+        fs::write(&path, "contents").unwrap();
+        let long_ago = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_000_000_000);
+        let times = fs::FileTimes::new().set_accessed(long_ago).set_modified(long_ago);
+        File::options().write(true).open(&path).unwrap().set_times(times).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().atime(), 1_000_000_000);
+        fs::read(&path).unwrap();
+        assert!(fs::metadata(&path).unwrap().atime() > 1_000_000_000, "{design}: the first read");
+        place.umount();
+    }
+}
+
+#[test]
+fn what_cannot_be_mounted_is_refused_with_the_reason_and_the_remedy() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    place.mount("");
+    let (pool, dir) = (place.pool(), place.dir());
+    let other = place.folder.path().join("other");
+    let full = place.folder.path().join("full");
+    fs::create_dir(&other).unwrap();
+    fs::create_dir(&full).unwrap();
+    fs::write(full.join("file"), "").unwrap();
+    let text = |path: &Path| path.to_str().unwrap().to_owned();
+    let (missing, file) = (place.folder.path().join("missing"), full.join("file"));
+    let garbage = place.folder.path().join("garbage");
+    fs::write(&garbage, vec![7; 1 << 20]).unwrap();
+    let cases: [(&[&str], i32, &str); 9] = [
+        (&["pmfs", &text(&pool), &text(&other)], 4, "in use by another process or mount"),
+        (&["pmfs", &text(&missing), &text(&other)], 2, "give --size to make it now"),
+        (&["pmfs", "memory", &text(&other)], 2, "--size 1GiB"),
+        (&["pmsf", &text(&pool), &text(&other)], 2, "did you mean \"pmfs\"?"),
+        (&["pmfs", &text(&pool), &text(&other), "-o", "buffer=1MiB"], 2, "buffer"),
+        (&["pmfs", "memory", &text(&missing), "--size", "8MiB"], 2, "does not exist: make it first"),
+        (&["pmfs", "memory", &text(&file), "--size", "8MiB"], 2, "is not a directory"),
+        (&["pmfs", "memory", &text(&full), "--size", "8MiB"], 2, "-o nonempty"),
+        (&["pmfs", &text(&garbage), &text(&other)], 2, "not a pmfs image"),
+    ];
+    for (args, code, phrase) in cases {
+        let output = weir().arg("mount").args(args).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(phrase), "{args:?}: {}", stderr(&output));
+    }
+    let busy = File::open(dir.join(".")).unwrap();
+    let refused = weir().arg("umount").arg(&dir).output().unwrap();
+    assert!(refused.status.code() == Some(4) && stderr(&refused).contains("in use"), "{}", stderr(&refused));
+    drop(busy);
+    place.umount();
+    let nothing = weir().arg("umount").arg(&dir).output().unwrap();
+    assert!(nothing.status.code() == Some(2) && stderr(&nothing).contains("nothing is mounted"));
+}
+
+#[test]
+fn a_signal_unmounts_and_leaves_a_clean_pool() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let mut server = place.serve("volatile");
+        fs::write(place.dir().join("file"), pattern(5, 200_000)).unwrap();
+        let pid = rustix::process::Pid::from_child(&server);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        assert!(server.wait().unwrap().success());
+        assert!(!place.is_mounted());
+        place.check();
+        place.mount("");
+        let mut bytes = Vec::new();
+        File::open(place.dir().join("file")).unwrap().read_to_end(&mut bytes).unwrap();
+        assert!(bytes == pattern(5, 200_000));
+        place.umount();
+    }
+}
