@@ -16,10 +16,10 @@
 //!
 //! # Who does what
 //!
-//! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, clears set-id bits, keeps file locks
-//! and orders changes of one directory. Names change through this mount alone, so the kernel may keep names and attributes for
-//! as long as it likes. The door adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes
-//! from its directory, and access times.
+//! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, clears set-id bits, keeps file
+//! locks and orders changes of one directory. Names change through this mount alone, so the kernel may keep names and
+//! attributes for as long as it likes. The door adds what POSIX leaves to the file system: the group and the set-group-id bit
+//! that a new inode takes from its directory, and access times.
 //!
 //! # What the kernel caches
 //!

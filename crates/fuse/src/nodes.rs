@@ -1,8 +1,8 @@
 //! Which inodes the kernel knows.
 //!
-//! The kernel refers to inodes by number, from the first reply that names one until it forgets it. An inode that it knows is open in
-//! the design ([`vfs::FileSystem::open`]): its number is not given to another file, and after its last name has gone it stays
-//! usable until it is forgotten.
+//! The kernel refers to inodes by number, from the first reply that names one until it forgets it. An inode that it knows is
+//! open in the design ([`vfs::FileSystem::open`]): its number is not given to another file, and after its last name has gone
+//! it stays usable until it is forgotten.
 //!
 //! ```text
 //!   unknown ──first lookup: open──► known (n) ──lookup──► known (n + 1)
