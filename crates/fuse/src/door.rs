@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
 use sim::{Attached, Handle, TaskSpec};
+use vfs::credentials::Subject;
 use vfs::{
-    AccessTimes, Attr, Errno, FileKind, FileSystem, Ino, NewInode, OpenFlags, Owner, Result, Timestamp,
+    AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, NewInode, OpenFlags, Owner, Result,
+    SetAttr, Timestamp,
 };
 
 use crate::convert::{self, Numbers, generation};
@@ -194,6 +196,21 @@ impl Door {
                 return Ok(());
             }
         }
+    }
+
+    /// Clears the set-id bits of a file that somebody other than root is about to write. The kernel does so itself, but not before
+    /// direct writes.
+    fn clear_set_id(&self, request: &Request, ino: Ino) -> Result<()> {
+        if self.cache == Cache::Pages || request.uid() == 0 {
+            return Ok(());
+        }
+        let attr = self.fs().getattr(ino)?;
+        let subject = Subject { kind: attr.kind, perm: attr.perm, owner: attr.owner };
+        let perm = Credentials::new(request.uid(), request.gid(), &[]).perm_after_write(&subject);
+        if perm == attr.perm {
+            return Ok(());
+        }
+        self.fs().setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }).map(drop)
     }
 
     /// Copies between two files, in pieces; returns the bytes copied.

@@ -29,6 +29,7 @@ use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, OpenFlags, RenameFlags, SeekTo, Whence, XattrMode};
 use crate::ops;
 use crate::syscalls::{Fd, Syscalls, check_offset};
+use crate::walk::PATH_MAX;
 use crate::xattr;
 
 /// Why a host directory cannot be used.
@@ -95,8 +96,11 @@ impl Host {
         if !self.confined {
             return Ok(self.direct(path));
         }
-        if path.is_empty() {
-            return Err(Errno::ENOENT);
+        match path.len() {
+            0 => return Err(Errno::ENOENT),
+            // Its two parts would be short enough.
+            1..=PATH_MAX => {}
+            _ => return Err(Errno::ENAMETOOLONG),
         }
         let Some(last) = path.iter().rposition(|byte| *byte != b'/') else {
             // The kernel's own root: all calls on names refuse it, as they would refuse ours.

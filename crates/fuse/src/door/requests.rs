@@ -276,7 +276,7 @@ impl Filesystem for Door {
 
     fn write(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -287,7 +287,9 @@ impl Filesystem for Door {
         reply: ReplyWrite,
     ) {
         let ino = self.numbers.ino(ino);
-        let written = self.fs().write(ino, offset, data, io_flags(flags));
+        let written = self
+            .clear_set_id(request, ino)
+            .and_then(|()| self.fs().write(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
         match written {
             Ok(written) => reply.written(written.bytes as u32),
