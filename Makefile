@@ -8,7 +8,7 @@ DEMO = $(TARGET)/demo
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
 
-.PHONY: demo test install lint docs bench build clean
+.PHONY: demo test test-mount install lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
@@ -22,6 +22,13 @@ build:
 # Every test, the browser's among them.
 test: browser
 	$(CARGO) test --workspace --locked
+
+# Ordinary programs on a mounted design, half an hour of them. As root; what is missing is installed on Debian.
+test-mount: build
+	@command -v fio dbench rsync pgbench sqlite3 >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends \
+	     git sqlite3 gcc make fio dbench rsync postgresql postgresql-contrib >/dev/null; } || true
+	tests/mount/run.sh $(WEIR)
 
 # The command, its man pages, its completions.
 install: build

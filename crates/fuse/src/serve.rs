@@ -114,24 +114,20 @@ fn config(options: &Options) -> Config {
 }
 
 fn check_directory(dir: &Path, non_empty: bool) -> Result<(), MountError> {
-    let found = match std::fs::metadata(dir) {
-        Ok(found) => found,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            return Err(MountError::NoDirectory(dir.into()));
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotConnected => {
-            return Err(MountError::Stale(dir.into()));
-        }
-        Err(error) => return Err(MountError::Io { dir: dir.into(), error }),
+    // The kernel may still know the attributes of a mount whose server has gone.
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => MountError::NoDirectory(dir.into()),
+        io::ErrorKind::NotConnected | io::ErrorKind::ConnectionAborted => MountError::Stale(dir.into()),
+        _ => MountError::Io { dir: dir.into(), error },
     };
-    if !found.is_dir() {
+    if !std::fs::metadata(dir).map_err(failed)?.is_dir() {
         return Err(MountError::NotADirectory(dir.into()));
     }
-    let mut entries = std::fs::read_dir(dir).map_err(|error| MountError::Io { dir: dir.into(), error })?;
-    if !non_empty && entries.next().is_some() {
-        return Err(MountError::NotEmpty(dir.into()));
+    let mut entries = std::fs::read_dir(dir).map_err(failed)?;
+    match entries.next().transpose().map_err(failed)? {
+        Some(_) if !non_empty => Err(MountError::NotEmpty(dir.into())),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn refused(dir: &Path, error: io::Error) -> MountError {
