@@ -7,6 +7,8 @@ DEMO = $(TARGET)/demo
 # Where `make install` puts things.
 PREFIX ?= /usr/local
 SHARE = $(DESTDIR)$(PREFIX)/share
+# Where mount(8) looks for its programs.
+SBIN ?= /sbin
 
 .PHONY: demo test test-mount install lint docs bench build clean
 
@@ -30,9 +32,12 @@ test-mount: build
 	     git sqlite3 gcc make fio dbench rsync postgresql postgresql-contrib >/dev/null; } || true
 	tests/mount/run.sh $(WEIR)
 
-# The command, its man pages, its completions.
+# The command, its man pages, its completions, and what makes mount(8), fstab and systemd know it.
 install: build
 	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
+	@mkdir -p $(DESTDIR)$(SBIN)
+	ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir
+	install -D -m 644 packaging/weir@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir@.service
 	$(WEIR) man --quiet $(SHARE)/man/man1
 	@mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(WEIR) completion bash > $(SHARE)/bash-completion/completions/weir

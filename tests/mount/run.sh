@@ -40,6 +40,7 @@ umount_it() { "$weir" umount "$dir"; }
 
 # The server as a child of this script, to be killed.
 serve_it() {
+    : >"$work/server"
     "$weir" mount "$design" "$pool" "$dir" -o "allow_other,dev,suid" --foreground 2>"$work/server" &
     server=$!
     until grep -q 'is mounted on' "$work/server"; do

@@ -10,8 +10,8 @@ use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, 
 use sim::{Attached, Handle, TaskSpec};
 use vfs::credentials::Subject;
 use vfs::{
-    AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, NewInode, OpenFlags, Owner, Result,
-    SetAttr, Timestamp,
+    AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
+    Result, SetAttr, Timestamp,
 };
 
 use crate::convert::{self, Numbers, generation};
@@ -220,13 +220,14 @@ impl Door {
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(buffer.len() as u64) as usize;
-            let copied = fs
-                .read(from, from_offset + done, &mut buffer[..piece], vfs::IoFlags::empty())
-                .and_then(|read| match read {
-                    0 => Ok(0),
-                    read => fs
-                        .write(to, to_offset + done, &buffer[..read], vfs::IoFlags::empty())
-                        .map(|written| written.bytes),
+            let copied =
+                fs.read(from, from_offset + done, &mut buffer[..piece], IoFlags::empty()).and_then(|read| {
+                    match read {
+                        0 => Ok(0),
+                        read => fs
+                            .write(to, to_offset + done, &buffer[..read], IoFlags::empty())
+                            .map(|written| written.bytes),
+                    }
                 });
             match copied {
                 Ok(0) => break,
@@ -240,9 +241,22 @@ impl Door {
         Ok(done)
     }
 
+    /// Writes; a synchronous write waits for the medium as a sync does.
+    fn put(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<usize> {
+        let written = self.fs().write(ino, offset, data, flags)?;
+        if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
+            self.sync_medium()?;
+        }
+        Ok(written.bytes)
+    }
+
     /// Makes an inode durable, and the medium with it.
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.fs().fsync(ino, data_only)?;
+        self.sync_medium()
+    }
+
+    fn sync_medium(&self) -> Result<()> {
         self.after_sync.as_ref().map_or(Ok(()), |sync| sync())
     }
 

@@ -36,8 +36,9 @@ use output::Output;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    let json = std::env::args_os().any(|argument| argument == "--json");
-    let cli = match Cli::try_parse() {
+    let arguments = command::mount::by_type::arguments(std::env::args_os());
+    let json = arguments.iter().any(|argument| argument == "--json");
+    let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(error) => return usage(&error, json),
     };

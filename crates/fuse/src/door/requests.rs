@@ -287,12 +287,11 @@ impl Filesystem for Door {
         reply: ReplyWrite,
     ) {
         let ino = self.numbers.ino(ino);
-        let written = self
-            .clear_set_id(request, ino)
-            .and_then(|()| self.fs().write(ino, offset, data, io_flags(flags)));
+        let written =
+            self.clear_set_id(request, ino).and_then(|()| self.put(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
         match written {
-            Ok(written) => reply.written(written.bytes as u32),
+            Ok(bytes) => reply.written(bytes as u32),
             Err(error) => reply.error(errno(error)),
         }
     }

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use super::by_type;
 use super::serve::{Job, READY};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -14,7 +15,7 @@ pub(super) fn start(job: &Job, output: &Output) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(Exit::Internal, format!("this program's own path: {error}")))?;
     let mut child = Command::new(program)
-        .args(std::env::args_os().skip(1))
+        .args(by_type::arguments(std::env::args_os()).into_iter().skip(1))
         .arg("--tell-ready")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -11,8 +11,10 @@
 //! | `words.rs` | the words after `-o` |
 //! | `serve.rs` | pool, design, kernel: from the first to the last request |
 //! | `background.rs` | the process that stays |
+//! | `by_type.rs` | the same for mount(8) and fstab |
 
 mod background;
+pub(crate) mod by_type;
 mod serve;
 mod words;
 
