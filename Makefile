@@ -35,8 +35,9 @@ test-mount: build
 # The command, its man pages, its completions, and what makes mount(8), fstab and systemd know it.
 install: build
 	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
-	@mkdir -p $(DESTDIR)$(SBIN)
-	ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir
+	@mkdir -p $(DESTDIR)$(SBIN) && [ -w $(DESTDIR)$(SBIN) ] \
+	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir \
+	  || echo "$(SBIN) is not writable: \`mount -t fuse.weir\` and fstab will not know this command"
 	install -D -m 644 packaging/weir@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir@.service
 	$(WEIR) man --quiet $(SHARE)/man/man1
 	@mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d

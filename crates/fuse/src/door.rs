@@ -16,7 +16,7 @@ use vfs::{
 
 use crate::convert::{self, Numbers, generation};
 use crate::nodes::Nodes;
-use crate::options::{AfterSync, Cache, Options};
+use crate::options::{Backing, Cache, Options};
 
 mod requests;
 
@@ -50,7 +50,7 @@ pub(crate) struct Door {
     cache: Cache,
     access_times: AccessTimes,
     run: Option<Handle>,
-    after_sync: Option<AfterSync>,
+    backing: Arc<dyn Backing>,
 }
 
 thread_local! {
@@ -71,7 +71,7 @@ impl Door {
             cache: options.cache,
             access_times,
             run: Handle::current(),
-            after_sync: options.after_sync.clone(),
+            backing: Arc::clone(&options.backing),
         }
     }
 
@@ -220,15 +220,11 @@ impl Door {
         let mut done = 0;
         while done < len {
             let piece = (len - done).min(buffer.len() as u64) as usize;
-            let copied =
-                fs.read(from, from_offset + done, &mut buffer[..piece], IoFlags::empty()).and_then(|read| {
-                    match read {
-                        0 => Ok(0),
-                        read => fs
-                            .write(to, to_offset + done, &buffer[..read], IoFlags::empty())
-                            .map(|written| written.bytes),
-                    }
-                });
+            let read = fs.read(from, from_offset + done, &mut buffer[..piece], IoFlags::empty());
+            let copied = read.and_then(|read| match read {
+                0 => Ok(0),
+                read => self.put(to, to_offset + done, &buffer[..read], IoFlags::empty()),
+            });
             match copied {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes as u64,
@@ -244,8 +240,9 @@ impl Door {
     /// Writes; a synchronous write waits for the medium as a sync does.
     fn put(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<usize> {
         let written = self.fs().write(ino, offset, data, flags)?;
+        self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
-            self.sync_medium()?;
+            self.backing.sync()?;
         }
         Ok(written.bytes)
     }
@@ -253,11 +250,7 @@ impl Door {
     /// Makes an inode durable, and the medium with it.
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.fs().fsync(ino, data_only)?;
-        self.sync_medium()
-    }
-
-    fn sync_medium(&self) -> Result<()> {
-        self.after_sync.as_ref().map_or(Ok(()), |sync| sync())
+        self.backing.sync()
     }
 
     /// The kernel has gone.

@@ -43,5 +43,5 @@ mod nodes;
 mod options;
 mod serve;
 
-pub use options::{AfterSync, Cache, Options};
+pub use options::{Backing, Cache, Options};
 pub use serve::{MountError, Server, Unmounter};

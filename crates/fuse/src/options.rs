@@ -4,8 +4,15 @@ use std::sync::Arc;
 
 use vfs::{AccessTimes, Result};
 
-/// What is called after the design has made something durable on its medium.
-pub type AfterSync = Arc<dyn Fn() -> Result<()> + Send + Sync>;
+/// The medium under a design, as far as a mount has to do with it.
+pub trait Backing: Send + Sync {
+    /// Orders what the calling thread has written before everything that comes later: who syncs a file may be another thread
+    /// than who wrote it.
+    fn fence(&self);
+
+    /// Makes durable what the design has made durable on its medium: where that is a file, the host writes it to its disk.
+    fn sync(&self) -> Result<()>;
+}
 
 /// What the kernel keeps of file data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,8 +48,8 @@ pub struct Options {
     pub cache: Cache,
     /// Threads that serve requests.
     pub threads: usize,
-    /// What else a sync waits for: where the medium is a file, that the host has written it to its disk.
-    pub after_sync: Option<AfterSync>,
+    /// The medium.
+    pub backing: Arc<dyn Backing>,
 }
 
 impl std::fmt::Debug for Options {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use fs::{FsType, Options};
-use fuse::{MountError, Server};
+use fuse::{Backing, MountError, Server};
 use media::nvmm::Access;
 use media::{CostModel, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -61,9 +61,7 @@ impl Job {
 
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
         let mounted = self.design.mount(region, &self.options).map_err(|error| self.unusable(error))?;
-        let syncs = self.pool.is_some() && !self.words.volatile && !self.words.read_only;
-        let synced = syncs.then(|| Arc::clone(region));
-        let door = fuse::Options { after_sync: synced.map(after_sync), ..self.door() };
+        let door = self.door(region);
         let mut server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
             Ok(server) => server,
             Err(error) => {
@@ -85,7 +83,7 @@ impl Job {
     }
 
     /// What the kernel is told.
-    fn door(&self) -> fuse::Options {
+    fn door(&self, region: &Arc<Region>) -> fuse::Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         fuse::Options {
             source: self.name(),
@@ -98,7 +96,7 @@ impl Job {
             access_times: self.words.access_times,
             cache: self.words.cache,
             threads: self.words.threads.unwrap_or(threads),
-            after_sync: None,
+            backing: Arc::new(Pool { region: Arc::clone(region), volatile: self.words.volatile }),
         }
     }
 
@@ -164,9 +162,20 @@ impl Job {
     }
 }
 
-/// A sync reaches the disk under the pool.
-fn after_sync(region: Arc<Region>) -> fuse::AfterSync {
-    Arc::new(move || region.sync().map_err(|_| vfs::Errno::EIO))
+/// The medium of a mount.
+struct Pool {
+    region: Arc<Region>,
+    volatile: bool,
+}
+
+impl Backing for Pool {
+    fn fence(&self) {
+        self.region.fence();
+    }
+
+    fn sync(&self) -> vfs::Result<()> {
+        if self.volatile { Ok(()) } else { self.region.sync().map_err(|_| vfs::Errno::EIO) }
+    }
 }
 
 fn refused(error: &MountError) -> Failure {

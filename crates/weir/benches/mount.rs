@@ -1,0 +1,243 @@
+//! What a mount costs beside the least that a mount can cost: a file system on the same crate that answers every read with the
+//! same zeros and throws every write away.
+//!
+//! 4-KiB reads and writes at random places of a file of 64 MiB, uncached, with one and with two programs, in turn with the other
+//! file systems so that all meet the same noise. Prints the median rate of the rounds, and the ratio to the least. Takes root
+//! and `/dev/fuse`.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use fuse::{Backing, Cache, Server};
+use fuser::{
+    Config, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
+    MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyEntry, ReplyOpen, ReplyWrite, Request, Session,
+    WriteFlags,
+};
+use media::Region;
+use media::nvmm::null::Null;
+use sim::{Bytes, Machine, Seed, Setup};
+use vfs::AccessTimes;
+
+const FILE_BYTES: u64 = 64 << 20;
+const PIECE: usize = 4096;
+const ROUNDS: usize = 9;
+const ROUND: Duration = Duration::from_millis(250);
+const FOR_LONG: Duration = Duration::from_secs(3600);
+
+/// One file, which holds nothing.
+struct Least;
+
+fn attr(ino: INodeNo) -> FileAttr {
+    let root = ino == INodeNo::ROOT;
+    let time = SystemTime::UNIX_EPOCH;
+    FileAttr {
+        ino,
+        size: FILE_BYTES,
+        blocks: 0,
+        atime: time,
+        mtime: time,
+        ctime: time,
+        crtime: time,
+        kind: if root { FileType::Directory } else { FileType::RegularFile },
+        perm: 0o755,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: PIECE as u32,
+        flags: 0,
+    }
+}
+
+impl Filesystem for Least {
+    fn lookup(&self, _: &Request, _: INodeNo, _: &OsStr, reply: ReplyEntry) {
+        reply.entry(&FOR_LONG, &attr(INodeNo(2)), Generation(0));
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        reply.attr(&FOR_LONG, &attr(ino));
+    }
+
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES;
+        reply.opened(FileHandle(0), direct);
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        size: u32,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        static ZEROS: [u8; 1 << 20] = [0; 1 << 20];
+        reply.data(&ZEROS[..size as usize]);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        _: INodeNo,
+        _: FileHandle,
+        _: u64,
+        data: &[u8],
+        _: WriteFlags,
+        _: OpenFlags,
+        _: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        reply.written(data.len() as u32);
+    }
+}
+
+/// The medium of the designs: memory.
+struct Memory(Arc<Region>);
+
+impl Backing for Memory {
+    fn fence(&self) {
+        self.0.fence();
+    }
+
+    fn sync(&self) -> vfs::Result<()> {
+        Ok(())
+    }
+}
+
+/// Something that is mounted until it is dropped.
+struct Mounted {
+    name: &'static str,
+    dir: PathBuf,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(&self.dir, rustix::mount::UnmountFlags::DETACH);
+        self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn least(dir: &Path) -> Mounted {
+    let mut config = Config::default();
+    config.mount_options = vec![MountOption::FSName("least".to_owned()), MountOption::DefaultPermissions];
+    config.n_threads = Some(threads());
+    config.clone_fd = true;
+    let session = Session::new(Least, dir, &config).expect("it mounts");
+    let thread = std::thread::spawn(move || session.run().expect("it serves"));
+    Mounted { name: "least", dir: dir.to_owned(), thread: Some(thread) }
+}
+
+fn design(name: &'static str, dir: &Path) -> Mounted {
+    let (ready, is_ready) = std::sync::mpsc::channel();
+    let mount_on = dir.to_owned();
+    let thread = std::thread::spawn(move || {
+        let setup = Setup::real_clock(Machine::unit(), Seed(0));
+        let served = sim::run(&setup, move || {
+            let design = fs::by_name(name).expect("a design");
+            let options = fs::Options::resolve(name, design.options(), &std::collections::BTreeMap::new());
+            let options = options.expect("its defaults");
+            let region = Arc::new(Region::anonymous(Bytes::mib(512), Box::new(Null)).expect("memory"));
+            design.mkfs(&region, &options).expect("mkfs");
+            let mounted = design.mount(&region, &options).expect("mount");
+            let door = fuse::Options {
+                source: "memory".to_owned(),
+                design: name.to_owned(),
+                read_only: false,
+                allow_other: false,
+                privileged: false,
+                non_empty: false,
+                no_exec: false,
+                access_times: AccessTimes::Relative,
+                cache: Cache::Direct,
+                threads: threads(),
+                backing: Arc::new(Memory(region)),
+            };
+            let server = Server::new(Arc::clone(&mounted), &mount_on, &door).expect("it mounts");
+            ready.send(()).expect("somebody waits");
+            server.serve().expect("it serves");
+            mounted.unmount().expect("it unmounts");
+        });
+        served.expect("the run");
+    });
+    is_ready.recv().expect("the mount");
+    let file = File::create(dir.join("file")).expect("a file");
+    for at in (0..FILE_BYTES).step_by(1 << 20) {
+        file.write_all_at(&[1; 1 << 20], at).expect("space");
+    }
+    Mounted { name, dir: dir.to_owned(), thread: Some(thread) }
+}
+
+/// Calls of one program for a while.
+fn calls(dir: &Path, writes: bool, seed: u64) -> u64 {
+    let file = File::options().read(true).write(true).open(dir.join("file")).expect("the file");
+    let (mut buffer, mut done, start) = ([7; PIECE], 0, Instant::now());
+    while start.elapsed() < ROUND {
+        let place = Seed(seed).derive("place", done).0 % (FILE_BYTES / PIECE as u64) * PIECE as u64;
+        match writes {
+            true => file.write_all_at(&buffer, place).expect("a write"),
+            false => file.read_exact_at(&mut buffer, place).expect("a read"),
+        }
+        done += 1;
+    }
+    done
+}
+
+fn rate(mounted: &Mounted, writes: bool, programs: u64, round: u64) -> f64 {
+    let done: u64 = std::thread::scope(|scope| {
+        let programs =
+            (0..programs).map(|n| scope.spawn(move || calls(&mounted.dir, writes, round * 10 + n)));
+        programs.collect::<Vec<_>>().into_iter().map(|program| program.join().expect("it ends")).sum()
+    });
+    done as f64 / ROUND.as_secs_f64()
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn main() {
+    if !rustix::process::geteuid().is_root() || !Path::new("/dev/fuse").exists() {
+        println!("skipped: mounting takes root and /dev/fuse");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = |name: &str| {
+        let dir = folder.path().join(name);
+        std::fs::create_dir(&dir).expect("a directory");
+        dir
+    };
+    let mounts = [least(&dir("least")), design("pmfs", &dir("pmfs")), design("hinfs", &dir("hinfs"))];
+    println!(
+        "4 KiB at random, uncached; calls a second, median of {ROUNDS} rounds in turn, and the ratio to the least"
+    );
+    for programs in [1, 2] {
+        for writes in [false, true] {
+            let mut rates = [const { Vec::new() }; 3];
+            for round in 0..ROUNDS {
+                for (rates, mounted) in rates.iter_mut().zip(&mounts) {
+                    rates.push(rate(mounted, writes, programs, round as u64));
+                }
+            }
+            let medians = rates.map(median);
+            let what = if writes { "write" } else { "read" };
+            let each = mounts.iter().zip(medians);
+            let each =
+                each.map(|(mounted, rate)| format!("{} {rate:.0} ({:.2})", mounted.name, rate / medians[0]));
+            println!("{what}, {programs} program(s): {}", each.collect::<Vec<_>>().join("   "));
+        }
+    }
+}
