@@ -3,28 +3,28 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use fs::FsType;
 use media::recorder::{Image, Mode, Plan, Scratch, Snapshot, Trace};
 use sim::Seed;
 
-use super::harness::fsck_complaint;
+use crate::design::{Design, fsck};
 
 /// Crashes the recovery of an image at each of its own crash points, and gives each image that this leaves to `check`; returns
 /// how many. Then recovers twice without a mount in between: the second time changes nothing.
 pub fn crash_recovery(
-    design: &dyn FsType,
+    design: &dyn Design,
     scratch: &mut Scratch,
     image: &Image,
     check: &mut dyn FnMut(&Image) -> Result<(), String>,
 ) -> Result<usize, String> {
-    let region = Arc::clone(scratch.load(image).expect("the image fits"));
-    let trace = Trace::attach(&region).expect("a trace");
+    let region = Arc::clone(scratch.load(image).map_err(|error| error.to_string())?);
+    let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     design.recover(&region).map_err(|error| format!("recover: {error}"))?;
     region.detach(&trace);
-    fsck_complaint(design, &region).map_or(Ok(()), |what| Err(format!("after recover: {what}")))?;
-    let first = Snapshot::of(&region).expect("a snapshot");
+    fsck(design, &region).map_err(|what| format!("after recover: {what}"))?;
+    let snapshot = || Snapshot::of(&region).map_err(|error| error.to_string());
+    let first = snapshot()?;
     design.recover(&region).map_err(|error| format!("recover again: {error}"))?;
-    if Snapshot::of(&region).expect("a snapshot").fingerprint() != first.fingerprint() {
+    if snapshot()?.fingerprint() != first.fingerprint() {
         return Err("recovering twice changes the image".to_owned());
     }
     let mut replay = trace.replay(Mode::Adr);

@@ -1,8 +1,11 @@
-//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible.
+//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
+//! ones.
 
+use sim::Seed;
 use vfs::{FallocateMode, FileKind, RenameFlags};
 
-use crate::shared::op::{File, Op, Pattern};
+use crate::generate::Generator;
+use crate::op::{File, Op, Pattern};
 
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
@@ -85,6 +88,30 @@ pub fn all() -> Vec<Program> {
     directory_renames(&mut table);
     rest(&mut table);
     table.0
+}
+
+/// Two random operations on a tree in which most operations can succeed: the pair `number` of `seed`.
+pub fn random_pair(seed: u64, number: u64) -> Program {
+    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
+    let mut rng = Seed(seed).derive("crash.pairs", number).rng();
+    let core: Vec<_> = (0..2).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
+    Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
+}
+
+fn furnished() -> Vec<Op> {
+    vec![
+        mkdir("A"),
+        mkdir("A/C"),
+        mkdir("B"),
+        create("foo"),
+        write("foo", 0, 5000, 1),
+        create("A/foo"),
+        write("A/foo", 0, 100, 1),
+        link("foo", "A/bar"),
+        create("B/bar"),
+        Op::Open("A/foo".to_owned(), 0),
+        Op::Open("foo".to_owned(), 1),
+    ]
 }
 
 fn makes(table: &mut Table) {

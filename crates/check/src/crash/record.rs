@@ -1,0 +1,72 @@
+//! A program and what happened while it ran.
+
+use std::sync::Arc;
+
+use media::event::{Mark, Promise};
+use media::nvmm::Region;
+use media::recorder::Trace;
+
+use super::Subject;
+use super::allowed::is_soft;
+use super::programs::Program;
+use crate::design::{self, unmount};
+use crate::model::Model;
+use crate::op::{Op, Runner};
+use crate::tree::Tree;
+
+/// A program after its run: what happened, and what the model says before the first and after each operation.
+pub(super) struct Recording {
+    pub(super) trace: Arc<Trace>,
+    pub(super) trees: Vec<Tree>,
+    /// By operation: size of its file before and after.
+    pub(super) sizes: Vec<(u64, u64)>,
+}
+
+/// Runs a program on a fresh image and records its core; `prepare` sees the region just before.
+pub(super) fn record(
+    subject: &Subject,
+    program: &Program,
+    prepare: &dyn Fn(&Region),
+) -> Result<Recording, String> {
+    let (design, region) = (&subject.design, design::region(subject.size));
+    design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
+    let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
+    let mut runner = Runner::new(mount()?);
+    let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
+    let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+    for op in &program.setup {
+        agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))?;
+    }
+    runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
+    let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    prepare(&region);
+    let mut trees = vec![model.tree()];
+    let mut sizes = Vec::new();
+    let size_of = |model: &Model, op: &Op| match op {
+        Op::Write(file, ..) => model.size(file).unwrap_or(0),
+        _ => 0,
+    };
+    for op in &program.core {
+        let before = size_of(&model, op);
+        region.mark(Mark::OpBegin(op.name()));
+        if matches!(op, Op::Remount) {
+            runner.close_all();
+            unmount(&*runner.fs)?;
+            runner = Runner::new(mount()?);
+        } else {
+            agree(&mut runner, &mut model, op)?;
+        }
+        sizes.push((before, size_of(&model, op)));
+        let soft = is_soft(subject.guarantee, op, before);
+        region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
+        trees.push(model.tree());
+    }
+    region.detach(&trace);
+    Ok(Recording { trace, trees, sizes })
+}
+
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave.
+fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<(), String> {
+    let (done, expected) = (runner.run(op), model.run(op, None));
+    if done == expected { Ok(()) } else { Err(format!("{op:?} gave {done:?}, expected {expected:?}")) }
+}
