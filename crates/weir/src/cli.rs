@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Mkfs(c::mkfs::Mkfs),
     /// Check an image
     Fsck(c::fsck::Fsck),
+    /// Compare designs with a model, or crash them everywhere
+    Check(c::check::Check),
     /// Print parts of an image
     Dump(c::dump::Dump),
     /// Print the space of an image
@@ -85,6 +87,7 @@ impl Command {
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
+            Self::Check(command) => command.run(output),
             Self::Dump(command) => command.run(output),
             Self::Df(command) => command.run(output),
             Self::Completion(command) => command.run(output),
