@@ -192,7 +192,21 @@ pub(crate) fn same_answer(
     done: &Result<Reply, Errno>,
     expected: &Result<Reply, Errno>,
 ) -> Result<(), String> {
-    if done == expected { Ok(()) } else { Err(format!("{op:?} gave {done:?}, expected {expected:?}")) }
+    if done == expected {
+        return Ok(());
+    }
+    Err(format!("{op:?} gave {}, expected {}", in_short(done), in_short(expected)))
+}
+
+/// An answer in words; of data, where it begins.
+fn in_short(answer: &Result<Reply, Errno>) -> String {
+    match answer {
+        Ok(Reply::Data(bytes)) => {
+            format!("{} bytes {:?}…", bytes.len(), &bytes[..bytes.len().min(16)])
+        }
+        Ok(other) => format!("{other:?}"),
+        Err(errno) => errno.name().to_owned(),
+    }
 }
 
 /// Carries out a program on a fresh file system and on the model, in a virtual run; says what space there was for each operation.

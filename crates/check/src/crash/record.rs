@@ -10,6 +10,7 @@ use super::Subject;
 use super::allowed::is_soft;
 use super::programs::Program;
 use crate::design::{self, unmount};
+use crate::lockstep::same_answer;
 use crate::model::Model;
 use crate::op::{Op, Runner};
 use crate::tree::Tree;
@@ -67,6 +68,5 @@ pub(super) fn record(
 
 /// One operation on both, which must answer alike: only then does the model know what a crash may leave.
 fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<(), String> {
-    let (done, expected) = (runner.run(op), model.run(op, None));
-    if done == expected { Ok(()) } else { Err(format!("{op:?} gave {done:?}, expected {expected:?}")) }
+    same_answer(op, &runner.run(op), &model.run(op, None))
 }

@@ -9,13 +9,17 @@
 #[path = "../shared/harness.rs"]
 mod harness;
 
+use std::sync::Arc;
+
 use check::crash::programs::{self, Program, random_pair};
 use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore, explore_many, lints};
-use check::{File, Op, Pattern};
+use check::{Design, File, Op, Pattern};
 use harness::{virtually, with_options};
 use media::fault::{Fault, Target};
+use media::nvmm::Region;
 use media::recorder::Mode;
 use sim::Bytes;
+use vfs::FileSystem;
 
 const SEED: u64 = 20_261_121;
 
@@ -217,4 +221,46 @@ fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
         tally.violations.iter().any(|violation| violation.what.contains("L8 read of unguaranteed bytes"))
     });
     assert!(luck.count() > 0, "recovery never reads what was not flushed");
+}
+
+/// A design whose recovery writes something else each time.
+struct Restless(Arc<dyn Design>);
+
+impl Design for Restless {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn min_size(&self) -> Bytes {
+        self.0.min_size()
+    }
+
+    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
+        self.0.mkfs(region)
+    }
+
+    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+        self.0.mount(region)
+    }
+
+    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
+        self.0.recover(region)?;
+        let last = region.len() - 8;
+        let count = region.load_u64(last).map_err(|error| error.to_string())?;
+        region.store_u64(last, count + 1).map_err(|error| error.to_string())
+    }
+
+    fn fsck(&self, region: &Region) -> Vec<String> {
+        self.0.fsck(region)
+    }
+}
+
+#[test]
+fn a_recovery_that_changes_something_each_time_is_noticed() {
+    let pmfs = subjects().remove(0);
+    let subject = Subject { design: Arc::new(Restless(Arc::clone(&pmfs.design))), ..pmfs };
+    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let tally = explore_all(&subject, &[create], effort(1));
+    let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
+    assert!(found, "{:?}", tally.violations);
 }
