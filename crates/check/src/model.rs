@@ -8,7 +8,8 @@ use vfs::{Errno, FallocateMode, FileKind, NewInode, RenameFlags};
 use crate::op::{File, NEW, Op, Reply, split};
 use crate::tree::{Entry, Tree};
 
-type Id = usize;
+/// The number of an inode; none is used twice.
+pub type Id = usize;
 const ROOT: Id = 0;
 
 #[derive(Clone, Debug)]
@@ -328,6 +329,34 @@ impl Model {
             *parent = to;
             self.node(from).nlink -= 1;
             self.node(to).nlink += 1;
+        }
+    }
+
+    /// The regular files that have a path, by path.
+    pub fn files(&self) -> BTreeMap<String, Id> {
+        let mut files = BTreeMap::new();
+        self.add_files(&mut files, "", ROOT);
+        files
+    }
+
+    fn add_files(&self, files: &mut BTreeMap<String, Id>, path: &str, id: Id) {
+        if self.nodes[&id].kind == FileKind::Regular {
+            files.insert(path.to_owned(), id);
+        }
+        for (name, child) in self.names(id).into_iter().flatten() {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            self.add_files(files, &below, *child);
+        }
+    }
+
+    /// The inode that an operation is about, before it is carried out.
+    pub fn subject(&self, op: &Op) -> Option<Id> {
+        match op {
+            Op::Write(file, ..) | Op::Truncate(file, _) | Op::Fallocate(file, ..) | Op::Fsync(file) => {
+                self.file(file).ok()
+            }
+            Op::Rename(from, ..) | Op::Link(from, _) => self.find(from).ok(),
+            _ => None,
         }
     }
 

@@ -4,15 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::Design;
+use check::crash::Guarantee;
 use fs::{FsType, Options};
 use media::nvmm::Region;
-use sim::Bytes;
+use sim::{Bytes, PAGE_BYTES};
 use vfs::FileSystem;
 
 use crate::failure::Failure;
 
 /// Options that make a design small, so that its borders are near: set where a design has them and nobody says otherwise.
 pub(crate) const SMALL: [(&str, &str); 3] = [("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")];
+
+/// What a design promises of a crash with these options: data is buffered where a design could be mounted `sync` and is not.
+pub(crate) fn guarantee(name: &str, given: &BTreeMap<String, String>) -> Result<Guarantee, Failure> {
+    let design = lab::plan::matrix::design(name)?;
+    let resolved = Options::resolve(design.name(), design.options(), given)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let has = |option: &str| design.options().iter().any(|known| known.name == option);
+    if has("sync") && !resolved.flag("sync") {
+        return Ok(Guarantee::Buffered);
+    }
+    let block = if has("block_size") { resolved.choice("block_size").parse::<Bytes>().ok() } else { None };
+    Ok(Guarantee::InPlace { block: block.map_or(PAGE_BYTES as u64, |block| block.0) })
+}
 
 /// A design with its options.
 pub(crate) struct Checked {

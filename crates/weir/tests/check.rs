@@ -86,3 +86,21 @@ fn what_cannot_be_checked_is_said() {
         assert!(told(&output).contains(words), "{arguments}: {}", told(&output));
     }
 }
+
+#[test]
+fn help_fits_a_screen() {
+    for what in ["model", "crash"] {
+        let help = String::from_utf8(check(&format!("{what} -h")).stdout).unwrap();
+        assert!(help.lines().count() <= 24 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn a_design_that_can_be_mounted_sync_is_crashed_both_ways() {
+    let output = check("crash --fs hinfs --programs fsync --json");
+    assert!(output.status.success(), "{}", told(&output));
+    let buffered: Vec<_> = designs(&output).iter().map(|design| design["buffered"] == true).collect();
+    assert_eq!(buffered, [true, false]);
+    let planted = check("crash --fs hinfs -O sync=false --programs 4097 --drop-fence 4");
+    assert_eq!(planted.status.code(), Some(1), "{}", told(&planted));
+}

@@ -9,6 +9,7 @@ use crate::tree::{Tree, difference};
 /// A point of a recording.
 #[derive(Clone, Copy)]
 pub(super) struct Allowed<'a> {
+    pub(super) guarantee: Guarantee,
     pub(super) program: &'a Program,
     pub(super) recording: &'a Recording,
     /// Operations that have returned.
@@ -22,6 +23,24 @@ pub(super) struct Allowed<'a> {
 impl Allowed<'_> {
     /// What is wrong with a tree that was recovered.
     pub(super) fn judge(&self, seen: &Tree) -> Result<(), String> {
+        match self.guarantee {
+            Guarantee::InPlace { .. } => self.judge_in_place(seen),
+            Guarantee::Buffered => self.judge_buffered(seen),
+        }
+    }
+
+    fn judge_buffered(&self, seen: &Tree) -> Result<(), String> {
+        let Recording { trees, history, .. } = self.recording;
+        let last = if self.inside { self.done + 1 } else { self.done };
+        let as_of = |version: usize| history.judge((seen, &trees[version]), version, (self.done, last));
+        let Err(old) = as_of(self.done) else { return Ok(()) };
+        if last == self.done {
+            return Err(old);
+        }
+        as_of(last).map_err(|new| format!("neither as before ({old}) nor as after ({new})"))
+    }
+
+    fn judge_in_place(&self, seen: &Tree) -> Result<(), String> {
         let trees = &self.recording.trees;
         let soft: Vec<&Tree> = self.soft.iter().map(|index| &trees[*index]).collect();
         let before = &trees[self.done];
@@ -44,9 +63,10 @@ impl Allowed<'_> {
     }
 }
 
-/// Whether a write may return before it is durable: it goes into one existing block and leaves the size.
+/// Whether an operation may return before what it did is durable: a write in place that goes into one existing block and leaves
+/// the size, or any where data is buffered.
 pub(super) fn is_soft(guarantee: Guarantee, op: &Op, size: u64) -> bool {
-    let Guarantee::InPlace { block } = guarantee;
+    let Guarantee::InPlace { block } = guarantee else { return true };
     let Op::Write(_, Some(offset), pattern) = op else { return false };
     let end = offset + pattern.len as u64;
     pattern.len > 0 && end <= size && offset / block == (end - 1) / block

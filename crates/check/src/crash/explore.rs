@@ -121,7 +121,8 @@ impl<'a> Explorer<'a> {
         let mut point = Some(Point::OpEnd);
         while let Some(kind) = point {
             if kind != Point::AfterCommit || self.effort.after_commits {
-                let allowed = Allowed { program, recording, done, inside, soft: &soft };
+                let guarantee = self.subject.guarantee;
+                let allowed = Allowed { guarantee, program, recording, done, inside, soft: &soft };
                 self.visit(&replay, &allowed);
             }
             if self.tally.violations.len() >= VIOLATIONS_MAX {

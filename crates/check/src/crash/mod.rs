@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `record` | a program and what happened while it ran; what the model says after each operation |
+//! | `history` | what files were, for designs that buffer data |
 //! | `allowed` | which states a crash may leave at one point, for each [`Guarantee`] |
 //! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
 //! | `afterwards` | what a recovered file system must still be able to do |
@@ -19,6 +20,7 @@
 mod afterwards;
 mod allowed;
 mod explore;
+mod history;
 mod lints;
 mod many;
 pub mod pairs;
@@ -50,6 +52,10 @@ pub enum Guarantee {
         /// Data block size of its files.
         block: u64,
     },
+    /// Buffers data: names, links and attributes as above; of a regular file, the size is one that it had since it was last
+    /// synced, and each byte one that it had at that place since then, at a time when the file was that long: never one that
+    /// nobody wrote. A truncation syncs its file; a rename or a new link makes its size durable.
+    Buffered,
 }
 
 /// A design under test, and what to expect of it.

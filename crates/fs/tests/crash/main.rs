@@ -138,6 +138,42 @@ fn crashes_of_two_random_operations_leave_allowed_states() {
     }
 }
 
+/// Designs that buffer data, with few pages, so that write-back is at work while programs run.
+fn buffered(name: &str) -> Subject {
+    let options = &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];
+    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::Buffered, Mode::Adr);
+    Subject { design: with_options(name, options), size, guarantee, mode }
+}
+
+#[test]
+fn a_crash_of_a_design_that_buffers_loses_nothing_that_was_synced_and_shows_no_garbage() {
+    for name in ["hinfs", "hinfs-nclfw", "hinfs-wb"] {
+        let (subject, began) = (buffered(name), std::time::Instant::now());
+        let pairs = (0..wanted("WEIR_CRASH_PAIRS", 500) as u64 / 5).map(|number| random_pair(SEED, number));
+        let programs: Vec<_> = programs::all().into_iter().chain(pairs).collect();
+        let tally = explore_all(&subject, &programs, effort(3));
+        report("buffered", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+#[test]
+fn a_fence_that_write_back_or_a_sync_forgets_is_noticed() {
+    let subject = buffered("hinfs");
+    for (name, words) in [("write 4097 new", "which it never was"), ("append, fsync, append", "")] {
+        let program = programs::all().into_iter().find(|program| program.name == name).expect("a program");
+        let found = |nth: u64| {
+            let fault = Fault::DropNth { target: Target::Fence, nth };
+            let program = |_: usize| program.clone();
+            let tally = explore_many(&subject, (1, &program), (&effort(0), &[fault]), &Watch::default());
+            tally.violations.iter().any(|violation| violation.what.contains(words))
+        };
+        let caught: Vec<_> = (1..=6).filter(|nth| found(*nth)).collect();
+        println!("{name}: of 6 fences that were left out, these were noticed: {caught:?}");
+        assert!(!caught.is_empty(), "{name}");
+    }
+}
+
 /// Leaves out the nth flush or fence of `program`, for each n until nothing is left to leave out; how many of these mutants
 /// there were, and which were caught.
 fn mutants(subject: &Subject, program: &Program, target: Target, most: u64) -> Vec<u64> {

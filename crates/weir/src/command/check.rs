@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use sim::{Bytes, KIB, Nanos, Seed};
 
 use super::mkfs::options;
-use crate::checked::{SMALL, checked};
+use crate::checked::{SMALL, checked, guarantee};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -291,7 +291,7 @@ impl ModelCheck {
 
 /// What came of one design.
 struct Crashed {
-    design: Arc<dyn Design>,
+    subject: Subject,
     /// Programs that there were.
     programs: usize,
     tally: Tally,
@@ -302,12 +302,11 @@ impl CrashCheck {
     fn run(self, output: &Output) -> Result<(), Failure> {
         let alone = programs::all();
         let numbers = self.numbers(&alone)?;
-        let usual = [SMALL.as_slice(), &[("sync", "true")]].concat();
-        let designs = self.shared.designs(&usual)?;
-        for design in &designs {
-            check_size(&**design, self.size)?;
+        let subjects = self.subjects()?;
+        for subject in &subjects {
+            check_size(&*subject.design, self.size)?;
         }
-        let crashed = designs.into_iter().map(|design| self.crash(design, &alone, &numbers, output));
+        let crashed = subjects.into_iter().map(|subject| self.crash(subject, &alone, &numbers, output));
         let crashed = crashed.collect::<Vec<_>>();
         if output.is_json() {
             output.document(&self.document(&crashed));
@@ -318,6 +317,26 @@ impl CrashCheck {
             0_usize => Ok(()),
             count => Err(Failure::new(Exit::Check, format!("{count} violations"))),
         }
+    }
+
+    /// The designs, each with what it promises. One that may be mounted `sync` is explored both ways, unless that is said.
+    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
+        let given: BTreeMap<String, String> = options(&self.shared.options)?;
+        let (size, mode) = (self.size, Mode::Adr);
+        let mut subjects = Vec::new();
+        for name in &self.shared.fs {
+            let mut add = |given: &BTreeMap<String, String>| {
+                let (design, guarantee) = (checked(name, given, &SMALL)?, guarantee(name, given)?);
+                subjects.push(Subject { design, size, guarantee, mode });
+                Ok::<_, Failure>(guarantee)
+            };
+            if add(&given)? == Guarantee::Buffered && !given.contains_key("sync") {
+                let mut sync = given.clone();
+                sync.insert("sync".to_owned(), "true".to_owned());
+                add(&sync)?;
+            }
+        }
+        Ok(subjects)
     }
 
     /// The programs to explore, by number: of one, or of a pair.
@@ -347,20 +366,8 @@ impl CrashCheck {
         }
     }
 
-    fn crash(
-        &self,
-        design: Arc<dyn Design>,
-        alone: &[Program],
-        numbers: &[usize],
-        output: &Output,
-    ) -> Crashed {
+    fn crash(&self, subject: Subject, alone: &[Program], numbers: &[usize], output: &Output) -> Crashed {
         let began = Instant::now();
-        let subject = Subject {
-            design: Arc::clone(&design),
-            size: self.size,
-            guarantee: Guarantee::InPlace { block: 4096 },
-            mode: Mode::Adr,
-        };
         let program = |at: usize| match self.depth {
             1 => alone[numbers[at]].clone(),
             _ => pairs::numbered(alone, numbers[at]),
@@ -369,19 +376,19 @@ impl CrashCheck {
         let effort = Effort { after_commits: self.depth == 1, ..usual };
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
-        let counter = Counter::new(output.shows_progress(), design.name(), numbers.len() as u64);
+        let counter = Counter::new(output.shows_progress(), subject.design.name(), numbers.len() as u64);
         let watch = Watch {
             jobs: self.shared.jobs(),
             end: self.time.map(|time| began + Duration::from_nanos(time.0)),
             explored: &|_| counter.one_more(),
         };
         let tally = explore_many(&subject, (numbers.len(), &program), (&effort, &faults), &watch);
-        Crashed { design, programs: numbers.len(), tally, took: began.elapsed() }
+        Crashed { subject, programs: numbers.len(), tally, took: began.elapsed() }
     }
 
     /// The command that shows a violation again.
     fn again(&self, crashed: &Crashed, program: &str) -> String {
-        let (name, arguments) = (crashed.design.name(), crashed.design.arguments());
+        let (name, arguments) = (crashed.subject.design.name(), crashed.subject.design.arguments());
         let (depth, seed, size) = (self.depth, self.shared.seed, written(self.size));
         let canary = self.drop_fence.map_or(String::new(), |nth| format!(" --drop-fence {nth}"));
         let arguments = if arguments.is_empty() { arguments } else { format!(" {arguments}") };
@@ -410,11 +417,12 @@ impl CrashCheck {
             let counts = [tally.points, tally.images, tally.distinct_images, tally.distinct_states];
             let more = [tally.nested_images, tally.violations.len()];
             let counts = counts.into_iter().chain(more).map(|count| count.to_string());
-            let row = [one.design.name().to_owned(), workloads].into_iter().chain(counts);
+            let name = format!("{} {}", one.subject.design.name(), one.subject.design.arguments());
+            let row = [name.trim_end().to_owned(), workloads].into_iter().chain(counts);
             table.rows.push(row.chain([number(tally.images_per_core_second())]).collect());
             for violation in tally.violations.iter().take(TOLD) {
                 let again = self.again(one, &violation.program);
-                let _ = writeln!(told, "\n{}: {violation}\nagain: {again}", one.design.name());
+                let _ = writeln!(told, "\n{}: {violation}\nagain: {again}", one.subject.design.name());
             }
         }
         table.to_text() + &told
@@ -427,8 +435,9 @@ impl CrashCheck {
                 json!({ "program": violation.program, "what": violation.what, "again": again })
             });
             json!({
-                "fs": one.design.name(),
-                "options": one.design.arguments(),
+                "fs": one.subject.design.name(),
+                "options": one.subject.design.arguments(),
+                "buffered": one.subject.guarantee == Guarantee::Buffered,
                 "workloads": one.tally.programs,
                 "workloads_all": one.programs,
                 "points": one.tally.points,
