@@ -26,8 +26,8 @@ use crate::tree::difference;
 
 /// Trees are compared after this many operations.
 const COMPARE_EVERY: usize = 50;
-/// Programs that are tried while one is made short.
-const SHRINK_TRIES: usize = 4000;
+/// Operations that are tried while a program is made short: a minute or so at the most.
+const SHRINK_OPS: usize = 150_000;
 
 /// What a round does beside comparing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -262,7 +262,7 @@ impl Round {
     ) -> Failed {
         let ops = found.ops.min(program.len());
         let fails = |ops: &[Op]| again(ops).map(|found| found.what);
-        let (program, what) = shrink(&program[..ops], found.what.clone(), &fails, SHRINK_TRIES);
+        let (program, what) = shrink(&program[..ops], found.what.clone(), &fails, SHRINK_OPS);
         let Self { seed, size, .. } = *self;
         Failed { seed, size, ops, what: found.what, program, program_what: what }
     }

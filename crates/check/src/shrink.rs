@@ -3,28 +3,31 @@
 
 use crate::op::{Op, Pattern};
 
+/// What it takes to begin anew, in operations.
+const FRESH_GROUND: usize = 20;
+
 /// What is known while a program shrinks.
 struct Shrinking<'a> {
     program: Vec<Op>,
     what: String,
     fails: &'a dyn Fn(&[Op]) -> Option<String>,
-    tries_left: usize,
+    ops_left: usize,
 }
 
-/// The shortest program found in `tries` tries that still fails, and how. `fails` carries out a program on fresh ground and says
-/// what is wrong; it must answer the same each time.
+/// The shortest program found that still fails, and how, when candidates of `ops` operations in all may be tried. `fails` carries
+/// out a program on fresh ground and says what is wrong; it must answer the same each time.
 pub fn shrink(
     program: &[Op],
     what: String,
     fails: &dyn Fn(&[Op]) -> Option<String>,
-    tries: usize,
+    ops: usize,
 ) -> (Vec<Op>, String) {
-    let mut shrinking = Shrinking { program: program.to_vec(), what, fails, tries_left: tries };
+    let mut shrinking = Shrinking { program: program.to_vec(), what, fails, ops_left: ops };
     loop {
         let before = shrinking.program.clone();
         shrinking.leave_out();
         shrinking.lower();
-        if shrinking.program == before || shrinking.tries_left == 0 {
+        if shrinking.program == before || shrinking.ops_left == 0 {
             return (shrinking.program, shrinking.what);
         }
     }
@@ -33,10 +36,10 @@ pub fn shrink(
 impl Shrinking<'_> {
     /// Takes a program that fails.
     fn try_program(&mut self, program: Vec<Op>) -> bool {
-        if self.tries_left == 0 {
+        if self.ops_left == 0 {
             return false;
         }
-        self.tries_left -= 1;
+        self.ops_left = self.ops_left.saturating_sub(program.len() + FRESH_GROUND);
         let Some(what) = (self.fails)(&program) else { return false };
         (self.program, self.what) = (program, what);
         true
@@ -47,7 +50,7 @@ impl Shrinking<'_> {
         let mut piece = self.program.len().div_ceil(2);
         while piece > 0 {
             let mut end = self.program.len();
-            while end > 0 && self.tries_left > 0 {
+            while end > 0 && self.ops_left > 0 {
                 let start = end.saturating_sub(piece);
                 let mut shorter = self.program.clone();
                 shorter.drain(start..end.min(shorter.len()));
@@ -126,7 +129,7 @@ mod tests {
             let long = |op: &Op| matches!(op, Op::Write(_, _, pattern) if pattern.len >= 100);
             ops[made..].iter().any(long).then(|| "too long".to_owned())
         };
-        let (program, what) = shrink(&program, String::new(), &fails, 10_000);
+        let (program, what) = shrink(&program, String::new(), &fails, 1_000_000);
         let smallest = Op::Write(File::At("foo".into()), Some(0), Pattern { len: 100, tag: 1 });
         assert_eq!((program, what.as_str()), (vec![Op::Create("foo".into()), smallest], "too long"));
     }

@@ -29,6 +29,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
     let began = cpu_time();
     let explored = record(subject, program, &inject).and_then(|recording| {
+        let Some(recording) = recording else { return Ok(Tally { without_space: 1, ..Tally::default() }) };
         let mut explorer = Explorer::new(subject, program, effort, &recording)?;
         explorer.visit_all();
         Ok(explorer.tally)

@@ -101,6 +101,8 @@ impl Effort {
 pub struct Tally {
     /// Programs explored.
     pub programs: usize,
+    /// Programs that need more space than the region has, and were not explored.
+    pub without_space: usize,
     /// Moments at which a crash was tried.
     pub points: usize,
     /// Choices of what persisted.
@@ -144,6 +146,7 @@ impl Tally {
     /// Both together.
     pub fn add(&mut self, other: Self) {
         self.programs += other.programs;
+        self.without_space += other.without_space;
         self.points += other.points;
         self.images += other.images;
         self.distinct_images += other.distinct_images;

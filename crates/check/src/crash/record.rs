@@ -15,7 +15,7 @@ use super::{Guarantee, Subject};
 use crate::design::{self, unmount};
 use crate::lockstep::same_answer;
 use crate::model::Model;
-use crate::op::{NEW, Op, Runner};
+use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::Tree;
 
 /// A program after its run: what happened, and what the model says before the first and after each operation.
@@ -33,12 +33,13 @@ const GARBAGE: u8 = 0xEE;
 /// So long buffered data is left alone after a program: write-back finds it.
 const IDLE: Nanos = Nanos::from_secs(60);
 
-/// Runs a program on a fresh image and records its core; `prepare` sees the region just before.
+/// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region has not the space
+/// that the program needs.
 pub(super) fn record(
     subject: &Subject,
     program: &Program,
     prepare: &dyn Fn(&Region),
-) -> Result<Recording, String> {
+) -> Result<Option<Recording>, String> {
     let (design, region) = (&subject.design, design::region(subject.size));
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
@@ -50,7 +51,9 @@ pub(super) fn record(
     let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
     let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
     for op in &program.setup {
-        agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))?;
+        if !agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? {
+            return Ok(None);
+        }
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
@@ -73,8 +76,8 @@ pub(super) fn record(
             model.close_all();
             unmount(&*runner.fs)?;
             runner = Runner::new(mount()?);
-        } else {
-            agree(&mut runner, &mut model, op)?;
+        } else if !agree(&mut runner, &mut model, op)? {
+            return Ok(None);
         }
         sizes.push((before, size_of(&model, op)));
         let soft = is_soft(subject.guarantee, op, before);
@@ -88,7 +91,7 @@ pub(super) fn record(
         sim::sleep(IDLE);
     }
     region.detach(&trace);
-    Ok(Recording { trace, trees, sizes, history })
+    Ok(Some(Recording { trace, trees, sizes, history }))
 }
 
 /// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
@@ -106,7 +109,14 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
 }
 
-/// One operation on both, which must answer alike: only then does the model know what a crash may leave.
-fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<(), String> {
-    same_answer(op, &runner.run(op), &model.run(op, None))
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave. False: the design had
+/// no space for it.
+fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
+    let (done, expected) = (runner.run(op), model.run(op, None));
+    let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
+    match done {
+        Err(Errno::ENOSPC) => Ok(false),
+        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(false),
+        _ => same_answer(op, &done, &expected).map(|()| true),
+    }
 }

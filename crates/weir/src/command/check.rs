@@ -420,6 +420,11 @@ impl CrashCheck {
             let name = format!("{} {}", one.subject.design.name(), one.subject.design.arguments());
             let row = [name.trim_end().to_owned(), workloads].into_iter().chain(counts);
             table.rows.push(row.chain([number(tally.images_per_core_second())]).collect());
+            if tally.without_space > 0 {
+                let (name, count) = (one.subject.design.name(), tally.without_space);
+                let _ =
+                    writeln!(told, "\n{name}: {count} workloads need more space; give it more with --size");
+            }
             for violation in tally.violations.iter().take(TOLD) {
                 let again = self.again(one, &violation.program);
                 let _ = writeln!(told, "\n{}: {violation}\nagain: {again}", one.subject.design.name());
@@ -440,6 +445,7 @@ impl CrashCheck {
                 "buffered": one.subject.guarantee == Guarantee::Buffered,
                 "workloads": one.tally.programs,
                 "workloads_all": one.programs,
+                "without_space": one.tally.without_space,
                 "points": one.tally.points,
                 "images": one.tally.images,
                 "distinct_images": one.tally.distinct_images,
