@@ -3,19 +3,18 @@
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
-#[path = "shared/mod.rs"]
-mod shared;
+#[path = "shared/harness.rs"]
+mod harness;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use check::{File, NEW, Op, Pattern, Runner, Tree, observe};
 use fs::{FsError, FsType};
+use harness::virtually;
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use rand::RngExt;
-use shared::harness::{self, virtually};
-use shared::observe::observe;
-use shared::op::{File, NEW, Op, Pattern, Runner};
 use sim::{Bytes, Seed};
 use vfs::{Errno, IoFlags, OpenFlags};
 
@@ -362,7 +361,7 @@ fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
         }
         let data = op.changes_data();
         let tree = observe(&*runner.fs)?;
-        let fits = |tree: &shared::tree::Tree| tree == &before || tree == &after;
+        let fits = |tree: &Tree| tree == &before || tree == &after;
         if !data && !fits(&tree) && !matches!(op, Op::Truncate(..)) {
             return Err(format!("{op:?}: neither as before nor as after, still mounted"));
         }

@@ -173,9 +173,9 @@ fn design(name: &'static str, dir: &Path) -> Mounted {
         served.expect("the run");
     });
     is_ready.recv().expect("the mount");
-    let file = File::create(dir.join("file")).expect("a file");
+    let (file, piece) = (File::create(dir.join("file")).expect("a file"), vec![1; 1 << 20]);
     for at in (0..FILE_BYTES).step_by(1 << 20) {
-        file.write_all_at(&[1; 1 << 20], at).expect("space");
+        file.write_all_at(&piece, at).expect("space");
     }
     Mounted { name, dir: dir.to_owned(), thread: Some(thread) }
 }

@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Umount(c::umount::Umount),
     /// Check an image
     Fsck(c::fsck::Fsck),
+    /// Compare designs with a model, or crash them everywhere
+    Check(c::check::Check),
     /// Print parts of an image
     Dump(c::dump::Dump),
     /// Print the space of an image
@@ -91,6 +93,7 @@ impl Command {
             Self::Mount(command) => command.run(output),
             Self::Umount(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
+            Self::Check(command) => command.run(output),
             Self::Dump(command) => command.run(output),
             Self::Df(command) => command.run(output),
             Self::Completion(command) => command.run(output),
@@ -136,7 +139,8 @@ mod tests {
         };
         let mut cli = Cli::command();
         cli.build();
-        fits(&mut cli, 28); // a line for each subcommand
+        let lines = cli.get_subcommands().count() + 12; // a line for each subcommand, and what stands around them
+        fits(&mut cli, lines);
         cli.get_subcommands_mut().for_each(|command| fits(command, 24));
     }
 }

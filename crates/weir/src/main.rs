@@ -15,6 +15,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checked;
 mod cli;
 mod command;
 mod experiment;

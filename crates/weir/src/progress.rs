@@ -1,4 +1,4 @@
-//! Progress of a plan, drawn on a terminal only.
+//! Progress of a plan, or of things that are counted, drawn on a terminal only.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -58,5 +58,31 @@ impl Progress for Bar {
 impl Drop for Bar {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// A bar for things that are done one after the other.
+pub(crate) struct Counter(ProgressBar);
+
+impl Counter {
+    /// A bar to `count`, hidden unless `shown`.
+    pub(crate) fn new(shown: bool, name: &str, count: u64) -> Self {
+        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(Some(count), target);
+        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta}");
+        bar.set_style(style.expect("the template is constant"));
+        bar.set_prefix(name.to_owned());
+        Self(bar)
+    }
+
+    /// One is done.
+    pub(crate) fn one_more(&self) {
+        self.0.inc(1);
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }

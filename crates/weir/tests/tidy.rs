@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 10] = [
+const LAYERS: [(&str, u8); 11] = [
     ("sim", 0),
     ("media", 1),
     ("vfs", 1),
     ("results", 1),
     ("fs", 2),
     ("workload", 2),
+    ("check", 2),
     ("report", 2),
     ("fuse", 2),
     ("lab", 3),

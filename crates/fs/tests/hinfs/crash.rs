@@ -11,6 +11,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use check::Design;
+use check::crash::crash_recovery;
 use media::event::{Event, Mark, Promise, Tap};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
@@ -20,7 +22,7 @@ use rand::RngExt;
 use sim::{Bytes, Nanos, Rng, Seed};
 use vfs::{FileSystem, Ino, IoFlags, RenameFlags, SetAttr};
 
-use crate::shared::nested;
+use crate::harness::with_options;
 use crate::support::{DESIGNS, Mounted, PAGE, free_region, virtually};
 
 const SIZE: Bytes = Bytes::mib(1);
@@ -226,6 +228,7 @@ type Files = Vec<Content>;
 /// Images of one program that are recovered: everything that this needs, and what it has found.
 struct Recoveries<'a> {
     mounted: &'a Mounted,
+    design: Arc<dyn Design>,
     histories: &'a [History],
     first: Scratch,
     /// What recovery reads of `first`.
@@ -307,7 +310,8 @@ impl<'a> Recoveries<'a> {
         let (first, reads) = (scratch(), Arc::new(ReadSet::new(SIZE.0)));
         first.region().attach(Arc::clone(&reads) as Arc<dyn Tap>);
         let crashed = BTreeSet::new();
-        Self { mounted, histories, first, reads, second: scratch(), crashed, tally: Tally::default() }
+        let design = with_options(mounted.design.name(), OPTIONS);
+        Self { mounted, design, histories, first, reads, second: scratch(), crashed, tally: Tally::default() }
     }
 
     /// Recovers an image and judges it: what recovery reads, what the files are, what they become when they grow.
@@ -339,13 +343,12 @@ impl<'a> Recoveries<'a> {
     /// Crashes the recovery of an image: recovering again must lead to the same files.
     fn crash_recovery(&mut self, image: &Image, files: &Files) -> Result<(), String> {
         let (mounted, second) = (self.mounted, &mut self.second);
-        self.tally.nested_images +=
-            nested::crash_recovery(mounted.design, &mut self.first, image, &mut |image| {
-                let fs = mounted.recovered(second.load(image).expect("the image fits"))?;
-                let again = read_files(&*fs, files.len())?;
-                fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
-                if again == *files { Ok(()) } else { Err("the files are others".to_owned()) }
-            })?;
+        self.tally.nested_images += crash_recovery(&*self.design, &mut self.first, image, &mut |image| {
+            let fs = mounted.recovered(second.load(image).expect("the image fits"))?;
+            let again = read_files(&*fs, files.len())?;
+            fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
+            if again == *files { Ok(()) } else { Err("the files are others".to_owned()) }
+        })?;
         Ok(())
     }
 }

@@ -14,9 +14,9 @@
 mod benefit;
 mod crash;
 mod failures;
+#[path = "../shared/harness.rs"]
+mod harness;
 mod numbers;
 mod random;
-#[path = "../shared/mod.rs"]
-mod shared;
 mod support;
 mod writeback;

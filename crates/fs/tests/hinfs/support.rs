@@ -10,7 +10,7 @@ use sim::ledger::Snapshot;
 use sim::{Activity, Bytes, Clock, Count, Machine, Nanos, Rate, Seed, Setup, Work};
 use vfs::{FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, SetAttr};
 
-use crate::shared::harness;
+use crate::harness;
 
 pub(crate) const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
 pub(crate) const DESIGNS: [&str; 3] = ["hinfs", "hinfs-nclfw", "hinfs-wb"];

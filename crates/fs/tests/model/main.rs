@@ -1,158 +1,100 @@
 //! Random operations on a design and on the reference, answer by answer, then tree by tree.
 //!
 //! Every design with every row of [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed. A failure prints the seed and
-//! the operations of the run up to the difference.
+//! the shortest program that shows a difference.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
-#[path = "../shared/mod.rs"]
-mod shared;
+#[path = "../shared/harness.rs"]
+mod harness;
 
 use std::sync::Arc;
 
-use fs::FsType;
-use media::nvmm::Region;
+use check::design::{fsck, region};
+use check::kernel::HostDir;
+use check::lockstep::{Prepare, Round, run_many};
+use check::{Design, NEW, difference, observe};
+use harness::{virtually, with_options};
+use media::fault::{Fault, Target};
 use rand::RngExt;
-use shared::generate::Generator;
-use shared::harness::{self, fsck_complaint, virtually};
-use shared::model::Model;
-use shared::observe::observe;
-use shared::op::{NEW, Op, Reply, Runner};
-use shared::tree::difference;
 use sim::{Bytes, Seed, TaskSpec};
 use vfs::{Errno, FileSystem, IoFlags, RenameFlags};
 
-/// A way of mounting a design: region size, options, and whether space may run out.
-#[derive(Clone, Copy)]
-struct Configuration {
-    design: &'static dyn FsType,
-    size: Bytes,
-    options: &'static [(&'static str, &'static str)],
-}
-
-fn configurations() -> Vec<Configuration> {
-    let design = fs::by_name("pmfs").expect("pmfs is a design");
-    let with = |size, options| Configuration { design, size, options };
+/// Ways of mounting a design: with its options, on a region of that size. Space runs out in the small ones.
+fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
+    let pmfs = |options| with_options("pmfs", options);
+    let hinfs = |name| with_options(name, &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")]);
     vec![
-        with(Bytes::mib(8), &[("jsize", "64k"), ("dir_index", "true")]),
-        with(Bytes::mib(8), &[("jsize", "64k"), ("dir_index", "false")]),
-        with(Bytes::kib(400), &[("jsize", "64k"), ("dir_index", "true")]),
-        with(Bytes::kib(300), &[("jsize", "64k"), ("dir_index", "false")]),
-        with(Bytes::mib(64), &[("jsize", "64k"), ("block_size", "2M")]),
+        (pmfs(&[("jsize", "64k"), ("dir_index", "true")]), Bytes::mib(8)),
+        (pmfs(&[("jsize", "64k"), ("dir_index", "false")]), Bytes::mib(8)),
+        (pmfs(&[("jsize", "64k"), ("dir_index", "true")]), Bytes::kib(400)),
+        (pmfs(&[("jsize", "64k"), ("dir_index", "false")]), Bytes::kib(300)),
+        (pmfs(&[("jsize", "64k"), ("block_size", "2M")]), Bytes::mib(64)),
+        (hinfs("hinfs"), Bytes::mib(8)),
+        (hinfs("hinfs"), Bytes::kib(400)),
+        (hinfs("hinfs-nclfw"), Bytes::mib(8)),
+        (hinfs("hinfs-wb"), Bytes::mib(8)),
     ]
-}
-
-/// What a run does beside comparing.
-#[derive(Default)]
-struct Seen {
-    ops: usize,
-    out_of_space: usize,
-    remounts: usize,
-}
-
-struct Run {
-    configuration: Configuration,
-    region: Arc<Region>,
-    runner: Runner,
-    model: Model,
-    history: Vec<String>,
-    seen: Seen,
-}
-
-impl Run {
-    fn new(configuration: Configuration) -> Self {
-        let region = harness::region(configuration.size);
-        let options = harness::options(configuration.design, configuration.options);
-        configuration.design.mkfs(&region, &options).expect("mkfs");
-        let runner = Runner::new(configuration.design.mount(&region, &options).expect("mount"));
-        let root = runner.fs.getattr(runner.fs.root()).expect("the root");
-        let model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
-        Self { configuration, region, runner, model, history: Vec::new(), seen: Seen::default() }
-    }
-
-    fn step(&mut self, op: &Op) -> Result<(), String> {
-        self.seen.ops += 1;
-        if matches!(op, Op::Remount) {
-            self.history.push("remount".to_owned());
-            return self.remount();
-        }
-        let done = self.runner.run(op);
-        self.history.push(format!("{op:?} -> {:?}", done.as_ref().map(|reply| matches!(reply, Reply::Done))));
-        if done == Err(Errno::ENOSPC) {
-            self.seen.out_of_space += 1;
-            return Ok(());
-        }
-        let limit = match &done {
-            Ok(Reply::Written(bytes)) => Some(*bytes),
-            _ => None,
-        };
-        let expected = self.model.run(op, limit);
-        if done == expected { Ok(()) } else { Err(format!("{op:?} gave {done:?}, expected {expected:?}")) }
-    }
-
-    fn compare(&self) -> Result<(), String> {
-        difference(&observe(&*self.runner.fs)?, &self.model.tree(), &[]).map_or(Ok(()), Err)
-    }
-
-    /// Unmounts, checks, mounts; what was open is closed in both worlds.
-    fn remount(&mut self) -> Result<(), String> {
-        self.seen.remounts += 1;
-        self.runner.close_all();
-        for number in 0..4 {
-            let _ = self.model.run(&Op::Close(number), None);
-        }
-        self.runner.fs.unmount().map_err(|errno| format!("unmount: {}", errno.name()))?;
-        if let Some(complaint) = fsck_complaint(self.configuration.design, &self.region) {
-            return Err(complaint);
-        }
-        let options = harness::options(self.configuration.design, self.configuration.options);
-        let fs = self.configuration.design.mount(&self.region, &options);
-        self.runner = Runner::new(fs.map_err(|error| format!("mount: {error}"))?);
-        self.compare()
-    }
-}
-
-fn agree(configuration: Configuration, seed: u64, ops: usize) -> Result<Seen, String> {
-    let mut run = Run::new(configuration);
-    let mut rng = Seed(seed).derive("model", 0).rng();
-    let generator = Generator { reads: true, handles: true, remounts: true, bulk: true };
-    let done = (0..ops).try_for_each(|number| {
-        let op = generator.op(&mut rng, number as u8);
-        run.step(&op)?;
-        if number % 50 == 0 { run.compare() } else { Ok(()) }
-    });
-    let done = done.and_then(|()| run.compare()).and_then(|()| run.remount());
-    done.map_err(|what| {
-        let last = run.history.len().saturating_sub(30);
-        format!("{what}\nafter:\n  {}", run.history[last..].join("\n  "))
-    })?;
-    Ok(run.seen)
 }
 
 #[test]
 fn every_answer_is_that_of_the_reference() {
     let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
-    for (index, configuration) in configurations().into_iter().enumerate() {
-        let mut total = Seen::default();
-        for seed in 0..4u64 {
-            let seed = 1000 * index as u64 + seed;
-            let done = virtually(seed, move || agree(configuration, seed, ops));
-            let shown = (configuration.design.name(), configuration.size, configuration.options);
-            let seen = done.unwrap_or_else(|what| panic!("{shown:?}, seed {seed}: {what}"));
-            total.ops += seen.ops;
-            total.out_of_space += seen.out_of_space;
-            total.remounts += seen.remounts;
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    for (index, (design, size)) in configurations().into_iter().enumerate() {
+        let round = |number: usize| {
+            let seed = (1000 * index + number) as u64;
+            Round { design: Arc::clone(&design), size, seed, ops }
+        };
+        let (total, failed) = run_many((4, &round), (None, None), jobs, &|_| ());
+        let shown = format!("{} {} on {size}", design.name(), design.arguments());
+        if let Some(failed) = failed {
+            panic!("{shown}: {failed}");
         }
         println!(
-            "{} on {}, {:?}: {} operations agree, {} of them without space, {} remounts",
-            configuration.design.name(),
-            configuration.size,
-            configuration.options,
-            total.ops,
-            total.out_of_space,
-            total.remounts
+            "{shown}: {} operations agree, {} of them without space, {} remounts",
+            total.ops, total.out_of_space, total.remounts
         );
     }
+}
+
+/// The host as well: on the first two rows of [`configurations`], and on one in which space runs out.
+#[test]
+fn the_kernel_answers_as_the_reference_does() {
+    let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host");
+    for (design, size) in configurations().into_iter().take(3) {
+        let round =
+            |number: usize| Round { design: Arc::clone(&design), size, seed: number as u64, ops: 2000 };
+        let (total, failed) = run_many((3, &round), (Some(&host), None), 2, &|_| ());
+        if let Some(failed) = failed {
+            panic!("{} on {size}: {failed}", design.arguments());
+        }
+        println!("{} of {} operations were carried out by the host as well", total.on_host, total.ops);
+        assert!(total.on_host > total.ops / 2, "{total:?}");
+    }
+}
+
+#[test]
+fn an_operation_that_does_not_reach_the_host_is_a_difference() {
+    let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host").leaving_out("rename");
+    let (design, size) = configurations().remove(0);
+    let failed = Round { design, size, seed: 1, ops: 500 }.run(Some(&host), None).expect_err("a difference");
+    assert!(failed.program.len() <= 3, "{failed}");
+    assert!(failed.program.iter().any(|op| op.name() == "rename"), "{failed}");
+}
+
+#[test]
+fn a_store_that_fails_is_a_difference_and_the_program_that_shows_it_is_short() {
+    let prepare: Prepare =
+        Arc::new(|region| region.inject(Fault::FailNth { target: Target::Store, nth: 100 }));
+    let (design, size) = configurations().remove(0);
+    let round = Round { design, size, seed: 1, ops: 3000 };
+    let failed = round.run(None, Some(&prepare)).expect_err("a difference");
+    println!("{failed}");
+    assert!(failed.what.contains("EIO"), "{failed}");
+    assert!(failed.program.len() < failed.ops / 2, "{failed}");
+    let again = Round { ops: failed.ops, ..round }.run(None, Some(&prepare)).expect_err("again");
+    assert_eq!((again.what, again.program), (failed.what, failed.program));
 }
 
 /// One of several tasks on shared directories.
@@ -198,11 +140,14 @@ fn meddle(fs: &dyn FileSystem, dirs: &[vfs::Ino], seed: Seed, task: u64) {
 #[test]
 fn many_tasks_leave_one_consistent_tree() {
     let mut operations = 0;
-    for configuration in configurations().into_iter().take(2) {
+    for (design, size) in configurations().into_iter().take(2) {
         for seed in 0..40u64 {
+            let shown = design.arguments();
+            let design = Arc::clone(&design);
             let complaint = virtually(seed, move || {
-                let Run { region, runner, .. } = Run::new(configuration);
-                let fs = Arc::clone(&runner.fs);
+                let region = region(size);
+                design.mkfs(&region)?;
+                let fs = design.mount(&region)?;
                 let dirs: Vec<_> = (0..3)
                     .map(|number| {
                         fs.mkdir(fs.root(), format!("d{number}").as_bytes(), &NEW).expect("mkdir").ino
@@ -219,15 +164,13 @@ fn many_tasks_leave_one_consistent_tree() {
                 tasks.into_iter().for_each(sim::JoinHandle::join);
                 let before = observe(&*fs)?;
                 fs.unmount().map_err(|errno| errno.name().to_owned())?;
-                fsck_complaint(configuration.design, &region).map_or(Ok(()), Err)?;
-                let options = harness::options(configuration.design, configuration.options);
-                let fs = configuration.design.mount(&region, &options).map_err(|error| error.to_string())?;
+                fsck(&*design, &region)?;
+                let fs = design.mount(&region)?;
                 let after = observe(&*fs)?;
                 fs.unmount().map_err(|errno| errno.name().to_owned())?;
                 difference(&after, &before, &[]).map_or(Ok(()), Err)
             });
-            complaint
-                .unwrap_or_else(|what: String| panic!("{:?}, seed {seed}: {what}", configuration.options));
+            complaint.unwrap_or_else(|what: String| panic!("{shown}, seed {seed}: {what}"));
             operations += 6 * 400;
         }
     }

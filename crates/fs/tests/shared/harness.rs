@@ -1,16 +1,16 @@
-//! Making, mounting and checking images in tests.
+//! The designs of this crate as the reliability harnesses of `check` reach them, with options.
+
+#![allow(dead_code, unused_imports)] // each test binary uses its own part
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use check::Design;
+pub use check::design::{region, virtually};
 use fs::{FsType, Options};
 use media::nvmm::Region;
-use sim::{Bytes, Machine, Seed, Setup};
-
-/// Memory that costs nothing.
-pub fn region(size: Bytes) -> Arc<Region> {
-    Arc::new(Region::anonymous(size, Box::new(media::nvmm::null::Null)).expect("memory for a region"))
-}
+use sim::Bytes;
+use vfs::FileSystem;
 
 /// The design's options with these values.
 pub fn options(design: &dyn FsType, given: &[(&str, &str)]) -> Options {
@@ -19,17 +19,50 @@ pub fn options(design: &dyn FsType, given: &[(&str, &str)]) -> Options {
     Options::resolve(design.name(), design.options(), &given).expect("options of the test are valid")
 }
 
-/// Runs `body` under the virtual clock.
-pub fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
-    let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
-    sim::run(&setup, body).unwrap_or_else(|error| panic!("seed {seed}: {error}"))
+/// A design with options.
+pub struct WithOptions {
+    pub design: &'static dyn FsType,
+    pub options: Options,
+    arguments: String,
 }
 
-/// What fsck holds against an image, in words; none when it is clean and could be checked.
-pub fn fsck_complaint(design: &dyn FsType, region: &Region) -> Option<String> {
-    let report = design.fsck(region);
-    if let Some(violation) = report.violations.first() {
-        return Some(format!("fsck: {violation}"));
+/// The design called `name` with these options.
+pub fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<dyn Design> {
+    let design = fs::by_name(name).expect("a design");
+    let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
+    Arc::new(WithOptions { design, options: options(design, given), arguments: arguments.join(" ") })
+}
+
+impl Design for WithOptions {
+    fn name(&self) -> &str {
+        self.design.name()
     }
-    report.checked.is_empty().then(|| format!("fsck checked nothing: {:?}", report.notes))
+
+    fn arguments(&self) -> String {
+        self.arguments.clone()
+    }
+
+    fn min_size(&self) -> Bytes {
+        self.design.min_size(&self.options)
+    }
+
+    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
+        self.design.mkfs(region, &self.options).map_err(|error| error.to_string())
+    }
+
+    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
+        self.design.mount(region, &self.options).map_err(|error| error.to_string())
+    }
+
+    fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
+        self.design.recover(region).map(drop).map_err(|error| error.to_string())
+    }
+
+    fn fsck(&self, region: &Region) -> Vec<String> {
+        let report = self.design.fsck(region);
+        if report.violations.is_empty() && report.checked.is_empty() {
+            return vec![format!("nothing could be checked: {:?}", report.notes)];
+        }
+        report.violations.iter().map(ToString::to_string).collect()
+    }
 }

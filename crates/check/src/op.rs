@@ -1,4 +1,4 @@
-//! Operations by path, as programs of the tests are written in, and their execution on a mounted design.
+//! Operations by path, in which programs are written, and their execution on a mounted design.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use vfs::{
 };
 
 /// A file by its path, or one that was opened before.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     /// By path from the root, without a leading `/`.
     At(String),
@@ -18,7 +18,7 @@ pub enum File {
 }
 
 /// Bytes that tell where and by which write they were written; none is zero.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// How many.
     pub len: usize,
@@ -35,7 +35,7 @@ impl Pattern {
 }
 
 /// One operation.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // POSIX's words
 pub enum Op {
     Create(String),
@@ -123,6 +123,12 @@ pub struct Runner {
 /// Directory part and last name of a path.
 pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
+}
+
+impl std::fmt::Debug for Runner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runner").field("opened", &self.opened).finish_non_exhaustive()
+    }
 }
 
 impl Runner {

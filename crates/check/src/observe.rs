@@ -2,11 +2,11 @@
 //! everything can be read.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use vfs::{Attr, FileKind, FileSystem, Ino, IoFlags};
 
-use super::tree::{Entry, Tree};
+use crate::tree::{Entry, Tree};
 
 struct Walk<'a> {
     fs: &'a dyn FileSystem,
@@ -35,7 +35,7 @@ impl Walk<'_> {
     fn directory(&mut self, path: &str, attr: &Attr, parent: Ino) -> Result<(), String> {
         let failed = |what: &str, errno: vfs::Errno| format!("\"{path}\": {what}: {}", errno.name());
         if path.split('/').count() > 30 {
-            return Err(format!("\"{path}\" is deeper than any test makes"));
+            return Err(format!("\"{path}\" is deeper than any program makes"));
         }
         self.add(path, attr, Vec::new());
         let mut entries = Vec::new();
@@ -80,7 +80,7 @@ impl Walk<'_> {
             }
             FileKind::Regular => {
                 if attr.size > 1 << 26 {
-                    return Err(format!("\"{path}\" has {} bytes, more than any test writes", attr.size));
+                    return Err(format!("\"{path}\" has {} bytes, more than any program writes", attr.size));
                 }
                 let mut content = vec![0xEE; attr.size as usize + 1];
                 let read = self.fs.read(attr.ino, 0, &mut content, IoFlags::empty());
@@ -105,7 +105,7 @@ impl Walk<'_> {
             rdev: attr.rdev,
             nlink: attr.nlink,
             same_as,
-            content: Rc::new(content),
+            content: Arc::new(content),
         };
         self.tree.insert(path.to_owned(), entry);
     }

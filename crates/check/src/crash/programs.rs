@@ -1,8 +1,11 @@
-//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible.
+//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
+//! ones.
 
+use sim::Seed;
 use vfs::{FallocateMode, FileKind, RenameFlags};
 
-use crate::shared::op::{File, Op, Pattern};
+use crate::generate::Generator;
+use crate::op::{File, Op, Pattern};
 
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
@@ -83,8 +86,33 @@ pub fn all() -> Vec<Program> {
     removals(&mut table);
     renames(&mut table);
     directory_renames(&mut table);
+    syncs(&mut table);
     rest(&mut table);
     table.0
+}
+
+/// Two random operations on a tree in which most operations can succeed: the pair `number` of `seed`.
+pub fn random_pair(seed: u64, number: u64) -> Program {
+    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
+    let mut rng = Seed(seed).derive("crash.pairs", number).rng();
+    let core: Vec<_> = (0..2).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
+    Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
+}
+
+fn furnished() -> Vec<Op> {
+    vec![
+        mkdir("A"),
+        mkdir("A/C"),
+        mkdir("B"),
+        create("foo"),
+        write("foo", 0, 5000, 1),
+        create("A/foo"),
+        write("A/foo", 0, 100, 1),
+        link("foo", "A/bar"),
+        create("B/bar"),
+        Op::Open("A/foo".to_owned(), 0),
+        Op::Open("foo".to_owned(), 1),
+    ]
 }
 
 fn makes(table: &mut Table) {
@@ -361,6 +389,33 @@ fn directory_renames(table: &mut Table) {
     let noreplace = |to: &str| Op::Rename("foo".into(), to.into(), RenameFlags::NOREPLACE);
     table.add("noreplace", foo(10), vec![noreplace("bar")]);
     table.add("noreplace fails", and(foo(10), [create("bar")]), vec![noreplace("bar")]);
+}
+
+/// What was written and synced, and what was written after that.
+fn syncs(table: &mut Table) {
+    let append = |path: &str, tag| Op::Write(at(path), None, Pattern { len: 5000, tag });
+    let fsync = |path: &str| Op::Fsync(at(path));
+    table.add("creat, append, fsync", vec![], vec![create("foo"), append("foo", 2), fsync("foo")]);
+    table.add("append, fsync, append", foo(100), vec![append("foo", 2), fsync("foo"), append("foo", 3)]);
+    table.add(
+        "write over, fsync, write over",
+        foo(12288),
+        vec![write("foo", 100, 9000, 2), fsync("foo"), write("foo", 3000, 9000, 3)],
+    );
+    table.add("append, rename", foo(10), vec![append("foo", 2), rename("foo", "bar")]);
+    table.add("append, link", foo(10), vec![append("foo", 2), link("foo", "bar")]);
+    table.add("append, truncate into it", foo(10), vec![append("foo", 2), truncate("foo", 4100)]);
+    table.add("append, unlink, creat", foo(10), vec![append("foo", 2), unlink("foo"), create("foo")]);
+    table.add(
+        "two files, one synced",
+        and(foo(10), [create("bar")]),
+        vec![append("foo", 2), append("bar", 3), fsync("bar"), append("bar", 4), Op::Sync],
+    );
+    table.add(
+        "replaced by a new file",
+        foo(3000),
+        vec![create("new"), append("new", 2), fsync("new"), rename("new", "foo")],
+    );
 }
 
 fn rest(table: &mut Table) {

@@ -4,7 +4,7 @@ use rand::RngExt;
 use sim::Rng;
 use vfs::{FallocateMode, FileKind, RenameFlags};
 
-use super::op::{File, Op, Pattern};
+use crate::op::{File, Op, Pattern};
 
 /// Directories first; every name may be of any kind at some time.
 const PATHS: [&str; 14] = [
@@ -32,6 +32,9 @@ pub struct Generator {
 }
 
 impl Generator {
+    /// Everything that there is.
+    pub const ALL: Self = Self { reads: true, handles: true, remounts: true, bulk: true };
+
     /// The next operation; `tag` marks its data.
     pub fn op(self, rng: &mut Rng, tag: u8) -> Op {
         let path = |rng: &mut Rng| self.path(rng);
@@ -86,6 +89,16 @@ impl Generator {
         let far = self.bulk && rng.random_range(0..12) == 0;
         if far { edge + [100_000, 300_000, 2_200_000][rng.random_range(0..3)] } else { edge }
     }
+}
+
+/// Keeps `count` of some numbers, drawn at random, in their order.
+pub fn draw(numbers: &mut Vec<usize>, count: usize, rng: &mut Rng) {
+    for left in 0..count.min(numbers.len()) {
+        let taken = rng.random_range(left..numbers.len());
+        numbers.swap(left, taken);
+    }
+    numbers.truncate(count);
+    numbers.sort_unstable();
 }
 
 fn mode(rng: &mut Rng) -> FallocateMode {

@@ -1,21 +1,22 @@
 //! The reference: inodes and names in maps, with POSIX's rules and nothing else.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
-use vfs::{Errno, FallocateMode, FileKind, RenameFlags};
+use vfs::{Errno, FallocateMode, FileKind, NewInode, RenameFlags};
 
-use super::op::{File, NEW, Op, Reply, split};
-use super::tree::{Entry, Tree};
+use crate::op::{File, NEW, Op, Reply, split};
+use crate::tree::{Entry, Tree};
 
-type Id = usize;
+/// The number of an inode; none is used twice.
+pub type Id = usize;
 const ROOT: Id = 0;
 
 #[derive(Clone, Debug)]
 enum Body {
-    File(Rc<Vec<u8>>),
+    File(Arc<Vec<u8>>),
     Dir { names: BTreeMap<String, Id>, parent: Id },
-    Symlink(Rc<Vec<u8>>),
+    Symlink(Arc<Vec<u8>>),
     Special,
 }
 
@@ -36,14 +37,21 @@ pub struct Model {
     nodes: BTreeMap<Id, Node>,
     next: Id,
     opened: BTreeMap<usize, Id>,
+    /// What new inodes get.
+    new: NewInode,
 }
 
 impl Model {
     /// An empty file system whose root has the given permission and owner.
     pub fn new(perm: u32, owner: (u32, u32)) -> Self {
+        Self::making(NEW, perm, owner)
+    }
+
+    /// The same, where new inodes get `new`.
+    pub fn making(new: NewInode, perm: u32, owner: (u32, u32)) -> Self {
         let body = Body::Dir { names: BTreeMap::new(), parent: ROOT };
         let root = Node { kind: FileKind::Directory, perm, owner, rdev: 0, nlink: 2, opens: 0, body };
-        Self { nodes: BTreeMap::from([(ROOT, root)]), next: 1, opened: BTreeMap::new() }
+        Self { nodes: BTreeMap::from([(ROOT, root)]), next: 1, opened: BTreeMap::new(), new }
     }
 
     fn node(&mut self, id: Id) -> &mut Node {
@@ -88,7 +96,7 @@ impl Model {
     fn bytes(&mut self, file: &File) -> Result<&mut Vec<u8>, Errno> {
         let id = self.file(file)?;
         match &mut self.node(id).body {
-            Body::File(bytes) => Ok(Rc::make_mut(bytes)),
+            Body::File(bytes) => Ok(Arc::make_mut(bytes)),
             Body::Dir { .. } => Err(Errno::EISDIR),
             _ => Err(Errno::EINVAL),
         }
@@ -111,9 +119,9 @@ impl Model {
         self.next += 1;
         let is_dir = kind == FileKind::Directory;
         let body = if is_dir { Body::Dir { names: BTreeMap::new(), parent: dir } } else { body };
-        let owner = (NEW.owner.uid, NEW.owner.gid);
+        let owner = (self.new.owner.uid, self.new.owner.gid);
         let nlink = 1 + u32::from(is_dir);
-        self.nodes.insert(id, Node { kind, perm: NEW.perm, owner, rdev, nlink, opens: 0, body });
+        self.nodes.insert(id, Node { kind, perm: self.new.perm, owner, rdev, nlink, opens: 0, body });
         self.names_mut(dir).insert(name.to_owned(), id);
         self.node(dir).nlink += u32::from(is_dir);
         Ok(Reply::Done)
@@ -130,14 +138,21 @@ impl Model {
         }
     }
 
+    /// Closes everything that is open, as an unmount does.
+    pub fn close_all(&mut self) {
+        while let Some(number) = self.opened.keys().next().copied() {
+            let _ = self.run(&Op::Close(number), None);
+        }
+    }
+
     /// Carries out an operation. `limit`: how many bytes a write may write, because the design ran out of space.
     pub fn run(&mut self, op: &Op, limit: Option<usize>) -> Result<Reply, Errno> {
         match op {
-            Op::Create(path) => self.make(path, FileKind::Regular, 0, Body::File(Rc::default())),
+            Op::Create(path) => self.make(path, FileKind::Regular, 0, Body::File(Arc::default())),
             Op::Mkdir(path) => self.make(path, FileKind::Directory, 0, Body::Special),
             Op::Mknod(path, kind, rdev) => self.make(path, *kind, *rdev, Body::Special),
             Op::Symlink(path, len) => {
-                self.make(path, FileKind::Symlink, 0, Body::Symlink(Rc::new(vec![b't'; *len])))
+                self.make(path, FileKind::Symlink, 0, Body::Symlink(Arc::new(vec![b't'; *len])))
             }
             Op::Write(file, offset, pattern) => {
                 let bytes = self.bytes(file)?;
@@ -317,6 +332,34 @@ impl Model {
         }
     }
 
+    /// The regular files that have a path, by path.
+    pub fn files(&self) -> BTreeMap<String, Id> {
+        let mut files = BTreeMap::new();
+        self.add_files(&mut files, "", ROOT);
+        files
+    }
+
+    fn add_files(&self, files: &mut BTreeMap<String, Id>, path: &str, id: Id) {
+        if self.nodes[&id].kind == FileKind::Regular {
+            files.insert(path.to_owned(), id);
+        }
+        for (name, child) in self.names(id).into_iter().flatten() {
+            let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            self.add_files(files, &below, *child);
+        }
+    }
+
+    /// The inode that an operation is about, before it is carried out.
+    pub fn subject(&self, op: &Op) -> Option<Id> {
+        match op {
+            Op::Write(file, ..) | Op::Truncate(file, _) | Op::Fallocate(file, ..) | Op::Fsync(file) => {
+                self.file(file).ok()
+            }
+            Op::Rename(from, ..) | Op::Link(from, _) => self.find(from).ok(),
+            _ => None,
+        }
+    }
+
     /// As programs see it.
     pub fn tree(&self) -> Tree {
         let mut tree = Tree::new();
@@ -327,8 +370,8 @@ impl Model {
     fn add(&self, tree: &mut Tree, first: &mut BTreeMap<Id, String>, path: &str, id: Id) {
         let node = &self.nodes[&id];
         let content = match &node.body {
-            Body::File(bytes) | Body::Symlink(bytes) => Rc::clone(bytes),
-            _ => Rc::default(),
+            Body::File(bytes) | Body::Symlink(bytes) => Arc::clone(bytes),
+            _ => Arc::default(),
         };
         let entry = Entry {
             kind: node.kind,

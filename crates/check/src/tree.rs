@@ -1,7 +1,7 @@
 //! A file system as programs see it: what the model says and what a design shows are compared in this form.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use vfs::FileKind;
 
@@ -17,7 +17,7 @@ pub struct Entry {
     /// The first path that leads to the same inode.
     pub same_as: String,
     /// Bytes of a file, target of a symbolic link.
-    pub content: Rc<Vec<u8>>,
+    pub content: Arc<Vec<u8>>,
 }
 
 /// By path; the root is "".
@@ -30,7 +30,7 @@ pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Optio
     }
     expected.iter().find_map(|(path, entry)| {
         let Some(other) = seen.get(path) else { return Some(format!("\"{path}\" is missing")) };
-        let bare = |entry: &Entry| Entry { content: Rc::default(), ..entry.clone() };
+        let bare = |entry: &Entry| Entry { content: Arc::default(), ..entry.clone() };
         if bare(entry) != bare(other) {
             return Some(format!("\"{path}\": {:?}, expected {:?}", bare(other), bare(entry)));
         }

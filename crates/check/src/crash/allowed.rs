@@ -1,0 +1,73 @@
+//! Which states a crash may leave at one point.
+
+use super::Guarantee;
+use super::programs::Program;
+use super::record::Recording;
+use crate::op::Op;
+use crate::tree::{Tree, difference};
+
+/// A point of a recording.
+#[derive(Clone, Copy)]
+pub(super) struct Allowed<'a> {
+    pub(super) guarantee: Guarantee,
+    pub(super) program: &'a Program,
+    pub(super) recording: &'a Recording,
+    /// Operations that have returned.
+    pub(super) done: usize,
+    /// The next one is under way.
+    pub(super) inside: bool,
+    /// States before writes that have returned but are not durable.
+    pub(super) soft: &'a [usize],
+}
+
+impl Allowed<'_> {
+    /// What is wrong with a tree that was recovered.
+    pub(super) fn judge(&self, seen: &Tree) -> Result<(), String> {
+        match self.guarantee {
+            Guarantee::InPlace { .. } => self.judge_in_place(seen),
+            Guarantee::Buffered => self.judge_buffered(seen),
+        }
+    }
+
+    fn judge_buffered(&self, seen: &Tree) -> Result<(), String> {
+        let Recording { trees, history, .. } = self.recording;
+        let last = if self.inside { self.done + 1 } else { self.done };
+        let as_of = |version: usize| history.judge((seen, &trees[version]), version, (self.done, last));
+        let Err(old) = as_of(self.done) else { return Ok(()) };
+        if last == self.done {
+            return Err(old);
+        }
+        as_of(last).map_err(|new| format!("neither as before ({old}) nor as after ({new})"))
+    }
+
+    fn judge_in_place(&self, seen: &Tree) -> Result<(), String> {
+        let trees = &self.recording.trees;
+        let soft: Vec<&Tree> = self.soft.iter().map(|index| &trees[*index]).collect();
+        let before = &trees[self.done];
+        let Some(after) = trees.get(self.done + 1).filter(|_| self.inside) else {
+            return difference(seen, before, &soft).map_or(Ok(()), Err);
+        };
+        let op = &self.program.core[self.done];
+        let (mut with_after, mut with_before) = (soft.clone(), soft);
+        if op.changes_data() {
+            with_after.push(after);
+            // A write that changes the size: the new size shows only new bytes.
+            let (old_size, new_size) = self.recording.sizes[self.done];
+            if old_size == new_size {
+                with_before.push(before);
+            }
+        }
+        let Some(old) = difference(seen, before, &with_after) else { return Ok(()) };
+        let Some(new) = difference(seen, after, &with_before) else { return Ok(()) };
+        Err(format!("neither as before ({old}) nor as after ({new})"))
+    }
+}
+
+/// Whether an operation may return before what it did is durable: a write in place that goes into one existing block and leaves
+/// the size, or any where data is buffered.
+pub(super) fn is_soft(guarantee: Guarantee, op: &Op, size: u64) -> bool {
+    let Guarantee::InPlace { block } = guarantee else { return true };
+    let Op::Write(_, Some(offset), pattern) = op else { return false };
+    let end = offset + pattern.len as u64;
+    pattern.len > 0 && end <= size && offset / block == (end - 1) / block
+}

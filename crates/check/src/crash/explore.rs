@@ -1,0 +1,225 @@
+//! All crash points of one program.
+
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use media::event::{Event, Mark, Tap};
+use media::fault::Fault;
+use media::nvmm::Region;
+use media::nvmm::null::Null;
+use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::afterwards::use_everything;
+use super::allowed::{Allowed, is_soft};
+use super::programs::Program;
+use super::record::{Recording, record};
+use super::recovery::crash_recovery;
+use super::{Effort, Subject, Tally, Violation};
+use crate::design::{fsck, unmount};
+use crate::observe::observe;
+use crate::tree::{Tree, difference, fingerprint};
+
+/// After so many violations a program is given up: more of them say no more.
+const VIOLATIONS_MAX: usize = 5;
+
+/// Explores all crashes of a program; `faults` go wrong while it runs. Call it in a run under the virtual clock.
+pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
+    let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
+    let began = cpu_time();
+    let explored = record(subject, program, &inject).and_then(|recording| {
+        let Some(recording) = recording else { return Ok(Tally { without_space: 1, ..Tally::default() }) };
+        let mut explorer = Explorer::new(subject, program, effort, &recording)?;
+        explorer.visit_all();
+        Ok(explorer.tally)
+    });
+    let tally = explored.unwrap_or_else(|what| Tally::failed(&program.name, what));
+    Tally { cpu: cpu_time().saturating_sub(began), ..tally }
+}
+
+/// What this thread has had of the processor. A run under the virtual clock has one thread.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+}
+
+/// State of the exploration of one program.
+struct Explorer<'a> {
+    subject: &'a Subject,
+    program: &'a Program,
+    effort: &'a Effort,
+    recording: &'a Recording,
+    scratch: Scratch,
+    /// What recovery reads of the scratch region.
+    reads: Arc<ReadSet>,
+    second: Option<Scratch>,
+    seen: HashSet<(u64, usize, bool)>,
+    states: BTreeSet<u64>,
+    nested_left: usize,
+    /// Before the first and after each operation: blocks that are free when everything is removed. No crash may cost any.
+    free: Vec<u64>,
+    tally: Tally,
+}
+
+impl<'a> Explorer<'a> {
+    fn new(
+        subject: &'a Subject,
+        program: &'a Program,
+        effort: &'a Effort,
+        recording: &'a Recording,
+    ) -> Result<Self, String> {
+        let scratch = Scratch::new(subject.size, Box::new(Null)).map_err(|error| error.to_string())?;
+        let reads = Arc::new(ReadSet::new(subject.size.0));
+        scratch.region().attach(Arc::clone(&reads) as Arc<dyn Tap>);
+        let mut explorer = Self {
+            subject,
+            program,
+            effort,
+            recording,
+            scratch,
+            reads,
+            second: None,
+            seen: HashSet::new(),
+            states: BTreeSet::new(),
+            nested_left: effort.nested,
+            free: Vec::new(),
+            tally: Tally { programs: 1, ..Tally::default() },
+        };
+        explorer.measure_free()?;
+        Ok(explorer)
+    }
+
+    /// Lets each operation end well, and counts what is free when everything is removed then.
+    fn measure_free(&mut self) -> Result<(), String> {
+        let mut replay = self.recording.trace.replay(self.subject.mode);
+        loop {
+            let point = replay.state().crash_point();
+            let image = point.image(&point.all());
+            let design = Arc::clone(&self.subject.design);
+            let fs = design.mount(self.load(&image)?)?;
+            self.free.push(use_everything(&*fs, &observe(&*fs)?)?);
+            unmount(&*fs)?;
+            loop {
+                match replay.next_point(|_, _| ()) {
+                    None => return Ok(()),
+                    Some(Point::OpEnd) => break,
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+
+    fn load(&mut self, image: &Image) -> Result<&Arc<Region>, String> {
+        self.scratch.load(image).map_err(|error| error.to_string())
+    }
+
+    fn visit_all(&mut self) {
+        let (program, recording) = (self.program, self.recording);
+        let mut replay = recording.trace.replay(self.subject.mode);
+        let (mut done, mut inside) = (0, false);
+        let mut soft: Vec<usize> = Vec::new();
+        let mut point = Some(Point::OpEnd);
+        while let Some(kind) = point {
+            if kind != Point::AfterCommit || self.effort.after_commits {
+                let guarantee = self.subject.guarantee;
+                let allowed = Allowed { guarantee, program, recording, done, inside, soft: &soft };
+                self.visit(&replay, &allowed);
+            }
+            if self.tally.violations.len() >= VIOLATIONS_MAX {
+                return;
+            }
+            point = replay.next_point(|_, event| match event {
+                Event::Mark(Mark::OpBegin(_)) => inside = true,
+                Event::Mark(Mark::OpEnd(..)) => {
+                    if is_soft(self.subject.guarantee, &program.core[done], recording.sizes[done].0) {
+                        soft.push(done);
+                    }
+                    (done, inside) = (done + 1, false);
+                }
+                Event::Fence => soft.clear(),
+                _ => {}
+            });
+        }
+        self.tally.distinct_states = self.states.len();
+    }
+
+    fn visit(&mut self, replay: &Replay, allowed: &Allowed<'_>) {
+        let point = replay.state().crash_point();
+        self.tally.points += 1;
+        self.tally.combinations = self.tally.combinations.saturating_add(point.combinations());
+        for (number, choice) in point.choices(&self.effort.plan).iter().enumerate() {
+            let image = point.image(choice);
+            self.tally.images += 1;
+            if !self.seen.insert((image.fingerprint(), allowed.done, allowed.inside)) {
+                continue;
+            }
+            self.tally.distinct_images += 1;
+            if let Err(what) = self.check(&point, &image, allowed) {
+                let lines = format!("{:?} of {} units", image.persisted_lines(), point.units().len());
+                let place = format!("op {}, event {}, choice {number}", allowed.done, replay.position());
+                let program = self.program.name.clone();
+                let what = format!("{place}: {what}; persisted: {lines}");
+                self.tally.violations.push(Violation { program, what });
+            }
+            if self.tally.violations.len() >= VIOLATIONS_MAX {
+                return;
+            }
+        }
+    }
+
+    /// Recovers an image and judges it.
+    fn check(&mut self, point: &CrashPoint, image: &Image, allowed: &Allowed<'_>) -> Result<(), String> {
+        let region = Arc::clone(self.load(image)?);
+        self.reads.clear();
+        let design = &*self.subject.design;
+        let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
+        let fs = mount()?;
+        let luck = self.reads.lints(point.unguaranteed(), None);
+        luck.first().map_or(Ok(()), |lint| Err(lint.to_string()))?;
+        let tree = observe(&*fs)?;
+        allowed.judge(&tree)?;
+        let new_state = self.states.insert(fingerprint(&tree));
+        unmount(&*fs)?;
+        fsck(design, &region)?;
+        let fs = mount()?;
+        let again = difference(&observe(&*fs)?, &tree, &[]);
+        again.map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
+        let free = use_everything(&*fs, &tree)?;
+        self.check_free(free, allowed)?;
+        unmount(&*fs)?;
+        fsck(design, &region)?;
+        if self.nested_left > 0 && (new_state || allowed.inside) {
+            self.nested_left -= 1;
+            self.crash_recovery(image, &tree)?;
+        }
+        Ok(())
+    }
+
+    /// When everything was removed, as many blocks are free as without a crash, before or after the operation under way. (Fsck
+    /// compares the map itself with what is reachable.)
+    fn check_free(&self, free: u64, allowed: &Allowed<'_>) -> Result<(), String> {
+        let last = allowed.done + usize::from(allowed.inside);
+        let without_crash = self.free.get(allowed.done..=last).unwrap_or(&self.free[allowed.done..]);
+        if without_crash.contains(&free) {
+            return Ok(());
+        }
+        Err(format!("{free} blocks are free when all is removed, {without_crash:?} without a crash"))
+    }
+
+    /// Crashes the recovery of an image: recovering again must lead to the same tree.
+    fn crash_recovery(&mut self, image: &Image, expected: &Tree) -> Result<(), String> {
+        let (design, size) = (&*self.subject.design, self.subject.size);
+        let second = self.second.get_or_insert_with(|| Scratch::new(size, Box::new(Null)).expect("memory"));
+        let images = crash_recovery(design, &mut self.scratch, image, &mut |image| {
+            let region = Arc::clone(second.load(image).map_err(|error| error.to_string())?);
+            let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
+            let seen = observe(&*fs)?;
+            unmount(&*fs)?;
+            difference(&seen, expected, &[]).map_or(Ok(()), Err)?;
+            fsck(design, &region)
+        })?;
+        self.tally.nested_images += images;
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! What files were, and since when a crash may go back: the promise of designs that buffer data.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::model::{Id, Model};
+use crate::op::Op;
+use crate::tree::{Entry, Tree};
+
+/// Since when a crash may go back, as numbers of versions.
+#[derive(Clone, Copy, Debug)]
+struct Floor {
+    /// The first version whose size may be seen.
+    size: usize,
+    /// The first version whose bytes may be seen.
+    bytes: usize,
+}
+
+/// The files of a program, by the model's numbers. Version 0 is the state before the first operation, version `n` that after the
+/// `n`th.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    /// For each version: contents, the file that each path leads to, floors once the operation has returned.
+    contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
+    paths: Vec<BTreeMap<String, Id>>,
+    floors: Vec<BTreeMap<Id, Floor>>,
+}
+
+impl History {
+    /// Adds the version that an operation has led to; none: everything so far is durable. Only an operation that succeeded
+    /// makes anything durable.
+    pub(super) fn push(&mut self, model: &Model, tree: &Tree, op: Option<(&Op, Option<Id>)>) {
+        let version = self.contents.len();
+        let paths = model.files();
+        let of_path = |(path, id): (&String, &Id)| Some((*id, Arc::clone(&tree.get(path)?.content)));
+        let contents: BTreeMap<Id, _> = paths.iter().filter_map(of_path).collect();
+        let before = self.floors.last();
+        let floor = |id: &Id| {
+            let now = Floor { size: version, bytes: version };
+            let old = before.and_then(|floors| floors.get(id)).copied().unwrap_or(now);
+            match op {
+                None | Some((Op::Sync | Op::Remount, _)) => now,
+                Some((Op::Fsync(_) | Op::Truncate(..), of)) if of == Some(*id) => now,
+                Some((Op::Rename(..) | Op::Link(..), of)) if of == Some(*id) => {
+                    Floor { size: version, ..old }
+                }
+                Some(_) => old,
+            }
+        };
+        self.floors.push(contents.keys().map(|id| (*id, floor(id))).collect());
+        self.contents.push(contents);
+        self.paths.push(paths);
+    }
+
+    /// Complains when `seen` cannot be what a crash leaves of the tree `expected`, which is that of `version`, when `done`
+    /// operations have returned and all up to version `last` may have left something.
+    pub(super) fn judge(
+        &self,
+        (seen, expected): (&Tree, &Tree),
+        version: usize,
+        (done, last): (usize, usize),
+    ) -> Result<(), String> {
+        if let Some(path) = seen.keys().find(|path| !expected.contains_key(*path)) {
+            return Err(format!("\"{path}\" should not be there"));
+        }
+        for (path, entry) in expected {
+            let Some(other) = seen.get(path) else { return Err(format!("\"{path}\" is missing")) };
+            let Some(id) = self.paths[version].get(path) else {
+                if other != entry {
+                    return Err(format!("\"{path}\": {other:?}, expected {entry:?}"));
+                }
+                continue;
+            };
+            let bare = |entry: &Entry| Entry { content: Arc::default(), ..entry.clone() };
+            if bare(other) != bare(entry) {
+                return Err(format!("\"{path}\": {:?}, expected {:?}", bare(other), bare(entry)));
+            }
+            self.judge_file(*id, &other.content, done, last).map_err(|what| format!("\"{path}\": {what}"))?;
+        }
+        Ok(())
+    }
+
+    /// The size is one that the file had since its floor; each byte is one that it had at that place, at a time when the file was
+    /// that long: never garbage, nor a zero that nobody wrote.
+    fn judge_file(&self, id: Id, seen: &[u8], done: usize, last: usize) -> Result<(), String> {
+        let floor = self.floors[done].get(&id).copied().unwrap_or(Floor { size: done, bytes: done });
+        let since = |from: usize| (from..=last).filter_map(|version| self.contents[version].get(&id));
+        let mut sizes = since(floor.size).map(|content| content.len());
+        if !sizes.any(|size| size == seen.len()) {
+            let sizes: Vec<_> = since(floor.size).map(|content| content.len()).collect();
+            return Err(format!("{} bytes, allowed are {sizes:?}", seen.len()));
+        }
+        let known: Vec<_> = since(floor.bytes).collect();
+        if known.iter().any(|content| content.get(..seen.len()) == Some(seen)) {
+            return Ok(());
+        }
+        let never = |(at, byte): (usize, &u8)| !known.iter().any(|content| content.get(at) == Some(byte));
+        match seen.iter().enumerate().position(never) {
+            None => Ok(()),
+            Some(at) => Err(format!("byte {at} is {:#x}, which it never was since it was synced", seen[at])),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{File, Pattern};
+
+    /// The history of a program, and its trees.
+    fn run(program: &[Op]) -> (History, Vec<Tree>) {
+        let mut model = Model::new(0o755, (0, 0));
+        let mut trees = vec![model.tree()];
+        let mut history = History::default();
+        history.push(&model, &trees[0], None);
+        for op in program {
+            let about = model.subject(op);
+            model.run(op, None).expect("the program succeeds");
+            trees.push(model.tree());
+            history.push(&model, &trees[trees.len() - 1], Some((op, about)));
+        }
+        (history, trees)
+    }
+
+    /// Whether a crash after the whole program may show what a version shows of the files, under the names of the last.
+    fn may_show(program: &[Op], version: usize) -> bool {
+        let (history, trees) = run(program);
+        let last = program.len();
+        let old = &trees[version]["foo"].content;
+        let mut seen = trees[last].clone();
+        seen.get_mut("foo").expect("the program leaves foo").content = Arc::clone(old);
+        history.judge((&seen, &trees[last]), last, (last, last)).is_ok()
+    }
+
+    fn program(last: &[Op]) -> Vec<Op> {
+        let foo = File::At("foo".into());
+        let append = |tag| Op::Write(foo.clone(), None, Pattern { len: 100, tag });
+        let mut program = vec![Op::Create("foo".into()), append(1), append(2)];
+        program.extend_from_slice(last);
+        program
+    }
+
+    #[test]
+    fn what_was_buffered_may_be_lost_and_what_was_synced_may_not() {
+        let foo = || File::At("foo".into());
+        assert!((1..=3).all(|version| may_show(&program(&[]), version)));
+        for sync in [Op::Fsync(foo()), Op::Sync, Op::Truncate(foo(), 200)] {
+            let synced = program(std::slice::from_ref(&sync));
+            assert!(!may_show(&synced, 2) && !may_show(&synced, 1), "{sync:?}");
+            assert!(may_show(&synced, 4), "{sync:?}");
+        }
+        let linked = program(&[Op::Link("foo".into(), "bar".into())]);
+        assert!(!may_show(&linked, 2), "a new link makes the size durable");
+    }
+
+    #[test]
+    fn a_byte_that_nobody_wrote_is_seen() {
+        let (history, trees) = run(&program(&[]));
+        let mut seen = trees[3].clone();
+        let foo = seen.get_mut("foo").expect("foo");
+        Arc::make_mut(&mut foo.content)[150] = 0;
+        let what = history.judge((&seen, &trees[3]), 3, (3, 3)).expect_err("a zero in the middle");
+        assert!(what.contains("byte 150 is 0x0"), "{what}");
+    }
+}

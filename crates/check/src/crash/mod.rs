@@ -1,0 +1,165 @@
+//! Crashes everywhere: a program is recorded, its crash points are visited, images of what may have persisted are recovered, and
+//! what is there is judged by what the design promises.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `record` | a program and what happened while it ran; what the model says after each operation |
+//! | `history` | what files were, for designs that buffer data |
+//! | `allowed` | which states a crash may leave at one point, for each [`Guarantee`] |
+//! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
+//! | `afterwards` | what a recovered file system must still be able to do |
+//! | `recovery` | [`crash_recovery`]: crashes of a recovery; recovering twice |
+//! | `lints` | [`lints`]: what is wrong without any crash |
+//! | [`programs`] | one program for each operation and shape; random pairs |
+//! | `pairs` | [`pairs::pair`]: two programs, one after the other |
+//! | `many` | [`explore_many`]: programs side by side, within a time |
+//!
+//! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
+//! same tree when it is mounted again, lets every object be used and removed, gives back all blocks, and passes fsck once more.
+
+mod afterwards;
+mod allowed;
+mod explore;
+mod history;
+mod lints;
+mod many;
+pub mod pairs;
+pub mod programs;
+mod record;
+mod recovery;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use media::recorder::{Mode, Plan};
+use sim::{Bytes, Seed};
+
+use crate::design::Design;
+pub use explore::explore;
+pub use lints::lints;
+pub use many::{Watch, explore_many};
+pub use programs::Program;
+pub use recovery::crash_recovery;
+
+/// What a design promises about data; metadata changes as one in all of them (crash-testing.md, section 5.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Guarantee {
+    /// Writes in place: each aligned word of the range of a write under way is old or new; a size changes with its data; what
+    /// has returned is durable, but for a write into one existing block of `block` bytes, which is durable after the next fence
+    /// of any call.
+    InPlace {
+        /// Data block size of its files.
+        block: u64,
+    },
+    /// Buffers data: names, links and attributes as above; of a regular file, the size is one that it had since it was last
+    /// synced, and each byte one that it had at that place since then, at a time when the file was that long: never one that
+    /// nobody wrote. A truncation syncs its file; a rename or a new link makes its size durable.
+    Buffered,
+}
+
+/// A design under test, and what to expect of it.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The design.
+    pub design: Arc<dyn Design>,
+    /// Size of the region.
+    pub size: Bytes,
+    /// What it promises.
+    pub guarantee: Guarantee,
+    /// What survives a crash.
+    pub mode: Mode,
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} on {}, {:?}", self.design.name(), self.design.arguments(), self.size, self.mode)
+    }
+}
+
+/// How much to try.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Choices of what persists.
+    pub plan: Plan,
+    /// Images of each program whose recovery is crashed, too.
+    pub nested: usize,
+    /// Crashes right after each commit store, too. What they can leave, a crash before the next fence can leave as well; but
+    /// where that has too many choices to try them all, these are tried more closely.
+    pub after_commits: bool,
+}
+
+impl Effort {
+    /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
+    pub fn usual(seed: u64, nested: usize) -> Self {
+        Self { plan: Plan { seed: Seed(seed), ..Plan::default() }, nested, after_commits: false }
+    }
+}
+
+/// What was done and found.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Programs explored.
+    pub programs: usize,
+    /// Programs that need more space than the region has, and were not explored.
+    pub without_space: usize,
+    /// Moments at which a crash was tried.
+    pub points: usize,
+    /// Choices of what persisted.
+    pub images: usize,
+    /// Images that differ in their bytes or in what is allowed: those that were recovered and judged.
+    pub distinct_images: usize,
+    /// Trees that recovery led to, counted for each program.
+    pub distinct_states: usize,
+    /// Images of crashes of a recovery.
+    pub nested_images: usize,
+    /// All choices that there are.
+    pub combinations: u128,
+    /// Time of the processor that all this took, on all threads together.
+    pub cpu: Duration,
+    /// What was wrong.
+    pub violations: Vec<Violation>,
+}
+
+/// What was wrong with a program.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Violation {
+    /// The program's name.
+    pub program: String,
+    /// Where it was crashed, what was wrong then, and which lines had persisted.
+    pub what: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.program, self.what)
+    }
+}
+
+impl Tally {
+    /// Of a program that could not be explored.
+    fn failed(program: &str, what: String) -> Self {
+        let violations = vec![Violation { program: program.to_owned(), what }];
+        Self { programs: 1, violations, ..Self::default() }
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
+        self.programs += other.programs;
+        self.without_space += other.without_space;
+        self.points += other.points;
+        self.images += other.images;
+        self.distinct_images += other.distinct_images;
+        self.distinct_states += other.distinct_states;
+        self.nested_images += other.nested_images;
+        self.combinations = self.combinations.saturating_add(other.combinations);
+        self.cpu += other.cpu;
+        self.violations.extend(other.violations);
+    }
+
+    /// Distinct images, those of recoveries included, that were recovered and judged in a second of one core.
+    pub fn images_per_core_second(&self) -> f64 {
+        let seconds = self.cpu.as_secs_f64();
+        if seconds > 0.0 { (self.distinct_images + self.nested_images) as f64 / seconds } else { 0.0 }
+    }
+}

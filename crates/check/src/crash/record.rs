@@ -1,0 +1,122 @@
+//! A program and what happened while it ran.
+
+use std::sync::Arc;
+
+use media::event::{Mark, Promise};
+use media::nvmm::Region;
+use media::recorder::Trace;
+use sim::{Nanos, PAGE_BYTES};
+use vfs::{Errno, FileSystem, IoFlags};
+
+use super::allowed::is_soft;
+use super::history::History;
+use super::programs::Program;
+use super::{Guarantee, Subject};
+use crate::design::{self, unmount};
+use crate::lockstep::same_answer;
+use crate::model::Model;
+use crate::op::{NEW, Op, Reply, Runner};
+use crate::tree::Tree;
+
+/// A program after its run: what happened, and what the model says before the first and after each operation.
+pub(super) struct Recording {
+    pub(super) trace: Arc<Trace>,
+    pub(super) trees: Vec<Tree>,
+    /// By operation: size of its file before and after.
+    pub(super) sizes: Vec<(u64, u64)>,
+    /// What its files were; empty where nothing is buffered.
+    pub(super) history: History,
+}
+
+/// What free blocks hold where data is buffered: no program writes it often.
+const GARBAGE: u8 = 0xEE;
+/// So long buffered data is left alone after a program: write-back finds it.
+const IDLE: Nanos = Nanos::from_secs(60);
+
+/// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region has not the space
+/// that the program needs.
+pub(super) fn record(
+    subject: &Subject,
+    program: &Program,
+    prepare: &dyn Fn(&Region),
+) -> Result<Option<Recording>, String> {
+    let (design, region) = (&subject.design, design::region(subject.size));
+    design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
+    let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
+    let mut runner = Runner::new(mount()?);
+    let buffered = subject.guarantee == Guarantee::Buffered;
+    if buffered {
+        fill_free_blocks(&*runner.fs)?;
+    }
+    let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
+    let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+    for op in &program.setup {
+        if !agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? {
+            return Ok(None);
+        }
+    }
+    runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
+    let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    prepare(&region);
+    let mut trees = vec![model.tree()];
+    let (mut sizes, mut history) = (Vec::new(), History::default());
+    if buffered {
+        history.push(&model, &trees[0], None);
+    }
+    let size_of = |model: &Model, op: &Op| match op {
+        Op::Write(file, ..) => model.size(file).unwrap_or(0),
+        _ => 0,
+    };
+    for op in &program.core {
+        let before = size_of(&model, op);
+        let about = model.subject(op);
+        region.mark(Mark::OpBegin(op.name()));
+        if matches!(op, Op::Remount) {
+            runner.close_all();
+            model.close_all();
+            unmount(&*runner.fs)?;
+            runner = Runner::new(mount()?);
+        } else if !agree(&mut runner, &mut model, op)? {
+            return Ok(None);
+        }
+        sizes.push((before, size_of(&model, op)));
+        let soft = is_soft(subject.guarantee, op, before);
+        region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
+        trees.push(model.tree());
+        if buffered {
+            history.push(&model, &trees[trees.len() - 1], Some((op, about)));
+        }
+    }
+    if buffered {
+        sim::sleep(IDLE);
+    }
+    region.detach(&trace);
+    Ok(Some(Recording { trace, trees, sizes, history }))
+}
+
+/// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
+fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
+    let filled = || {
+        let ino = fs.create(fs.root(), b"garbage", &NEW)?.ino;
+        let piece = vec![GARBAGE; 16 * PAGE_BYTES];
+        let mut at = 0;
+        while let Ok(written) = fs.write(ino, at, &piece, IoFlags::SYNC) {
+            at += written.bytes as u64;
+        }
+        fs.unlink(fs.root(), b"garbage")?;
+        fs.sync()
+    };
+    filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
+}
+
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave. False: the design had
+/// no space for it.
+fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
+    let (done, expected) = (runner.run(op), model.run(op, None));
+    let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
+    match done {
+        Err(Errno::ENOSPC) => Ok(false),
+        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(false),
+        _ => same_answer(op, &done, &expected).map(|()| true),
+    }
+}

@@ -1,0 +1,72 @@
+//! A file-system design as the harnesses reach it: made, mounted, recovered and checked on a region, and nothing else.
+//!
+//! Whoever owns the designs implements [`Design`] once for all of them; a design with other options is another [`Design`].
+
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use media::nvmm::null::Null;
+use sim::{Bytes, Machine, Seed, Setup};
+use vfs::FileSystem;
+
+/// A design with its options. What it refuses, it refuses in words: what is wrong and where.
+pub trait Design: Send + Sync {
+    /// Its name, for reports.
+    fn name(&self) -> &str;
+
+    /// Its options as one gives them on a command line (`-O dir_index=false`), for reports and for a command that replays a
+    /// failure; empty when all have their defaults.
+    fn arguments(&self) -> String {
+        String::new()
+    }
+
+    /// The smallest region that holds it.
+    fn min_size(&self) -> Bytes;
+
+    /// Makes an empty file system.
+    fn mkfs(&self, region: &Arc<Region>) -> Result<(), String>;
+
+    /// Mounts, after recovery where it is needed.
+    fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String>;
+
+    /// Brings an image that was not unmounted to the state in which mounting would use it.
+    fn recover(&self, region: &Arc<Region>) -> Result<(), String>;
+
+    /// What fsck holds against an image. One that could not be checked is a violation, too.
+    fn fsck(&self, region: &Region) -> Vec<String>;
+}
+
+impl std::fmt::Debug for dyn Design {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The first thing that fsck holds against an image.
+pub fn fsck(design: &dyn Design, region: &Region) -> Result<(), String> {
+    design.fsck(region).into_iter().next().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))
+}
+
+/// Memory that costs nothing.
+pub fn region(size: Bytes) -> Arc<Region> {
+    Arc::new(Region::anonymous(size, Box::new(Null)).expect("memory for a region"))
+}
+
+/// Runs `body` under the virtual clock, on this thread. A run that does not end well (a deadlock, a panic) is an error that
+/// names the seed.
+pub fn try_virtually<T: Send + 'static>(
+    seed: u64,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
+    sim::run(&setup, body).map_err(|error| format!("seed {seed}: {error}"))
+}
+
+/// The same, where an end that is not well is this one's as well.
+pub fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
+    try_virtually(seed, body).unwrap_or_else(|error| panic!("{error}"))
+}
+
+pub(crate) fn unmount(fs: &dyn FileSystem) -> Result<(), String> {
+    fs.unmount().map_err(|errno| format!("unmount: {}", errno.name()))
+}

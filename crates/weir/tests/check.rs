@@ -1,0 +1,106 @@
+//! `weir check`: what it prints, how it exits, and that it finds what was planted.
+
+mod shared;
+
+use std::process::Output;
+
+use serde_json::Value;
+use shared::{document, told, weir};
+
+fn check(arguments: &str) -> Output {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = arguments.replace("HERE", &home.path().display().to_string());
+    let output = weir(home.path()).arg("check").args(arguments.split_whitespace()).output().unwrap();
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "the run has left something behind");
+    output
+}
+
+fn designs(output: &Output) -> Vec<Value> {
+    document(output)["designs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn designs_and_the_host_answer_as_the_model_does() {
+    let output = check("model --fs pmfs,hinfs --ops 6000 --seed 5 --host HERE --json");
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        assert_eq!((&design["ops"], &design["differences"]), (&6000.into(), &0.into()), "{design}");
+        for count in ["remounts", "out_of_space", "on_host"] {
+            assert!(design[count].as_u64().unwrap() > 10, "{count}: {design}");
+        }
+    }
+}
+
+#[test]
+fn a_planted_difference_ends_with_a_short_program_and_the_command_that_shows_it_again() {
+    let output = check("model --fs pmfs --ops 2000 --fail-store 100 --json");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let failure = &designs(&output)[0]["failure"];
+    assert!(failure["program"].as_array().unwrap().len() < 60, "{failure}");
+    let again = failure["again"].as_str().unwrap().strip_prefix("weir check ").unwrap();
+    let again = check(&format!("{again} --json"));
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
+    assert_eq!(designs(&again)[0]["failure"]["program"], failure["program"]);
+}
+
+#[test]
+fn crashes_are_counted_and_leave_what_is_allowed() {
+    let output = check("crash --fs pmfs,hinfs --programs mkdir --json");
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        assert_eq!((&design["workloads"], &design["violations"]), (&2.into(), &Value::Array(vec![])));
+        let counts = ["points", "images", "distinct_images", "distinct_states", "nested_images", "cpu_ns"];
+        for count in counts {
+            assert!(design[count].as_u64().unwrap() > 1, "{count}: {design}");
+        }
+    }
+}
+
+#[test]
+fn two_programs_are_crashed_one_after_the_other() {
+    let output = check("crash --fs pmfs --depth 2 --sample 3 --seed 9 --json");
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(designs(&output)[0]["workloads"], 3);
+}
+
+#[test]
+fn a_forgotten_fence_is_a_violation_and_the_command_shows_it_again() {
+    let output = check("crash --fs pmfs --programs mkdir --drop-fence 2");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("mkdir A: op 0"), "{text}");
+    assert!(text.contains("again: weir check crash --fs pmfs --depth 1 --seed 1"), "{text}");
+}
+
+#[test]
+fn what_cannot_be_checked_is_said() {
+    for (arguments, code, words) in [
+        ("model --fs pmsf", 2, "did you mean \"pmfs\"?"),
+        ("model --fs pmfs --size 64KiB", 2, "--size"),
+        ("model --fs pmfs --host HERE/none", 3, "cannot make"),
+        ("crash --fs pmfs --programs nonsense", 2, "no program's name contains"),
+        ("crash --fs pmfs -O bufer=1M", 2, "bufer"),
+    ] {
+        let output = check(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {}", told(&output));
+        assert!(told(&output).contains(words), "{arguments}: {}", told(&output));
+    }
+}
+
+#[test]
+fn help_fits_a_screen() {
+    for what in ["model", "crash"] {
+        let help = String::from_utf8(check(&format!("{what} -h")).stdout).unwrap();
+        assert!(help.lines().count() <= 24 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+    }
+}
+
+#[test]
+fn a_design_that_can_be_mounted_sync_is_crashed_both_ways() {
+    let output = check("crash --fs hinfs --programs fsync --json");
+    assert!(output.status.success(), "{}", told(&output));
+    let buffered: Vec<_> = designs(&output).iter().map(|design| design["buffered"] == true).collect();
+    assert_eq!(buffered, [true, false]);
+    let planted = check("crash --fs hinfs -O sync=false --programs 4097 --drop-fence 4");
+    assert_eq!(planted.status.code(), Some(1), "{}", told(&planted));
+}
