@@ -20,6 +20,7 @@ pool=$work/pool.weir
 dir=$work/mnt
 server=
 mkdir "$dir"
+cd "$work" # some programs leave files where they are called
 chmod 755 "$work"
 
 say() { printf '%s\n' "$*" >&2; }

@@ -174,14 +174,19 @@ impl Door {
         with_attr.collect()
     }
 
-    /// Gives `add` the entries after `cursor` until it says that the reply is full.
+    /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given is left
+    /// for the next request: the kernel is to hear of what it was given.
     fn list(&self, ino: INodeNo, cursor: u64, mut add: impl FnMut(&Entry, &Attr) -> bool) -> Result<()> {
         /// What a reply of 4 KiB holds, about.
         const AT_ONCE: usize = 64;
         let ino = self.numbers.ino(ino);
-        let mut cursor = cursor;
+        let mut at = cursor;
         loop {
-            let entries = self.entries(ino, cursor, AT_ONCE)?;
+            let entries = match self.entries(ino, at, AT_ONCE) {
+                Ok(entries) => entries,
+                Err(errno) if at == cursor => return Err(errno),
+                Err(_) => return Ok(()),
+            };
             for entry in &entries {
                 if let Some(attr) = &entry.attr
                     && add(entry, attr)
@@ -189,7 +194,7 @@ impl Door {
                     self.accessed(ino);
                     return Ok(());
                 }
-                cursor = entry.next;
+                at = entry.next;
             }
             if entries.len() < AT_ONCE {
                 self.accessed(ino);

@@ -324,6 +324,39 @@ fn several_programs_at_once_do_no_damage() {
 }
 
 #[test]
+fn a_full_pool_refuses_more_loses_nothing_and_takes_its_space_back() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let free = || rustix::fs::statvfs(place.dir()).unwrap().f_bfree;
+        fs::create_dir(place.dir().join("d")).unwrap();
+        fs::write(place.dir().join("d/first"), pattern(0, 50_000)).unwrap();
+        let before = free();
+        let path = |n: u64| place.dir().join(format!("d/{n}"));
+        let mut whole = 0;
+        let refused = loop {
+            match fs::write(path(whole), pattern(whole, 700_000)) {
+                Ok(()) => whole += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), ErrorKind::StorageFull, "{design}: {refused}");
+        assert!(whole > 50, "{design}: {whole} files in 64 MiB");
+        for n in 0..whole {
+            assert!(fs::read(path(n)).unwrap() == pattern(n, 700_000), "{design}: file {n}");
+        }
+        (0..=whole).for_each(|n| fs::remove_file(path(n)).unwrap());
+        place.umount();
+        place.check();
+        place.mount("");
+        // The directory may have grown.
+        assert!(free() + 4 >= before, "{design}: {} of {before}", free());
+        assert!(fs::read(place.dir().join("d/first")).unwrap() == pattern(0, 50_000));
+        place.umount();
+    }
+}
+
+#[test]
 fn reading_moves_the_access_time_once_after_each_change() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);

@@ -29,25 +29,29 @@ use words::Words;
 
 /// Mount a file system
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
+#[command(
+    after_help = "Example: weir mount hinfs pool.weir /mnt/x --size 4GiB; weir umount /mnt/x",
+    after_long_help = "Examples:
   weir mount hinfs pool.weir /mnt/x --size 4GiB    make the pool if it is missing, and mount it
   weir mount pmfs pool.weir /mnt/x -o ro,allow_other
   weir umount /mnt/x
 
-Words of -o: ro allow_other nonempty noexec dev suid noatime relatime strictatime cache=pages|direct
-threads=N volatile, and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows
-and a mount ignores (defaults, auto, user, nofail, x-…) is accepted.")]
+Words of -o: ro allow_other nonempty noexec dev suid noatime relatime strictatime
+cache=pages|direct threads=N volatile, and the options of the design (`weir show hinfs`):
+buffer=512MiB. What mount(8) knows and a mount ignores (defaults, auto, user, nofail, x-…)
+is accepted. docs/mount.md says what each does."
+)]
 pub(crate) struct Mount {
     /// The design (`weir list fs`)
     #[arg(value_name = "FS")]
     design: String,
-    /// The pool: a file, a file on a DAX mount (-o dax), or `memory`, which is gone after the unmount
+    /// The pool: a file, one on a DAX mount (-o dax), or `memory`
     #[arg(value_name = "POOL")]
     pool: PathBuf,
     /// The directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Options, separated by commas; repeatable
+    /// Options, separated by commas; repeatable (--help lists them)
     #[arg(short = 'o', long = "options", value_name = "WORDS")]
     words: Vec<String>,
     /// Make the pool with this size if it does not exist
