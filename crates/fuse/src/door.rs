@@ -174,8 +174,8 @@ impl Door {
         with_attr.collect()
     }
 
-    /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given is left
-    /// for the next request: the kernel is to hear of what it was given.
+    /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given
+    /// is left for the next request: the kernel is to hear of what it was given.
     fn list(&self, ino: INodeNo, cursor: u64, mut add: impl FnMut(&Entry, &Attr) -> bool) -> Result<()> {
         /// What a reply of 4 KiB holds, about.
         const AT_ONCE: usize = 64;
