@@ -50,6 +50,8 @@ pub(crate) struct Door {
     cache: Cache,
     access_times: AccessTimes,
     run: Option<Handle>,
+    /// Flags of every write.
+    always: IoFlags,
     backing: Arc<dyn Backing>,
 }
 
@@ -71,6 +73,7 @@ impl Door {
             cache: options.cache,
             access_times,
             run: Handle::current(),
+            always: if options.synchronous { IoFlags::SYNC } else { IoFlags::empty() },
             backing: Arc::clone(&options.backing),
         }
     }
@@ -148,7 +151,7 @@ impl Door {
             AccessTimes::Never => return,
             AccessTimes::Strict => {}
             AccessTimes::Relative => {
-                let first = !self.nodes.is_accessed(ino) && !self.nodes.set_accessed(ino);
+                let first = !self.nodes.set_accessed(ino);
                 if !first || !fs.getattr(ino).is_ok_and(|attr| is_stale(&attr)) {
                     return;
                 }
@@ -244,6 +247,7 @@ impl Door {
 
     /// Writes; a synchronous write waits for the medium as a sync does.
     fn put(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<usize> {
+        let flags = flags | self.always;
         let written = self.fs().write(ino, offset, data, flags)?;
         self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {

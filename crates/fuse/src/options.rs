@@ -46,6 +46,8 @@ pub struct Options {
     pub access_times: AccessTimes,
     /// What the kernel keeps of file data.
     pub cache: Cache,
+    /// Every write is a synchronous one.
+    pub synchronous: bool,
     /// Threads that serve requests.
     pub threads: usize,
     /// The medium.

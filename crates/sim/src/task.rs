@@ -143,7 +143,7 @@ impl Handle {
         let Self(run) = self;
         let context = Box::new(Context::new(run, ptr::null(), run.next_real_id(), spec.name, spec.core));
         context::set_current(&raw const *context);
-        Attached(context)
+        Attached { _context: context }
     }
 }
 
@@ -155,7 +155,10 @@ impl std::fmt::Debug for Handle {
 
 /// The time for which a host thread is a task. It stays on its thread: what it refers to is the thread's own.
 #[must_use = "the thread leaves the run when this is dropped"]
-pub struct Attached(#[allow(dead_code)] Box<Context>);
+pub struct Attached {
+    /// What the thread's pointer to its task leads to.
+    _context: Box<Context>,
+}
 
 impl Drop for Attached {
     fn drop(&mut self) {

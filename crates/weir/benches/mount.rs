@@ -162,6 +162,7 @@ fn design(name: &'static str, dir: &Path) -> Mounted {
                 no_exec: false,
                 access_times: AccessTimes::Relative,
                 cache: Cache::Direct,
+                synchronous: false,
                 threads: threads(),
                 backing: Arc::new(Memory(region)),
             };

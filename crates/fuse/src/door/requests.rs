@@ -19,11 +19,44 @@ use crate::convert::{self, errno, generation, io_flags, open_flags};
 /// Open files need no number of their own: what a request depends on comes with it.
 const NO_HANDLE: FileHandle = FileHandle(0);
 
-fn answer(result: Result<()>, reply: ReplyEmpty) {
+/// A reply that can be an error.
+trait Refuse {
+    fn refuse(self, error: fuser::Errno);
+}
+
+macro_rules! can_refuse {
+    ($($reply:ty),*) => {
+        $(impl Refuse for $reply {
+            fn refuse(self, error: fuser::Errno) {
+                self.error(error);
+            }
+        })*
+    };
+}
+
+can_refuse!(
+    ReplyAttr,
+    ReplyCreate,
+    ReplyData,
+    ReplyDirectory,
+    ReplyDirectoryPlus,
+    ReplyEmpty,
+    ReplyLseek,
+    ReplyOpen,
+    ReplyStatfs,
+    ReplyWrite
+);
+
+/// Gives what came of a request, or its error.
+fn answer<T, R: Refuse>(result: Result<T>, reply: R, give: impl FnOnce(R, T)) {
     match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
+        Ok(value) => give(reply, value),
+        Err(error) => reply.refuse(errno(error)),
     }
+}
+
+fn finish(result: Result<()>, reply: ReplyEmpty) {
+    answer(result, reply, |reply, ()| reply.ok());
 }
 
 /// An answer about extended attributes. A design that has none says so once: the kernel then asks no more, not even before
@@ -62,10 +95,9 @@ impl Filesystem for Door {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.fs().getattr(self.numbers.ino(ino)) {
-            Ok(attr) => reply.attr(&FOR_LONG, &self.attr(&attr)),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(self.fs().getattr(self.numbers.ino(ino)), reply, |reply, attr| {
+            reply.attr(&FOR_LONG, &self.attr(&attr));
+        });
     }
 
     fn setattr(
@@ -91,21 +123,15 @@ impl Filesystem for Door {
         let set = SetAttr { perm: mode.map(|mode| mode & 0o7777), uid, gid, size, atime, mtime };
         let done = self.fs().setattr(ino, &set);
         self.nodes.changed(ino);
-        match done {
-            Ok(attr) => reply.attr(&FOR_LONG, &self.attr(&attr)),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(done, reply, |reply, attr| reply.attr(&FOR_LONG, &self.attr(&attr)));
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
         let ino = self.numbers.ino(ino);
-        match self.fs().readlink(ino) {
-            Ok(target) => {
-                self.accessed(ino);
-                reply.data(&target);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(self.fs().readlink(ino), reply, |reply, target| {
+            self.accessed(ino);
+            reply.data(&target);
+        });
     }
 
     fn mknod(
@@ -147,14 +173,14 @@ impl Filesystem for Door {
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().unlink(parent, name));
         self.nodes.changed(parent);
-        answer(done, reply);
+        finish(done, reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().rmdir(parent, name));
         self.nodes.changed(parent);
-        answer(done, reply);
+        finish(done, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, text: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -182,7 +208,7 @@ impl Filesystem for Door {
             flags.and_then(|flags| self.fs().rename((from, name(text)?), (to, name(new_text)?), flags));
         self.nodes.changed(from);
         self.nodes.changed(to);
-        answer(done, reply);
+        finish(done, reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
@@ -195,10 +221,9 @@ impl Filesystem for Door {
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let (ino, flags) = (self.numbers.ino(ino), open_flags(flags.0));
-        match self.fs().open(ino, flags) {
-            Ok(()) => reply.opened(NO_HANDLE, self.opened(ino, flags)),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(self.fs().open(ino, flags), reply, |reply, ()| {
+            reply.opened(NO_HANDLE, self.opened(ino, flags));
+        });
     }
 
     fn create(
@@ -220,13 +245,10 @@ impl Filesystem for Door {
             Ok(attr)
         });
         self.nodes.changed(parent);
-        match made {
-            Ok(attr) => {
-                let open = self.opened(attr.ino, flags);
-                reply.created(&FOR_LONG, &self.attr(&attr), generation(&attr), NO_HANDLE, open);
-            }
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(made, reply, |reply, attr| {
+            let open = self.opened(attr.ino, flags);
+            reply.created(&FOR_LONG, &self.attr(&attr), generation(&attr), NO_HANDLE, open);
+        });
     }
 
     fn release(
@@ -262,15 +284,16 @@ impl Filesystem for Door {
         let (fs, ino) = (self.fs(), self.numbers.ino(ino));
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(buffer.len().max(size as usize), 0);
-            match fs.read(ino, offset, &mut buffer[..size as usize], io_flags(flags)) {
-                Ok(bytes) => {
+            answer(
+                fs.read(ino, offset, &mut buffer[..size as usize], io_flags(flags)),
+                reply,
+                |reply, bytes| {
                     if !open_flags(flags.0).contains(vfs::OpenFlags::NOATIME) {
                         self.accessed(ino);
                     }
                     reply.data(&buffer[..bytes]);
-                }
-                Err(error) => reply.error(errno(error)),
-            }
+                },
+            );
         });
     }
 
@@ -290,25 +313,21 @@ impl Filesystem for Door {
         let written =
             self.clear_set_id(request, ino).and_then(|()| self.put(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
-        match written {
-            Ok(bytes) => reply.written(bytes as u32),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(written, reply, |reply, bytes| reply.written(bytes as u32));
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        answer(self.sync(self.numbers.ino(ino), data_only), reply);
+        finish(self.sync(self.numbers.ino(ino), data_only), reply);
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        answer(self.sync(self.numbers.ino(ino), data_only), reply);
+        finish(self.sync(self.numbers.ino(ino), data_only), reply);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        match self.fs().open(self.numbers.ino(ino), open_flags(flags.0)) {
-            Ok(()) => reply.opened(NO_HANDLE, fuser::FopenFlags::empty()),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(self.fs().open(self.numbers.ino(ino), open_flags(flags.0)), reply, |reply, ()| {
+            reply.opened(NO_HANDLE, fuser::FopenFlags::empty());
+        });
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -316,10 +335,7 @@ impl Filesystem for Door {
             let kind = convert::file_type(attr.kind);
             reply.add(self.numbers.node(attr.ino), entry.next, kind, OsStr::from_bytes(&entry.name))
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(listed, reply, |reply, ()| reply.ok());
     }
 
     fn readdirplus(
@@ -343,10 +359,7 @@ impl Filesystem for Door {
             }
             full
         });
-        match listed {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(listed, reply, |reply, ()| reply.ok());
     }
 
     fn releasedir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
@@ -355,8 +368,8 @@ impl Filesystem for Door {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        match self.fs().statfs() {
-            Ok(space) => reply.statfs(
+        answer(self.fs().statfs(), reply, |reply, space| {
+            reply.statfs(
                 space.blocks,
                 space.blocks_free,
                 space.blocks_free,
@@ -365,9 +378,8 @@ impl Filesystem for Door {
                 space.block_size,
                 space.name_max,
                 space.block_size,
-            ),
-            Err(error) => reply.error(errno(error)),
-        }
+            );
+        });
     }
 
     fn setxattr(
@@ -420,7 +432,7 @@ impl Filesystem for Door {
         let mode = FallocateMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EOPNOTSUPP);
         let done = mode.and_then(|mode| self.fs().fallocate(ino, mode, offset, len));
         self.nodes.changed(ino);
-        answer(done, reply);
+        finish(done, reply);
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -431,10 +443,7 @@ impl Filesystem for Door {
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO);
         let found = to.and_then(|to| self.fs().seek(self.numbers.ino(ino), offset?, to));
-        match found {
-            Ok(offset) => reply.offset(offset.cast_signed()),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(found, reply, |reply, offset| reply.offset(offset.cast_signed()));
     }
 
     fn copy_file_range(
@@ -453,9 +462,8 @@ impl Filesystem for Door {
         /// More than the reply can say is not copied at once.
         const MOST: u64 = 1 << 30;
         let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
-        match self.copy((from, from_offset), (to, to_offset), len.min(MOST)) {
-            Ok(bytes) => reply.written(bytes as u32),
-            Err(error) => reply.error(errno(error)),
-        }
+        answer(self.copy((from, from_offset), (to, to_offset), len.min(MOST)), reply, |reply, bytes| {
+            reply.written(bytes as u32);
+        });
     }
 }

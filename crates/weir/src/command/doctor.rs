@@ -63,6 +63,7 @@ fn findings(host: &Environment) -> Vec<Finding> {
         },
         timer(host),
         dax(),
+        mounting(),
         calibration(),
     ]
 }
@@ -124,6 +125,22 @@ fn dax() -> Finding {
     let found =
         if dax == 0 { "no DAX mount: media are emulated".to_owned() } else { format!("{dax} DAX mounts") };
     Finding { subject: "persistent memory", found, remedy: None }
+}
+
+fn mounting() -> Finding {
+    let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    let (found, remedy) = match device.map_err(|error| error.kind()) {
+        Ok(_) => ("/dev/fuse can be opened", None),
+        Err(std::io::ErrorKind::NotFound) => {
+            let missing = "`weir mount` needs the module (modprobe fuse), or a container that has the device";
+            ("no /dev/fuse", Some(missing))
+        }
+        Err(_) => {
+            let closed = "`weir mount` is for root, and for users who may open it and have fusermount3 (package fuse3)";
+            ("/dev/fuse cannot be opened", Some(closed))
+        }
+    };
+    Finding { subject: "mounting", found: found.to_owned(), remedy }
 }
 
 fn calibration() -> Finding {

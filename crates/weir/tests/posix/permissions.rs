@@ -3,8 +3,8 @@
 use vfs::{Errno, FileKind, OpenFlags, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp};
 
 use super::world::{
-    ALICE, BOB, CAROL, Ground, MAKE, READ, READ_WRITE, ROOT, WRITE, Who, attr, done, fails, make, mode,
-    owner, with,
+    ALICE, BOB, CAROL, Ground, MAKE, READ, READ_WRITE, ROOT, WRITE, attr, done, fails, make, mode, owner,
+    with,
 };
 use super::{Check, Rule, same};
 
@@ -306,8 +306,7 @@ fn hard_links(ground: &Ground<'_>) -> Check {
     }
     ground.by(ROOT, |calls| make(calls, "secret", 0o600))?;
     ground.by(ALICE, |calls| fails("link", calls.link(b"secret", b"mine"), Errno::EPERM))?;
-    let user: Who = BOB;
-    ground.by(user, |calls| {
+    ground.by(BOB, |calls| {
         make(calls, "own", 0o600)?;
         done("one's own", calls.link(b"own", b"again"))
     })

@@ -151,7 +151,7 @@ fn reading_marks(ground: &Ground<'_>) -> Check {
         done("read", contents(calls, "f"))?;
         done("readlink", calls.readlink(b"s"))?;
         done("list", with(calls, "d", READ | OpenFlags::DIRECTORY, |fd| calls.getdents(fd, &mut |_| true)))?;
-        for (path, before) in paths.iter().zip(&before).take(2) {
+        for (path, before) in paths.iter().zip(&before) {
             same(path, moved(calls, path, before)?, [true, false, false])?;
         }
         Ok(())
@@ -162,7 +162,6 @@ fn failure_marks_nothing(ground: &Ground<'_>) -> Check {
     let mut before = None;
     ground.by(ROOT, |calls| {
         write(calls, "f", b"contents")?;
-        before = Some((attr(calls, "f")?, attr(calls, ".")?));
         done("close the directory", calls.setattr(b".", &mode(0o755)))?;
         before = Some((attr(calls, "f")?, attr(calls, ".")?));
         Ok(())

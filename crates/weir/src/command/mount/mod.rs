@@ -36,7 +36,7 @@ use words::Words;
   weir mount pmfs pool.weir /mnt/x -o ro,allow_other
   weir umount /mnt/x
 
-Words of -o: ro allow_other nonempty noexec dev suid noatime relatime strictatime
+Words of -o: ro sync allow_other nonempty noexec dev suid noatime relatime strictatime
 cache=pages|direct threads=N volatile, and the options of the design (`weir show hinfs`):
 buffer=512MiB. What mount(8) knows and a mount ignores (defaults, auto, user, nofail, x-…)
 is accepted. docs/mount.md says what each does."

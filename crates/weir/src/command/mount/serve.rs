@@ -95,6 +95,7 @@ impl Job {
             no_exec: self.words.no_exec,
             access_times: self.words.access_times,
             cache: self.words.cache,
+            synchronous: self.words.synchronous,
             threads: self.words.threads.unwrap_or(threads),
             backing: Arc::new(Pool { region: Arc::clone(region), volatile: self.words.volatile }),
         }

@@ -19,6 +19,8 @@ pub(super) struct Words {
     pub(super) access_times: AccessTimes,
     pub(super) cache: Cache,
     pub(super) threads: Option<usize>,
+    /// Every write is a synchronous one.
+    pub(super) synchronous: bool,
     /// A sync does not wait for the disk under the pool.
     pub(super) volatile: bool,
     /// The pool is a file on a file system that maps it directly.
@@ -75,6 +77,7 @@ impl Words {
             "strictatime" => self.access_times = AccessTimes::Strict,
             "cache=pages" => self.cache = Cache::Pages,
             "cache=direct" | "direct_io" => self.cache = Cache::Direct,
+            "sync" => self.synchronous = true,
             "volatile" => self.volatile = true,
             "dax" => self.dax = true,
             known if IGNORED.contains(&known) || known.starts_with("x-") || known.starts_with("comment=") => {
@@ -108,13 +111,15 @@ mod tests {
 
     #[test]
     fn a_line_of_fstab_is_understood() {
-        let lists =
-            ["defaults,noauto,nofail,x-systemd.automount,ro".to_owned(), "buffer=1GiB,sync".to_owned()];
+        let lists = [
+            "defaults,noauto,nofail,x-systemd.automount,ro".to_owned(),
+            "buffer=1GiB,inherit,sync".to_owned(),
+        ];
         let words = Words::parse(&lists).unwrap();
-        assert!(words.read_only && !words.allow_other);
+        assert!(words.read_only && words.synchronous && !words.allow_other);
         let design: Vec<_> = words.design.into_iter().collect();
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(design, [pair("buffer", "1GiB"), pair("sync", "true")]);
+        assert_eq!(design, [pair("buffer", "1GiB"), pair("inherit", "true")]);
     }
 
     #[test]
