@@ -8,18 +8,23 @@ use results::{FileError, ResultFile};
 
 use crate::failure::{Exit, Failure};
 
-/// `$XDG_DATA_HOME/weir/runs`.
-pub(crate) fn runs() -> Result<PathBuf, Failure> {
+/// The user's data folder: `$XDG_DATA_HOME/weir`.
+pub(crate) fn data() -> Result<PathBuf, Failure> {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let data = set("XDG_DATA_HOME").or_else(|| Some(set("HOME")?.join(".local/share")));
     let advice = "neither XDG_DATA_HOME nor HOME is set: set one, results are kept there";
-    Ok(data.ok_or_else(|| Failure::new(Exit::Host, advice))?.join("weir/runs"))
+    Ok(data.ok_or_else(|| Failure::new(Exit::Host, advice))?.join("weir"))
+}
+
+/// Where runs are kept.
+pub(crate) fn runs() -> Result<PathBuf, Failure> {
+    Ok(data()?.join("runs"))
 }
 
 /// A new folder for a run: date, name, seed, and a number when there is one already.
 pub(crate) fn new_folder(name: &str, seed: u64) -> Result<PathBuf, Failure> {
     let runs = runs()?;
-    let stem = format!("{}-{name}-{seed}", today());
+    let stem = format!("{}-{name}-{seed}", date(now()));
     let taken = |path: &PathBuf| path.exists();
     let numbered = (1..).map(|number| match number {
         1 => runs.join(&stem),
@@ -30,9 +35,13 @@ pub(crate) fn new_folder(name: &str, seed: u64) -> Result<PathBuf, Failure> {
     Ok(path)
 }
 
-/// The date in UTC: `2026-01-31`.
-fn today() -> String {
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// The date in UTC of a time in seconds since 1970: `2026-01-31`.
+pub(crate) fn date(seconds: u64) -> String {
     let (year, month, day) = civil((seconds / 86_400).cast_signed());
     format!("{year:04}-{month:02}-{day:02}")
 }

@@ -11,7 +11,9 @@ fn check(arguments: &str) -> Output {
     let home = tempfile::tempdir().unwrap();
     let arguments = arguments.replace("HERE", &home.path().display().to_string());
     let output = weir(home.path()).arg("check").args(arguments.split_whitespace()).output().unwrap();
-    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0, "the run has left something behind");
+    let left = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let left = left.filter(|name| name != "data").collect::<Vec<_>>();
+    assert!(left.is_empty(), "the run has left something behind: {left:?}");
     output
 }
 
@@ -73,6 +75,30 @@ fn a_forgotten_fence_is_a_violation_and_the_command_shows_it_again() {
 }
 
 #[test]
+fn every_run_is_evidence_once_and_a_canary_is_none() {
+    let home = tempfile::tempdir().unwrap();
+    let run =
+        |arguments: &str| weir(home.path()).arg("check").args(arguments.split_whitespace()).output().unwrap();
+    let rows = |arguments: &str| document(&run(arguments))["rows"].as_array().unwrap().clone();
+    let model = "model --fs pmfs --ops 100 --ledger l";
+    for arguments in [model, "model --fs pmfs --ops 100 --seed 2 --ledger l", model] {
+        let output = run(arguments);
+        assert!(output.status.success(), "{}", told(&output));
+    }
+    assert!(!run("model --fs pmfs --ops 2000 --fail-store 100 --ledger l").status.success());
+    let shown = rows("--evidence --ledger l --json");
+    assert_eq!(shown.len(), 1, "{shown:?}");
+    assert_eq!((&shown[0]["count"], &shown[0]["open_failures"]), (&200.into(), &0.into()));
+    assert_eq!(shown[0]["seeds"], Value::from(vec![1, 2]));
+    let failed = run("record crash/depth-1 --subject pmfs --unit images --count 5 --failures 2 --ledger l");
+    assert!(failed.status.success(), "{}", told(&failed));
+    let failures: Vec<_> =
+        rows("--evidence --ledger l --json").iter().map(|row| row["open_failures"].clone()).collect();
+    assert_eq!(failures, [0, 2]);
+    assert_eq!(run("record nonsense --subject x --unit y --count 1 --failures 0").status.code(), Some(2));
+}
+
+#[test]
 fn what_cannot_be_checked_is_said() {
     for (arguments, code, words) in [
         ("model --fs pmsf", 2, "did you mean \"pmfs\"?"),
@@ -80,6 +106,8 @@ fn what_cannot_be_checked_is_said() {
         ("model --fs pmfs --host HERE/none", 3, "cannot make"),
         ("crash --fs pmfs --programs nonsense", 2, "no program's name contains"),
         ("crash --fs pmfs -O bufer=1M", 2, "bufer"),
+        ("--evidence --ledger HERE/none", 4, "cannot read"),
+        ("", 2, "say what to check"),
     ] {
         let output = check(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments}: {}", told(&output));

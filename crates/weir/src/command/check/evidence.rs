@@ -1,0 +1,140 @@
+//! `weir check --evidence`: what has been tried for each promise, out of the ledger.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anstyle::{AnsiColor, Style};
+use report::table::Table;
+use serde_json::{Value, json};
+
+use super::ledger::{self, Line};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::store::{date, now};
+
+/// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
+pub(super) const CLAIMS: [(&str, &str); 4] = [
+    ("model", "answers and trees are those of a reference model"),
+    ("model/host", "answers and trees are those of the host's kernel"),
+    ("crash/depth-1", "a crash within a call leaves what is promised"),
+    ("crash/depth-2", "so does a crash within any second call"),
+];
+
+/// After so long a figure no longer speaks of the code that is there.
+const STALE_SECONDS: u64 = 30 * 86_400;
+
+/// What all runs of one check on one subject come to.
+#[derive(Debug, Default)]
+struct Row {
+    count: u64,
+    of: Option<u64>,
+    failures: u64,
+    first: u64,
+    last: u64,
+    seeds: Option<(u64, u64)>,
+}
+
+/// Prints the table.
+pub(super) fn print(named: Option<&Path>, output: &Output) -> Result<(), Failure> {
+    let rows = rows(ledger::read(named)?);
+    if output.is_json() {
+        output.document(&document(&rows));
+    } else if rows.is_empty() {
+        output.data("no check has been recorded yet: weir check model --fs pmfs\n");
+    } else {
+        output.data(&text(&rows, now()));
+    }
+    Ok(())
+}
+
+type Rows = BTreeMap<(usize, String, String, String), Row>;
+
+/// Runs that do the same again count once: the last one does. The order is that of [`CLAIMS`].
+fn rows(lines: Vec<Line>) -> Rows {
+    let mut latest = BTreeMap::new();
+    for line in lines {
+        let entry = &line.entry;
+        let key = (
+            entry.check.clone(),
+            entry.subject.clone(),
+            entry.unit.clone(),
+            entry.seeds,
+            entry.asked.clone(),
+        );
+        latest.insert(key, line);
+    }
+    let mut rows = Rows::new();
+    for Line { entry, at, .. } in latest.into_values() {
+        let place = CLAIMS.iter().position(|(check, _)| *check == entry.check).unwrap_or(CLAIMS.len());
+        let row = rows.entry((place, entry.check, entry.subject, entry.unit)).or_default();
+        row.count += entry.count;
+        row.of = entry.of.map(|of| of + row.of.unwrap_or(0));
+        row.failures += entry.failures;
+        row.first = if row.first == 0 { at } else { row.first.min(at) };
+        row.last = row.last.max(at);
+        row.seeds = match (row.seeds, entry.seeds) {
+            (Some(one), Some(other)) => Some((one.0.min(other.0), one.1.max(other.1))),
+            (one, other) => one.or(other),
+        };
+    }
+    rows
+}
+
+fn claim(place: usize) -> &'static str {
+    CLAIMS.get(place).map_or("–", |(_, claim)| claim)
+}
+
+fn counted(row: &Row) -> String {
+    row.of.map_or_else(|| row.count.to_string(), |of| format!("{} of {of}", row.count))
+}
+
+fn seeds(row: &Row) -> String {
+    match row.seeds {
+        None => "–".to_owned(),
+        Some((first, last)) if first == last => first.to_string(),
+        Some((first, last)) => format!("{first}–{last}"),
+    }
+}
+
+fn text(rows: &Rows, now: u64) -> String {
+    let mut table = Table::new("evidence");
+    for name in ["claim", "subject", "check", "unit"] {
+        table.words(name);
+    }
+    table.numbers("count");
+    table.words("since");
+    table.numbers("seeds");
+    table.numbers("open failures");
+    for ((place, check, subject, unit), row) in rows {
+        let words = [claim(*place), subject, check, unit].map(str::to_owned);
+        let numbers = [counted(row), date(row.first), seeds(row), row.failures.to_string()];
+        table.rows.push(words.into_iter().chain(numbers).collect());
+    }
+    let stale = rows.values().map(|row| now.saturating_sub(row.last) > STALE_SECONDS);
+    let mut text = String::new();
+    // The title and the heads stand above the rows.
+    for (line, stale) in table.to_text().lines().zip([false; 2].into_iter().chain(stale)) {
+        let style = if stale { AnsiColor::BrightBlack.on_default() } else { Style::new() };
+        let _ = writeln!(text, "{style}{line}{style:#}");
+    }
+    text
+}
+
+fn document(rows: &Rows) -> Value {
+    let row = |((place, check, subject, unit), row): (&(usize, String, String, String), &Row)| {
+        json!({
+            "claim": claim(*place),
+            "subject": subject,
+            "check": check,
+            "unit": unit,
+            "count": row.count,
+            "of": row.of,
+            "since": date(row.first),
+            "last": date(row.last),
+            "seeds": row.seeds,
+            "open_failures": row.failures,
+        })
+    };
+    json!({ "schema": "weir.evidence/1", "rows": rows.iter().map(row).collect::<Vec<_>>() })
+}

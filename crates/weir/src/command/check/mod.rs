@@ -1,0 +1,122 @@
+//! `weir check`: the reliability harnesses, on any designs.
+//!
+//! | module | does |
+//! |---|---|
+//! | `model` | random operations beside a reference model and, if asked, beside the host's kernel |
+//! | `crash` | crashes at every point of small programs |
+//! | `ledger` | records what every run did and found |
+//! | `evidence` | prints that as a table, a row for each claim |
+//! | `record` | takes in what suites outside of this command found |
+
+mod crash;
+mod evidence;
+mod ledger;
+mod model;
+mod record;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use check::Design;
+use clap::{Args, Subcommand};
+use sim::{Bytes, KIB};
+
+use self::ledger::Ledger;
+use super::mkfs::options;
+use crate::checked::checked;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Check what designs promise: a model, crashes, and the evidence there is.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples: weir check model --fs pmfs,hinfs · weir check crash --fs pmfs --depth 2 --sample 500"
+)]
+pub(crate) struct Check {
+    #[command(subcommand)]
+    what: Option<What>,
+    /// Print what has been tried for each claim, out of the ledger
+    #[arg(long, conflicts_with = "what")]
+    evidence: bool,
+    /// The ledger that runs are recorded in [default: the user's own; `--evidence` shows that of this build as well]
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
+    ledger: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+enum What {
+    /// Compare random operations, answer by answer, with a model
+    Model(model::ModelCheck),
+    /// Crash at every point of small programs, recover, judge
+    Crash(crash::CrashCheck),
+    #[command(hide = true)]
+    Record(record::Record),
+}
+
+/// Violations that are told one by one.
+const TOLD: usize = 10;
+
+/// What all of them have.
+#[derive(Args, Debug)]
+struct Shared {
+    /// Designs (`weir list fs`)
+    #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
+    fs: Vec<String>,
+    /// Where randomness starts
+    #[arg(long, default_value_t = 1, value_name = "S")]
+    seed: u64,
+    /// An option of the designs (`weir show DESIGN`); repeatable
+    #[arg(short = 'O', long = "option", value_name = "KEY=VALUE")]
+    options: Vec<String>,
+    /// Threads of this host [default: one for each core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+}
+
+impl Check {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if self.evidence {
+            return evidence::print(self.ledger.as_deref(), output);
+        }
+        let ledger = Ledger::new(self.ledger, output);
+        match self.what {
+            Some(What::Model(check)) => check.run(output, &ledger),
+            Some(What::Crash(check)) => check.run(output, &ledger),
+            Some(What::Record(record)) => record.run(&ledger),
+            None => Err(Failure::usage("say what to check: `weir check --help`, or `--evidence`")),
+        }
+    }
+}
+
+impl Shared {
+    fn jobs(&self) -> usize {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+        self.jobs.map_or_else(cores, |jobs| jobs as usize)
+    }
+
+    /// The designs, with the options of `usual` that they have.
+    fn designs(&self, usual: &[(&str, &str)]) -> Result<Vec<Arc<dyn Design>>, Failure> {
+        let given: BTreeMap<String, String> = options(&self.options)?;
+        self.fs.iter().map(|name| checked(name, &given, usual)).collect()
+    }
+}
+
+/// A design with its options, as tables and the ledger name it.
+fn subject(design: &dyn Design) -> String {
+    format!("{} {}", design.name(), design.arguments()).trim_end().to_owned()
+}
+
+/// A size as one writes it on a command line.
+fn written(size: Bytes) -> String {
+    format!("{}KiB", size.0 / KIB)
+}
+
+fn check_size(design: &dyn Design, size: Bytes) -> Result<(), Failure> {
+    let (name, needed) = (design.name(), design.min_size());
+    if size >= needed {
+        return Ok(());
+    }
+    let enough = lab::error::rounded_up(needed);
+    Err(Failure::usage(format!("{name} needs at least {needed}: give it --size {enough} or more")))
+}
