@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 11] = [
+const LAYERS: [(&str, u8); 12] = [
     ("sim", 0),
     ("media", 1),
     ("vfs", 1),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, u8); 11] = [
     ("check", 2),
     ("report", 2),
     ("fuse", 2),
+    ("pool", 3),
     ("lab", 3),
     ("weir", 4),
 ];

@@ -37,7 +37,7 @@ pub(crate) struct Check {
     #[command(subcommand)]
     what: Option<What>,
     /// Print what has been tried for each claim, out of the ledger
-    #[arg(long, conflicts_with = "what")]
+    #[arg(long)]
     evidence: bool,
     /// The ledger that runs are recorded in [default: the user's own; `--evidence` shows that of this build as well]
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
@@ -76,15 +76,15 @@ struct Shared {
 
 impl Check {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        if self.evidence {
-            return evidence::print(self.ledger.as_deref(), output);
-        }
-        let ledger = Ledger::new(self.ledger, output);
-        match self.what {
-            Some(What::Model(check)) => check.run(output, &ledger),
-            Some(What::Crash(check)) => check.run(output, &ledger),
-            Some(What::Record(record)) => record.run(&ledger),
-            None => Err(Failure::usage("say what to check: `weir check --help`, or `--evidence`")),
+        let ledger = Ledger::new(self.ledger.clone(), output);
+        match (self.evidence, self.what) {
+            (true, None) => evidence::print(self.ledger.as_deref(), output),
+            (false, Some(What::Model(check))) => check.run(output, &ledger),
+            (false, Some(What::Crash(check))) => check.run(output, &ledger),
+            (false, Some(What::Record(record))) => record.run(&ledger),
+            _ => Err(Failure::usage(
+                "say what to check, or `--evidence` to see what was checked: `weir check -h`",
+            )),
         }
     }
 }

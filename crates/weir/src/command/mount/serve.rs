@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use fs::{FsType, Options};
 use fuse::{Backing, MountError, Server};
-use media::nvmm::Access;
-use media::{CostModel, Medium, Region};
+use media::{Medium, Region};
+use pool::{PoolError, Source};
 use sim::{Bytes, Machine, Seed, Setup};
 
 use super::words::Words;
@@ -22,8 +22,7 @@ pub(super) struct Job {
     design: &'static dyn FsType,
     options: Options,
     words: Words,
-    /// None: memory.
-    pool: Option<PathBuf>,
+    source: Source,
     pub(super) dir: PathBuf,
     size: Option<Bytes>,
     medium: Medium,
@@ -45,9 +44,13 @@ impl Job {
         }
         let absolute =
             |path: &Path| std::path::absolute(path).map_err(|error| Failure::io("find", path, &error));
-        let pool = if in_memory { None } else { Some(absolute(&mount.pool)?) };
+        let source = match (in_memory, words.dax) {
+            (true, _) => Source::Memory,
+            (false, true) => Source::Dax(absolute(&mount.pool)?),
+            (false, false) => Source::File(absolute(&mount.pool)?),
+        };
         let (words, dir, size) = (words.clone(), absolute(&mount.dir)?, mount.size);
-        Ok(Self { design, options, words, pool, dir, size, medium, tell_ready: false })
+        Ok(Self { design, options, words, source, dir, size, medium, tell_ready: false })
     }
 
     /// Mounts, serves until it is unmounted, and leaves a clean pool.
@@ -75,10 +78,10 @@ impl Job {
         mounted.unmount().map_err(|errno| {
             Failure::new(
                 Exit::Run,
-                format!("{}: the unmount failed ({errno}); `weir fsck` says what it left", self.name()),
+                format!("{}: the unmount failed ({errno}); `weir fsck` says what it left", self.source),
             )
         })?;
-        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.name())))?;
+        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.source)))?;
         served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
     }
 
@@ -86,7 +89,7 @@ impl Job {
     fn door(&self, region: &Arc<Region>) -> fuse::Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         fuse::Options {
-            source: self.name(),
+            source: self.source.to_string(),
             design: self.design.name().to_owned(),
             read_only: self.words.read_only,
             allow_other: self.words.allow_other,
@@ -101,52 +104,27 @@ impl Job {
         }
     }
 
-    /// The pool's name in messages and in the list of mounts.
-    fn name(&self) -> String {
-        self.pool.as_ref().map_or_else(|| MEMORY.to_owned(), |pool| pool.display().to_string())
-    }
-
     fn unusable(&self, error: fs::FsError) -> Failure {
-        match &self.pool {
+        match self.source.path() {
             Some(pool) => image::unusable(pool, error),
             None => Failure::from(error),
         }
     }
 
-    fn model(&self) -> Result<Box<dyn CostModel>, Failure> {
-        self.medium.build().map_err(Failure::from)
-    }
-
     /// Opens the pool; makes it when it is missing and its size is known.
     fn region(&self, output: &Output) -> Result<Arc<Region>, Failure> {
-        let Some(pool) = &self.pool else {
-            let region = Region::anonymous(self.size.unwrap_or(Bytes(0)), self.model()?);
-            let region = Arc::new(region.map_err(|error| Failure::new(Exit::Run, error.to_string()))?);
-            self.design.mkfs(&region, &self.options)?;
-            return Ok(region);
-        };
-        let make = !pool.exists();
-        let size = match (make, self.size) {
-            (true, None) => {
-                return Err(Failure::usage(format!(
-                    "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
-                    pool.display()
-                )));
-            }
-            (true, size) => size,
-            (false, _) => None,
-        };
-        let region = match self.words.dax {
-            true => Region::direct(pool, size, self.model()?).map(Arc::new),
-            false => Region::file(pool, size, Access::ReadWrite, self.model()?).map(Arc::new),
-        };
-        let region = region.map_err(|error| image::refused(pool, &error))?;
-        if make {
-            self.design.mkfs(&region, &self.options).map_err(|error| {
-                drop(std::fs::remove_file(pool)); // a pool without a file system is of no use
-                self.unusable(error)
-            })?;
-            output.note(&format!("{}: {} in {}", self.name(), self.design.name(), Bytes(region.len())));
+        let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
+        let (region, is_new) = opened.map_err(|error| match (error, self.source.path()) {
+            (PoolError::NoSize(_), _) => Failure::usage(format!(
+                "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
+                self.source
+            )),
+            (PoolError::Media { error, .. }, Some(pool)) => image::refused(pool, &error),
+            (PoolError::Design { error, .. }, _) => self.unusable(error),
+            (error, _) => Failure::new(Exit::Run, error.to_string()),
+        })?;
+        if is_new && self.source != Source::Memory {
+            output.note(&format!("{}: {} in {}", self.source, self.design.name(), Bytes(region.len())));
         }
         Ok(region)
     }
@@ -157,7 +135,7 @@ impl Job {
             let _ = std::io::stdout().flush();
             super::background::let_go();
         } else if !quiet {
-            let (name, dir) = (self.name(), self.dir.display());
+            let (name, dir) = (&self.source, self.dir.display());
             anstream::eprintln!("{name} is mounted on {dir}; Ctrl-C or `weir umount {dir}` ends it");
         }
     }

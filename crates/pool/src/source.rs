@@ -1,0 +1,75 @@
+//! The region under a pool.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use fs::{FsType, Options};
+use media::nvmm::Access;
+use media::{CostModel, Region};
+use sim::Bytes;
+
+use crate::open::PoolError;
+
+/// Where a pool lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Source {
+    /// In a file, through the host's page cache.
+    File(PathBuf),
+    /// In a file on a file system that maps persistent memory directly (DAX): the processor's flushes make things durable.
+    Dax(PathBuf),
+    /// In memory of this process, and gone with it.
+    Memory,
+}
+
+impl Source {
+    /// The file, if there is one.
+    pub fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) | Self::Dax(path) => Some(path),
+            Self::Memory => None,
+        }
+    }
+
+    /// Opens the pool for this process alone. One that is missing is made, with `size` and an empty file system of this design;
+    /// an existing one keeps its size. Says whether it was made.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::NoSize`] when it is missing and has no size, [`PoolError::Media`] for what the host refuses (a pool that is in
+    /// use, no space), [`PoolError::Design`] for what the design refuses: then nothing is left of a new pool.
+    pub fn open(
+        &self,
+        (design, options): (&'static dyn FsType, &Options),
+        size: Option<Bytes>,
+        model: Box<dyn CostModel>,
+    ) -> Result<(Arc<Region>, bool), PoolError> {
+        let is_missing = self.path().is_none_or(|path| !path.exists());
+        if is_missing && size.is_none() {
+            return Err(PoolError::NoSize(self.clone()));
+        }
+        let size = size.filter(|_| is_missing);
+        let region = match self {
+            Self::File(path) => Region::file(path, size, Access::ReadWrite, model),
+            Self::Dax(path) => Region::direct(path, size, model),
+            Self::Memory => Region::anonymous(size.unwrap_or(Bytes(0)), model),
+        };
+        let refused = |error| PoolError::Media { pool: self.clone(), error };
+        let region = Arc::new(region.map_err(refused)?);
+        if is_missing && let Err(error) = design.mkfs(&region, options) {
+            // A pool without a file system is of no use.
+            self.path().map(std::fs::remove_file);
+            return Err(PoolError::Design { pool: self.clone(), error });
+        }
+        Ok((region, is_missing))
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.path() {
+            Some(path) => write!(f, "{}", path.display()),
+            None => f.write_str("memory"),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! A pool keeps what it promises to a program: contents, names, attributes, errors, across closing and without it.
+
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
+
+use pool::{
+    Bytes, File, FileKind, OpenOptions, Pool, PoolError, PoolOptions, RenameFlags, SeekTo, Source, Timestamp,
+};
+
+const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
+const SIZE: Bytes = Bytes::mib(32);
+
+/// Runs `test` on a pool of each design in a file of its own.
+fn on_each(test: impl Fn(&str, PathBuf)) {
+    for design in DESIGNS {
+        let folder = tempfile::tempdir().unwrap();
+        test(design, folder.path().join("pool.weir"));
+    }
+}
+
+fn in_memory(design: &str) -> Pool {
+    PoolOptions::new(design).size(SIZE).open_source(&Source::Memory).unwrap()
+}
+
+#[test]
+fn what_was_written_is_there_after_closing_and_opening() {
+    on_each(|design, path| {
+        let pool = Pool::create(&path, design, SIZE).unwrap();
+        pool.create_dir_all("a/b/c").unwrap();
+        pool.create_dir_all("/a/b/c").unwrap();
+        pool.write("a/b/c/file", vec![7; 100_000]).unwrap();
+        pool.symlink("b/c/file", "a/link").unwrap();
+        pool.hard_link("a/b/c/file", "other").unwrap();
+        pool.close().unwrap();
+        let pool = Pool::open(&path, design).unwrap();
+        assert_eq!(pool.read("a/link").unwrap(), vec![7; 100_000]);
+        assert_eq!(pool.metadata("other").unwrap().nlink(), 2);
+        assert_eq!(pool.read_link("a/link").unwrap(), PathBuf::from("b/c/file"));
+        let mut names: Vec<_> =
+            pool.read_dir("/").unwrap().iter().map(|entry| entry.file_name().to_owned()).collect();
+        names.sort();
+        assert_eq!(names, ["a", "other"]);
+        pool.remove_dir_all("a").unwrap();
+        assert!(!pool.exists("a").unwrap() && pool.exists("other").unwrap());
+    });
+}
+
+#[test]
+fn a_file_is_read_and_written_at_places_and_at_its_cursor() {
+    for design in DESIGNS {
+        let pool = in_memory(design);
+        let mut file = pool.create_file("f").unwrap();
+        file.write_all(b"hello, ").unwrap();
+        file.write_all(b"reader").unwrap();
+        file.write_all_at(b"H", 0).unwrap();
+        file.seek(SeekFrom::Start(7)).unwrap();
+        let mut rest = String::new();
+        file.read_to_string(&mut rest).unwrap();
+        assert_eq!(rest, "reader");
+        file.set_len(1 << 20).unwrap();
+        file.write_all_at(b"end", (1 << 20) - 3).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+        assert!(file.metadata().unwrap().allocated() < 64 << 10, "a hole takes no space");
+        assert_eq!(file.seek_to(SeekTo::Data, 4096).unwrap(), Some((1 << 20) - 4096));
+        assert_eq!(file.seek_to(SeekTo::Data, 1 << 20).unwrap(), None);
+        let mut bytes = [0xEE; 5];
+        assert_eq!(file.read_at(&mut bytes, (1 << 20) - 2).unwrap(), 2);
+        let short = file.read_exact_at(&mut bytes, (1 << 20) - 2).unwrap_err();
+        assert_eq!(short.kind(), ErrorKind::UnexpectedEof);
+        let mut log = OpenOptions::new().append(true).open(&pool, "f").unwrap();
+        log.write_all(b"!").unwrap();
+        assert_eq!(pool.metadata("f").unwrap().len(), (1 << 20) + 1);
+    }
+}
+
+#[test]
+fn attributes_are_kept() {
+    for design in DESIGNS {
+        let pool = in_memory(design);
+        pool.write("f", "x").unwrap();
+        pool.set_mode("f", 0o4751).unwrap();
+        pool.set_owner("f", 5, 6).unwrap();
+        pool.set_mode("f", 0o640).unwrap();
+        let time = Timestamp { secs: 1_234_567, nanos: 0 };
+        pool.set_times("f", time, time).unwrap();
+        let seen = pool.metadata("f").unwrap();
+        assert_eq!((seen.mode(), seen.owner(), seen.kind()), (0o640, (5, 6), FileKind::Regular));
+        assert_eq!((seen.accessed(), seen.modified()), (time, time));
+        let before = pool.space().unwrap();
+        pool.write("g", vec![1; 1 << 20]).unwrap();
+        pool.sync().unwrap();
+        assert!(pool.space().unwrap().free() <= before.free() - (1 << 20));
+    }
+}
+
+#[test]
+fn errors_have_the_kernel_s_numbers() {
+    for design in DESIGNS {
+        let pool = in_memory(design);
+        pool.create_dir("d").unwrap();
+        pool.write("d/f", "x").unwrap();
+        let number = |result: std::io::Result<()>| result.unwrap_err().raw_os_error();
+        assert_eq!(number(pool.open_file("none").map(drop)), Some(2));
+        assert_eq!(number(pool.create_dir("d")), Some(17));
+        assert_eq!(number(pool.remove_dir("d")), Some(39));
+        assert_eq!(number(pool.remove_file("d")), Some(21));
+        assert_eq!(number(pool.read("d/f/x").map(drop)), Some(20));
+        assert_eq!(number(pool.rename("d", "d/below")), Some(22));
+        assert_eq!(
+            number(OpenOptions::new().write(true).create_new(true).open(&pool, "d/f").map(drop)),
+            Some(17)
+        );
+        assert_eq!(number(pool.rename_with("d/f", "d", RenameFlags::NOREPLACE)), Some(17));
+        let full = pool.write("big", vec![1; SIZE.0 as usize]).unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::StorageFull);
+    }
+}
+
+#[test]
+fn a_pool_has_one_user_and_says_so() {
+    on_each(|design, path| {
+        let pool = Pool::create(&path, design, SIZE).unwrap();
+        assert!(matches!(Pool::create(&path, design, SIZE), Err(PoolError::Exists(_))));
+        assert!(matches!(Pool::open(&path, design), Err(PoolError::Media { .. })), "it is in use");
+        let file = pool.create_file("f").unwrap();
+        assert_eq!(pool.close().unwrap_err().kind(), ErrorKind::ResourceBusy);
+        file.write_all_at(b"still usable", 0).unwrap();
+        drop(file); // unmounts
+        assert_eq!(Pool::open(&path, design).unwrap().read("f").unwrap(), b"still usable");
+    });
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |result: Result<Pool, PoolError>| result.unwrap_err().to_string();
+    let path = folder.path().join("p");
+    assert!(said(Pool::open(&path, "pmsf")).contains("take one of"));
+    assert!(said(Pool::open(&path, "pmfs")).contains("only with a size"));
+    assert!(said(Pool::create(&path, "pmfs", Bytes::kib(64))).contains("needs at least"));
+    assert!(!path.exists(), "a pool that could not be made is not left there");
+    assert!(said(PoolOptions::new("hinfs").option("bufer", "1M").size(SIZE).open(&path)).contains("bufer"));
+    std::fs::write(&path, vec![0xAA; 4 << 20]).unwrap();
+    assert!(said(Pool::open(&path, "pmfs")).contains("not a pmfs image"));
+    assert_eq!(std::fs::read(&path).unwrap(), vec![0xAA; 4 << 20], "and what is there stays");
+}
+
+#[test]
+fn a_pool_that_is_read_only_refuses_changes() {
+    on_each(|design, path| {
+        let pool = Pool::create(&path, design, SIZE).unwrap();
+        pool.write("f", "x").unwrap();
+        pool.close().unwrap();
+        let pool = PoolOptions::new(design).read_only(true).open(&path).unwrap();
+        assert_eq!(pool.read("f").unwrap(), b"x");
+        assert_eq!(pool.write("g", "x").unwrap_err().kind(), ErrorKind::ReadOnlyFilesystem);
+    });
+}
+
+#[test]
+fn threads_share_a_pool() {
+    for design in DESIGNS {
+        let pool = in_memory(design);
+        let file = pool.create_file("shared").unwrap();
+        std::thread::scope(|scope| {
+            for number in 0..4_u8 {
+                let (pool, file): (&Pool, &File) = (&pool, &file);
+                scope.spawn(move || {
+                    pool.write(format!("own{number}"), vec![number; 10_000]).unwrap();
+                    for block in 0..16 {
+                        file.write_all_at(&[number + 1; 4096], (block * 4 + u64::from(number)) * 4096)
+                            .unwrap();
+                        file.sync_data().unwrap();
+                    }
+                });
+            }
+        });
+        let bytes = pool.read("shared").unwrap();
+        assert_eq!(bytes.len(), 64 * 4096);
+        assert!(bytes.chunks(4096).enumerate().all(|(at, block)| *block == [at as u8 % 4 + 1; 4096]));
+        for number in 0..4_u8 {
+            assert_eq!(pool.read(format!("own{number}")).unwrap(), vec![number; 10_000]);
+        }
+    }
+}
