@@ -36,7 +36,12 @@ use output::Output;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// What is said when somebody cuts a mapped image short, or fills the disk under one with holes.
+const LOST: &str = "error: an image in use has lost part of its file: it was cut short, or its disk is full; \
+                    the rest is as after a crash\n";
+
 fn main() -> ExitCode {
+    media::nvmm::lost::say_when_lost(LOST, Exit::Run as i32);
     let arguments = command::mount::by_type::arguments(std::env::args_os());
     let json = arguments.iter().any(|argument| argument == "--json");
     let cli = match Cli::try_parse_from(arguments) {

@@ -66,13 +66,17 @@ impl Place {
 
     /// In the foreground: the server is the child.
     fn serve(&self, words: &str) -> Child {
+        self.serve_and_listen(words).0
+    }
+
+    /// The same, and what it will say on its standard error.
+    fn serve_and_listen(&self, words: &str) -> (Child, impl Iterator<Item = String> + use<>) {
         let mut child =
             self.command(words).arg("--foreground").stderr(Stdio::piped()).spawn().expect("weir runs");
-        let lines = BufReader::new(child.stderr.take().expect("piped")).lines();
-        let told: Vec<_> =
-            lines.map_while(Result::ok).take_while(|line| !line.contains("is mounted on")).collect();
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let told: Vec<_> = lines.by_ref().take_while(|line| !line.contains("is mounted on")).collect();
         assert!(self.is_mounted(), "{told:?}");
-        child
+        (child, lines)
     }
 
     fn is_mounted(&self) -> bool {
@@ -413,6 +417,34 @@ fn what_cannot_be_mounted_is_refused_with_the_reason_and_the_remedy() {
     place.umount();
     let nothing = weir().arg("umount").arg(&dir).output().unwrap();
     assert!(nothing.status.code() == Some(2) && stderr(&nothing).contains("nothing is mounted"));
+}
+
+/// The pool is cut short under the mount, and made whole again.
+#[test]
+fn a_server_whose_pool_is_cut_short_ends_with_the_reason_and_keeps_what_was_synced() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let (mut server, told) = place.serve_and_listen("");
+        let synced = File::create(place.dir().join("synced")).unwrap();
+        (&synced).write_all(&pattern(9, 100_000)).unwrap();
+        synced.sync_all().unwrap();
+        drop(synced);
+        let whole = fs::read(place.pool()).unwrap();
+        File::options().write(true).open(place.pool()).unwrap().set_len(1 << 20).unwrap();
+        let failed = (0..1000).find_map(|n| fs::write(place.dir().join(format!("f{n}")), [1; 4096]).err());
+        assert!(failed.is_some(), "{design}: nothing was missing");
+        assert_eq!(server.wait().unwrap().code(), Some(4), "{design}");
+        let told = told.collect::<Vec<_>>().join("\n");
+        assert!(told.contains("has lost part of its file"), "{design}: {told}");
+        assert!(weir().arg("umount").arg(place.dir()).status().unwrap().success());
+        let refused = weir().arg("mount").arg(design).args([place.pool(), place.dir()]).output().unwrap();
+        assert_eq!(refused.status.code(), Some(5), "{design}: {}", stderr(&refused));
+        fs::write(place.pool(), whole).unwrap();
+        place.mount("");
+        assert!(fs::read(place.dir().join("synced")).unwrap() == pattern(9, 100_000), "{design}");
+        place.umount();
+        place.check();
+    }
 }
 
 #[test]

@@ -19,7 +19,7 @@ pub fn crash_recovery(
     check: &mut dyn FnMut(&Image) -> Result<(), String>,
 ) -> Result<usize, String> {
     let region = Arc::clone(scratch.load(image).map_err(|error| error.to_string())?);
-    let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    let trace = Trace::attach_at(&region, image.content());
     design.recover(&region).map_err(|error| format!("recover: {error}"))?;
     region.detach(&trace);
     fsck(design, &region).map_err(|what| format!("after recover: {what}"))?;

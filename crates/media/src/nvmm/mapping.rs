@@ -9,8 +9,8 @@
 //! What was stored to a file survives the end of the process in any case: the page cache has it.
 //!
 //! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
-//! other users of Weir, not other programs: whoever truncates a mapped file makes this process die of
-//! `SIGBUS`. To leave no other way to that end, a file that is created or grown gets its blocks at once (a
+//! other users of Weir, not other programs: whoever truncates a mapped file makes this process end by
+//! `SIGBUS` (`lost.rs`). To leave no other way to that end, a file that is created or grown gets its blocks at once (a
 //! full disk is an error then, not a signal later).
 //!
 //! [`sync`]: super::Region::sync

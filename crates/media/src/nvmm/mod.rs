@@ -56,6 +56,7 @@ pub mod bucket;
 pub mod flat;
 pub mod hinfs;
 mod instruction;
+pub mod lost;
 mod mapping;
 pub mod null;
 pub mod optane;

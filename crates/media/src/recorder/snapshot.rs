@@ -132,6 +132,15 @@ impl Image {
         })
     }
 
+    /// All of it.
+    pub fn content(&self) -> Snapshot {
+        let mut content = self.base.clone();
+        for (line, bytes) in &self.delta {
+            content.set_line(*line, bytes);
+        }
+        content
+    }
+
     /// Offsets of the lines that differ from the guaranteed content.
     pub fn persisted_lines(&self) -> Vec<u64> {
         self.delta.iter().map(|(line, _)| line * LINE).collect()

@@ -94,9 +94,14 @@ pub struct Trace {
 impl Trace {
     /// Begins a trace of a region whose present content counts as guaranteed.
     pub fn attach(region: &Region) -> Result<Arc<Self>, MediaError> {
-        let trace = Arc::new(Self { base: Snapshot::of(region)?, events: Mutex::default() });
+        Ok(Self::attach_at(region, Snapshot::of(region)?))
+    }
+
+    /// The same where the present content is known: a region need not be copied to be traced.
+    pub fn attach_at(region: &Region, content: Snapshot) -> Arc<Self> {
+        let trace = Arc::new(Self { base: content, events: Mutex::default() });
         region.attach(Arc::clone(&trace) as Arc<dyn Tap>);
-        Ok(trace)
+        trace
     }
 
     /// Everything so far, to be replayed from the start.

@@ -56,6 +56,7 @@ impl Job {
     /// Mounts, serves until it is unmounted, and leaves a clean pool.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
         let region = self.region(output)?;
+        end_on_panic();
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
         let served = sim::run(&setup, move || self.in_run(&region, quiet));
@@ -172,6 +173,16 @@ fn host() -> Machine {
     Machine { name: "host".to_owned(), sockets: 1, cores_per_socket: cores, ..Machine::unit() }
 }
 
+/// A panic ends the server where it stands: what it left half done in memory must not reach the pool, and what is in the pool is
+/// as after a crash, which recovery is made for.
+fn end_on_panic() {
+    let tell = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        tell(info);
+        std::process::abort();
+    }));
+}
+
 /// Ctrl-C, SIGTERM and SIGHUP unmount; what is open stays served until it is closed, unless a second signal comes.
 fn end_on_signal(server: &mut Server) {
     let unmounter = Mutex::new(Some(server.unmounter()));
@@ -181,4 +192,30 @@ fn end_on_signal(server: &mut Server) {
             Some(mut unmounter) => drop(unmounter.unmount()),
             None => std::process::exit(Exit::Interrupted as i32),
         });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    /// Set in the process that is to panic.
+    const PANIC: &str = "WEIR_TEST_PANIC";
+
+    #[test]
+    fn a_panic_on_any_thread_ends_the_server() {
+        if std::env::var_os(PANIC).is_some() {
+            end_on_panic();
+            let _ = std::thread::spawn(|| panic!("planted")).join();
+            std::process::exit(0);
+        }
+        let name = "command::mount::serve::tests::a_panic_on_any_thread_ends_the_server";
+        let test = std::env::current_exe().unwrap();
+        let output =
+            Command::new(test).args(["--exact", name, "--nocapture"]).env(PANIC, "1").output().unwrap();
+        assert_eq!(output.status.signal(), Some(6), "{output:?}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("planted"), "{output:?}");
+    }
 }
