@@ -39,7 +39,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
 }
 
 /// What this thread has had of the processor. A run under the virtual clock has one thread.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
@@ -123,7 +123,8 @@ impl<'a> Explorer<'a> {
         while let Some(kind) = point {
             if kind != Point::AfterCommit || self.effort.after_commits {
                 let guarantee = self.subject.guarantee;
-                let allowed = Allowed { guarantee, program, recording, done, inside, soft: &soft };
+                let (ops, states) = (&program.core[..], &recording.states);
+                let allowed = Allowed { guarantee, ops, states, done, inside, soft: &soft };
                 self.visit(&replay, &allowed);
             }
             if self.tally.violations.len() >= VIOLATIONS_MAX {
@@ -132,7 +133,7 @@ impl<'a> Explorer<'a> {
             point = replay.next_point(|_, event| match event {
                 Event::Mark(Mark::OpBegin(_)) => inside = true,
                 Event::Mark(Mark::OpEnd(..)) => {
-                    if is_soft(self.subject.guarantee, &program.core[done], recording.sizes[done].0) {
+                    if is_soft(self.subject.guarantee, &program.core[done], recording.states.sizes[done].0) {
                         soft.push(done);
                     }
                     (done, inside) = (done + 1, false);

@@ -19,7 +19,7 @@ struct Floor {
 /// The files of a program, by the model's numbers. Version 0 is the state before the first operation, version `n` that after the
 /// `n`th.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     /// For each version: contents, the file that each path leads to, floors once the operation has returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
     paths: Vec<BTreeMap<String, Id>>,

@@ -17,15 +17,15 @@
 //! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
 //! same tree when it is mounted again, lets every object be used and removed, gives back all blocks, and passes fsck once more.
 
-mod afterwards;
-mod allowed;
-mod explore;
+pub(crate) mod afterwards;
+pub(crate) mod allowed;
+pub(crate) mod explore;
 mod history;
 mod lints;
-mod many;
+pub(crate) mod many;
 pub mod pairs;
 pub mod programs;
-mod record;
+pub(crate) mod record;
 mod recovery;
 
 use std::sync::Arc;

@@ -99,6 +99,19 @@ pub fn random_pair(seed: u64, number: u64) -> Program {
     Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
 }
 
+/// A tree in which every kind of object and of structure is met.
+pub(crate) fn bit_of_everything() -> Vec<Op> {
+    let long = (0..40).map(|number| create(&format!("B/{number:0>200}")));
+    let more = [
+        Op::Symlink("A/link".into(), 300),
+        Op::Mknod("A/fifo".into(), FileKind::Fifo, 0),
+        write("B/bar", 5 * 4096, 9000, 3),
+        create("A/C/raised"),
+        write("A/C/raised", 513 * 4096, 700, 4),
+    ];
+    and(furnished(), long.chain(more))
+}
+
 fn furnished() -> Vec<Op> {
     vec![
         mkdir("A"),

@@ -18,24 +18,58 @@ use crate::model::Model;
 use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::Tree;
 
-/// A program after its run: what happened, and what the model says before the first and after each operation.
-pub(super) struct Recording {
-    pub(super) trace: Arc<Trace>,
-    pub(super) trees: Vec<Tree>,
+/// A program after its run: what happened, and what the model says of it.
+pub(crate) struct Recording {
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) states: States,
+}
+
+/// What the model says before the first and after each operation of a program.
+pub(crate) struct States {
+    pub(crate) trees: Vec<Tree>,
     /// By operation: size of its file before and after.
-    pub(super) sizes: Vec<(u64, u64)>,
+    pub(crate) sizes: Vec<(u64, u64)>,
     /// What its files were; empty where nothing is buffered.
-    pub(super) history: History,
+    history: Option<History>,
+}
+
+impl States {
+    /// Nothing was done yet, or nothing that is not durable.
+    pub(crate) fn new(guarantee: Guarantee, model: &Model) -> Self {
+        let trees = vec![model.tree()];
+        let mut history = (guarantee == Guarantee::Buffered).then(History::default);
+        if let Some(history) = &mut history {
+            history.push(model, &trees[0], None);
+        }
+        Self { trees, sizes: Vec::new(), history }
+    }
+
+    /// Adds an operation, which has led from one model to another.
+    pub(crate) fn push(&mut self, op: &Op, before: &Model, after: &Model) {
+        let size_of = |model: &Model| match op {
+            Op::Write(file, ..) => model.size(file).unwrap_or(0),
+            _ => 0,
+        };
+        self.sizes.push((size_of(before), size_of(after)));
+        self.trees.push(after.tree());
+        if let Some(history) = &mut self.history {
+            history.push(after, &self.trees[self.trees.len() - 1], Some((op, before.subject(op))));
+        }
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.history.as_ref().expect("it is kept where data is buffered")
+    }
 }
 
 /// What free blocks hold where data is buffered: no program writes it often.
 const GARBAGE: u8 = 0xEE;
 /// So long buffered data is left alone after a program: write-back finds it.
-const IDLE: Nanos = Nanos::from_secs(60);
+pub(crate) const IDLE: Nanos = Nanos::from_secs(60);
 
 /// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region has not the space
 /// that the program needs.
-pub(super) fn record(
+pub(crate) fn record(
     subject: &Subject,
     program: &Program,
     prepare: &dyn Fn(&Region),
@@ -48,8 +82,7 @@ pub(super) fn record(
     if buffered {
         fill_free_blocks(&*runner.fs)?;
     }
-    let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-    let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+    let mut model = Model::of(&*runner.fs)?;
     for op in &program.setup {
         if !agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? {
             return Ok(None);
@@ -58,18 +91,9 @@ pub(super) fn record(
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     prepare(&region);
-    let mut trees = vec![model.tree()];
-    let (mut sizes, mut history) = (Vec::new(), History::default());
-    if buffered {
-        history.push(&model, &trees[0], None);
-    }
-    let size_of = |model: &Model, op: &Op| match op {
-        Op::Write(file, ..) => model.size(file).unwrap_or(0),
-        _ => 0,
-    };
+    let mut states = States::new(subject.guarantee, &model);
     for op in &program.core {
-        let before = size_of(&model, op);
-        let about = model.subject(op);
+        let before = model.clone();
         region.mark(Mark::OpBegin(op.name()));
         if matches!(op, Op::Remount) {
             runner.close_all();
@@ -79,19 +103,15 @@ pub(super) fn record(
         } else if !agree(&mut runner, &mut model, op)? {
             return Ok(None);
         }
-        sizes.push((before, size_of(&model, op)));
-        let soft = is_soft(subject.guarantee, op, before);
+        states.push(op, &before, &model);
+        let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
         region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
-        trees.push(model.tree());
-        if buffered {
-            history.push(&model, &trees[trees.len() - 1], Some((op, about)));
-        }
     }
     if buffered {
         sim::sleep(IDLE);
     }
     region.detach(&trace);
-    Ok(Some(Recording { trace, trees, sizes, history }))
+    Ok(Some(Recording { trace, states }))
 }
 
 /// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
@@ -111,7 +131,7 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
 
 /// One operation on both, which must answer alike: only then does the model know what a crash may leave. False: the design had
 /// no space for it.
-fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
+pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
     match done {

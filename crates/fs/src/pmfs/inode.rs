@@ -255,6 +255,9 @@ impl Volume {
 
     /// Takes the lowest free slot; the table grows when there is none. The slot is not live before it has a link.
     pub(crate) fn claim_inode(&self) -> Result<&Inode> {
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
         let mut free = self.inodes.free.lock();
         sim::work(Work::Step, free.map.depth());
         let slot = match free.map.take_first() {

@@ -223,7 +223,7 @@ impl Volume {
         let mut volume = Self {
             region: Arc::clone(region),
             journal: Arc::new(Journal::open(region, &descriptor)),
-            blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK)),
+            blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
             inodes: InodeTable::new(superblock.size, table.block_shift()),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
@@ -243,7 +243,7 @@ impl Volume {
             Some(map) => map,
             None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
         };
-        volume.blocks = BlockMap::new(map);
+        volume.blocks = BlockMap::new(map, region);
         volume.forget_saved_map()?;
         Ok(volume)
     }
