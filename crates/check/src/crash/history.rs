@@ -80,6 +80,13 @@ impl History {
         Ok(())
     }
 
+    /// Whether a file is durable as it is in this version. One that has no history counts as one that is.
+    pub(crate) fn is_durable(&self, path: &str, version: usize) -> bool {
+        let Some(id) = self.paths[version].get(path) else { return true };
+        let floor = self.floors[version].get(id).map_or(version, |floor| floor.size.min(floor.bytes));
+        self.contents[floor..=version].windows(2).all(|pair| pair[0].get(id) == pair[1].get(id))
+    }
+
     /// The size is one that the file had since its floor; each byte is one that it had at that place, at a time when the file was
     /// that long: never garbage, nor a zero that nobody wrote.
     fn judge_file(&self, id: Id, seen: &[u8], done: usize, last: usize) -> Result<(), String> {

@@ -44,8 +44,8 @@ impl States {
         Self { trees, sizes: Vec::new(), history }
     }
 
-    /// Adds an operation, which has led from one model to another.
-    pub(crate) fn push(&mut self, op: &Op, before: &Model, after: &Model) {
+    /// Adds an operation, which has succeeded or not and has led from one model to another.
+    pub(crate) fn push(&mut self, (op, succeeded): (&Op, bool), before: &Model, after: &Model) {
         let size_of = |model: &Model| match op {
             Op::Write(file, ..) => model.size(file).unwrap_or(0),
             _ => 0,
@@ -53,8 +53,13 @@ impl States {
         self.sizes.push((size_of(before), size_of(after)));
         self.trees.push(after.tree());
         if let Some(history) = &mut self.history {
-            history.push(after, &self.trees[self.trees.len() - 1], Some((op, before.subject(op))));
+            history.push(after, &self.trees[self.trees.len() - 1], Some((op, before.subject(op).filter(|_| succeeded))));
         }
+    }
+
+    /// Whether what a version shows of a file is durable.
+    pub(crate) fn is_durable(&self, path: &str, version: usize) -> bool {
+        self.history.as_ref().is_none_or(|history| history.is_durable(path, version))
     }
 
     pub(crate) fn history(&self) -> &History {
@@ -84,7 +89,8 @@ pub(crate) fn record(
     }
     let mut model = Model::of(&*runner.fs)?;
     for op in &program.setup {
-        if !agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? {
+        let agreed = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))?;
+        if agreed == Agreed::WithoutSpace {
             return Ok(None);
         }
     }
@@ -93,17 +99,21 @@ pub(crate) fn record(
     prepare(&region);
     let mut states = States::new(subject.guarantee, &model);
     for op in &program.core {
-        let before = model.clone();
+        let (before, mut succeeded) = (model.clone(), true);
         region.mark(Mark::OpBegin(op.name()));
         if matches!(op, Op::Remount) {
             runner.close_all();
             model.close_all();
             unmount(&*runner.fs)?;
             runner = Runner::new(mount()?);
-        } else if !agree(&mut runner, &mut model, op)? {
-            return Ok(None);
+        } else {
+            match agree(&mut runner, &mut model, op)? {
+                Agreed::Succeeded => {}
+                Agreed::Failed => succeeded = false,
+                Agreed::WithoutSpace => return Ok(None),
+            }
         }
-        states.push(op, &before, &model);
+        states.push((op, succeeded), &before, &model);
         let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
         region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
     }
@@ -129,14 +139,25 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
 }
 
-/// One operation on both, which must answer alike: only then does the model know what a crash may leave. False: the design had
-/// no space for it.
-pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
+/// What a design and the model have both answered to an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Agreed {
+    Succeeded,
+    Failed,
+    /// The design had no space for it.
+    WithoutSpace,
+}
+
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave.
+pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Agreed, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
     match done {
-        Err(Errno::ENOSPC) => Ok(false),
-        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(false),
-        _ => same_answer(op, &done, &expected).map(|()| true),
+        Err(Errno::ENOSPC) => Ok(Agreed::WithoutSpace),
+        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(Agreed::WithoutSpace),
+        _ => {
+            same_answer(op, &done, &expected)?;
+            Ok(if done.is_ok() { Agreed::Succeeded } else { Agreed::Failed })
+        }
     }
 }

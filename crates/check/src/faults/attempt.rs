@@ -9,7 +9,7 @@ use vfs::{Errno, FileKind, FileSystem, IoFlags};
 use super::{Failure, Outcome};
 use crate::crash::afterwards::use_everything;
 use crate::crash::allowed::Allowed;
-use crate::crash::record::{IDLE, States, agree};
+use crate::crash::record::{Agreed, IDLE, States, agree};
 use crate::crash::{Program, Subject};
 use crate::design::{self, fsck, unmount};
 use crate::lockstep::same_answer;
@@ -70,14 +70,14 @@ impl<'a> Ground<'a> {
         let mut ground = Self { subject, region, runner: Runner::new(fs), model, ops: Vec::new(), states };
         for op in ops {
             let before = ground.model.clone();
-            if matches!(op, Op::Remount) {
-                ground.close_all();
-                unmount(&*ground.runner.fs)?;
-                ground.mount()?;
-            } else if !agree(&mut ground.runner, &mut ground.model, op).map_err(|what| format!("setup: {what}"))? {
+            let agreed = match op {
+                Op::Remount => ground.remount_well()?,
+                op => agree(&mut ground.runner, &mut ground.model, op).map_err(|what| format!("setup: {what}"))?,
+            };
+            if agreed == Agreed::WithoutSpace {
                 return Ok(None);
             }
-            ground.states.push(op, &before, &ground.model);
+            ground.states.push((op, agreed == Agreed::Succeeded), &before, &ground.model);
             ground.ops.push(op.clone());
         }
         Ok(Some(ground))
@@ -90,6 +90,12 @@ impl<'a> Ground<'a> {
     fn close_all(&mut self) {
         self.runner.close_all();
         self.model.close_all();
+    }
+
+    fn remount_well(&mut self) -> Result<Agreed, String> {
+        self.close_all();
+        unmount(self.fs())?;
+        self.mount().map(|()| Agreed::Succeeded)
     }
 
     fn mount(&mut self) -> Result<(), String> {
@@ -110,7 +116,7 @@ impl<'a> Ground<'a> {
             _ => None,
         };
         let expected = self.model.run(op, limit);
-        self.states.push(op, &before, &self.model);
+        self.states.push((op, expected.is_ok()), &before, &self.model);
         self.ops.push(op.clone());
         Ok(Answer { reply, expected, unmounted })
     }
@@ -273,7 +279,7 @@ impl Ground<'_> {
             let read = fs.read(ino, 0, &mut bytes, IoFlags::empty()).map_err(|errno| {
                 format!("stopped: \"{path}\" cannot be read: {}", errno.name())
             })?;
-            if bytes[..read] != entry.content[..] {
+            if self.states.is_durable(path, trees.len() - 2) && bytes[..read] != entry.content[..] {
                 return Err(format!("stopped: \"{path}\" shows other bytes"));
             }
         }

@@ -1,4 +1,5 @@
 //! Failures of the mount after a crash: it is refused, or does all it should; the next mount shows what an undisturbed one shows.
+//! Of loads, one of each line that the mount reads: a scan reads the same lines many times.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ fn fail(subject: &Subject, program: &Program, seed: u64, tally: &mut Tally) -> R
     for image in images {
         let crashed = Crashed { design: &subject.design, image, seed };
         let Undisturbed { tree, lines } = crashed.undisturbed()?;
-        for kind in [Kind::Load, Kind::Store, Kind::Stores] {
+        for kind in [Kind::Store, Kind::Stores] {
             let mut at = 1;
             while let Some(came) = crashed.one(Failure { kind, at }, &tree).transpose() {
                 tally.note(&program.name, Failure { kind, at }, came);

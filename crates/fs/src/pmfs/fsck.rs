@@ -255,7 +255,8 @@ impl<'a> Check<'a> {
                 continue;
             }
             let walked = records(&bytes, |record| {
-                if record.header.ino != 0 {
+                // A directory without links waits to be freed: its parent does not count it any more, and may be gone.
+                if record.header.ino != 0 && raw.links > 0 {
                     self.check_name(number, (record.name, record.header.ino), &mut names, inodes);
                 }
                 ControlFlow::<()>::Continue(())

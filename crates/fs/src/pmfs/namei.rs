@@ -14,7 +14,7 @@ use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Inode, InodeState, Locked, seconds};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
-use super::tree::fill_entries;
+use super::tree::{Freed, fill_entries};
 use crate::error::{Error, Result};
 
 /// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
@@ -250,6 +250,9 @@ impl Volume {
             return Err(Error::IsDirectory);
         }
         let removal = self.plan_removal(&dir.raw, found)?;
+        let frees = raw.links == 1 && state.opens == 0;
+        // Before anything is changed: what cannot be read now could not be freed.
+        let blocks = if frees { self.tree_blocks(inode, &raw)? } else { Vec::new() };
         let ranges = [dir.half(), removal.logged()];
         let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
@@ -260,7 +263,6 @@ impl Volume {
                 self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
             }
         };
-        let frees = raw.links == 1 && state.opens == 0;
         let work = (|| {
             if joins {
                 self.journal.log(&mut tx, &ranges)?;
@@ -278,16 +280,16 @@ impl Volume {
         dir.removed(name, &removal);
         drop(dir);
         if frees {
-            self.bury(inode, &raw, pending);
+            self.bury(inode, &raw, blocks, pending);
             return Ok(None);
         }
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it. Its name is gone
-    /// whatever happens here: a failure leaves what could not be given back to the next mount.
-    fn bury(&self, inode: &Inode, raw: &RawInode, pending: &dyn Pending) {
-        let freed = pending.discard(inode).and_then(|()| self.free_contents(inode, raw));
+    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it: the `blocks` of its tree.
+    /// Its name is gone whatever happens here: a failure leaves what could not be given back to the next mount.
+    fn bury(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, pending: &dyn Pending) {
+        let freed = pending.discard(inode).and_then(|()| self.free_contents(raw, blocks));
         match freed {
             Ok(()) => self.inodes.put(inode.ino),
             Err(_) => self.blocks.doubt(),
@@ -348,6 +350,24 @@ impl Volume {
             self.free_inode(inode)?;
         }
         Ok(dead)
+    }
+
+    /// Frees what could not be freed when its last name or its last opener went.
+    pub(crate) fn reap_left_over(&self, pending: &dyn Pending) {
+        for ino in self.take_left_over() {
+            let freed = self.inodes.get(ino).and_then(|inode| {
+                let mut state = self.lock(inode);
+                if self.raw(inode)?.links > 0 || state.opens > 0 {
+                    return Ok(());
+                }
+                state.names = None;
+                pending.discard(inode)?;
+                self.free_inode(inode)
+            });
+            if freed.is_err() {
+                self.note_left_over();
+            }
+        }
     }
 
     /// The parent that the `..` of a directory names; an error for what is not a directory, or not any more.

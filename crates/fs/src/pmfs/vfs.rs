@@ -217,10 +217,12 @@ impl<D: DataPath> Mounted<D> {
         Ok(())
     }
 
-    /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next mount:
-    /// its name is gone, so the call that removed it has succeeded.
+    /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next sync or
+    /// mount: its name is gone, so the call that removed it has succeeded.
     fn reap(&self, inode: &Inode) {
-        let _ = self.volume().reap(inode, &*self.0);
+        if self.volume().reap(inode, &*self.0).is_err() {
+            self.volume().note_left_over();
+        }
     }
 }
 
@@ -234,11 +236,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn sync(&self) -> Result<()> {
+        self.volume().reap_left_over(&*self.0);
         self.0.sync()?;
         Ok(self.volume().check_sound()?)
     }
 
     fn unmount(&self) -> Result<()> {
+        self.volume().reap_left_over(&*self.0);
         self.0.before_unmount()?;
         Ok(self.volume().unmount()?)
     }
@@ -357,7 +361,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         state.opens = state.opens.saturating_sub(1);
         let last = state.opens == 0;
         drop(state);
-        if last && self.volume().raw(inode).is_ok_and(|raw| raw.links == 0) {
+        if last && !self.volume().raw(inode).is_ok_and(|raw| raw.links > 0) {
             self.reap(inode);
         }
     }

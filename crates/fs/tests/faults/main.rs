@@ -29,11 +29,11 @@ fn pmfs() -> Subject {
 }
 
 fn hinfs(name: &str) -> Subject {
-    subject(name, Guarantee::Buffered, &[("buffer", "64k"), ("medium_write", "200ns")])
+    subject(name, Guarantee::Buffered, &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")])
 }
 
 fn hinfs_sync() -> Subject {
-    subject("hinfs", IN_PLACE, &[("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")])
+    subject("hinfs", IN_PLACE, &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1"), ("sync", "true")])
 }
 
 fn programs_named(words: &str) -> Vec<Program> {
