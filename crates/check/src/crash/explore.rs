@@ -21,9 +21,6 @@ use crate::design::{fsck, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint};
 
-/// After so many violations a program is given up: more of them say no more.
-const VIOLATIONS_MAX: usize = 5;
-
 /// Explores all crashes of a program; `faults` go wrong while it runs. Call it in a run under the virtual clock.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
@@ -39,7 +36,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
 }
 
 /// What this thread has had of the processor. A run under the virtual clock has one thread.
-pub(crate) fn cpu_time() -> Duration {
+fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
@@ -127,7 +124,7 @@ impl<'a> Explorer<'a> {
                 let allowed = Allowed { guarantee, ops, states, done, inside, soft: &soft };
                 self.visit(&replay, &allowed);
             }
-            if self.tally.violations.len() >= VIOLATIONS_MAX {
+            if self.tally.violations.len() >= self.effort.violations_max {
                 return;
             }
             point = replay.next_point(|_, event| match event {
@@ -163,7 +160,7 @@ impl<'a> Explorer<'a> {
                 let what = format!("{place}: {what}; persisted: {lines}");
                 self.tally.violations.push(Violation { program, what });
             }
-            if self.tally.violations.len() >= VIOLATIONS_MAX {
+            if self.tally.violations.len() >= self.effort.violations_max {
                 return;
             }
         }

@@ -19,7 +19,7 @@
 
 pub(crate) mod afterwards;
 pub(crate) mod allowed;
-pub(crate) mod explore;
+mod explore;
 mod history;
 mod lints;
 pub(crate) mod many;
@@ -87,12 +87,14 @@ pub struct Effort {
     /// Crashes right after each commit store, too. What they can leave, a crash before the next fence can leave as well; but
     /// where that has too many choices to try them all, these are tried more closely.
     pub after_commits: bool,
+    /// After so many violations a program is given up: more of them say no more.
+    pub violations_max: usize,
 }
 
 impl Effort {
     /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
     pub fn usual(seed: u64, nested: usize) -> Self {
-        Self { plan: Plan { seed: Seed(seed), ..Plan::default() }, nested, after_commits: false }
+        Self { plan: Plan { seed: Seed(seed), ..Plan::default() }, nested, after_commits: false, violations_max: 5 }
     }
 }
 

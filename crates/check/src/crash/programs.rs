@@ -237,6 +237,15 @@ fn sizes(table: &mut Table) {
             Op::Write(File::Opened(1), None, Pattern { len: 123, tag: 3 }),
         ],
     );
+    table.add(
+        "two handles: truncate, write, truncate",
+        and(foo(5000), [Op::Open("foo".into(), 1)]),
+        vec![
+            truncate("foo", 100),
+            Op::Write(File::Opened(1), Some(50), Pattern { len: 8000, tag: 2 }),
+            Op::Truncate(File::Opened(1), 4000),
+        ],
+    );
 }
 
 fn ranges(table: &mut Table) {

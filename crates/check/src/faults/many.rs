@@ -1,7 +1,6 @@
 //! Programs side by side.
 
 use super::{Tally, fail_operations, fail_recovery, poison_reading};
-use crate::crash::explore::cpu_time;
 use crate::crash::many::side_by_side;
 use crate::crash::{Program, Subject};
 
@@ -14,8 +13,7 @@ pub fn fail_many(
     done: &(dyn Fn(&Tally) + Sync),
 ) -> Tally {
     let one = |number: usize| {
-        let began = cpu_time();
-        let mut tally = match programs.get(number) {
+        let tally = match programs.get(number) {
             Some(program) => {
                 let mut tally = fail_operations(subject, program, seed);
                 tally.add(fail_recovery(subject, program, seed));
@@ -23,7 +21,6 @@ pub fn fail_many(
             }
             None => poison_reading(subject, seed),
         };
-        tally.cpu = cpu_time().saturating_sub(began);
         done(&tally);
         tally
     };

@@ -40,7 +40,6 @@ mod reading;
 mod recovery;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use media::fault::{Fault, Target};
 
@@ -173,8 +172,6 @@ pub struct Tally {
     pub injected: BTreeMap<Kind, usize>,
     /// What came of them.
     pub outcomes: BTreeMap<Outcome, usize>,
-    /// Time of the processor that all this took, on all threads together.
-    pub cpu: Duration,
     /// What was wrong.
     pub violations: Vec<Violation>,
 }
@@ -195,7 +192,6 @@ impl Tally {
         for (outcome, count) in other.outcomes {
             *self.outcomes.entry(outcome).or_default() += count;
         }
-        self.cpu += other.cpu;
         self.violations.extend(other.violations);
     }
 

@@ -16,6 +16,7 @@ use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::tree::{Freed, fill_entries};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 /// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
 pub(crate) trait Pending {
@@ -146,7 +147,12 @@ impl Volume {
         place: Place,
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
-        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
+        let parent = if self.has(Mutant::ParentLinksNotLogged) {
+            (dir.inode.offset, ino::LINKS)
+        } else {
+            dir.half()
+        };
+        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
             let raw = self.init_inode(inode, node.new, (node.kind, node.rdev), body)?;
@@ -445,8 +451,8 @@ impl Volume {
             let pair = (moved, replaced.unwrap_or(moved));
             return self.exchange(&mut dirs, (src, dst), (source, target), pair).map(|()| None);
         }
-        let change = Move { source, target, moved, replaced, old, new };
-        self.move_name(&mut dirs, (src, dst), &change)
+        let mut change = Move { source, target, moved, replaced, old, new, removed: None };
+        self.move_name(&mut dirs, (src, dst), &mut change)
     }
 
     /// A directory may not go below itself; a directory that is replaced cannot hold the source.
@@ -494,9 +500,12 @@ impl Volume {
         &self,
         dirs: &mut [Dir<'_>],
         (src, dst): (usize, usize),
-        change: &Move<'a, '_>,
+        change: &mut Move<'a, '_>,
     ) -> Result<Option<&'a Inode>> {
         let name_len = change.new.len();
+        if self.has(Mutant::RenameRemovesFirst) {
+            change.removed = Some(self.remove_unlogged(&mut dirs[src], change.source, change.old)?);
+        }
         let place = match change.target {
             Some(_) => None,
             None => {
@@ -520,8 +529,22 @@ impl Volume {
         if let Some(inserted) = &moved.inserted {
             dirs[dst].inserted(change.new, inserted);
         }
-        dirs[src].removed(change.old, &moved.removal);
+        if change.removed.is_none() {
+            dirs[src].removed(change.old, &moved.removal);
+        }
         Ok(change.replaced.filter(|_| moved.orphan))
+    }
+
+    /// Removes a name for good before the transaction that should ([`Mutant::RenameRemovesFirst`]).
+    fn remove_unlogged(&self, dir: &mut Dir<'_>, found: Found, name: &[u8]) -> Result<Removal> {
+        let removal = self.plan_removal(&dir.raw, found)?;
+        self.remove_name((dir.inode, &mut dir.raw), &removal)?;
+        let (at, len) = removal.logged();
+        self.region.flush(at, len);
+        self.region.flush(dir.inode.offset, ino::HALF);
+        self.region.fence();
+        dir.removed(name, &removal);
+        Ok(removal)
     }
 
     /// Where the inode number in `..` of a directory lies that changes its parent.
@@ -573,9 +596,15 @@ impl Volume {
         self.store_half(change.moved, &moved)?;
         // Only now is it known which record stands before the old name.
         let from = &mut dirs[src];
-        let removal = self.plan_removal(&from.raw, change.source)?;
-        self.journal.log(tx, &[removal.logged()])?;
-        self.remove_name((from.inode, &mut from.raw), &removal)?;
+        let removal = match change.removed {
+            Some(removal) => removal,
+            None => {
+                let removal = self.plan_removal(&from.raw, change.source)?;
+                self.journal.log(tx, &[removal.logged()])?;
+                self.remove_name((from.inode, &mut from.raw), &removal)?;
+                removal
+            }
+        };
         let mut orphan = false;
         if let (Some(replaced), Some(old)) = (change.replaced, &mut old) {
             self.drop_link(replaced, old, 1 + lost)?;
@@ -645,6 +674,8 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
+    /// The old name is gone before the transaction ([`Mutant::RenameRemovesFirst`]).
+    removed: Option<Removal>,
 }
 
 /// What a rename did, for the indexes and the caller.

@@ -24,6 +24,7 @@ use super::layout::{
 };
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
@@ -89,6 +90,8 @@ impl Volume {
         }
         let next = order.first().copied().unwrap_or(0);
         let at = inode.offset + INODE_BYTES;
+        let stale = if self.has(Mutant::StaleTruncateSize) { self.region.load_u64(at)? } else { 0 };
+        let size = if stale > 0 { stale } else { size };
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);
         self.region.fence();
