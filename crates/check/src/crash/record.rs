@@ -67,7 +67,7 @@ impl States {
     }
 }
 
-/// What free blocks hold where data is buffered: no program writes it often.
+/// What free blocks hold: no program writes it often.
 const GARBAGE: u8 = 0xEE;
 /// So long buffered data is left alone after a program: write-back finds it.
 pub(crate) const IDLE: Nanos = Nanos::from_secs(60);
@@ -83,10 +83,7 @@ pub(crate) fn record(
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
     let mut runner = Runner::new(mount()?);
-    let buffered = subject.guarantee == Guarantee::Buffered;
-    if buffered {
-        fill_free_blocks(&*runner.fs)?;
-    }
+    fill_free_blocks(&*runner.fs)?;
     let mut model = Model::of(&*runner.fs)?;
     for op in &program.setup {
         let agreed = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))?;
@@ -117,7 +114,7 @@ pub(crate) fn record(
         let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
         region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
     }
-    if buffered {
+    if subject.guarantee == Guarantee::Buffered {
         sim::sleep(IDLE);
     }
     region.detach(&trace);
