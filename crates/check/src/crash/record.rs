@@ -86,10 +86,9 @@ pub(crate) fn record(
     fill_free_blocks(&*runner.fs)?;
     let mut model = Model::of(&*runner.fs)?;
     for op in &program.setup {
-        let agreed = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))?;
-        if agreed == Agreed::WithoutSpace {
+        let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
             return Ok(None);
-        }
+        };
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
@@ -104,11 +103,8 @@ pub(crate) fn record(
             unmount(&*runner.fs)?;
             runner = Runner::new(mount()?);
         } else {
-            match agree(&mut runner, &mut model, op)? {
-                Agreed::Succeeded => {}
-                Agreed::Failed => succeeded = false,
-                Agreed::WithoutSpace => return Ok(None),
-            }
+            let Some(done) = agree(&mut runner, &mut model, op)? else { return Ok(None) };
+            succeeded = done;
         }
         states.push((op, succeeded), &before, &model);
         let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
@@ -136,25 +132,14 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
 }
 
-/// What a design and the model have both answered to an operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Agreed {
-    Succeeded,
-    Failed,
-    /// The design had no space for it.
-    WithoutSpace,
-}
-
-/// One operation on both, which must answer alike: only then does the model know what a crash may leave.
-pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Agreed, String> {
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave. Says whether it has
+/// succeeded; none: the design had no space for it.
+pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Option<bool>, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
     match done {
-        Err(Errno::ENOSPC) => Ok(Agreed::WithoutSpace),
-        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(Agreed::WithoutSpace),
-        _ => {
-            same_answer(op, &done, &expected)?;
-            Ok(if done.is_ok() { Agreed::Succeeded } else { Agreed::Failed })
-        }
+        Err(Errno::ENOSPC) => Ok(None),
+        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(None),
+        _ => same_answer(op, &done, &expected).map(|()| Some(done.is_ok())),
     }
 }

@@ -9,7 +9,7 @@ use vfs::{Errno, FileKind, FileSystem, IoFlags};
 use super::{Failure, Outcome};
 use crate::crash::afterwards::use_everything;
 use crate::crash::allowed::Allowed;
-use crate::crash::record::{Agreed, IDLE, States, agree};
+use crate::crash::record::{IDLE, States, agree};
 use crate::crash::{Program, Subject};
 use crate::design::{self, fsck, unmount};
 use crate::lockstep::same_answer;
@@ -71,13 +71,11 @@ impl<'a> Ground<'a> {
         for op in ops {
             let before = ground.model.clone();
             let agreed = match op {
-                Op::Remount => ground.remount_well()?,
-                op => agree(&mut ground.runner, &mut ground.model, op).map_err(|what| format!("setup: {what}"))?,
+                Op::Remount => ground.remount_well().map(|()| Some(true)),
+                op => agree(&mut ground.runner, &mut ground.model, op),
             };
-            if agreed == Agreed::WithoutSpace {
-                return Ok(None);
-            }
-            ground.states.push((op, agreed == Agreed::Succeeded), &before, &ground.model);
+            let Some(succeeded) = agreed.map_err(|what| format!("setup: {what}"))? else { return Ok(None) };
+            ground.states.push((op, succeeded), &before, &ground.model);
             ground.ops.push(op.clone());
         }
         Ok(Some(ground))
@@ -92,10 +90,10 @@ impl<'a> Ground<'a> {
         self.model.close_all();
     }
 
-    fn remount_well(&mut self) -> Result<Agreed, String> {
+    fn remount_well(&mut self) -> Result<(), String> {
         self.close_all();
         unmount(self.fs())?;
-        self.mount().map(|()| Agreed::Succeeded)
+        self.mount()
     }
 
     fn mount(&mut self) -> Result<(), String> {
