@@ -51,9 +51,9 @@ pub(super) fn record(
     let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
     let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
     for op in &program.setup {
-        if !agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? {
+        let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
             return Ok(None);
-        }
+        };
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
@@ -69,15 +69,17 @@ pub(super) fn record(
     };
     for op in &program.core {
         let before = size_of(&model, op);
-        let about = model.subject(op);
+        let mut about = model.subject(op);
         region.mark(Mark::OpBegin(op.name()));
         if matches!(op, Op::Remount) {
             runner.close_all();
             model.close_all();
             unmount(&*runner.fs)?;
             runner = Runner::new(mount()?);
-        } else if !agree(&mut runner, &mut model, op)? {
-            return Ok(None);
+        } else {
+            let Some(succeeded) = agree(&mut runner, &mut model, op)? else { return Ok(None) };
+            // An operation that failed makes nothing durable.
+            about = about.filter(|_| succeeded);
         }
         sizes.push((before, size_of(&model, op)));
         let soft = is_soft(subject.guarantee, op, before);
@@ -109,14 +111,14 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
 }
 
-/// One operation on both, which must answer alike: only then does the model know what a crash may leave. False: the design had
-/// no space for it.
-fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<bool, String> {
+/// One operation on both, which must answer alike: only then does the model know what a crash may leave. Says whether it has
+/// succeeded; none: the design had no space for it.
+fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Option<bool>, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
     match done {
-        Err(Errno::ENOSPC) => Ok(false),
-        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(false),
-        _ => same_answer(op, &done, &expected).map(|()| true),
+        Err(Errno::ENOSPC) => Ok(None),
+        Ok(Reply::Written(bytes)) if cut(bytes) => Ok(None),
+        _ => same_answer(op, &done, &expected).map(|()| Some(done.is_ok())),
     }
 }
