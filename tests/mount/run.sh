@@ -5,7 +5,7 @@
 #
 # As root, on Debian with git sqlite3 tar gcc make fio dbench rsync and PostgreSQL; a program that is missing is named, and fails
 # the run unless ALLOW_MISSING=1. SECONDS_EACH (60) is how long fio, dbench and pgbench (half of it) run. ONLY="git sqlite" runs
-# these steps.
+# these steps. WEIR_LEDGER names a ledger in which it is recorded that they worked (`weir check --evidence`).
 set -euo pipefail
 
 weir=$(realpath "$1")
@@ -229,5 +229,9 @@ for design in "${designs[@]}"; do
     done
     umount_it
     "$weir" fsck "$pool" >&2
+    if [ -n "${WEIR_LEDGER:-}" ]; then
+        "$weir" check record mount/programs --subject "$design" --unit programs --count "$(wc -w <<<"$steps")" --failures 0 \
+            --ledger "$WEIR_LEDGER"
+    fi
 done
 say "all programs worked, all pools are clean"

@@ -10,7 +10,17 @@ use shared::{document, told, weir};
 fn check(arguments: &str) -> Output {
     let home = tempfile::tempdir().unwrap();
     let arguments = arguments.replace("HERE", &home.path().display().to_string());
-    let output = weir(home.path()).arg("check").args(arguments.split_whitespace()).output().unwrap();
+    let mut command = weir(home.path());
+    command.arg("check");
+    // Words in quotes are one.
+    for (number, words) in arguments.split('\'').enumerate() {
+        if number % 2 == 0 {
+            command.args(words.split_whitespace())
+        } else {
+            command.arg(words)
+        };
+    }
+    let output = command.output().unwrap();
     let left = std::fs::read_dir(home.path()).unwrap().flatten().map(|entry| entry.file_name());
     let left = left.filter(|name| name != "data").collect::<Vec<_>>();
     assert!(left.is_empty(), "the run has left something behind: {left:?}");
@@ -63,6 +73,12 @@ fn two_programs_are_crashed_one_after_the_other() {
     let output = check("crash --fs pmfs --depth 2 --sample 3 --seed 9 --json");
     assert!(output.status.success(), "{}", told(&output));
     assert_eq!(designs(&output)[0]["workloads"], 3);
+}
+
+#[test]
+fn a_rename_that_fails_makes_nothing_durable() {
+    let output = check("crash --fs hinfs -O sync=false --depth 2 --programs 'rename foo bar; noreplace'");
+    assert!(output.status.success(), "{}", told(&output));
 }
 
 #[test]

@@ -10,6 +10,9 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+#[path = "shared/evidence.rs"]
+mod evidence;
+
 const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
 
 fn weir() -> Command {
@@ -254,6 +257,7 @@ fn a_server_that_was_killed_leaves_what_it_had_promised() {
         place.umount();
         place.check();
         println!("{design}: {rounds} times killed, nothing lost that was promised");
+        evidence::record("mount/killed", design, (rounds as usize, "kills"), 0, Some(seed));
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Adds the version that an operation has led to; none: everything so far is durable. Only an operation that succeeded
-    /// makes anything durable.
+    /// Adds the version that an operation has led to, with the file that it was about if it succeeded: one that failed makes
+    /// nothing durable. No operation: everything so far is durable.
     pub(super) fn push(&mut self, model: &Model, tree: &Tree, op: Option<(&Op, Option<Id>)>) {
         let version = self.contents.len();
         let paths = model.files();

@@ -14,11 +14,18 @@ use crate::output::Output;
 use crate::store::{date, now};
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 4] = [
+pub(super) const CLAIMS: [(&str, &str); 11] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("crash/depth-1", "a crash within a call leaves what is promised"),
     ("crash/depth-2", "so does a crash within any second call"),
+    ("posix", "programs see what POSIX says"),
+    ("mount/killed", "a killed server loses nothing that was promised"),
+    ("mount/programs", "programs work, and leave a clean pool"),
+    ("suite/format", "each design and its format do what their tests say"),
+    ("suite/medium", "what may persist is what the crash model says"),
+    ("suite/calls", "calls by path and descriptor do what their tests say"),
+    ("suite/mount", "a mount does what its tests say"),
 ];
 
 /// After so long a figure no longer speaks of the code that is there.
@@ -137,4 +144,40 @@ fn document(rows: &Rows) -> Value {
         })
     };
     json!({ "schema": "weir.evidence/1", "rows": rows.iter().map(row).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Words in backquotes that look like the name of a check, in the documents that promise something.
+    fn cited() -> BTreeSet<&'static str> {
+        let promises =
+            [include_str!("../../../../../SEMANTICS.md"), include_str!("../../../../../docs/mount.md")];
+        let quoted = promises.into_iter().flat_map(|text| text.split('`').skip(1).step_by(2));
+        quoted.filter(|word| CLAIMS.iter().any(|(check, _)| check == word)).collect()
+    }
+
+    #[test]
+    fn what_the_semantics_cite_has_been_tried_and_has_no_open_failure() {
+        let rows = rows(ledger::shipped());
+        for check in cited() {
+            let found: Vec<_> = rows.iter().filter(|((_, name, ..), _)| name == check).collect();
+            assert!(!found.is_empty(), "{check} is cited, and the ledger has no run of it: make evidence");
+            for ((_, _, subject, _), row) in found {
+                assert_eq!(row.failures, 0, "{check} of {subject}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_figure_that_is_a_month_old_is_grey() {
+        let entry = ledger::Entry { check: "posix".to_owned(), count: 5, ..ledger::Entry::default() };
+        let line = Line { entry, at: 1_000_000, seconds: 1, build: String::new() };
+        let grey = format!("{}", AnsiColor::BrightBlack.on_default());
+        assert!(!text(&rows(vec![line.clone()]), 1_000_000 + STALE_SECONDS).contains(&grey));
+        assert!(text(&rows(vec![line]), 1_000_001 + STALE_SECONDS).contains(&grey));
+    }
 }

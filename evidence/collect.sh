@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# Runs every check at its full size and records what it found in evidence/ledger.jsonl, which the command carries with it:
+# `weir check --evidence` prints it. Hours of two cores; ONLY="model faults" runs these steps.
+#
+#   evidence/collect.sh WEIR
+#
+# As root with /dev/fuse, for the steps that mount. A step that fails ends the run; what it found is recorded all the same.
+set -euo pipefail
+
+weir=$(realpath "$1")
+cd "$(dirname "$0")/.."
+export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
+steps=${ONLY:-model crash-1 crash-2 recall faults schedules fuzz posix killed suites programs}
+designs=pmfs,hinfs
+
+check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
+
+# What a suite of cargo's printed: how many tests passed and failed.
+record_suite() {
+    local name=$1 subject=$2 passed failed
+    shift 2
+    cargo test --workspace --locked "$@" 2>&1 | tee "$scratch/suite" | grep -E '^(test result|     Running)' || true
+    passed=$(awk '/^test result/ { sum += $4 } END { print sum + 0 }' "$scratch/suite")
+    failed=$(awk '/^test result/ { sum += $6 } END { print sum + 0 }' "$scratch/suite")
+    [ "$passed" -gt 0 ] || { tail -n 20 "$scratch/suite" >&2; return 1; }
+    check record "$name" --subject "$subject" --unit tests --count "$passed" --failures "$failed"
+    [ "$failed" = 0 ]
+}
+
+step_model() { check model --fs $designs --ops 1000000 --host "$memory"; }
+step_crash-1() { check crash --fs $designs; }
+step_crash-2() { check crash --fs $designs --depth 2; }
+step_recall() { check recall --fs $designs; }
+step_faults() { check faults --fs $designs; }
+step_schedules() { check schedules --fs $designs --seconds 600; }
+step_fuzz() { check fuzz --fs $designs --seconds 600; }
+step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }
+step_killed() { WEIR_KILL_ROUNDS=200 cargo test --workspace --locked --test mount killed -- --nocapture; }
+step_suites() {
+    record_suite suite/format "designs and their format" --test smoke --test damage --test crash --test model --test hinfs
+    record_suite suite/medium "the recorder and its lints" --test region --test recorder --test lints
+    record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool
+    record_suite suite/mount "mounts of each design" --test mount
+}
+step_programs() { tests/mount/run.sh "$weir" pmfs hinfs; }
+
+scratch=$(mktemp -d)
+memory=$(mktemp -d /dev/shm/weir.XXXXXX)
+trap 'rm -rf "$scratch" "$memory"' EXIT
+for step in $steps; do
+    printf '\n== %s\n' "$step"
+    "step_$step"
+done
+check --evidence
