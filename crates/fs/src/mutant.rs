@@ -41,8 +41,11 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them.
-    pub const ALL: [Self; 13] = [
+    /// Those of every design on PMFS's format.
+    pub(crate) const FORMAT: &[Self] = Self::ALL.split_at(9).0;
+
+    /// All of them; the last four are those of a design that buffers data.
+    pub const ALL: &[Self] = &[
         Self::TailNotFlushed,
         Self::RenameRemovesFirst,
         Self::ParentLinksNotLogged,
@@ -99,12 +102,5 @@ impl Mutant {
     /// Whether it shows only when the medium fails.
     pub fn needs_failure(self) -> bool {
         self == Self::RollbackLeftOut
-    }
-
-    /// Whether only a design that buffers data can have it.
-    pub fn needs_buffer(self) -> bool {
-        let of_buffer =
-            [Self::SizeAheadOfData, Self::LastLineLeftOut, Self::TruncateDropsWaited, Self::EvictionDrops];
-        of_buffer.contains(&self)
     }
 }

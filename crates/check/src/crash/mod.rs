@@ -94,7 +94,12 @@ pub struct Effort {
 impl Effort {
     /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
     pub fn usual(seed: u64, nested: usize) -> Self {
-        Self { plan: Plan { seed: Seed(seed), ..Plan::default() }, nested, after_commits: false, violations_max: 5 }
+        Self {
+            plan: Plan { seed: Seed(seed), ..Plan::default() },
+            nested,
+            after_commits: false,
+            violations_max: 5,
+        }
     }
 }
 

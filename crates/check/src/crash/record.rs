@@ -53,7 +53,11 @@ impl States {
         self.sizes.push((size_of(before), size_of(after)));
         self.trees.push(after.tree());
         if let Some(history) = &mut self.history {
-            history.push(after, &self.trees[self.trees.len() - 1], Some((op, before.subject(op).filter(|_| succeeded))));
+            history.push(
+                after,
+                &self.trees[self.trees.len() - 1],
+                Some((op, before.subject(op).filter(|_| succeeded))),
+            );
         }
     }
 

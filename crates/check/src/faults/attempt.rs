@@ -138,7 +138,8 @@ impl<'a> Ground<'a> {
     /// The same when nothing but a sync has failed.
     fn judge_after(&self, seen: &Tree) -> Result<(), String> {
         let (guarantee, done) = (self.subject.guarantee, self.ops.len());
-        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: false, soft: &[] }.judge(seen)
+        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: false, soft: &[] }
+            .judge(seen)
     }
 
     /// Blocks that are free, and inodes that are in use.
@@ -199,13 +200,7 @@ pub(super) fn attempt(
 
 impl Ground<'_> {
     /// Judges what came of a failure: the answer, what is there, and how it goes on.
-    fn came(
-        &mut self,
-        op: &Op,
-        failure: Failure,
-        answer: &Answer,
-        free: Free,
-    ) -> Result<Outcome, String> {
+    fn came(&mut self, op: &Op, failure: Failure, answer: &Answer, free: Free) -> Result<Outcome, String> {
         if answer.unmounted {
             self.mount().map_err(|what| format!("after a mount that failed: {what}"))?;
         }
@@ -226,7 +221,13 @@ impl Ground<'_> {
     }
 
     /// Judges a tree that is there after the operation has answered.
-    fn outcome(&self, op: &Op, seen: &Tree, failed: bool, (answer, lost): (&Answer, bool)) -> Result<Outcome, String> {
+    fn outcome(
+        &self,
+        op: &Op,
+        seen: &Tree,
+        failed: bool,
+        (answer, lost): (&Answer, bool),
+    ) -> Result<Outcome, String> {
         let exact = |tree: &Tree| difference(seen, tree, &[]);
         let trees = &self.states.trees;
         let after = &trees[trees.len() - 1];
@@ -270,13 +271,14 @@ impl Ground<'_> {
             if entry.kind != FileKind::Regular {
                 continue;
             }
-            let ino = self.runner.find(path).map_err(|errno| format!("stopped: \"{path}\": {}", errno.name()))?;
+            let ino =
+                self.runner.find(path).map_err(|errno| format!("stopped: \"{path}\": {}", errno.name()))?;
             refused("write", fs.write(ino, 0, &[1], IoFlags::empty()).map(drop))?;
             refused("fsync", fs.fsync(ino, false))?;
             let mut bytes = vec![0; entry.content.len() + 1];
-            let read = fs.read(ino, 0, &mut bytes, IoFlags::empty()).map_err(|errno| {
-                format!("stopped: \"{path}\" cannot be read: {}", errno.name())
-            })?;
+            let read = fs
+                .read(ino, 0, &mut bytes, IoFlags::empty())
+                .map_err(|errno| format!("stopped: \"{path}\" cannot be read: {}", errno.name()))?;
             if self.states.is_durable(path, trees.len() - 2) && bytes[..read] != entry.content[..] {
                 return Err(format!("stopped: \"{path}\" shows other bytes"));
             }
@@ -329,7 +331,10 @@ fn check_errno(op: &Op, failure: Failure, answer: &Answer) -> Result<(), String>
 
 fn said(answer: &Answer) -> String {
     match &answer.reply {
-        Ok(reply) => format!("it answered {}", if matches!(reply, Reply::Data(_)) { "data".to_owned() } else { format!("{reply:?}") }),
+        Ok(reply) => format!(
+            "it answered {}",
+            if matches!(reply, Reply::Data(_)) { "data".to_owned() } else { format!("{reply:?}") }
+        ),
         Err(errno) => format!("it answered {}", errno.name()),
     }
 }

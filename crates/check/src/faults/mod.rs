@@ -64,7 +64,8 @@ pub enum Kind {
 
 impl Kind {
     /// All that are counted from the first access on.
-    const COUNTED: [Self; 6] = [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces];
+    const COUNTED: [Self; 6] =
+        [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces];
 
     /// All of them, in the order of the table.
     pub const ALL: [Self; 7] =

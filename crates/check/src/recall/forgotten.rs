@@ -30,7 +30,8 @@ impl Forgotten {
         self.by_lints + self.by_crash
     }
 
-    fn add(&mut self, other: Self) {
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
         self.total += other.total;
         self.by_lints += other.by_lints;
         self.by_crash += other.by_crash;
@@ -40,7 +41,12 @@ impl Forgotten {
 }
 
 /// Leaves out each flush ([`Target::Flush`]) or fence ([`Target::Fence`]) of some programs in turn, on `jobs` threads.
-pub fn forgotten(subject: &Subject, programs: &[Program], target: Target, (seed, jobs): (u64, usize)) -> Forgotten {
+pub fn forgotten(
+    subject: &Subject,
+    programs: &[Program],
+    target: Target,
+    (seed, jobs): (u64, usize),
+) -> Forgotten {
     let one = |number: usize| of_program(subject, &programs[number], target, seed);
     let mut all = Forgotten::default();
     side_by_side(programs.len(), (jobs, None), &one).into_iter().for_each(|found| all.add(found));
@@ -56,7 +62,9 @@ fn of_program(subject: &Subject, program: &Program, target: Target, seed: u64) -
         let (owned, of) = (subject.clone(), program.clone());
         match () {
             () if equivalent => found.equivalent += 1,
-            () if try_virtually(seed, move || lints(&owned, &of, &[fault])).is_ok_and(|lints| lints.is_empty()) => {
+            () if try_virtually(seed, move || lints(&owned, &of, &[fault]))
+                .is_ok_and(|lints| lints.is_empty()) =>
+            {
                 match crash_shows(subject, program, fault, seed) {
                     true => found.by_crash += 1,
                     false => found.survived.push((program.name.clone(), nth)),
@@ -88,7 +96,8 @@ fn is_equivalent(trace: &Trace, target: Target, nth: u64) -> Option<bool> {
     let mut without = with.state().clone();
     let (mut count, mut same) = (0, true);
     while let Some(point) = with.next_point(|task, event| {
-        let counts = matches!((target, event), (Target::Flush, Event::Flush { .. }) | (Target::Fence, Event::Fence));
+        let counts =
+            matches!((target, event), (Target::Flush, Event::Flush { .. }) | (Target::Fence, Event::Fence));
         count += u64::from(counts);
         if !(counts && count == nth) {
             without.apply(task, event);

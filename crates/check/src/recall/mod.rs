@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 pub use forgotten::{Forgotten, forgotten};
 
+use crate::crash::many::side_by_side;
 use crate::crash::{Effort, Program, Subject, explore, lints};
 use crate::design::try_virtually;
 use crate::faults::fail_operations;
@@ -85,6 +86,21 @@ pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
         }
     }
     None
+}
+
+/// Looks for several bugs, on `jobs` threads; `done` is told of each that was looked for.
+pub fn find_all(
+    seeded: &[Seeded],
+    programs: &[Program],
+    (seed, jobs): (u64, usize),
+    done: &(dyn Fn() + Sync),
+) -> Vec<Option<Found>> {
+    let one = |number: usize| {
+        let found = find(&seeded[number], programs, seed);
+        done();
+        found
+    };
+    side_by_side(seeded.len(), (jobs, None), &one)
 }
 
 /// What the checks see of one program.

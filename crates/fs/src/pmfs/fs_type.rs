@@ -12,6 +12,7 @@ use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, recovery, superblock};
 use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// PMFS.
@@ -164,6 +165,10 @@ impl FsType for PmfsType {
 
     fn fsck(&self, region: &Region) -> FsckReport {
         fsck::check(region)
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        Mutant::FORMAT
     }
 
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

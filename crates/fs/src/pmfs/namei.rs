@@ -147,11 +147,8 @@ impl Volume {
         place: Place,
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
-        let parent = if self.has(Mutant::ParentLinksNotLogged) {
-            (dir.inode.offset, ino::LINKS)
-        } else {
-            dir.half()
-        };
+        let parent =
+            if self.has(Mutant::ParentLinksNotLogged) { (dir.inode.offset, ino::LINKS) } else { dir.half() };
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;

@@ -139,11 +139,7 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
 /// The last step is one store that empties the journal and changes its generation: it makes invalid whatever was written
 /// beyond the tail. When all generations have been used, numbers are about to be reused: then every entry is wiped while the
 /// journal is empty under the last generation, which is a state from which recovery does the same again.
-pub(crate) fn recover_journal(
-    region: &Region,
-    size: u64,
-    mutant: Option<Mutant>,
-) -> Result<u64, FsError> {
+pub(crate) fn recover_journal(region: &Region, size: u64, mutant: Option<Mutant>) -> Result<u64, FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
     if let Some(what) = superblock::journal_fault(&descriptor, size) {
         return Err(FsError::Damaged { design: "pmfs", what });
@@ -171,11 +167,7 @@ fn store_empty(region: &Region, descriptor: &JournalDescriptor, generation: u16)
     Ok(())
 }
 
-fn undo_backwards(
-    region: &Region,
-    descriptor: &JournalDescriptor,
-    mutant: Option<Mutant>,
-) -> Result<u64> {
+fn undo_backwards(region: &Region, descriptor: &JournalDescriptor, mutant: Option<Mutant>) -> Result<u64> {
     let entries = descriptor.size / ENTRY as u32;
     let skipped = u32::from(mutant == Some(Mutant::UndoSkipsOldest));
     let head = (descriptor.head / ENTRY as u32 + skipped) % entries;

@@ -112,7 +112,9 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
     match read_static(region, COPY) {
         Ok(copy) if copy == *superblock => None,
-        Ok(copy) => Some(copy.fault(region.len()).unwrap_or_else(|| "it is not that of the primary".to_owned())),
+        Ok(copy) => {
+            Some(copy.fault(region.len()).unwrap_or_else(|| "it is not that of the primary".to_owned()))
+        }
         Err(error) => Some(format!("it cannot be read: {error}")),
     }
     .map(|fault| format!("redundant superblock: {fault}"))

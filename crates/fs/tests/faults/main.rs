@@ -29,11 +29,19 @@ fn pmfs() -> Subject {
 }
 
 fn hinfs(name: &str) -> Subject {
-    subject(name, Guarantee::Buffered, &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")])
+    subject(
+        name,
+        Guarantee::Buffered,
+        &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")],
+    )
 }
 
 fn hinfs_sync() -> Subject {
-    subject("hinfs", IN_PLACE, &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1"), ("sync", "true")])
+    subject(
+        "hinfs",
+        IN_PLACE,
+        &[("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1"), ("sync", "true")],
+    )
 }
 
 fn programs_named(words: &str) -> Vec<Program> {
@@ -45,8 +53,15 @@ fn fail(subject: &Subject) -> Tally {
     let began = std::time::Instant::now();
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let tally = fail_many(subject, &programs_named(&filter), (SEED, jobs), &|_| ());
-    println!("{subject}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s", tally.programs, tally.failures(),
-        tally.injected, tally.outcomes, tally.violations.len(), began.elapsed().as_secs_f64());
+    println!(
+        "{subject}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s",
+        tally.programs,
+        tally.failures(),
+        tally.injected,
+        tally.outcomes,
+        tally.violations.len(),
+        began.elapsed().as_secs_f64()
+    );
     let most = std::env::var("WEIR_FAULTS_TOLD").ok().and_then(|told| told.parse().ok()).unwrap_or(20);
     tally.violations.iter().take(most).for_each(|violation| println!("  {violation}"));
     tally

@@ -21,8 +21,13 @@ const IN_PLACE: Guarantee = Guarantee::InPlace { block: 4096 };
 const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
 const BUFFERED: &[(&str, &str)] =
     &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "1")];
-const SYNC: &[(&str, &str)] =
-    &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "1"), ("sync", "true")];
+const SYNC: &[(&str, &str)] = &[
+    ("jsize", "64k"),
+    ("buffer", "16k"),
+    ("medium_write", "200ns"),
+    ("writeback_tasks", "1"),
+    ("sync", "true"),
+];
 
 /// How each design is mounted, and what it promises then.
 fn mounts(design: &str) -> Vec<(&'static [(&'static str, &'static str)], Guarantee)> {
@@ -49,13 +54,20 @@ fn seeded(design: &str, mutant: Mutant) -> Seeded {
 
 fn recall(design: &str) {
     let (programs, wanted) = (programs::all(), std::env::var("WEIR_RECALL").unwrap_or_default());
-    let applies = |mutant: &Mutant| (design != "pmfs" || !mutant.needs_buffer()) && mutant.name().contains(&wanted);
-    for mutant in Mutant::ALL.into_iter().filter(applies) {
+    let mutants = fs::by_name(design).expect("a design").mutants();
+    for mutant in mutants.iter().copied().filter(|mutant| mutant.name().contains(&wanted)) {
         let found = find(&seeded(design, mutant), &programs, SEED);
         let found = found.unwrap_or_else(|| panic!("{design}: {} is not found", mutant.name()));
         println!(
             "{}: {} by {:?}, {:?} with {:?} operations, {:?} images, {:?}: {}",
-            found.subject, mutant.class(), found.checks, found.program, found.ops, found.images, found.took, found.what
+            found.subject,
+            mutant.class(),
+            found.checks,
+            found.program,
+            found.ops,
+            found.images,
+            found.took,
+            found.what
         );
     }
 }
@@ -73,11 +85,18 @@ fn every_bug_seeded_in_hinfs_is_found() {
 #[test]
 fn every_flush_and_fence_that_is_left_out_is_found_or_redundant() {
     let words = std::env::var("WEIR_RECALL").unwrap_or_default();
-    let programs: Vec<Program> =
-        programs::all().into_iter().filter(|program| program.name.contains(&words) && program.core.len() == 1).collect();
+    let programs: Vec<Program> = programs::all()
+        .into_iter()
+        .filter(|program| program.name.contains(&words) && program.core.len() == 1)
+        .collect();
     for design in ["pmfs", "hinfs"] {
         for (options, guarantee) in mounts(design) {
-            let subject = Subject { design: with_options(design, options), size: Bytes::mib(1), guarantee, mode: Mode::Adr };
+            let subject = Subject {
+                design: with_options(design, options),
+                size: Bytes::mib(1),
+                guarantee,
+                mode: Mode::Adr,
+            };
             for target in [Target::Flush, Target::Fence] {
                 let began = std::time::Instant::now();
                 let found = forgotten(&subject, &programs, target, (SEED, 2));
