@@ -82,6 +82,7 @@ const CANARIES: &[Canary] = &[
             region.store_u32(at, 77).expect("a store");
         }
     }),
+    ("superblock_copied", |region| region.store_u32(COPY + 4, 77).expect("a store")),
     ("journal_descriptor_possible", |region| region.store_u32(128 + 8, 12_345 * 8).expect("a store")),
     ("inode_mode_known", |region| {
         let at = slot_of(region, "file") + 36;

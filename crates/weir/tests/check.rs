@@ -91,6 +91,39 @@ fn a_forgotten_fence_is_a_violation_and_the_command_shows_it_again() {
 }
 
 #[test]
+fn failures_are_counted_and_leave_what_is_allowed() {
+    let output = check("faults --fs pmfs,hinfs --programs mkdir --json");
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        assert_eq!((&design["programs"], &design["violations"]), (&3.into(), &Value::Array(vec![])));
+        assert!(design["injected"]["store"].as_u64().unwrap() > 10, "{design}");
+        assert!(design["outcomes"]["undone"].as_u64().unwrap() > 10, "{design}");
+    }
+}
+
+#[test]
+fn a_rollback_that_is_left_out_is_a_violation_and_the_command_shows_it_again() {
+    let output = check("faults --fs pmfs --programs mkdir --canary");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("mkdir A: store "), "{text}");
+    assert!(text.contains("again: weir check faults --fs pmfs --seed 1 --size 1024KiB --canary"), "{text}");
+}
+
+#[test]
+fn seeded_bugs_are_found() {
+    let output = check("recall --fs pmfs,hinfs --only links --json");
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        assert_eq!((&design["found"], &design["seeded"]), (&1.into(), &1.into()), "{design}");
+        assert_eq!(design["bugs"][0]["found"]["ops"], 1, "{design}");
+    }
+    let text = check("recall --fs pmfs --only parent-links").stdout;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    assert!(text.contains("log entry lacks a field") && text.contains("pmfs: recall 1/1"), "{text}");
+}
+
+#[test]
 fn every_run_is_evidence_once_and_a_canary_is_none() {
     let home = tempfile::tempdir().unwrap();
     let run =
@@ -122,6 +155,9 @@ fn what_cannot_be_checked_is_said() {
         ("model --fs pmfs --host HERE/none", 3, "cannot make"),
         ("crash --fs pmfs --programs nonsense", 2, "no program's name contains"),
         ("crash --fs pmfs -O bufer=1M", 2, "bufer"),
+        ("faults --fs pmfs --programs nonsense", 2, "no program's name contains"),
+        ("faults --fs pmfs -O mutant=two-commits", 2, "unknown option"),
+        ("recall --fs pmfs --only nonsense", 2, "there are: tail-not-flushed"),
         ("--evidence --ledger HERE/none", 4, "cannot read"),
         ("", 2, "say what to check"),
     ] {
@@ -133,7 +169,7 @@ fn what_cannot_be_checked_is_said() {
 
 #[test]
 fn help_fits_a_screen() {
-    for what in ["model", "crash"] {
+    for what in ["model", "crash", "faults", "recall"] {
         let help = String::from_utf8(check(&format!("{what} -h")).stdout).unwrap();
         assert!(help.lines().count() <= 24 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }

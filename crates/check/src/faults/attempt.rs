@@ -56,7 +56,7 @@ struct Answer {
     reply: Result<Reply, Errno>,
     expected: Result<Reply, Errno>,
     /// A mount failed.
-    unmounted: bool,
+    mount_failed: bool,
 }
 
 impl<'a> Ground<'a> {
@@ -103,10 +103,10 @@ impl<'a> Ground<'a> {
     }
 
     /// Carries out the operation under test, on the model as the design has done it.
-    fn run(&mut self, op: &Op) -> Result<Answer, String> {
+    fn run(&mut self, op: &Op) -> Answer {
         let before = self.model.clone();
-        let (reply, unmounted) = match op {
-            Op::Remount => self.remount()?,
+        let (reply, mount_failed) = match op {
+            Op::Remount => self.remount(),
             op => (self.runner.run(op), false),
         };
         let limit = match &reply {
@@ -116,16 +116,16 @@ impl<'a> Ground<'a> {
         let expected = self.model.run(op, limit);
         self.states.push((op, expected.is_ok()), &before, &self.model);
         self.ops.push(op.clone());
-        Ok(Answer { reply, expected, unmounted })
+        Answer { reply, expected, mount_failed }
     }
 
     /// An unmount that fails leaves what a mount recovers. A mount that fails is tried again by the caller.
-    fn remount(&mut self) -> Result<(Result<Reply, Errno>, bool), String> {
+    fn remount(&mut self) -> (Result<Reply, Errno>, bool) {
         self.close_all();
         let unmounted = self.runner.fs.unmount();
         match self.mount() {
-            Ok(()) => Ok((unmounted.map(|()| Reply::Done), false)),
-            Err(_) => Ok((Err(Errno::EIO), true)),
+            Ok(()) => (unmounted.map(|()| Reply::Done), false),
+            Err(_) => (Err(Errno::EIO), true),
         }
     }
 
@@ -176,10 +176,10 @@ pub(super) fn attempt(
         Trial::Fail(failure, _) => ground.region.inject(failure.fault()),
     }
     let answer = match stage {
-        Stage::Operation => ground.run(last)?,
+        Stage::Operation => ground.run(last),
         Stage::Idle => {
             sim::sleep(IDLE);
-            Answer { reply: Ok(Reply::Done), expected: Ok(Reply::Done), unmounted: false }
+            Answer { reply: Ok(Reply::Done), expected: Ok(Reply::Done), mount_failed: false }
         }
     };
     let struck = ground.region.clear_faults() > 0;
@@ -201,7 +201,7 @@ pub(super) fn attempt(
 impl Ground<'_> {
     /// Judges what came of a failure: the answer, what is there, and how it goes on.
     fn came(&mut self, op: &Op, failure: Failure, answer: &Answer, free: Free) -> Result<Outcome, String> {
-        if answer.unmounted {
+        if answer.mount_failed {
             self.mount().map_err(|what| format!("after a mount that failed: {what}"))?;
         }
         let failed = answer.reply != answer.expected;
@@ -237,7 +237,7 @@ impl Ground<'_> {
             self.judge(seen).map_err(|what| format!("{said}, but {what}"))?;
             let undone = exact(before).is_none();
             return Ok(match () {
-                () if answer.unmounted => Outcome::MountedLater,
+                () if answer.mount_failed => Outcome::MountedLater,
                 () if undone => Outcome::Undone,
                 () => Outcome::Partly,
             });

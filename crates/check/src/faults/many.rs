@@ -25,6 +25,8 @@ pub fn fail_many(
         tally
     };
     let mut all = Tally::default();
-    side_by_side(programs.len() + 1, (jobs, None), &one).into_iter().for_each(|tally| all.add(tally));
+    for tally in side_by_side(programs.len() + 1, (jobs, None), &one) {
+        all.add(tally);
+    }
     all
 }

@@ -116,49 +116,43 @@ fn read_object(
     entry: &Entry,
     refused: &mut Vec<Option<u64>>,
 ) -> Result<(), String> {
-    let named = |what: &str, errno: Errno| format!("\"{path}\": {what} answers {}", errno.name());
-    let ino = match find(fs, path) {
-        Ok(ino) => ino,
-        Err(Errno::EIO) => return refuse(refused),
-        Err(errno) => return Err(named("lookup", errno)),
+    let mut not = |what: &str, at: Option<u64>, errno: Errno| match errno {
+        Errno::EIO => {
+            refused.push(at);
+            Ok(())
+        }
+        errno => Err(format!("\"{path}\": {what} answers {}", errno.name())),
     };
-    match fs.getattr(ino) {
-        Ok(attr) if attr.size == entry.content.len() as u64 || entry.kind != FileKind::Regular => {}
-        Ok(attr) => return Err(format!("\"{path}\" has {} bytes", attr.size)),
-        Err(Errno::EIO) => return refuse(refused),
-        Err(errno) => return Err(named("getattr", errno)),
-    }
+    let found = find(fs, path).and_then(|ino| fs.getattr(ino));
+    let attr = match found {
+        Ok(attr) => attr,
+        Err(errno) => return not("lookup", None, errno),
+    };
     match entry.kind {
-        FileKind::Directory => match fs.readdir(ino, 0, &mut |_| true) {
-            Ok(()) => Ok(()),
-            Err(Errno::EIO) => refuse(refused),
-            Err(errno) => Err(named("readdir", errno)),
-        },
-        FileKind::Symlink => match fs.readlink(ino) {
+        FileKind::Directory => {
+            fs.readdir(attr.ino, 0, &mut |_| true).or_else(|errno| not("readdir", None, errno))
+        }
+        FileKind::Symlink => match fs.readlink(attr.ino) {
             Ok(target) if target == *entry.content => Ok(()),
             Ok(_) => Err(format!("\"{path}\" leads elsewhere")),
-            Err(Errno::EIO) => refuse(refused),
-            Err(errno) => Err(named("readlink", errno)),
+            Err(errno) => not("readlink", None, errno),
         },
+        FileKind::Regular if attr.size != entry.content.len() as u64 => {
+            Err(format!("\"{path}\" has {} bytes", attr.size))
+        }
         FileKind::Regular => {
             for (at, piece) in (0u64..).step_by(LINE_BYTES).zip(entry.content.chunks(LINE_BYTES)) {
                 let mut bytes = [0xEE; LINE_BYTES];
-                match fs.read(ino, at, &mut bytes[..piece.len()], IoFlags::empty()) {
+                match fs.read(attr.ino, at, &mut bytes[..piece.len()], IoFlags::empty()) {
                     Ok(read) if bytes[..read] == *piece => {}
                     Ok(_) => return Err(format!("\"{path}\": other bytes at {at}")),
-                    Err(Errno::EIO) => refused.push(Some(at)),
-                    Err(errno) => return Err(named("read", errno)),
+                    Err(errno) => not("read", Some(at), errno)?,
                 }
             }
             Ok(())
         }
         _ => Ok(()),
     }
-}
-
-fn refuse(refused: &mut Vec<Option<u64>>) -> Result<(), String> {
-    refused.push(None);
-    Ok(())
 }
 
 /// Writes the whole line at `at` of a file, unless the file ends within it, and reads it again: it must be well.

@@ -49,7 +49,9 @@ pub fn forgotten(
 ) -> Forgotten {
     let one = |number: usize| of_program(subject, &programs[number], target, seed);
     let mut all = Forgotten::default();
-    side_by_side(programs.len(), (jobs, None), &one).into_iter().for_each(|found| all.add(found));
+    for found in side_by_side(programs.len(), (jobs, None), &one) {
+        all.add(found);
+    }
     all
 }
 

@@ -152,7 +152,9 @@ impl HiNfs {
             .collect();
         if self.volume.has(Mutant::LastLineLeftOut) {
             let last = |lines: u64| lines.checked_ilog2().map_or(0, |last| 1 << last);
-            flight.iter_mut().for_each(|passenger| passenger.lines &= !last(passenger.lines));
+            for passenger in &mut flight {
+                passenger.lines &= !last(passenger.lines);
+            }
         }
         if !flight.is_empty() {
             drop(buffer);
