@@ -198,7 +198,7 @@ pub(crate) fn same_answer(
 }
 
 /// An answer in words; of data, where it begins.
-fn in_short(answer: &Result<Reply, Errno>) -> String {
+pub(crate) fn in_short(answer: &Result<Reply, Errno>) -> String {
     match answer {
         Ok(Reply::Data(bytes)) => {
             format!("{} bytes {:?}…", bytes.len(), &bytes[..bytes.len().min(16)])

@@ -125,6 +125,12 @@ pub fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
+/// The inode that a path leads to.
+pub(crate) fn find(fs: &dyn FileSystem, path: &str) -> Result<Ino, Errno> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    parts.try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
+}
+
 impl std::fmt::Debug for Runner {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runner").field("opened", &self.opened).finish_non_exhaustive()
@@ -137,10 +143,8 @@ impl Runner {
         Self { fs, opened: BTreeMap::new() }
     }
 
-    /// The inode that a path leads to.
     pub(crate) fn find(&self, path: &str) -> Result<Ino, Errno> {
-        let parts = path.split('/').filter(|part| !part.is_empty());
-        parts.into_iter().try_fold(self.fs.root(), |at, name| Ok(self.fs.lookup(at, name.as_bytes())?.ino))
+        find(&*self.fs, path)
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p [u8]), Errno> {

@@ -4,14 +4,19 @@ use std::collections::BTreeMap;
 
 use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags, SetAttr};
 
-use crate::op::{NEW, split};
+use crate::op::{NEW, find, split};
 use crate::tree::Tree;
 
 /// Creates and deletes a file in every directory, extends every file, then removes everything. Returns how many blocks are free
 /// afterwards.
 pub(crate) fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<u64, String> {
-    let inos: BTreeMap<&str, Ino> =
-        tree.keys().map(|path| Ok((path.as_str(), find(fs, path)?))).collect::<Result<_, String>>()?;
+    let inos: BTreeMap<&str, Ino> = tree
+        .keys()
+        .map(|path| {
+            let ino = find(fs, path).map_err(|errno| format!("\"{path}\": {}", errno.name()))?;
+            Ok((path.as_str(), ino))
+        })
+        .collect::<Result<_, String>>()?;
     for (path, entry) in tree {
         let ino = inos[path.as_str()];
         let failed = |errno: Errno| format!("\"{path}\" cannot be used: {}", errno.name());
@@ -42,11 +47,4 @@ fn check_extension(fs: &dyn FileSystem, ino: Ino, size: u64) -> Result<(), Strin
         9000 if bytes.iter().all(|byte| *byte == 0) => Ok(()),
         _ => Err("an extension shows stale bytes".to_owned()),
     }
-}
-
-fn find(fs: &dyn FileSystem, path: &str) -> Result<Ino, String> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    parts
-        .try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
-        .map_err(|errno: Errno| format!("\"{path}\": {}", errno.name()))
 }

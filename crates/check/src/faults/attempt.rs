@@ -12,7 +12,7 @@ use crate::crash::allowed::Allowed;
 use crate::crash::record::{IDLE, States, agree};
 use crate::crash::{Program, Subject};
 use crate::design::{self, fsck, unmount};
-use crate::lockstep::same_answer;
+use crate::lockstep::{in_short, same_answer};
 use crate::model::Model;
 use crate::observe::observe;
 use crate::op::{NEW, Op, Reply, Runner};
@@ -330,11 +330,5 @@ fn check_errno(op: &Op, failure: Failure, answer: &Answer) -> Result<(), String>
 }
 
 fn said(answer: &Answer) -> String {
-    match &answer.reply {
-        Ok(reply) => format!(
-            "it answered {}",
-            if matches!(reply, Reply::Data(_)) { "data".to_owned() } else { format!("{reply:?}") }
-        ),
-        Err(errno) => format!("it answered {}", errno.name()),
-    }
+    format!("it answered {}", in_short(&answer.reply))
 }

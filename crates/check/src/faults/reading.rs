@@ -12,7 +12,7 @@ use media::event::Tap;
 use media::fault::Fault;
 use media::nvmm::Region;
 use sim::LINE_BYTES;
-use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags};
+use vfs::{Errno, FileKind, FileSystem, IoFlags};
 
 use super::operations::LinesRead;
 use super::{Failure, Kind, Outcome, Tally, violation};
@@ -21,7 +21,7 @@ use crate::crash::{Subject, programs};
 use crate::design::{self, fsck, try_virtually, unmount};
 use crate::model::Model;
 use crate::observe::observe;
-use crate::op::Runner;
+use crate::op::{Runner, find};
 use crate::tree::{Entry, Tree, difference};
 
 /// The name under which violations are told.
@@ -168,9 +168,4 @@ fn heal(fs: &dyn FileSystem, path: &str, entry: &Entry, at: u64) -> Result<(), S
         Ok(_) => Err(format!("\"{path}\" shows other bytes after its line was written")),
         Err(errno) => Err(format!("\"{path}\" is not healed by writing the line: {}", errno.name())),
     }
-}
-
-fn find(fs: &dyn FileSystem, path: &str) -> Result<Ino, Errno> {
-    let mut parts = path.split('/').filter(|part| !part.is_empty());
-    parts.try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
 }

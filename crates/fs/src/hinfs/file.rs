@@ -111,13 +111,14 @@ impl HiNfs {
             let at = offset + done as u64;
             let len = (chunk_bytes - at % chunk_bytes).min((data.len() - done) as u64) as usize;
             match self.write_chunk(inode, file, raw, (at, &data[done..done + len]), sync) {
+                Ok(written) if written < len => {
+                    done += written;
+                    break;
+                }
                 Ok(written) => done += written,
                 // What was written before counts; the next call meets the error.
                 Err(_) if done > 0 => break,
                 Err(error) => return Err(error),
-            }
-            if done as u64 + offset < at + len as u64 {
-                break;
             }
         }
         self.trim_ghosts()?;

@@ -13,7 +13,8 @@
 //! Recovery (`recovery.rs`) walks from the tail back to the head and undoes what has no commit.
 //!
 //! A medium that refuses an entry, a commit or an abort leaves a transaction that can neither end nor be overtaken. The
-//! journal then *fails*: nothing begins any more ([`Error::Failed`]), and the next mount undoes what was open.
+//! journal then *fails*: nothing begins any more ([`Error::Failed`]), no change outside of it is accepted and no sync succeeds
+//! (`Volume::check_sound`), and the next mount undoes what was open.
 //!
 //! # Which transactions may overlap
 //!

@@ -9,6 +9,10 @@
 //! An inode is put on the list before the work and taken off after it; both are one 8-byte store. Mounting after a crash
 //! replays the list: an inode with links gets the item's size, one without is freed. Replaying is idempotent.
 //!
+//! When the medium fails in the middle, an inode without links stays on the list, for the next sync or the next mount to free. One
+//! with links that can be neither cut nor taken off the list ends all changes ([`super::journal::Journal::fail`]): the next mount
+//! cuts it.
+//!
 //! Lock order: after the inode's own lock; a leaf besides.
 
 use std::sync::atomic::{AtomicBool, Ordering};
