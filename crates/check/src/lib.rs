@@ -20,6 +20,8 @@
 //! | [`kernel`] | the same operations on a directory of the host |
 //! | [`shrink`] | a failing program made short |
 //! | [`crash`] | crashes at every point of programs, and of the recoveries after them |
+//! | [`recall`] | what the checks find of bugs that were seeded |
+//! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
 //!
 //! Everything random comes from a seed, which every failure names. No particular design is known here, and no output: what was
 //! done and found is returned.
@@ -28,12 +30,14 @@
 
 pub mod crash;
 pub mod design;
+pub mod faults;
 pub mod generate;
 pub mod kernel;
 pub mod lockstep;
 pub mod model;
 pub mod observe;
 pub mod op;
+pub mod recall;
 pub mod shrink;
 pub mod tree;
 

@@ -128,8 +128,7 @@ impl Lockstep {
         let region = design::region(size);
         design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let runner = Runner::new(design.mount(&region).map_err(|error| format!("mount: {error}"))?);
-        let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-        let model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+        let model = Model::of(&*runner.fs)?;
         let design = Arc::clone(design);
         Ok(Self { design, region, runner, model, seen: Seen::default(), space: Vec::new() })
     }

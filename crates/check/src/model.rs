@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::{Errno, FallocateMode, FileKind, NewInode, RenameFlags};
+use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags};
 
 use crate::op::{File, NEW, Op, Reply, split};
 use crate::tree::{Entry, Tree};
@@ -45,6 +45,12 @@ impl Model {
     /// An empty file system whose root has the given permission and owner.
     pub fn new(perm: u32, owner: (u32, u32)) -> Self {
         Self::making(NEW, perm, owner)
+    }
+
+    /// An empty file system like that one.
+    pub(crate) fn of(fs: &dyn FileSystem) -> Result<Self, String> {
+        let root = fs.getattr(fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
+        Ok(Self::new(root.perm, (root.owner.uid, root.owner.gid)))
     }
 
     /// The same, where new inodes get `new`.

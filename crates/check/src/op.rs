@@ -137,7 +137,8 @@ impl Runner {
         Self { fs, opened: BTreeMap::new() }
     }
 
-    fn find(&self, path: &str) -> Result<Ino, Errno> {
+    /// The inode that a path leads to.
+    pub(crate) fn find(&self, path: &str) -> Result<Ino, Errno> {
         let parts = path.split('/').filter(|part| !part.is_empty());
         parts.into_iter().try_fold(self.fs.root(), |at, name| Ok(self.fs.lookup(at, name.as_bytes())?.ino))
     }

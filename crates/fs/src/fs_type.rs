@@ -8,6 +8,7 @@ use media::nvmm::Region;
 use sim::Bytes;
 use vfs::FileSystem;
 
+use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionSpec, Options};
 
 /// A file-system design. One static value each, listed in [`crate::FILE_SYSTEMS`].
@@ -40,6 +41,11 @@ pub trait FsType: Sync {
     /// Checks every invariant of the format without changing anything. An image that was not unmounted must have been
     /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, region: &Region) -> FsckReport;
+
+    /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.
+    fn mutants(&self) -> &'static [Mutant] {
+        &[]
+    }
 
     /// Describes a part of the image for people: `superblock`, `journal`, `inode N`, `dir N`; see [`FsType::dump_parts`].
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError>;

@@ -9,11 +9,13 @@
 pub mod error;
 pub mod fs_type;
 mod hinfs;
+pub mod mutant;
 pub mod options;
 mod persist;
 mod pmfs;
 
 pub use fs_type::{FsError, FsType, FsckReport, Violation};
+pub use mutant::Mutant;
 pub use options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// Every design, in the order in which they are listed.

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use sim::{Bytes, Nanos};
 
+use crate::mutant::Mutant;
+
 /// One option of a design.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionSpec {
@@ -96,6 +98,7 @@ pub enum OptionError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     values: BTreeMap<&'static str, String>,
+    mutant: Option<Mutant>,
 }
 
 impl Options {
@@ -119,7 +122,18 @@ impl Options {
             }
             values.insert(spec.name, value.clone());
         }
-        Ok(Self { values })
+        Ok(Self { values, mutant: None })
+    }
+
+    /// The same with a seeded bug, for checks that must find it. No text that people give leads here.
+    #[must_use]
+    pub fn with_mutant(self, mutant: Mutant) -> Self {
+        Self { mutant: Some(mutant), ..self }
+    }
+
+    /// The bug that is seeded.
+    pub(crate) fn mutant(&self) -> Option<Mutant> {
+        self.mutant
     }
 
     /// Every option with its value.

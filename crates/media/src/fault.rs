@@ -4,10 +4,12 @@
 //! |---|---|---|
 //! | [`Fault::Poison`] | loads of the line fail until it is written whole | a media error |
 //! | [`Fault::FailNth`] | the nth load or store from now fails once, and changes nothing | a device error |
+//! | [`Fault::FailFrom`] | so do all that follow, until the faults are cleared | a device that has failed |
 //! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
 //!
 //! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves
-//! nothing.
+//! nothing. [`Target::Space`] fails, too: it is what a design's allocators ask for before they give anything
+//! out ([`crate::Region::grants_space`]), so that running out of space can be tried at each of them.
 
 use std::collections::BTreeSet;
 
@@ -26,6 +28,8 @@ pub enum Target {
     Flush,
     /// Waiting for write-backs.
     Fence,
+    /// A block or an inode that a design's allocator is about to give out.
+    Space,
 }
 
 impl std::fmt::Display for Target {
@@ -35,6 +39,7 @@ impl std::fmt::Display for Target {
             Self::Store => "store",
             Self::Flush => "flush",
             Self::Fence => "fence",
+            Self::Space => "allocation",
         })
     }
 }
@@ -50,7 +55,14 @@ pub enum Fault {
     /// The nth access of this kind from now (1 is the next) fails. Flushes and fences report nothing, so they
     /// cannot fail.
     FailNth {
-        /// [`Target::Load`] or [`Target::Store`].
+        /// [`Target::Load`], [`Target::Store`] or [`Target::Space`].
+        target: Target,
+        /// Counted from 1.
+        nth: u64,
+    },
+    /// As [`Fault::FailNth`], and all accesses of this kind after it.
+    FailFrom {
+        /// [`Target::Load`], [`Target::Store`] or [`Target::Space`].
         target: Target,
         /// Counted from 1.
         nth: u64,
@@ -69,6 +81,8 @@ pub enum Fault {
 struct Countdown {
     target: Target,
     left: u64,
+    /// Those that come after it go wrong, too.
+    lasting: bool,
 }
 
 /// The faults that a region is to show.
@@ -76,6 +90,8 @@ struct Countdown {
 pub(crate) struct Faults {
     poisoned: BTreeSet<u64>,
     countdowns: Vec<Countdown>,
+    /// Accesses that have gone wrong.
+    struck: u64,
 }
 
 impl Faults {
@@ -85,9 +101,17 @@ impl Faults {
                 self.poisoned.insert(offset / LINE_BYTES as u64);
             }
             Fault::FailNth { target, nth } | Fault::DropNth { target, nth } => {
-                self.countdowns.push(Countdown { target, left: nth.max(1) });
+                self.countdowns.push(Countdown { target, left: nth.max(1), lasting: false });
+            }
+            Fault::FailFrom { target, nth } => {
+                self.countdowns.push(Countdown { target, left: nth.max(1), lasting: true });
             }
         }
+    }
+
+    /// How many accesses have gone wrong.
+    pub(crate) fn struck(&self) -> u64 {
+        self.struck
     }
 
     /// Whether this access is one that a countdown has been waiting for.
@@ -97,10 +121,11 @@ impl Faults {
             if countdown.target != target {
                 return true;
             }
-            countdown.left -= 1;
+            countdown.left = countdown.left.saturating_sub(1);
             struck |= countdown.left == 0;
-            countdown.left > 0
+            countdown.left > 0 || countdown.lasting
         });
+        self.struck += u64::from(struck);
         struck
     }
 
@@ -117,7 +142,10 @@ impl Faults {
         }
         let lines = offset / line_bytes..=(offset + len - 1) / line_bytes;
         match self.poisoned.range(lines).next() {
-            Some(line) => Err(MediaError::Poisoned { offset: line * line_bytes }),
+            Some(line) => {
+                self.struck += 1;
+                Err(MediaError::Poisoned { offset: line * line_bytes })
+            }
             None => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use check::Design;
 use check::crash::Guarantee;
-use fs::{FsType, Options};
+use fs::{FsType, Mutant, Options};
 use media::nvmm::Region;
 use sim::{Bytes, PAGE_BYTES};
 use vfs::FileSystem;
@@ -42,17 +42,46 @@ pub(crate) fn checked(
     given: &BTreeMap<String, String>,
     usual: &[(&str, &str)],
 ) -> Result<Arc<dyn Design>, Failure> {
-    let design = lab::plan::matrix::design(name)?;
-    let mut all = given.clone();
-    for (option, value) in usual {
-        if design.options().iter().any(|known| known.name == *option) {
-            all.entry((*option).to_owned()).or_insert_with(|| (*value).to_owned());
-        }
+    Ok(Arc::new(Checked::new(name, given, usual)?))
+}
+
+/// The same with a seeded bug.
+pub(crate) fn seeded(
+    name: &str,
+    given: &BTreeMap<String, String>,
+    mutant: Mutant,
+) -> Result<Arc<dyn Design>, Failure> {
+    let Checked { design, options, arguments } = Checked::new(name, given, &SMALL)?;
+    Ok(Arc::new(Checked { design, options: options.with_mutant(mutant), arguments }))
+}
+
+/// The ways in which a design is mounted: one that could be mounted `sync` in both, unless that is said.
+pub(crate) fn mounts(
+    name: &str,
+    given: &BTreeMap<String, String>,
+) -> Result<Vec<BTreeMap<String, String>>, Failure> {
+    let mut mounts = vec![given.clone()];
+    if guarantee(name, given)? == Guarantee::Buffered && !given.contains_key("sync") {
+        let sync = given.clone().into_iter().chain([("sync".to_owned(), "true".to_owned())]);
+        mounts.push(sync.collect());
     }
-    let options = Options::resolve(design.name(), design.options(), &all)
-        .map_err(|error| Failure::usage(error.to_string()))?;
-    let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
-    Ok(Arc::new(Checked { design, options, arguments: arguments.join(" ") }))
+    Ok(mounts)
+}
+
+impl Checked {
+    fn new(name: &str, given: &BTreeMap<String, String>, usual: &[(&str, &str)]) -> Result<Self, Failure> {
+        let design = lab::plan::matrix::design(name)?;
+        let mut all = given.clone();
+        for (option, value) in usual {
+            if design.options().iter().any(|known| known.name == *option) {
+                all.entry((*option).to_owned()).or_insert_with(|| (*value).to_owned());
+            }
+        }
+        let options = Options::resolve(design.name(), design.options(), &all)
+            .map_err(|error| Failure::usage(error.to_string()))?;
+        let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
+        Ok(Self { design, options, arguments: arguments.join(" ") })
+    }
 }
 
 impl Design for Checked {

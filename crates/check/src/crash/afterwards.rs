@@ -9,7 +9,7 @@ use crate::tree::Tree;
 
 /// Creates and deletes a file in every directory, extends every file, then removes everything. Returns how many blocks are free
 /// afterwards.
-pub(super) fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<u64, String> {
+pub(crate) fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<u64, String> {
     let inos: BTreeMap<&str, Ino> =
         tree.keys().map(|path| Ok((path.as_str(), find(fs, path)?))).collect::<Result<_, String>>()?;
     for (path, entry) in tree {

@@ -1,28 +1,27 @@
 //! Which states a crash may leave at one point.
 
 use super::Guarantee;
-use super::programs::Program;
-use super::record::Recording;
+use super::record::States;
 use crate::op::Op;
 use crate::tree::{Tree, difference};
 
-/// A point of a recording.
+/// A moment of a program.
 #[derive(Clone, Copy)]
-pub(super) struct Allowed<'a> {
-    pub(super) guarantee: Guarantee,
-    pub(super) program: &'a Program,
-    pub(super) recording: &'a Recording,
+pub(crate) struct Allowed<'a> {
+    pub(crate) guarantee: Guarantee,
+    pub(crate) ops: &'a [Op],
+    pub(crate) states: &'a States,
     /// Operations that have returned.
-    pub(super) done: usize,
+    pub(crate) done: usize,
     /// The next one is under way.
-    pub(super) inside: bool,
+    pub(crate) inside: bool,
     /// States before writes that have returned but are not durable.
-    pub(super) soft: &'a [usize],
+    pub(crate) soft: &'a [usize],
 }
 
 impl Allowed<'_> {
     /// What is wrong with a tree that was recovered.
-    pub(super) fn judge(&self, seen: &Tree) -> Result<(), String> {
+    pub(crate) fn judge(&self, seen: &Tree) -> Result<(), String> {
         match self.guarantee {
             Guarantee::InPlace { .. } => self.judge_in_place(seen),
             Guarantee::Buffered => self.judge_buffered(seen),
@@ -30,7 +29,7 @@ impl Allowed<'_> {
     }
 
     fn judge_buffered(&self, seen: &Tree) -> Result<(), String> {
-        let Recording { trees, history, .. } = self.recording;
+        let (trees, history) = (&self.states.trees, self.states.history());
         let last = if self.inside { self.done + 1 } else { self.done };
         let as_of = |version: usize| history.judge((seen, &trees[version]), version, (self.done, last));
         let Err(old) = as_of(self.done) else { return Ok(()) };
@@ -41,18 +40,18 @@ impl Allowed<'_> {
     }
 
     fn judge_in_place(&self, seen: &Tree) -> Result<(), String> {
-        let trees = &self.recording.trees;
+        let trees = &self.states.trees;
         let soft: Vec<&Tree> = self.soft.iter().map(|index| &trees[*index]).collect();
         let before = &trees[self.done];
         let Some(after) = trees.get(self.done + 1).filter(|_| self.inside) else {
             return difference(seen, before, &soft).map_or(Ok(()), Err);
         };
-        let op = &self.program.core[self.done];
+        let op = &self.ops[self.done];
         let (mut with_after, mut with_before) = (soft.clone(), soft);
         if op.changes_data() {
             with_after.push(after);
             // A write that changes the size: the new size shows only new bytes.
-            let (old_size, new_size) = self.recording.sizes[self.done];
+            let (old_size, new_size) = self.states.sizes[self.done];
             if old_size == new_size {
                 with_before.push(before);
             }

@@ -21,9 +21,6 @@ use crate::design::{fsck, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint};
 
-/// After so many violations a program is given up: more of them say no more.
-const VIOLATIONS_MAX: usize = 5;
-
 /// Explores all crashes of a program; `faults` go wrong while it runs. Call it in a run under the virtual clock.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
@@ -123,16 +120,17 @@ impl<'a> Explorer<'a> {
         while let Some(kind) = point {
             if kind != Point::AfterCommit || self.effort.after_commits {
                 let guarantee = self.subject.guarantee;
-                let allowed = Allowed { guarantee, program, recording, done, inside, soft: &soft };
+                let (ops, states) = (&program.core[..], &recording.states);
+                let allowed = Allowed { guarantee, ops, states, done, inside, soft: &soft };
                 self.visit(&replay, &allowed);
             }
-            if self.tally.violations.len() >= VIOLATIONS_MAX {
+            if self.tally.violations.len() >= self.effort.violations_max {
                 return;
             }
             point = replay.next_point(|_, event| match event {
                 Event::Mark(Mark::OpBegin(_)) => inside = true,
                 Event::Mark(Mark::OpEnd(..)) => {
-                    if is_soft(self.subject.guarantee, &program.core[done], recording.sizes[done].0) {
+                    if is_soft(self.subject.guarantee, &program.core[done], recording.states.sizes[done].0) {
                         soft.push(done);
                     }
                     (done, inside) = (done + 1, false);
@@ -162,7 +160,7 @@ impl<'a> Explorer<'a> {
                 let what = format!("{place}: {what}; persisted: {lines}");
                 self.tally.violations.push(Violation { program, what });
             }
-            if self.tally.violations.len() >= VIOLATIONS_MAX {
+            if self.tally.violations.len() >= self.effort.violations_max {
                 return;
             }
         }

@@ -19,7 +19,7 @@ struct Floor {
 /// The files of a program, by the model's numbers. Version 0 is the state before the first operation, version `n` that after the
 /// `n`th.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(crate) struct History {
     /// For each version: contents, the file that each path leads to, floors once the operation has returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
     paths: Vec<BTreeMap<String, Id>>,
@@ -78,6 +78,13 @@ impl History {
             self.judge_file(*id, &other.content, done, last).map_err(|what| format!("\"{path}\": {what}"))?;
         }
         Ok(())
+    }
+
+    /// Whether a file is durable as it is in this version. One that has no history counts as one that is.
+    pub(crate) fn is_durable(&self, path: &str, version: usize) -> bool {
+        let Some(id) = self.paths[version].get(path) else { return true };
+        let floor = self.floors[version].get(id).map_or(version, |floor| floor.size.min(floor.bytes));
+        self.contents[floor..=version].windows(2).all(|pair| pair[0].get(id) == pair[1].get(id))
     }
 
     /// The size is one that the file had since its floor; each byte is one that it had at that place, at a time when the file was

@@ -35,6 +35,32 @@ impl Default for Watch<'_> {
     }
 }
 
+/// Does the work with the numbers `0..count` side by side, as `watch` says; what came of it, in the order of the numbers, whatever
+/// the number of threads.
+pub(crate) fn side_by_side<T: Send>(
+    count: usize,
+    watch: (usize, Option<Instant>),
+    one: &(dyn Fn(usize) -> T + Sync),
+) -> Vec<T> {
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (jobs, end) = watch;
+    let in_time = || end.is_none_or(|end| Instant::now() < end);
+    let work = || {
+        while let Some(number) = Some(next.fetch_add(1, Relaxed)).filter(|at| *at < count && in_time()) {
+            let came = one(number);
+            found.lock().expect("no thread panics with it").push((number, came));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut found = found.into_inner().expect("no thread panicked");
+    found.sort_by_key(|(number, _)| *number);
+    found.into_iter().map(|(_, came)| came).collect()
+}
+
 /// Explores the programs with the numbers `0..count`, each in a virtual run of its own; `seed` is that of the runs. Violations
 /// come in the order of the programs, whatever the number of threads.
 pub fn explore_many(
@@ -43,26 +69,17 @@ pub fn explore_many(
     (effort, faults): (&Effort, &[Fault]),
     watch: &Watch<'_>,
 ) -> Tally {
-    let (next, found) = (AtomicUsize::new(0), Mutex::new((Tally::default(), Vec::new())));
-    let in_time = || watch.end.is_none_or(|end| Instant::now() < end);
-    let work = || {
-        while let Some(number) = Some(next.fetch_add(1, Relaxed)).filter(|at| *at < count && in_time()) {
-            let mut tally = explore_one(subject, program(number), effort, faults);
-            (watch.explored)(&tally);
-            let mut found = found.lock().expect("no thread panics with it");
-            found.1.push((number, std::mem::take(&mut tally.violations)));
-            found.0.add(tally);
-        }
+    let one = |number: usize| {
+        let tally = explore_one(subject, program(number), effort, faults);
+        (watch.explored)(&tally);
+        tally
     };
-    std::thread::scope(|scope| {
-        for _ in 0..watch.jobs.max(1) {
-            scope.spawn(work);
-        }
-    });
-    let (mut tally, mut violations) = found.into_inner().expect("no thread panicked");
-    violations.sort();
-    tally.violations = violations.into_iter().flat_map(|(_, violations)| violations).collect();
-    tally
+    let mut all = Tally::default();
+    for mut tally in side_by_side(count, (watch.jobs, watch.end), &one) {
+        tally.violations.sort();
+        all.add(tally);
+    }
+    all
 }
 
 /// One program in a run of its own. A run that panics or hangs is a violation.

@@ -17,15 +17,15 @@
 //! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
 //! same tree when it is mounted again, lets every object be used and removed, gives back all blocks, and passes fsck once more.
 
-mod afterwards;
-mod allowed;
+pub(crate) mod afterwards;
+pub(crate) mod allowed;
 mod explore;
 mod history;
 mod lints;
-mod many;
+pub(crate) mod many;
 pub mod pairs;
 pub mod programs;
-mod record;
+pub(crate) mod record;
 mod recovery;
 
 use std::sync::Arc;
@@ -87,12 +87,19 @@ pub struct Effort {
     /// Crashes right after each commit store, too. What they can leave, a crash before the next fence can leave as well; but
     /// where that has too many choices to try them all, these are tried more closely.
     pub after_commits: bool,
+    /// After so many violations a program is given up: more of them say no more.
+    pub violations_max: usize,
 }
 
 impl Effort {
     /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
     pub fn usual(seed: u64, nested: usize) -> Self {
-        Self { plan: Plan { seed: Seed(seed), ..Plan::default() }, nested, after_commits: false }
+        Self {
+            plan: Plan { seed: Seed(seed), ..Plan::default() },
+            nested,
+            after_commits: false,
+            violations_max: 5,
+        }
     }
 }
 

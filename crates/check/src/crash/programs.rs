@@ -99,6 +99,19 @@ pub fn random_pair(seed: u64, number: u64) -> Program {
     Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
 }
 
+/// A tree in which every kind of object and of structure is met.
+pub(crate) fn bit_of_everything() -> Vec<Op> {
+    let long = (0..40).map(|number| create(&format!("B/{number:0>200}")));
+    let more = [
+        Op::Symlink("A/link".into(), 300),
+        Op::Mknod("A/fifo".into(), FileKind::Fifo, 0),
+        write("B/bar", 5 * 4096, 9000, 3),
+        create("A/C/raised"),
+        write("A/C/raised", 513 * 4096, 700, 4),
+    ];
+    and(furnished(), long.chain(more))
+}
+
 fn furnished() -> Vec<Op> {
     vec![
         mkdir("A"),
@@ -222,6 +235,15 @@ fn sizes(table: &mut Table) {
             Op::Write(File::Opened(1), Some(4000), Pattern { len: 3000, tag: 2 }),
             truncate("foo", 4500),
             Op::Write(File::Opened(1), None, Pattern { len: 123, tag: 3 }),
+        ],
+    );
+    table.add(
+        "two handles: truncate, write, truncate",
+        and(foo(5000), [Op::Open("foo".into(), 1)]),
+        vec![
+            truncate("foo", 100),
+            Op::Write(File::Opened(1), Some(50), Pattern { len: 8000, tag: 2 }),
+            Op::Truncate(File::Opened(1), 4000),
         ],
     );
 }

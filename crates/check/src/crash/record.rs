@@ -18,24 +18,67 @@ use crate::model::Model;
 use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::Tree;
 
-/// A program after its run: what happened, and what the model says before the first and after each operation.
-pub(super) struct Recording {
-    pub(super) trace: Arc<Trace>,
-    pub(super) trees: Vec<Tree>,
-    /// By operation: size of its file before and after.
-    pub(super) sizes: Vec<(u64, u64)>,
-    /// What its files were; empty where nothing is buffered.
-    pub(super) history: History,
+/// A program after its run: what happened, and what the model says of it.
+pub(crate) struct Recording {
+    pub(crate) trace: Arc<Trace>,
+    pub(crate) states: States,
 }
 
-/// What free blocks hold where data is buffered: no program writes it often.
+/// What the model says before the first and after each operation of a program.
+pub(crate) struct States {
+    pub(crate) trees: Vec<Tree>,
+    /// By operation: size of its file before and after.
+    pub(crate) sizes: Vec<(u64, u64)>,
+    /// What its files were; empty where nothing is buffered.
+    history: Option<History>,
+}
+
+impl States {
+    /// Nothing was done yet, or nothing that is not durable.
+    pub(crate) fn new(guarantee: Guarantee, model: &Model) -> Self {
+        let trees = vec![model.tree()];
+        let mut history = (guarantee == Guarantee::Buffered).then(History::default);
+        if let Some(history) = &mut history {
+            history.push(model, &trees[0], None);
+        }
+        Self { trees, sizes: Vec::new(), history }
+    }
+
+    /// Adds an operation, which has succeeded or not and has led from one model to another.
+    pub(crate) fn push(&mut self, (op, succeeded): (&Op, bool), before: &Model, after: &Model) {
+        let size_of = |model: &Model| match op {
+            Op::Write(file, ..) => model.size(file).unwrap_or(0),
+            _ => 0,
+        };
+        self.sizes.push((size_of(before), size_of(after)));
+        self.trees.push(after.tree());
+        if let Some(history) = &mut self.history {
+            history.push(
+                after,
+                &self.trees[self.trees.len() - 1],
+                Some((op, before.subject(op).filter(|_| succeeded))),
+            );
+        }
+    }
+
+    /// Whether what a version shows of a file is durable.
+    pub(crate) fn is_durable(&self, path: &str, version: usize) -> bool {
+        self.history.as_ref().is_none_or(|history| history.is_durable(path, version))
+    }
+
+    pub(crate) fn history(&self) -> &History {
+        self.history.as_ref().expect("it is kept where data is buffered")
+    }
+}
+
+/// What free blocks hold: no program writes it often.
 const GARBAGE: u8 = 0xEE;
 /// So long buffered data is left alone after a program: write-back finds it.
-const IDLE: Nanos = Nanos::from_secs(60);
+pub(crate) const IDLE: Nanos = Nanos::from_secs(60);
 
 /// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region has not the space
 /// that the program needs.
-pub(super) fn record(
+pub(crate) fn record(
     subject: &Subject,
     program: &Program,
     prepare: &dyn Fn(&Region),
@@ -44,12 +87,8 @@ pub(super) fn record(
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
     let mut runner = Runner::new(mount()?);
-    let buffered = subject.guarantee == Guarantee::Buffered;
-    if buffered {
-        fill_free_blocks(&*runner.fs)?;
-    }
-    let root = runner.fs.getattr(runner.fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-    let mut model = Model::new(root.perm, (root.owner.uid, root.owner.gid));
+    fill_free_blocks(&*runner.fs)?;
+    let mut model = Model::of(&*runner.fs)?;
     for op in &program.setup {
         let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
             return Ok(None);
@@ -58,18 +97,9 @@ pub(super) fn record(
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     prepare(&region);
-    let mut trees = vec![model.tree()];
-    let (mut sizes, mut history) = (Vec::new(), History::default());
-    if buffered {
-        history.push(&model, &trees[0], None);
-    }
-    let size_of = |model: &Model, op: &Op| match op {
-        Op::Write(file, ..) => model.size(file).unwrap_or(0),
-        _ => 0,
-    };
+    let mut states = States::new(subject.guarantee, &model);
     for op in &program.core {
-        let before = size_of(&model, op);
-        let mut about = model.subject(op);
+        let (before, mut succeeded) = (model.clone(), true);
         region.mark(Mark::OpBegin(op.name()));
         if matches!(op, Op::Remount) {
             runner.close_all();
@@ -77,23 +107,18 @@ pub(super) fn record(
             unmount(&*runner.fs)?;
             runner = Runner::new(mount()?);
         } else {
-            let Some(succeeded) = agree(&mut runner, &mut model, op)? else { return Ok(None) };
-            // An operation that failed makes nothing durable.
-            about = about.filter(|_| succeeded);
+            let Some(done) = agree(&mut runner, &mut model, op)? else { return Ok(None) };
+            succeeded = done;
         }
-        sizes.push((before, size_of(&model, op)));
-        let soft = is_soft(subject.guarantee, op, before);
+        states.push((op, succeeded), &before, &model);
+        let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
         region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
-        trees.push(model.tree());
-        if buffered {
-            history.push(&model, &trees[trees.len() - 1], Some((op, about)));
-        }
     }
-    if buffered {
+    if subject.guarantee == Guarantee::Buffered {
         sim::sleep(IDLE);
     }
     region.detach(&trace);
-    Ok(Some(Recording { trace, trees, sizes, history }))
+    Ok(Some(Recording { trace, states }))
 }
 
 /// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
@@ -113,7 +138,7 @@ fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
 
 /// One operation on both, which must answer alike: only then does the model know what a crash may leave. Says whether it has
 /// succeeded; none: the design had no space for it.
-fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Option<bool>, String> {
+pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Option<bool>, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);
     match done {

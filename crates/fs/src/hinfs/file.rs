@@ -18,6 +18,7 @@ use super::lrw::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
@@ -109,9 +110,13 @@ impl HiNfs {
         while done < data.len() {
             let at = offset + done as u64;
             let len = (chunk_bytes - at % chunk_bytes).min((data.len() - done) as u64) as usize;
-            let written = self.write_chunk(inode, file, raw, (at, &data[done..done + len]), sync)?;
-            done += written;
-            if written < len {
+            match self.write_chunk(inode, file, raw, (at, &data[done..done + len]), sync) {
+                Ok(written) => done += written,
+                // What was written before counts; the next call meets the error.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
+            }
+            if done as u64 + offset < at + len as u64 {
                 break;
             }
         }
@@ -140,6 +145,11 @@ impl HiNfs {
                 self.complete_file(inode)?;
             }
             return Ok(written);
+        }
+        if self.volume.has(Mutant::TwoCommits) && data.len() as u64 > BLOCK {
+            let (head, tail) = data.split_at(data.len() / 2);
+            let done = self.write_chunk(inode, file, raw, (offset, head), sync)?;
+            return Ok(done + self.write_chunk(inode, file, raw, (offset + done as u64, tail), sync)?);
         }
         let mut open = self.open_transaction(inode, raw, file, (first, last - first + 1))?;
         let grown = self.grow(inode, raw, &mut open.tx, &mut mapped, (offset, data.len(), holes));
@@ -248,7 +258,7 @@ impl HiNfs {
         sync: bool,
     ) -> Result<()> {
         let mut buffer = file.state.lock();
-        if buffer.waits_for == 0 {
+        if buffer.waits_for == 0 || self.volume.has(Mutant::SizeAheadOfData) {
             drop(buffer);
             return self.commit(open);
         }
@@ -417,6 +427,9 @@ impl HiNfs {
         let _scope = sim::scope(Activity::Data);
         if write.fresh && clears {
             self.volume.region.nt_zero(write.at, BLOCK)?;
+        }
+        if write.fresh {
+            return self.volume.store_new_data(write.at + write.within as u64, data);
         }
         Ok(self.volume.region.nt_store(write.at + write.within as u64, data)?)
     }

@@ -29,6 +29,7 @@ use super::file_buffer::{Buffered, FileBuffer, FileSlot, runs};
 use super::pool::Page;
 use super::{HiNfs, add};
 use crate::error::Result;
+use crate::mutant::Mutant;
 
 static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 
@@ -149,6 +150,10 @@ impl HiNfs {
             .filter(|(_, buffered)| wanted.includes(buffered) && !buffered.in_flight)
             .map(|(block, buffered)| Passenger::board(*block, buffered))
             .collect();
+        if self.volume.has(Mutant::LastLineLeftOut) {
+            let last = |lines: u64| lines.checked_ilog2().map_or(0, |last| 1 << last);
+            flight.iter_mut().for_each(|passenger| passenger.lines &= !last(passenger.lines));
+        }
         if !flight.is_empty() {
             drop(buffer);
             let scope = sim::scope(Activity::Data);

@@ -11,6 +11,7 @@ use super::benefit::Benefit;
 use super::pool::Pool;
 use super::{HiNfs, Settings};
 use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::mutant::Mutant;
 use crate::options::{OptionKind, OptionSpec, Options};
 use crate::pmfs::fs_type::JOURNAL_USUAL;
 use crate::pmfs::vfs::Mounted;
@@ -201,6 +202,10 @@ impl FsType for HinfsType {
 
     fn fsck(&self, region: &Region) -> FsckReport {
         pmfs::fsck::check(region)
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        Mutant::ALL
     }
 
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

@@ -91,14 +91,16 @@ impl HiNfs {
         Ok(())
     }
 
-    /// fsync: makes the file durable and judges every block that took part.
+    /// fsync: makes the file durable and judges every block that took part. What the medium refuses stays buffered, and every call
+    /// fails until it is written; what was lost is told once.
     pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
-        self.sync_file(inode.ino / INODE_SLOT, file)?;
-        self.trim_ghosts()
+        let lost = self.sync_file(inode.ino / INODE_SLOT, file)?.lost.take();
+        self.trim_ghosts()?;
+        lost.map_or(Ok(()), Err)
     }
 
-    fn sync_file(&self, slot: u64, file: &FileSlot) -> Result<()> {
+    fn sync_file<'a>(&self, slot: u64, file: &'a FileSlot) -> Result<MutexGuard<'a, FileBuffer>> {
         let mut buffer = file.state.lock();
         sim::work(Work::Step, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
         if self.settings.checker {
@@ -106,7 +108,7 @@ impl HiNfs {
         }
         let mut buffer = self.flush(file, buffer, &Wanted::ALL)?;
         buffer.last_sync = Some(sim::now());
-        buffer.lost.take().map_or(Ok(()), Err)
+        Ok(buffer)
     }
 
     /// Applies the benefit model to every block with writes since its last sync. A ghost keeps what became of it.
@@ -143,12 +145,13 @@ impl HiNfs {
         add(&self.counters.predictions_wrong, wrong);
     }
 
-    /// Makes everything durable that was written before the call, and judges the blocks that took part.
+    /// Makes everything durable that was written before the call, and judges the blocks that took part. What was lost of a file is
+    /// for its own fsync to tell.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
             // A block that write-back has chosen is in its file until it is durable.
-            done = done.and(self.sync_file(slot, self.file_of_slot(slot)?));
+            done = done.and(self.sync_file(slot, self.file_of_slot(slot)?).map(drop));
         }
         self.volume.region.fence();
         done.and_then(|()| self.trim_ghosts())

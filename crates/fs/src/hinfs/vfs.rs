@@ -2,6 +2,7 @@
 
 use super::HiNfs;
 use crate::error::Result;
+use crate::mutant::Mutant;
 use crate::pmfs::Volume;
 use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::{BLOCK, RawInode};
@@ -44,7 +45,9 @@ impl DataPath for HiNfs {
     /// written: the transaction commits before the cut, and a crash between the two would show blocks that were never written.
     fn before_resize(&self, inode: &Inode, raw: &RawInode, size: u64) -> Result<()> {
         if size < raw.size {
-            self.complete_file(inode)?;
+            if !self.volume.has(Mutant::TruncateDropsWaited) {
+                self.complete_file(inode)?;
+            }
             self.drop_from(inode, size.div_ceil(BLOCK))?;
         }
         self.settle_file(inode)

@@ -23,6 +23,7 @@ use super::lrw::{EntryId, Owner};
 use super::pool::PoolState;
 use super::{HiNfs, add};
 use crate::error::Result;
+use crate::mutant::Mutant;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;
@@ -120,10 +121,14 @@ impl HiNfs {
     /// Writes a chosen block back, unless it was written again, has gone or is in flight.
     fn write_back_block(&self, entry: EntryId, owner: Owner) -> Result<()> {
         let file = self.file_of_slot(owner.slot)?;
-        let buffer = file.state.lock();
+        let mut buffer = file.state.lock();
         let same = buffer.blocks.get(&owner.block).is_some_and(|buffered| buffered.entry == entry);
         if !same || self.pool.lock().blocks.is_linked(entry) {
             return Ok(());
+        }
+        if self.volume.has(Mutant::EvictionDrops) {
+            self.forget_block(file, &mut buffer, owner.block);
+            return self.commit_if_done(&mut buffer);
         }
         let (_, lines) = self.fly(file, buffer, &Wanted::block(owner.block))?;
         add(&self.counters.lines_written_back, lines);

@@ -6,9 +6,11 @@
 //!
 //! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use media::event::Mark;
+use media::nvmm::Region;
 use sim::{LockClass, Mutex, Work};
 
 use super::Volume;
@@ -22,14 +24,17 @@ static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {
     map: Mutex<FreeMap>,
+    /// Asked before a block is given out: tests let it say that there is none.
+    region: Arc<Region>,
     /// After a failure blocks may be in use that nothing leads to: such a map is not saved.
     doubted: AtomicBool,
 }
 
 impl BlockMap {
     /// Takes over a map whose free blocks are set.
-    pub(crate) fn new(map: FreeMap) -> Self {
-        Self { map: Mutex::new(&BLOCKS, map), doubted: AtomicBool::new(false) }
+    pub(crate) fn new(map: FreeMap, region: &Arc<Region>) -> Self {
+        let region = Arc::clone(region);
+        Self { map: Mutex::new(&BLOCKS, map), region, doubted: AtomicBool::new(false) }
     }
 
     /// Takes one base block.
@@ -47,7 +52,11 @@ impl BlockMap {
         let mut map = self.map.lock();
         sim::work(Work::Step, map.depth() * places.len() as u64);
         for (taken, place) in places.iter_mut().enumerate() {
-            let first = if units == 1 { map.take_first() } else { map.take_run(units, units) };
+            let first = match self.region.grants_space() {
+                true if units == 1 => map.take_first(),
+                true => map.take_run(units, units),
+                false => None,
+            };
             match first {
                 Some(block) => *place = block * BLOCK,
                 None => return taken,

@@ -14,6 +14,7 @@ use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
 use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 /// A piece of a request that lies in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +134,11 @@ impl Volume {
             self.finish_in_place(inode, raw, offset + data.len() as u64, (at, data.len() as u64))?;
             return Ok(data.len());
         }
+        if self.has(Mutant::TwoCommits) && data.len() as u64 > 1 << BLOCK_SHIFT {
+            let (head, tail) = data.split_at(data.len() / 2);
+            let done = self.write_chunk(inode, raw, offset, head)?;
+            return Ok(done + self.write_chunk(inode, raw, offset + done as u64, tail)?);
+        }
         let mut tx = self.begin_growth(inode, fill_entries(last - first + 1))?;
         let written = self.write_growing(inode, raw, &mut tx, (offset, data));
         self.end(tx, written)
@@ -184,6 +190,7 @@ impl Volume {
     pub(crate) fn end<T>(&self, tx: Transaction, work: Result<T>) -> Result<T> {
         match work {
             Ok(value) => self.journal.commit(tx).map(|()| value),
+            Err(error) if self.has(Mutant::RollbackLeftOut) => self.journal.commit(tx).and(Err(error)),
             Err(error) => {
                 self.roll_back(tx)?;
                 Err(error)
@@ -231,10 +238,20 @@ impl Volume {
         }
         for piece in pieces(offset, len, tree.shift) {
             let at = tree.lookup(&self.region, piece.block)?.ok_or_else(|| hole(inode, piece.block))?;
-            self.region.nt_store(at + piece.within, &data[piece.at..piece.at + piece.len as usize])?;
+            self.store_new_data(at + piece.within, &data[piece.at..piece.at + piece.len as usize])?;
         }
         self.store_growth(inode, raw, &tree, filled, offset + len)?;
         Ok(len as usize)
+    }
+
+    /// Copies data into blocks of which a transaction makes a file longer or fuller.
+    pub(crate) fn store_new_data(&self, at: u64, data: &[u8]) -> Result<()> {
+        if self.has(Mutant::TailNotFlushed) {
+            let (words, tail) = data.split_at(data.len() / 8 * 8);
+            self.region.nt_store(at, words)?;
+            return Ok(self.region.store(at + words.len() as u64, tail)?);
+        }
+        Ok(self.region.nt_store(at, data)?)
     }
 
     /// Stores the tree, the block count, the size if it grows, and the times of an inode whose first half is logged.

@@ -12,6 +12,7 @@ use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, recovery, superblock};
 use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// PMFS.
@@ -55,7 +56,7 @@ impl Settings {
             "2M" => 1,
             _ => 0,
         };
-        Self { dir_index: options.flag("dir_index"), block_type }
+        Self { dir_index: options.flag("dir_index"), block_type, mutant: options.mutant() }
     }
 }
 
@@ -93,7 +94,7 @@ pub(crate) fn make(
     if size < needed {
         return Err(FsError::TooSmall { design, needed, size });
     }
-    recovery::format(region, journal, options.number("num_inodes"))
+    recovery::format(region, journal, options.number("num_inodes"), options.mutant())
         .map_err(|error| FsError::Damaged { design, what: error.to_string() })
 }
 
@@ -113,14 +114,14 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         done.push("the primary superblock is bad; the redundant copy was used".to_owned());
         superblock::restore_from_copy(region, &superblock).map_err(recovery::damaged)?;
     }
-    match recovery::recover_journal(region, superblock.size)? {
+    match recovery::recover_journal(region, superblock.size, None)? {
         0 => {}
         entries => {
             done.push(format!("journal: {entries} log entries of unfinished transactions were undone"));
         }
     }
     let saved = region.read::<Superblock>(0)?.saved_extents;
-    let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0 })?;
+    let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0, mutant: None })?;
     volume.journal.stop().map_err(recovery::damaged)?;
     if saved == 0 {
         done.push("not unmounted: the block map was rebuilt by a scan".to_owned());
@@ -164,6 +165,10 @@ impl FsType for PmfsType {
 
     fn fsck(&self, region: &Region) -> FsckReport {
         fsck::check(region)
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        Mutant::FORMAT
     }
 
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

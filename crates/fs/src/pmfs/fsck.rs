@@ -3,6 +3,7 @@
 //! | predicate | holds when |
 //! |---|---|
 //! | `superblock_valid` | magic and checksum of the primary or the copy are right |
+//! | `superblock_copied` | the copy repeats the static part of the primary |
 //! | `journal_descriptor_possible` | base, size, head, tail and generation can be |
 //! | `inode_mode_known` | a live inode is of a known kind |
 //! | `blocks_in_range` | every pointer of a tree leads to a block behind the journal |
@@ -52,6 +53,9 @@ pub(crate) fn check(region: &Region) -> FsckReport {
         Ok((superblock, from_copy)) => {
             if from_copy {
                 report.notes.push("the primary superblock is bad; the redundant copy was used".to_owned());
+            }
+            if let Some(fault) = superblock::copy_fault(region, &superblock) {
+                report.violate("superblock_copied", fault);
             }
             superblock.with_dynamic_of(region)
         }
@@ -255,7 +259,8 @@ impl<'a> Check<'a> {
                 continue;
             }
             let walked = records(&bytes, |record| {
-                if record.header.ino != 0 {
+                // A directory without links waits to be freed: its parent does not count it any more, and may be gone.
+                if record.header.ino != 0 && raw.links > 0 {
                     self.check_name(number, (record.name, record.header.ino), &mut names, inodes);
                 }
                 ControlFlow::<()>::Continue(())

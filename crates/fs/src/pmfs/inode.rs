@@ -255,6 +255,9 @@ impl Volume {
 
     /// Takes the lowest free slot; the table grows when there is none. The slot is not live before it has a link.
     pub(crate) fn claim_inode(&self) -> Result<&Inode> {
+        if !self.region.grants_space() {
+            return Err(Error::NoSpace);
+        }
         let mut free = self.inodes.free.lock();
         sim::work(Work::Step, free.map.depth());
         let slot = match free.map.take_first() {
@@ -347,16 +350,19 @@ impl Volume {
         Ok(raw)
     }
 
-    /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks.
+    /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks. What a failure leaves can be freed
+    /// by another call.
     pub(crate) fn free_inode(&self, inode: &Inode) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
+        self.check_sound()?;
         let raw = self.raw(inode)?;
+        let blocks = self.tree_blocks(inode, &raw)?;
         if !raw.is_free() || raw.root != 0 {
             let mut tx = self.journal.begin(1)?;
             let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
             self.end(tx, logged.and_then(|()| self.erase(inode)))?;
         }
-        self.free_contents(inode, &raw)?;
+        self.free_contents(&raw, blocks)?;
         self.truncate_remove(inode)?;
         self.inodes.put(inode.ino);
         Ok(())
@@ -368,25 +374,23 @@ impl Volume {
         self.store_half(inode, &RawInode { dtime: seconds(), ..RawInode::default() })
     }
 
-    /// Frees the blocks of an inode whose slot is free, durably.
-    pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
-        if raw.root != 0 {
-            self.free_tree(inode, &Tree::of(raw)).inspect_err(|_| self.blocks.doubt())?;
-        }
+    /// All blocks of the tree of an inode.
+    pub(crate) fn tree_blocks(&self, inode: &Inode, raw: &RawInode) -> Result<Vec<Freed>> {
+        let (mut blocks, pointer) = (Vec::new(), inode.offset + ino::ROOT);
+        Tree::of(raw).visit(&self.region, &mut |visited| {
+            blocks.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
+            Ok(())
+        })?;
+        Ok(blocks)
+    }
+
+    /// Frees the blocks of an inode whose slot is free, durably; `blocks` are those of its tree.
+    pub(crate) fn free_contents(&self, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
+        sim::work(Work::Step, blocks.len() as u64);
+        self.free_blocks(blocks)?;
         match raw.xattr {
             0 => Ok(()),
             block => self.blocks.put_many([(block, BLOCK_SHIFT)]),
         }
-    }
-
-    /// Frees all blocks of the tree that an inode had.
-    fn free_tree(&self, inode: &Inode, tree: &Tree) -> Result<()> {
-        let (mut freed, pointer) = (Vec::new(), inode.offset + ino::ROOT);
-        tree.visit(&self.region, &mut |visited| {
-            freed.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
-            Ok(())
-        })?;
-        sim::work(Work::Step, freed.len() as u64);
-        self.free_blocks(freed)
     }
 }

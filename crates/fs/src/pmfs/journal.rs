@@ -403,7 +403,8 @@ impl Journal {
         Ok(())
     }
 
-    fn fail(&self) {
+    /// Ends all changes before the next mount, because one can be neither ended nor undone.
+    pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.space.notify_all();
     }

@@ -202,7 +202,6 @@ impl RawInode {
 pub(crate) mod ino {
     /// Height, block type, flags and root: 16 bytes changed by one store.
     pub(crate) const TREE: u64 = 0;
-    pub(crate) const FLAGS: u64 = 4;
     pub(crate) const ROOT: u64 = 8;
     /// Size, ctime and mtime: 16 bytes changed by one store.
     pub(crate) const SIZE: u64 = 16;

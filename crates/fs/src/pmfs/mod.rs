@@ -52,6 +52,8 @@ use inode::InodeTable;
 use journal::Journal;
 use truncate::TruncateList;
 
+use crate::mutant::Mutant;
+
 static RENAME: LockClass = LockClass::new("pmfs.rename");
 static BACKGROUND: LockClass = LockClass::new("pmfs.background");
 
@@ -62,6 +64,8 @@ pub(crate) struct Settings {
     pub(crate) dir_index: bool,
     /// Data block size of new files: 0 is 4 KiB, 1 is 2 MiB, 2 is 1 GiB.
     pub(crate) block_type: u8,
+    /// A bug that checks must find.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// A mounted volume: the format and everything that is known of it in DRAM.
@@ -74,4 +78,11 @@ pub(crate) struct Volume {
     renames: Mutex<()>,
     pub(crate) settings: Settings,
     cleaner: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Volume {
+    /// Whether this bug is seeded.
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
+    }
 }

@@ -14,8 +14,9 @@ use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Inode, InodeState, Locked, seconds};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
-use super::tree::fill_entries;
+use super::tree::{Freed, fill_entries};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 /// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
 pub(crate) trait Pending {
@@ -146,7 +147,9 @@ impl Volume {
         place: Place,
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
-        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
+        let parent =
+            if self.has(Mutant::ParentLinksNotLogged) { (dir.inode.offset, ino::LINKS) } else { dir.half() };
+        let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
             let raw = self.init_inode(inode, node.new, (node.kind, node.rdev), body)?;
@@ -250,6 +253,9 @@ impl Volume {
             return Err(Error::IsDirectory);
         }
         let removal = self.plan_removal(&dir.raw, found)?;
+        let frees = raw.links == 1 && state.opens == 0;
+        // Before anything is changed: what cannot be read now could not be freed.
+        let blocks = if frees { self.tree_blocks(inode, &raw)? } else { Vec::new() };
         let ranges = [dir.half(), removal.logged()];
         let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
@@ -260,7 +266,6 @@ impl Volume {
                 self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
             }
         };
-        let frees = raw.links == 1 && state.opens == 0;
         let work = (|| {
             if joins {
                 self.journal.log(&mut tx, &ranges)?;
@@ -278,16 +283,16 @@ impl Volume {
         dir.removed(name, &removal);
         drop(dir);
         if frees {
-            self.bury(inode, &raw, pending);
+            self.bury(inode, &raw, blocks, pending);
             return Ok(None);
         }
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it. Its name is gone
-    /// whatever happens here: a failure leaves what could not be given back to the next mount.
-    fn bury(&self, inode: &Inode, raw: &RawInode, pending: &dyn Pending) {
-        let freed = pending.discard(inode).and_then(|()| self.free_contents(inode, raw));
+    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it: the `blocks` of its tree.
+    /// Its name is gone whatever happens here: a failure leaves what could not be given back to the next mount.
+    fn bury(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, pending: &dyn Pending) {
+        let freed = pending.discard(inode).and_then(|()| self.free_contents(raw, blocks));
         match freed {
             Ok(()) => self.inodes.put(inode.ino),
             Err(_) => self.blocks.doubt(),
@@ -348,6 +353,24 @@ impl Volume {
             self.free_inode(inode)?;
         }
         Ok(dead)
+    }
+
+    /// Frees what could not be freed when its last name or its last opener went.
+    pub(crate) fn reap_left_over(&self, pending: &dyn Pending) {
+        for ino in self.take_left_over() {
+            let freed = self.inodes.get(ino).and_then(|inode| {
+                let mut state = self.lock(inode);
+                if self.raw(inode)?.links > 0 || state.opens > 0 {
+                    return Ok(());
+                }
+                state.names = None;
+                pending.discard(inode)?;
+                self.free_inode(inode)
+            });
+            if freed.is_err() {
+                self.note_left_over();
+            }
+        }
     }
 
     /// The parent that the `..` of a directory names; an error for what is not a directory, or not any more.
@@ -425,8 +448,8 @@ impl Volume {
             let pair = (moved, replaced.unwrap_or(moved));
             return self.exchange(&mut dirs, (src, dst), (source, target), pair).map(|()| None);
         }
-        let change = Move { source, target, moved, replaced, old, new };
-        self.move_name(&mut dirs, (src, dst), &change)
+        let mut change = Move { source, target, moved, replaced, old, new, removed: None };
+        self.move_name(&mut dirs, (src, dst), &mut change)
     }
 
     /// A directory may not go below itself; a directory that is replaced cannot hold the source.
@@ -474,9 +497,12 @@ impl Volume {
         &self,
         dirs: &mut [Dir<'_>],
         (src, dst): (usize, usize),
-        change: &Move<'a, '_>,
+        change: &mut Move<'a, '_>,
     ) -> Result<Option<&'a Inode>> {
         let name_len = change.new.len();
+        if self.has(Mutant::RenameRemovesFirst) {
+            change.removed = Some(self.remove_unlogged(&mut dirs[src], change.source, change.old)?);
+        }
         let place = match change.target {
             Some(_) => None,
             None => {
@@ -500,8 +526,22 @@ impl Volume {
         if let Some(inserted) = &moved.inserted {
             dirs[dst].inserted(change.new, inserted);
         }
-        dirs[src].removed(change.old, &moved.removal);
+        if change.removed.is_none() {
+            dirs[src].removed(change.old, &moved.removal);
+        }
         Ok(change.replaced.filter(|_| moved.orphan))
+    }
+
+    /// Removes a name for good before the transaction that should ([`Mutant::RenameRemovesFirst`]).
+    fn remove_unlogged(&self, dir: &mut Dir<'_>, found: Found, name: &[u8]) -> Result<Removal> {
+        let removal = self.plan_removal(&dir.raw, found)?;
+        self.remove_name((dir.inode, &mut dir.raw), &removal)?;
+        let (at, len) = removal.logged();
+        self.region.flush(at, len);
+        self.region.flush(dir.inode.offset, ino::HALF);
+        self.region.fence();
+        dir.removed(name, &removal);
+        Ok(removal)
     }
 
     /// Where the inode number in `..` of a directory lies that changes its parent.
@@ -553,9 +593,15 @@ impl Volume {
         self.store_half(change.moved, &moved)?;
         // Only now is it known which record stands before the old name.
         let from = &mut dirs[src];
-        let removal = self.plan_removal(&from.raw, change.source)?;
-        self.journal.log(tx, &[removal.logged()])?;
-        self.remove_name((from.inode, &mut from.raw), &removal)?;
+        let removal = match change.removed {
+            Some(removal) => removal,
+            None => {
+                let removal = self.plan_removal(&from.raw, change.source)?;
+                self.journal.log(tx, &[removal.logged()])?;
+                self.remove_name((from.inode, &mut from.raw), &removal)?;
+                removal
+            }
+        };
         let mut orphan = false;
         if let (Some(replaced), Some(old)) = (change.replaced, &mut old) {
             self.drop_link(replaced, old, 1 + lost)?;
@@ -625,6 +671,8 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
+    /// The old name is gone before the transaction ([`Mutant::RenameRemovesFirst`]).
+    removed: Option<Removal>,
 }
 
 /// What a rename did, for the indexes and the caller.

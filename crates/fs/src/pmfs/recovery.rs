@@ -26,6 +26,7 @@ use super::truncate::TruncateList;
 use super::{BACKGROUND, RENAME, Settings, Volume};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
+use crate::mutant::Mutant;
 use crate::persist::free_map::FreeMap;
 
 /// Bytes of an extent of the saved block map: first and last block.
@@ -40,7 +41,12 @@ pub(crate) fn damaged(error: Error) -> FsError {
 }
 
 /// Makes an empty file system with a journal of `journal_bytes` and room for `inodes` inodes from the start.
-pub(crate) fn format(region: &Arc<Region>, journal_bytes: u64, inodes: u64) -> Result<()> {
+pub(crate) fn format(
+    region: &Arc<Region>,
+    journal_bytes: u64,
+    inodes: u64,
+    mutant: Option<Mutant>,
+) -> Result<()> {
     let size = region.len() / BLOCK * BLOCK;
     let first = JOURNAL_START + journal_bytes;
     region.nt_zero(0, first)?;
@@ -92,7 +98,9 @@ pub(crate) fn format(region: &Arc<Region>, journal_bytes: u64, inodes: u64) -> R
     region.write(0, &Superblock::new(size))?;
     region.flush(0, BLOCK);
     region.fence();
-    superblock::refresh_copy(region)?;
+    if mutant != Some(Mutant::CopyNotWritten) {
+        superblock::refresh_copy(region)?;
+    }
     presize(region, inodes)
 }
 
@@ -120,7 +128,7 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
         return Ok(());
     }
     let superblock: Superblock = region.read(0)?;
-    let settings = Settings { dir_index: false, block_type: 0 };
+    let settings = Settings { dir_index: false, block_type: 0, mutant: None };
     let volume = Volume::load(region, &superblock, settings)?;
     volume.ensure_inodes(inodes)?;
     volume.journal.stop()
@@ -131,7 +139,7 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
 /// The last step is one store that empties the journal and changes its generation: it makes invalid whatever was written
 /// beyond the tail. When all generations have been used, numbers are about to be reused: then every entry is wiped while the
 /// journal is empty under the last generation, which is a state from which recovery does the same again.
-pub(crate) fn recover_journal(region: &Region, size: u64) -> Result<u64, FsError> {
+pub(crate) fn recover_journal(region: &Region, size: u64, mutant: Option<Mutant>) -> Result<u64, FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
     if let Some(what) = superblock::journal_fault(&descriptor, size) {
         return Err(FsError::Damaged { design: "pmfs", what });
@@ -140,7 +148,7 @@ pub(crate) fn recover_journal(region: &Region, size: u64) -> Result<u64, FsError
     if descriptor.head == descriptor.tail && !last {
         return Ok(0);
     }
-    let undone = undo_backwards(region, &descriptor).map_err(damaged)?;
+    let undone = undo_backwards(region, &descriptor, mutant).map_err(damaged)?;
     region.fence();
     if last {
         store_empty(region, &descriptor, u16::MAX)?;
@@ -159,9 +167,10 @@ fn store_empty(region: &Region, descriptor: &JournalDescriptor, generation: u16)
     Ok(())
 }
 
-fn undo_backwards(region: &Region, descriptor: &JournalDescriptor) -> Result<u64> {
+fn undo_backwards(region: &Region, descriptor: &JournalDescriptor, mutant: Option<Mutant>) -> Result<u64> {
     let entries = descriptor.size / ENTRY as u32;
-    let head = descriptor.head / ENTRY as u32;
+    let skipped = u32::from(mutant == Some(Mutant::UndoSkipsOldest));
+    let head = (descriptor.head / ENTRY as u32 + skipped) % entries;
     let mut at = descriptor.tail / ENTRY as u32;
     let mut generation = descriptor.generation;
     let (mut ended, mut undone) = (None, 0);
@@ -209,7 +218,7 @@ impl Volume {
         if from_copy {
             superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
         }
-        recover_journal(region, superblock.size)?;
+        recover_journal(region, superblock.size, settings.mutant)?;
         let superblock = superblock.with_dynamic_of(region);
         let volume = Self::load(region, &superblock, settings).map_err(damaged)?;
         volume.replay_truncates().map_err(damaged)?;
@@ -223,7 +232,7 @@ impl Volume {
         let mut volume = Self {
             region: Arc::clone(region),
             journal: Arc::new(Journal::open(region, &descriptor)),
-            blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK)),
+            blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
             inodes: InodeTable::new(superblock.size, table.block_shift()),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
@@ -243,7 +252,10 @@ impl Volume {
             Some(map) => map,
             None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
         };
-        volume.blocks = BlockMap::new(map);
+        if volume.has(Mutant::ReplayBeforeBlockMap) {
+            volume.replay_truncates()?;
+        }
+        volume.blocks = BlockMap::new(map, region);
         volume.forget_saved_map()?;
         Ok(volume)
     }
@@ -343,6 +355,9 @@ impl Volume {
             cleaner.join();
         }
         saved.and(stopped)?;
+        if self.has(Mutant::CopyNotWritten) {
+            return Ok(());
+        }
         superblock::refresh_copy(&self.region)
     }
 

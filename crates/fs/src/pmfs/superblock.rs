@@ -108,6 +108,18 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
+/// What is wrong with the redundant copy of a superblock that can be used.
+pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
+    match read_static(region, COPY) {
+        Ok(copy) if copy == *superblock => None,
+        Ok(copy) => {
+            Some(copy.fault(region.len()).unwrap_or_else(|| "it is not that of the primary".to_owned()))
+        }
+        Err(error) => Some(format!("it cannot be read: {error}")),
+    }
+    .map(|fault| format!("redundant superblock: {fault}"))
+}
+
 fn read_static(region: &Region, at: u64) -> Result<Superblock, MediaError> {
     let mut bytes = [0; size_of::<Superblock>()];
     region.peek(at, &mut bytes[sb::STATIC])?;

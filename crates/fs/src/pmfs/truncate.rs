@@ -11,6 +11,8 @@
 //!
 //! Lock order: after the inode's own lock; a leaf besides.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex};
@@ -20,19 +22,22 @@ use super::inode::{Inode, InodeState, seconds};
 use super::layout::{
     BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
 };
-use super::tree::Tree;
+use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
 /// The list as DRAM sees it: inode numbers from the head on.
 pub(crate) struct TruncateList {
     order: Mutex<Vec<u64>>,
+    /// The medium has failed while an inode without names was freed: it is on the list still.
+    left_over: AtomicBool,
 }
 
 impl TruncateList {
     pub(crate) fn new() -> Self {
-        Self { order: Mutex::new(&TRUNCATE, Vec::new()) }
+        Self { order: Mutex::new(&TRUNCATE, Vec::new()), left_over: AtomicBool::new(false) }
     }
 }
 
@@ -63,6 +68,19 @@ impl Volume {
         Ok(list)
     }
 
+    /// Notes that an inode on the list could not be freed.
+    pub(crate) fn note_left_over(&self) {
+        self.truncates.left_over.store(true, Ordering::Relaxed);
+    }
+
+    /// The inodes on the list, if one of them could not be freed since the last call.
+    pub(crate) fn take_left_over(&self) -> Vec<u64> {
+        match self.truncates.left_over.swap(false, Ordering::Relaxed) {
+            true => self.truncates.order.lock().clone(),
+            false => Vec::new(),
+        }
+    }
+
     /// Puts an inode on the list, which is to have `size`; durable on return. The caller holds its lock.
     pub(crate) fn truncate_add(&self, inode: &Inode, size: u64) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
@@ -72,6 +90,8 @@ impl Volume {
         }
         let next = order.first().copied().unwrap_or(0);
         let at = inode.offset + INODE_BYTES;
+        let stale = if self.has(Mutant::StaleTruncateSize) { self.region.load_u64(at)? } else { 0 };
+        let size = if stale > 0 { stale } else { size };
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);
         self.region.fence();
@@ -118,35 +138,40 @@ impl Volume {
         }
         if raw.links == 0 {
             // It is on the list already, to be freed: a crash frees it, whatever its size.
-            return self.shrink(inode, raw, size);
+            return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
+        // What cannot be read now could not be cut.
+        Tree::of(raw).visit(&self.region, &mut |_| Ok(()))?;
         self.truncate_add(inode, size)?;
-        let shrunk = self.shrink(inode, raw, size).or_else(|_| self.shrink_again(inode, raw, size));
-        // Off the list even after an error: a later write may make the file longer than the item says.
-        self.truncate_remove(inode).and(shrunk)
+        let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
+        // The next mount will cut the file as the list says, so nothing may be written to it until then.
+        cut.inspect_err(|_| self.journal.fail())
     }
 
-    /// After the medium has failed: what the first attempt cut is lost to the block map. What cannot be cut now either stays
-    /// beyond the end.
-    #[cold]
-    fn shrink_again(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
-        self.blocks.doubt();
-        *raw = self.raw(inode)?;
-        self.shrink(inode, raw, size).inspect_err(|_| {
-            let _ = self.region.store_u32(inode.offset + ino::FLAGS, raw.flags | FLAG_BEYOND_EOF);
-            self.region.flush(inode.offset, ino::HALF);
-            self.region.fence();
-        })
-    }
-
-    /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block.
+    /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block; the blocks are free then. When the
+    /// medium fails it is tried once more from the start, which finds the rest.
     pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
+        let mut freed = Vec::new();
+        let done = self.cut(inode, raw, size, &mut freed);
+        done.or_else(|_| self.cut_again(inode, raw, size, &mut freed))?;
+        self.free_blocks(freed)
+    }
+
+    #[cold]
+    fn cut_again(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
+        *raw = self.raw(inode)?;
+        self.cut(inode, raw, size, freed)?;
+        freed.sort_unstable_by_key(|block| block.offset);
+        freed.dedup_by_key(|block| block.offset);
+        Ok(())
+    }
+
+    fn cut(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
         self.store_size(inode, raw, size, &[])?;
         let mut tree = Tree::of(raw);
-        let mut freed = Vec::new();
         let root = inode.offset + ino::ROOT;
-        tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), &mut freed)?;
+        tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), freed)?;
         self.region.fence();
         (raw.root, raw.height) = (tree.root, tree.height);
         raw.flags &= !FLAG_BEYOND_EOF;
@@ -158,7 +183,7 @@ impl Volume {
         self.region.flush(inode.offset, ino::HALF);
         self.zero_tail(raw, size)?;
         self.region.fence();
-        self.free_blocks(freed)
+        Ok(())
     }
 
     /// Zeroes the bytes from `size` to the end of its block, when that block exists.

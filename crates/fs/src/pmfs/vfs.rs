@@ -100,6 +100,13 @@ pub(crate) fn is_regular(raw: &RawInode) -> bool {
 }
 
 impl Volume {
+    /// Complains when a change could be neither ended nor undone. What the medium has is then undone by the next mount, and with
+    /// it whatever would be changed until then: so nothing may be, and no sync may claim that all is well.
+    #[inline]
+    pub(crate) fn check_sound(&self) -> DesignResult<()> {
+        if self.journal.has_failed() { Err(Error::Failed) } else { Ok(()) }
+    }
+
     /// A regular file, for reading or writing its data.
     #[inline]
     pub(crate) fn regular(&self, inode: &Inode, state: &InodeState) -> DesignResult<RawInode> {
@@ -203,10 +210,19 @@ impl<D: DataPath> Mounted<D> {
         self.0.volume()
     }
 
-    /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next mount:
-    /// its name is gone, so the call that removed it has succeeded.
+    /// Begins a change: refuses it when the volume has failed, and lets the design prepare for a transaction.
+    fn before_change(&self) -> DesignResult<()> {
+        self.volume().check_sound()?;
+        self.0.before_change();
+        Ok(())
+    }
+
+    /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next sync or
+    /// mount: its name is gone, so the call that removed it has succeeded.
     fn reap(&self, inode: &Inode) {
-        let _ = self.volume().reap(inode, &*self.0);
+        if self.volume().reap(inode, &*self.0).is_err() {
+            self.volume().note_left_over();
+        }
     }
 }
 
@@ -220,10 +236,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn sync(&self) -> Result<()> {
-        Ok(self.0.sync()?)
+        self.volume().reap_left_over(&*self.0);
+        self.0.sync()?;
+        Ok(self.volume().check_sound()?)
     }
 
     fn unmount(&self) -> Result<()> {
+        self.volume().reap_left_over(&*self.0);
         self.0.before_unmount()?;
         Ok(self.volume().unmount()?)
     }
@@ -246,7 +265,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr> {
-        self.0.before_change();
+        self.before_change()?;
         self.volume().make_attr(parent, name, Node { kind, rdev, new, target: &[] })
     }
 
@@ -254,7 +273,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         if target.len() as u64 >= BLOCK {
             return Err(Errno::ENAMETOOLONG);
         }
-        self.0.before_change();
+        self.before_change()?;
         self.volume().make_attr(parent, name, Node { kind: FileKind::Symlink, rdev: 0, new, target })
     }
 
@@ -263,14 +282,14 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
-        self.0.before_change();
+        self.before_change()?;
         let volume = self.volume();
         let raw = volume.link(ino.0, parent.0, name, &*self.0)?;
         Ok(volume.inodes.get(ino.0)?.attr(&raw)?)
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.0.before_change();
+        self.before_change()?;
         if let Some(inode) = self.volume().unlink(parent.0, name, &*self.0)? {
             self.reap(inode);
         }
@@ -278,13 +297,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
-        self.0.before_change();
+        self.before_change()?;
         self.reap(self.volume().rmdir(parent.0, name)?);
         Ok(())
     }
 
     fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
-        self.0.before_change();
+        self.before_change()?;
         let orphan = self.volume().rename((from.0.0, from.1), (to.0.0, to.1), flags, &*self.0)?;
         if let Some(inode) = orphan {
             self.reap(inode);
@@ -302,7 +321,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
-        self.0.before_change();
+        self.before_change()?;
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
         let state = volume.lock(inode);
@@ -342,7 +361,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         state.opens = state.opens.saturating_sub(1);
         let last = state.opens == 0;
         drop(state);
-        if last && self.volume().raw(inode).is_ok_and(|raw| raw.links == 0) {
+        if last && !self.volume().raw(inode).is_ok_and(|raw| raw.links > 0) {
             self.reap(inode);
         }
     }
@@ -357,6 +376,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         let volume = self.volume();
+        volume.check_sound()?;
         let inode = volume.inodes.get(ino.0)?;
         let state = volume.lock(inode);
         let mut raw = volume.regular(inode, &state)?;
@@ -368,7 +388,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         Volume::check_fallocate(mode, len)?;
-        self.0.before_change();
+        self.before_change()?;
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
         let state = volume.lock(inode);
@@ -386,6 +406,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
-        Ok(self.0.fsync(self.volume().inodes.get(ino.0)?)?)
+        self.0.fsync(self.volume().inodes.get(ino.0)?)?;
+        Ok(self.volume().check_sound()?)
     }
 }

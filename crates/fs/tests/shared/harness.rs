@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use check::Design;
 pub use check::design::{region, virtually};
-use fs::{FsType, Options};
+use fs::{FsType, Mutant, Options};
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::FileSystem;
@@ -31,6 +31,13 @@ pub fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<dyn Design> {
     let design = fs::by_name(name).expect("a design");
     let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
     Arc::new(WithOptions { design, options: options(design, given), arguments: arguments.join(" ") })
+}
+
+/// The same with a seeded bug.
+pub fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dyn Design> {
+    let design = fs::by_name(name).expect("a design");
+    let options = options(design, given).with_mutant(mutant);
+    Arc::new(WithOptions { design, options, arguments: mutant.name().to_owned() })
 }
 
 impl Design for WithOptions {

@@ -542,10 +542,17 @@ impl Region {
         self.rewatch();
     }
 
-    /// Makes all well again.
-    pub fn clear_faults(&self) {
-        self.watch.clear_faults();
+    /// Makes all well again; returns how many accesses have gone wrong since it was so last.
+    pub fn clear_faults(&self) -> u64 {
+        let struck = self.watch.clear_faults();
         self.rewatch();
+        struck
+    }
+
+    /// Whether a design's allocator may give out the block or inode that it is about to: a fault may say that no space is left.
+    #[inline]
+    pub fn grants_space(&self) -> bool {
+        !self.leaves_out(Target::Space)
     }
 
     /// Whether a tap listens or a fault is armed: only then is it worth gathering what a mark says.
@@ -562,7 +569,7 @@ impl Region {
         self.store_limit.store(limit(faulty || self.read_only), Ordering::Release);
     }
 
-    /// Whether a fault makes this flush or fence not happen.
+    /// Whether a fault makes this flush, fence or allocation not happen.
     #[inline]
     fn leaves_out(&self, target: Target) -> bool {
         self.is_watched() && self.watch.drops(target)

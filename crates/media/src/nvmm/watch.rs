@@ -72,9 +72,11 @@ impl Watch {
         self.faulty.store(true, Ordering::Release);
     }
 
-    pub(super) fn clear_faults(&self) {
-        *self.faults.lock() = Faults::default();
+    /// Forgets the faults; returns how many accesses have gone wrong.
+    pub(super) fn clear_faults(&self) -> u64 {
+        let faults = std::mem::take(&mut *self.faults.lock());
         self.faulty.store(false, Ordering::Release);
+        faults.struck()
     }
 
     #[inline]
@@ -107,7 +109,7 @@ impl Watch {
         faults.check_poison(target, offset, len)
     }
 
-    /// Whether this flush or fence is to be left out.
+    /// Whether this flush or fence is to be left out, or this allocation to be refused.
     pub(super) fn drops(&self, target: Target) -> bool {
         self.is_faulty() && self.faults.lock().strikes(target)
     }

@@ -1,6 +1,5 @@
 //! `weir check crash`: crashes at every point of small programs.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -8,16 +7,14 @@ use check::crash::programs::{self, Program};
 use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore_many, pairs};
 use clap::Args;
 use media::fault::{Fault, Target};
-use media::recorder::Mode;
 use report::table::Table;
 use report::units::number;
 use serde_json::{Value, json};
 use sim::{Bytes, Nanos, Seed};
 
 use super::ledger::{Entry, Ledger};
-use super::{Shared, TOLD, check_size, subject, written};
-use crate::checked::{SMALL, checked, guarantee};
-use crate::command::mkfs::options;
+use super::recall::{self, Recalled};
+use super::{Shared, TOLD, no_program, subject, written};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -64,16 +61,14 @@ impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let alone = programs::all();
         let numbers = self.numbers(&alone)?;
-        let subjects = self.subjects()?;
-        for subject in &subjects {
-            check_size(&*subject.design, self.size)?;
-        }
+        let subjects = self.shared.subjects(self.size, None)?;
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, &alone, &numbers, output));
         let crashed = crashed.collect::<Vec<_>>();
+        let recalled = if self.is_whole() { self.recall(&alone)? } else { Vec::new() };
         if output.is_json() {
-            output.document(&self.document(&crashed));
+            output.document(&self.document(&crashed, &recalled));
         } else {
-            output.data(&self.text(&crashed));
+            output.data(&(self.text(&crashed) + &recall::summary(&recalled)));
         }
         if self.drop_fence.is_none() {
             ledger.record(&crashed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
@@ -84,24 +79,14 @@ impl CrashCheck {
         }
     }
 
-    /// The designs, each with what it promises. One that may be mounted `sync` is explored both ways, unless that is said.
-    fn subjects(&self) -> Result<Vec<Subject>, Failure> {
-        let given: BTreeMap<String, String> = options(&self.shared.options)?;
-        let (size, mode) = (self.size, Mode::Adr);
-        let mut subjects = Vec::new();
-        for name in &self.shared.fs {
-            let mut add = |given: &BTreeMap<String, String>| {
-                let (design, guarantee) = (checked(name, given, &SMALL)?, guarantee(name, given)?);
-                subjects.push(Subject { design, size, guarantee, mode });
-                Ok::<_, Failure>(guarantee)
-            };
-            if add(&given)? == Guarantee::Buffered && !given.contains_key("sync") {
-                let mut sync = given.clone();
-                sync.insert("sync".to_owned(), "true".to_owned());
-                add(&sync)?;
-            }
-        }
-        Ok(subjects)
+    /// Whether all programs are explored, each alone: then it is worth saying what the same programs find of seeded bugs.
+    fn is_whole(&self) -> bool {
+        let part = self.programs.is_some() || self.sample.is_some() || self.time.is_some();
+        self.depth == 1 && self.drop_fence.is_none() && !part
+    }
+
+    fn recall(&self, alone: &[Program]) -> Result<Vec<Recalled>, Failure> {
+        recall::all(&self.shared, self.size, "", alone, &|| ())
     }
 
     /// The programs to explore, by number: of one, or of a pair.
@@ -111,11 +96,7 @@ impl CrashCheck {
         let mut numbers: Vec<usize> =
             (0..count).filter(|number| self.name(alone, *number).contains(words)).collect();
         if numbers.is_empty() {
-            let some: Vec<_> = alone.iter().step_by(alone.len() / 8).map(|one| one.name.as_str()).collect();
-            let some = some.join(", ");
-            return Err(Failure::usage(format!(
-                "no program's name contains \"{words}\"; names are: {some} …"
-            )));
+            return Err(no_program(words));
         }
         if let Some(sample) = self.sample {
             let mut rng = Seed(self.shared.seed).derive("check.sample", 0).rng();
@@ -214,7 +195,7 @@ impl CrashCheck {
         }
     }
 
-    fn document(&self, crashed: &[Crashed]) -> Value {
+    fn document(&self, crashed: &[Crashed], recalled: &[Recalled]) -> Value {
         let one = |one: &Crashed| {
             let violations = one.tally.violations.iter().map(|violation| {
                 let again = self.again(one, &violation.program);
@@ -244,6 +225,7 @@ impl CrashCheck {
             "depth": self.depth,
             "region_bytes": self.size.0,
             "designs": crashed.iter().map(one).collect::<Vec<_>>(),
+            "recall": recalled.iter().map(Recalled::document).collect::<Vec<_>>(),
         })
     }
 }

@@ -4,14 +4,18 @@
 //! |---|---|
 //! | `model` | random operations beside a reference model and, if asked, beside the host's kernel |
 //! | `crash` | crashes at every point of small programs |
+//! | `faults` | failures of every access of small programs |
+//! | `recall` | what the checks find of bugs that were seeded |
 //! | `ledger` | records what every run did and found |
 //! | `evidence` | prints that as a table, a row for each claim |
 //! | `record` | takes in what suites outside of this command found |
 
 mod crash;
 mod evidence;
+mod faults;
 mod ledger;
 mod model;
+mod recall;
 mod record;
 
 use std::collections::BTreeMap;
@@ -19,12 +23,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use check::Design;
+use check::crash::{Subject, programs};
 use clap::{Args, Subcommand};
+use fs::Mutant;
+use media::recorder::Mode;
 use sim::{Bytes, KIB};
 
 use self::ledger::Ledger;
 use super::mkfs::options;
-use crate::checked::checked;
+use crate::checked::{SMALL, checked, guarantee, mounts, seeded};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -50,6 +57,10 @@ enum What {
     Model(model::ModelCheck),
     /// Crash at every point of small programs, recover, judge
     Crash(crash::CrashCheck),
+    /// Let every access of small programs fail
+    Faults(faults::FaultsCheck),
+    /// Seed known bugs and see which are found
+    Recall(recall::RecallCheck),
     #[command(hide = true)]
     Record(record::Record),
 }
@@ -81,6 +92,8 @@ impl Check {
             (true, None) => evidence::print(self.ledger.as_deref(), output),
             (false, Some(What::Model(check))) => check.run(output, &ledger),
             (false, Some(What::Crash(check))) => check.run(output, &ledger),
+            (false, Some(What::Faults(check))) => check.run(output, &ledger),
+            (false, Some(What::Recall(check))) => check.run(output, &ledger),
             (false, Some(What::Record(record))) => record.run(&ledger),
             _ => Err(Failure::usage(
                 "say what to check, or `--evidence` to see what was checked: `weir check -h`",
@@ -100,6 +113,38 @@ impl Shared {
         let given: BTreeMap<String, String> = options(&self.options)?;
         self.fs.iter().map(|name| checked(name, &given, usual)).collect()
     }
+
+    /// The designs, in each way in which they are mounted, with what each promises then; with a seeded bug, if there is to be one.
+    fn subjects(&self, size: Bytes, mutant: Option<Mutant>) -> Result<Vec<Subject>, Failure> {
+        let given: BTreeMap<String, String> = options(&self.options)?;
+        let subjects = self.fs.iter().map(|name| subjects_of(name, &given, size, mutant));
+        subjects.collect::<Result<Vec<_>, _>>().map(|subjects| subjects.concat())
+    }
+}
+
+/// One design, in each way in which it is mounted.
+fn subjects_of(
+    name: &str,
+    given: &BTreeMap<String, String>,
+    size: Bytes,
+    mutant: Option<Mutant>,
+) -> Result<Vec<Subject>, Failure> {
+    let subject = |given: &BTreeMap<String, String>| {
+        let design = match mutant {
+            Some(mutant) => seeded(name, given, mutant)?,
+            None => checked(name, given, &SMALL)?,
+        };
+        check_size(&*design, size)?;
+        Ok(Subject { design, size, guarantee: guarantee(name, given)?, mode: Mode::Adr })
+    };
+    mounts(name, given)?.iter().map(subject).collect()
+}
+
+/// No program has a name that contains these words.
+fn no_program(words: &str) -> Failure {
+    let all = programs::all();
+    let some: Vec<_> = all.iter().step_by(all.len() / 8).map(|one| one.name.as_str()).collect();
+    Failure::usage(format!("no program's name contains \"{words}\"; names are: {} …", some.join(", ")))
 }
 
 /// A design with its options, as tables and the ledger name it.

@@ -1,0 +1,340 @@
+//! An operation with one failure in it.
+
+use std::sync::Arc;
+
+use media::event::Tap;
+use media::nvmm::Region;
+use vfs::{Errno, FileKind, FileSystem, IoFlags};
+
+use super::{Failure, Outcome};
+use crate::crash::afterwards::use_everything;
+use crate::crash::allowed::Allowed;
+use crate::crash::record::{IDLE, States, agree};
+use crate::crash::{Program, Subject};
+use crate::design::{self, fsck, unmount};
+use crate::lockstep::same_answer;
+use crate::model::Model;
+use crate::observe::observe;
+use crate::op::{NEW, Op, Reply, Runner};
+use crate::tree::{Tree, difference};
+
+/// What is made to fail: the last operation of a program, or what happens in the minute after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    Operation,
+    Idle,
+}
+
+/// How many blocks are free when everything is removed, before and after the operation.
+pub(super) type Free = [u64; 2];
+
+/// What came of an attempt.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// The program needs more space than the region has.
+    WithoutSpace,
+    /// Nothing was to fail: so many blocks are free when everything is removed.
+    Passed(u64),
+    /// The failure did not happen: there are fewer accesses.
+    Untouched,
+    /// It happened.
+    Struck(Outcome),
+}
+
+/// A program on its way, beside the model.
+struct Ground<'a> {
+    subject: &'a Subject,
+    region: Arc<Region>,
+    runner: Runner,
+    model: Model,
+    ops: Vec<Op>,
+    states: States,
+}
+
+/// What the operation under test has answered, and what was done when it was a remount.
+struct Answer {
+    reply: Result<Reply, Errno>,
+    expected: Result<Reply, Errno>,
+    /// A mount failed.
+    unmounted: bool,
+}
+
+impl<'a> Ground<'a> {
+    /// A fresh file system on which all of a program but its last operation was done. None: no space for it.
+    fn new(subject: &'a Subject, ops: &[Op]) -> Result<Option<Self>, String> {
+        let region = design::region(subject.size);
+        subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
+        let fs = subject.design.mount(&region).map_err(|error| format!("mount: {error}"))?;
+        let model = Model::of(&*fs)?;
+        let states = States::new(subject.guarantee, &model);
+        let mut ground = Self { subject, region, runner: Runner::new(fs), model, ops: Vec::new(), states };
+        for op in ops {
+            let before = ground.model.clone();
+            let agreed = match op {
+                Op::Remount => ground.remount_well().map(|()| Some(true)),
+                op => agree(&mut ground.runner, &mut ground.model, op),
+            };
+            let Some(succeeded) = agreed.map_err(|what| format!("setup: {what}"))? else { return Ok(None) };
+            ground.states.push((op, succeeded), &before, &ground.model);
+            ground.ops.push(op.clone());
+        }
+        Ok(Some(ground))
+    }
+
+    fn fs(&self) -> &dyn FileSystem {
+        &*self.runner.fs
+    }
+
+    fn close_all(&mut self) {
+        self.runner.close_all();
+        self.model.close_all();
+    }
+
+    fn remount_well(&mut self) -> Result<(), String> {
+        self.close_all();
+        unmount(self.fs())?;
+        self.mount()
+    }
+
+    fn mount(&mut self) -> Result<(), String> {
+        let fs = self.subject.design.mount(&self.region).map_err(|error| format!("mount: {error}"))?;
+        self.runner = Runner::new(fs);
+        Ok(())
+    }
+
+    /// Carries out the operation under test, on the model as the design has done it.
+    fn run(&mut self, op: &Op) -> Result<Answer, String> {
+        let before = self.model.clone();
+        let (reply, unmounted) = match op {
+            Op::Remount => self.remount()?,
+            op => (self.runner.run(op), false),
+        };
+        let limit = match &reply {
+            Ok(Reply::Written(bytes)) => Some(*bytes),
+            _ => None,
+        };
+        let expected = self.model.run(op, limit);
+        self.states.push((op, expected.is_ok()), &before, &self.model);
+        self.ops.push(op.clone());
+        Ok(Answer { reply, expected, unmounted })
+    }
+
+    /// An unmount that fails leaves what a mount recovers. A mount that fails is tried again by the caller.
+    fn remount(&mut self) -> Result<(Result<Reply, Errno>, bool), String> {
+        self.close_all();
+        let unmounted = self.runner.fs.unmount();
+        match self.mount() {
+            Ok(()) => Ok((unmounted.map(|()| Reply::Done), false)),
+            Err(_) => Ok((Err(Errno::EIO), true)),
+        }
+    }
+
+    /// What is allowed of a tree when the last operation has failed.
+    fn judge(&self, seen: &Tree) -> Result<(), String> {
+        let (guarantee, done) = (self.subject.guarantee, self.ops.len() - 1);
+        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: true, soft: &[] }.judge(seen)
+    }
+
+    /// The same when nothing but a sync has failed.
+    fn judge_after(&self, seen: &Tree) -> Result<(), String> {
+        let (guarantee, done) = (self.subject.guarantee, self.ops.len());
+        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: false, soft: &[] }
+            .judge(seen)
+    }
+
+    /// Blocks that are free, and inodes that are in use.
+    fn space(&self) -> Result<(u64, u64), String> {
+        let space = self.fs().statfs().map_err(|errno| format!("statfs: {}", errno.name()))?;
+        Ok((space.blocks_free, space.files - space.files_free))
+    }
+}
+
+/// What an attempt is for.
+pub(super) enum Trial {
+    /// To see what is free in the end without a failure.
+    Measure,
+    /// To hear what is done meanwhile.
+    Listen(Arc<dyn Tap>),
+    /// To let this happen, and to compare what is free in the end.
+    Fail(Failure, Free),
+}
+
+/// Runs a program and its last operation, or the minute after it, on trial.
+pub(super) fn attempt(
+    subject: &Subject,
+    program: &Program,
+    stage: Stage,
+    trial: &Trial,
+) -> Result<Attempt, String> {
+    let all: Vec<Op> = program.setup.iter().chain(&program.core).cloned().collect();
+    let (last, before) = all.split_last().expect("a program has an operation");
+    let before = if stage == Stage::Idle { &all } else { before };
+    let Some(mut ground) = Ground::new(subject, before)? else { return Ok(Attempt::WithoutSpace) };
+    match trial {
+        Trial::Measure => {}
+        Trial::Listen(tap) => ground.region.attach(Arc::clone(tap)),
+        Trial::Fail(failure, _) => ground.region.inject(failure.fault()),
+    }
+    let answer = match stage {
+        Stage::Operation => ground.run(last)?,
+        Stage::Idle => {
+            sim::sleep(IDLE);
+            Answer { reply: Ok(Reply::Done), expected: Ok(Reply::Done), unmounted: false }
+        }
+    };
+    let struck = ground.region.clear_faults() > 0;
+    match trial {
+        Trial::Listen(tap) => ground.region.detach(tap),
+        Trial::Fail(failure, free) if struck => {
+            return ground.came(last, *failure, &answer, *free).map(Attempt::Struck);
+        }
+        Trial::Fail(..) => return Ok(Attempt::Untouched),
+        Trial::Measure => {}
+    }
+    if answer.reply == Err(Errno::ENOSPC) {
+        return Ok(Attempt::WithoutSpace);
+    }
+    same_answer(last, &answer.reply, &answer.expected)?;
+    ground.end(None).map(Attempt::Passed)
+}
+
+impl Ground<'_> {
+    /// Judges what came of a failure: the answer, what is there, and how it goes on.
+    fn came(&mut self, op: &Op, failure: Failure, answer: &Answer, free: Free) -> Result<Outcome, String> {
+        if answer.unmounted {
+            self.mount().map_err(|what| format!("after a mount that failed: {what}"))?;
+        }
+        let failed = answer.reply != answer.expected;
+        if failed {
+            check_errno(op, failure, answer)?;
+        }
+        let syncs = (self.fs().sync(), self.fs().sync());
+        if let (_, Err(errno)) = syncs {
+            self.check_stopped(errno, failed)?;
+            self.end(Some(free))?;
+            return Ok(Outcome::Stopped);
+        }
+        let seen = observe(self.fs())?;
+        let outcome = self.outcome(op, &seen, failed, (answer, syncs.0.is_err()))?;
+        self.end(Some(free)).map_err(|what| format!("{} ({outcome:?}), then {what}", said(answer)))?;
+        Ok(outcome)
+    }
+
+    /// Judges a tree that is there after the operation has answered.
+    fn outcome(
+        &self,
+        op: &Op,
+        seen: &Tree,
+        failed: bool,
+        (answer, lost): (&Answer, bool),
+    ) -> Result<Outcome, String> {
+        let exact = |tree: &Tree| difference(seen, tree, &[]);
+        let trees = &self.states.trees;
+        let after = &trees[trees.len() - 1];
+        let before = trees.iter().rev().nth(1).unwrap_or(after);
+        if failed {
+            let said = said(answer);
+            self.judge(seen).map_err(|what| format!("{said}, but {what}"))?;
+            let undone = exact(before).is_none();
+            return Ok(match () {
+                () if answer.unmounted => Outcome::MountedLater,
+                () if undone => Outcome::Undone,
+                () => Outcome::Partly,
+            });
+        }
+        if lost {
+            self.judge_after(seen).map_err(|what| format!("a sync has failed, and {what}"))?;
+            return Ok(Outcome::Reported);
+        }
+        exact(after).map_or(Ok(()), |what| Err(format!("{}, but {what}", said(answer))))?;
+        let cut = |bytes: usize| matches!(op, Op::Write(_, _, pattern) if bytes < pattern.len);
+        match answer.reply {
+            Ok(Reply::Written(bytes)) if cut(bytes) => Ok(Outcome::Short),
+            _ => Ok(Outcome::Absorbed),
+        }
+    }
+
+    /// A design that has stopped refuses every change, and still shows what the operation was not about. The next mount shows
+    /// what is allowed.
+    fn check_stopped(&mut self, errno: Errno, failed: bool) -> Result<(), String> {
+        let refused = |what: &str, answer: Result<(), Errno>| match answer {
+            Err(Errno::EIO | Errno::EROFS) => Ok(()),
+            Err(errno) => Err(format!("it has stopped, and {what} answers {}", errno.name())),
+            Ok(()) => Err(format!("two syncs have failed, but {what} succeeds")),
+        };
+        let fs = self.fs();
+        refused("sync", Err(errno))?;
+        refused("create", fs.create(fs.root(), b"stopped?", &NEW).map(drop))?;
+        let trees = &self.states.trees;
+        let (after, before) = (&trees[trees.len() - 1], trees.iter().rev().nth(1).unwrap_or(&trees[0]));
+        for (path, entry) in before.iter().filter(|(path, entry)| after.get(*path) == Some(entry)) {
+            if entry.kind != FileKind::Regular {
+                continue;
+            }
+            let ino =
+                self.runner.find(path).map_err(|errno| format!("stopped: \"{path}\": {}", errno.name()))?;
+            refused("write", fs.write(ino, 0, &[1], IoFlags::empty()).map(drop))?;
+            refused("fsync", fs.fsync(ino, false))?;
+            let mut bytes = vec![0; entry.content.len() + 1];
+            let read = fs
+                .read(ino, 0, &mut bytes, IoFlags::empty())
+                .map_err(|errno| format!("stopped: \"{path}\" cannot be read: {}", errno.name()))?;
+            if self.states.is_durable(path, trees.len() - 2) && bytes[..read] != entry.content[..] {
+                return Err(format!("stopped: \"{path}\" shows other bytes"));
+            }
+        }
+        self.close_all();
+        let unmounted = self.fs().unmount();
+        if !matches!(unmounted, Err(Errno::EIO | Errno::EROFS)) {
+            return Err(format!("it has stopped, and unmount answers {unmounted:?}"));
+        }
+        self.mount().map_err(|what| format!("stopped: {what}"))?;
+        let seen = observe(self.fs()).map_err(|what| format!("stopped, mounted again: {what}"))?;
+        let judged = if failed { self.judge(&seen) } else { self.judge_after(&seen) };
+        judged.map_err(|what| format!("stopped, mounted again: {what}"))
+    }
+
+    /// Unmounts, checks, mounts, uses up: what was there stays so, and nothing is lost. Returns what is free when everything is
+    /// removed.
+    fn end(&mut self, free: Option<Free>) -> Result<u64, String> {
+        self.close_all();
+        let (seen, space) = (observe(self.fs())?, self.space()?);
+        unmount(self.fs())?;
+        fsck(&*self.subject.design, &self.region)?;
+        self.mount()?;
+        let again = observe(self.fs()).map_err(|what| format!("after a remount: {what}"))?;
+        difference(&again, &seen, &[]).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
+        let found = self.space()?;
+        if found != space {
+            return Err(format!("{space:?} blocks free and inodes used, {found:?} after a remount"));
+        }
+        let left = use_everything(self.fs(), &seen)?;
+        unmount(self.fs())?;
+        fsck(&*self.subject.design, &self.region)?;
+        match free {
+            Some(free) if !free.contains(&left) => {
+                Err(format!("{left} blocks are free when all is removed, {free:?} without a failure"))
+            }
+            _ => Ok(left),
+        }
+    }
+}
+
+/// An operation fails with an errno that says what has failed.
+fn check_errno(op: &Op, failure: Failure, answer: &Answer) -> Result<(), String> {
+    match &answer.reply {
+        Err(Errno::ENOSPC) if failure.kind.is_space() => Ok(()),
+        Err(Errno::EIO) if !failure.kind.is_space() => Ok(()),
+        _ => same_answer(op, &answer.reply, &answer.expected),
+    }
+}
+
+fn said(answer: &Answer) -> String {
+    match &answer.reply {
+        Ok(reply) => format!(
+            "it answered {}",
+            if matches!(reply, Reply::Data(_)) { "data".to_owned() } else { format!("{reply:?}") }
+        ),
+        Err(errno) => format!("it answered {}", errno.name()),
+    }
+}

@@ -1,0 +1,182 @@
+//! Poisoned lines under what only reads.
+//!
+//! One image with a bit of everything. Each line that is ever read there is poisoned in turn: an object may answer `EIO` only if
+//! reaching it or reading it leads over that line, everything else shows what it should. Of a file's data, each piece as long as a
+//! line is read by itself, so that `EIO` stays with the line; a write of the whole line heals it. When the line is well again
+//! everything is as before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use media::event::Tap;
+use media::fault::Fault;
+use media::nvmm::Region;
+use sim::LINE_BYTES;
+use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags};
+
+use super::operations::LinesRead;
+use super::{Failure, Kind, Outcome, Tally, violation};
+use crate::crash::record::agree;
+use crate::crash::{Subject, programs};
+use crate::design::{self, fsck, try_virtually, unmount};
+use crate::model::Model;
+use crate::observe::observe;
+use crate::op::Runner;
+use crate::tree::{Entry, Tree, difference};
+
+/// The name under which violations are told.
+const NAME: &str = "reading poisoned lines";
+
+/// Poisons every line that reading a tree leads over, one after the other.
+pub fn poison_reading(subject: &Subject, seed: u64) -> Tally {
+    let owned = subject.clone();
+    let tally = try_virtually(seed, move || {
+        let mut tally = Tally { programs: 1, ..Tally::default() };
+        match Reading::new(&owned) {
+            Ok(reading) => reading.poison_all(&mut tally),
+            Err(what) => tally.violations.push(violation(NAME, what)),
+        }
+        tally
+    });
+    tally.unwrap_or_else(|what| Tally { violations: vec![violation(NAME, what)], ..Tally::default() })
+}
+
+struct Reading<'a> {
+    subject: &'a Subject,
+    region: Arc<Region>,
+    tree: Tree,
+    /// By path: the lines over which reading it leads when nothing was read before.
+    lines: BTreeMap<String, BTreeSet<u64>>,
+}
+
+impl<'a> Reading<'a> {
+    fn new(subject: &'a Subject) -> Result<Self, String> {
+        let region = design::region(subject.size);
+        subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
+        let mut reading = Self { subject, region, tree: Tree::new(), lines: BTreeMap::new() };
+        let mut runner = Runner::new(reading.mount()?);
+        let mut model = Model::of(&*runner.fs)?;
+        for op in programs::bit_of_everything() {
+            agree(&mut runner, &mut model, &op)?;
+        }
+        unmount(&*runner.fs)?;
+        reading.tree = model.tree();
+        for (path, entry) in reading.tree.clone() {
+            let fs = reading.mount()?;
+            let lines = Arc::new(LinesRead::default());
+            reading.region.attach(Arc::clone(&lines) as Arc<dyn Tap>);
+            read_object(&*fs, &path, &entry, &mut Vec::new())?;
+            reading.region.detach(&lines);
+            unmount(&*fs)?;
+            reading.lines.insert(path, lines.take().all);
+        }
+        Ok(reading)
+    }
+
+    fn mount(&self) -> Result<Arc<dyn FileSystem>, String> {
+        self.subject.design.mount(&self.region).map_err(|error| format!("mount: {error}"))
+    }
+
+    fn poison_all(&self, tally: &mut Tally) {
+        let all: BTreeSet<u64> = self.lines.values().flatten().copied().collect();
+        for at in all {
+            tally.note(NAME, Failure { kind: Kind::Poison, at }, self.poison(at));
+        }
+    }
+
+    fn poison(&self, line: u64) -> Result<Outcome, String> {
+        let fs = self.mount()?;
+        self.region.inject(Fault::Poison { offset: line });
+        let mut healed = false;
+        for (path, entry) in &self.tree {
+            let mut refused = Vec::new();
+            read_object(&*fs, path, entry, &mut refused)?;
+            if !refused.is_empty() && !self.lines[path].contains(&line) {
+                return Err(format!("\"{path}\" cannot be read, but does not lead over the line"));
+            }
+            // One piece alone: the line is the file's data, not what leads there.
+            if let [Some(at)] = refused[..] {
+                heal(&*fs, path, entry, at)?;
+                healed = true;
+            }
+        }
+        self.region.clear_faults();
+        let seen = observe(&*fs)?;
+        difference(&seen, &self.tree, &[]).map_or(Ok(()), Err)?;
+        unmount(&*fs)?;
+        fsck(&*self.subject.design, &self.region)?;
+        Ok(if healed { Outcome::Absorbed } else { Outcome::Undone })
+    }
+}
+
+/// Reads an object and complains when it is not as expected. Each `EIO` is added to `refused`; of data with the place of the piece.
+fn read_object(
+    fs: &dyn FileSystem,
+    path: &str,
+    entry: &Entry,
+    refused: &mut Vec<Option<u64>>,
+) -> Result<(), String> {
+    let named = |what: &str, errno: Errno| format!("\"{path}\": {what} answers {}", errno.name());
+    let ino = match find(fs, path) {
+        Ok(ino) => ino,
+        Err(Errno::EIO) => return refuse(refused),
+        Err(errno) => return Err(named("lookup", errno)),
+    };
+    match fs.getattr(ino) {
+        Ok(attr) if attr.size == entry.content.len() as u64 || entry.kind != FileKind::Regular => {}
+        Ok(attr) => return Err(format!("\"{path}\" has {} bytes", attr.size)),
+        Err(Errno::EIO) => return refuse(refused),
+        Err(errno) => return Err(named("getattr", errno)),
+    }
+    match entry.kind {
+        FileKind::Directory => match fs.readdir(ino, 0, &mut |_| true) {
+            Ok(()) => Ok(()),
+            Err(Errno::EIO) => refuse(refused),
+            Err(errno) => Err(named("readdir", errno)),
+        },
+        FileKind::Symlink => match fs.readlink(ino) {
+            Ok(target) if target == *entry.content => Ok(()),
+            Ok(_) => Err(format!("\"{path}\" leads elsewhere")),
+            Err(Errno::EIO) => refuse(refused),
+            Err(errno) => Err(named("readlink", errno)),
+        },
+        FileKind::Regular => {
+            for (at, piece) in (0u64..).step_by(LINE_BYTES).zip(entry.content.chunks(LINE_BYTES)) {
+                let mut bytes = [0xEE; LINE_BYTES];
+                match fs.read(ino, at, &mut bytes[..piece.len()], IoFlags::empty()) {
+                    Ok(read) if bytes[..read] == *piece => {}
+                    Ok(_) => return Err(format!("\"{path}\": other bytes at {at}")),
+                    Err(Errno::EIO) => refused.push(Some(at)),
+                    Err(errno) => return Err(named("read", errno)),
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn refuse(refused: &mut Vec<Option<u64>>) -> Result<(), String> {
+    refused.push(None);
+    Ok(())
+}
+
+/// Writes the whole line at `at` of a file, unless the file ends within it, and reads it again: it must be well.
+fn heal(fs: &dyn FileSystem, path: &str, entry: &Entry, at: u64) -> Result<(), String> {
+    let Some(whole) = entry.content.get(at as usize..at as usize + LINE_BYTES) else { return Ok(()) };
+    let healed = find(fs, path).and_then(|ino| {
+        fs.write(ino, at, whole, IoFlags::SYNC)?;
+        let mut bytes = [0; LINE_BYTES];
+        fs.read(ino, at, &mut bytes, IoFlags::empty()).map(|_| bytes)
+    });
+    match healed {
+        Ok(bytes) if bytes[..] == *whole => Ok(()),
+        Ok(_) => Err(format!("\"{path}\" shows other bytes after its line was written")),
+        Err(errno) => Err(format!("\"{path}\" is not healed by writing the line: {}", errno.name())),
+    }
+}
+
+fn find(fs: &dyn FileSystem, path: &str) -> Result<Ino, Errno> {
+    let mut parts = path.split('/').filter(|part| !part.is_empty());
+    parts.try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
+}

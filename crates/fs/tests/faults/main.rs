@@ -1,0 +1,97 @@
+//! Failures of every access of operations, on every design that is ready for it.
+//!
+//! A failure prints program, kind and number of the access. `WEIR_FAULTS_PROGRAM=words` tries all programs whose names contain the
+//! words, where otherwise every third is tried; `weir check faults` tries them all.
+
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
+#[path = "../shared/harness.rs"]
+mod harness;
+mod lying;
+mod regressions;
+
+use std::sync::Arc;
+
+use check::crash::programs::{self, Program};
+use check::crash::{Guarantee, Subject};
+use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
+use fs::Mutant;
+use harness::{with_mutant, with_options};
+use media::recorder::Mode;
+use sim::Bytes;
+
+const SEED: u64 = 20_261_122;
+const IN_PLACE: Guarantee = Guarantee::InPlace { block: 4096 };
+const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
+const HINFS: &[(&str, &str)] =
+    &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")];
+
+fn subject(name: &str, guarantee: Guarantee, options: &[(&str, &str)]) -> Subject {
+    Subject { design: with_options(name, options), size: Bytes::mib(1), guarantee, mode: Mode::Adr }
+}
+
+fn named(name: &str) -> Program {
+    programs::all().into_iter().find(|program| program.name == name).expect("a program")
+}
+
+fn fail(subject: &Subject, first: usize) -> Tally {
+    let chosen: Vec<Program> = match std::env::var("WEIR_FAULTS_PROGRAM") {
+        Ok(words) => programs::all().into_iter().filter(|program| program.name.contains(&words)).collect(),
+        Err(_) => programs::all().into_iter().skip(first).step_by(3).collect(),
+    };
+    let began = std::time::Instant::now();
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let tally = fail_many(subject, &chosen, (SEED, jobs), &|_| ());
+    println!(
+        "{subject}, seed {SEED}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s",
+        tally.programs,
+        tally.failures(),
+        tally.injected,
+        tally.outcomes,
+        tally.violations.len(),
+        began.elapsed().as_secs_f64()
+    );
+    tally.violations.iter().take(20).for_each(|violation| println!("  {violation}"));
+    tally
+}
+
+#[test]
+fn every_failure_in_pmfs_is_answered_and_undone_or_ends_all_changes() {
+    let tally = fail(&subject("pmfs", IN_PLACE, PMFS), 0);
+    assert_eq!(tally.violations, []);
+    assert!(Kind::ALL.iter().all(|kind| tally.injected.contains_key(kind)), "{:?}", tally.injected);
+    for outcome in [Outcome::Absorbed, Outcome::Undone, Outcome::Stopped, Outcome::MountedLater] {
+        assert!(tally.outcomes.contains_key(&outcome), "{:?}", tally.outcomes);
+    }
+}
+
+#[test]
+fn every_failure_in_hinfs_and_its_write_back_is_answered_and_undone_or_ends_all_changes() {
+    assert_eq!(fail(&subject("hinfs", Guarantee::Buffered, HINFS), 1).violations, []);
+}
+
+#[test]
+fn every_failure_in_a_hinfs_mounted_sync_is_answered_and_undone_or_ends_all_changes() {
+    let options: Vec<_> = HINFS.iter().copied().chain([("sync", "true")]).collect();
+    assert_eq!(fail(&subject("hinfs", IN_PLACE, &options), 2).violations, []);
+}
+
+#[test]
+fn a_design_that_hides_failures_is_found() {
+    let honest = subject("pmfs", IN_PLACE, PMFS);
+    let lying = Subject { design: Arc::new(lying::Lying(Arc::clone(&honest.design))), ..honest.clone() };
+    for name in ["unlink", "rename foo bar", "rmdir A", "write 4097 new"] {
+        let found = fail_operations(&lying, &named(name), SEED).violations;
+        assert!(found.iter().any(|violation| violation.what.contains("but")), "{name}: {found:?}");
+        assert_eq!(fail_operations(&honest, &named(name), SEED).violations, [], "{name}");
+    }
+}
+
+#[test]
+fn a_design_that_does_not_roll_back_is_found() {
+    for (name, options, guarantee) in [("pmfs", PMFS, IN_PLACE), ("hinfs", HINFS, Guarantee::Buffered)] {
+        let design = with_mutant(name, options, Mutant::RollbackLeftOut);
+        let subject = Subject { design, size: Bytes::mib(1), guarantee, mode: Mode::Adr };
+        assert_ne!(fail_operations(&subject, &named("mkdir A"), SEED).violations, [], "{name}");
+    }
+}

@@ -1,0 +1,116 @@
+//! Every seeded bug is found, and so is every flush and fence that is left out where it matters.
+//!
+//! `WEIR_RECALL=words` seeds only the bugs whose names contain the words.
+
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
+#[path = "../shared/harness.rs"]
+mod harness;
+
+use std::collections::BTreeSet;
+
+use check::crash::programs::{self, Program};
+use check::crash::{Guarantee, Subject};
+use check::recall::{Seeded, find, find_all, forgotten};
+use fs::Mutant;
+use harness::{with_mutant, with_options};
+use media::fault::Target;
+use media::recorder::Mode;
+use sim::Bytes;
+
+const SEED: u64 = 20_261_123;
+const IN_PLACE: Guarantee = Guarantee::InPlace { block: 4096 };
+const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
+const BUFFERED: &[(&str, &str)] =
+    &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "1")];
+const SYNC: &[(&str, &str)] = &[
+    ("jsize", "64k"),
+    ("buffer", "16k"),
+    ("medium_write", "200ns"),
+    ("writeback_tasks", "1"),
+    ("sync", "true"),
+];
+
+/// How each design is mounted, and what it promises then.
+fn mounts(design: &str) -> Vec<(&'static [(&'static str, &'static str)], Guarantee)> {
+    match design {
+        "pmfs" => vec![(PMFS, IN_PLACE)],
+        _ => vec![(BUFFERED, Guarantee::Buffered), (SYNC, IN_PLACE)],
+    }
+}
+
+fn seeded(design: &str, mutant: Mutant) -> Seeded {
+    let subject = |(options, guarantee)| Subject {
+        design: with_mutant(design, options, mutant),
+        size: Bytes::mib(1),
+        guarantee,
+        mode: Mode::Adr,
+    };
+    Seeded {
+        name: mutant.name().to_owned(),
+        class: mutant.class().to_owned(),
+        subjects: mounts(design).into_iter().map(subject).collect(),
+        needs_failure: mutant.needs_failure(),
+    }
+}
+
+/// Seeds every bug into a design, finds it, and says which classes there were.
+fn recall(design: &str) -> BTreeSet<&'static str> {
+    let (programs, wanted) = (programs::all(), std::env::var("WEIR_RECALL").unwrap_or_default());
+    let mutants = fs::by_name(design).expect("a design").mutants();
+    let mutants: Vec<Mutant> =
+        mutants.iter().copied().filter(|mutant| mutant.name().contains(&wanted)).collect();
+    let all: Vec<Seeded> = mutants.iter().map(|mutant| seeded(design, *mutant)).collect();
+    for (mutant, found) in mutants.iter().zip(find_all(&all, &programs, (SEED, 2), &|| ())) {
+        let found = found.unwrap_or_else(|| panic!("{design}: {} is not found", mutant.name()));
+        println!(
+            "{}: {} by {:?}, {:?} with {:?} operations, {:?} images, {:?}: {}",
+            found.subject,
+            mutant.class(),
+            found.checks,
+            found.program,
+            found.ops,
+            found.images,
+            found.took,
+            found.what
+        );
+    }
+    mutants.iter().map(|mutant| mutant.class()).collect()
+}
+
+#[test]
+fn every_bug_seeded_in_pmfs_is_found() {
+    assert_eq!(recall("pmfs").len(), 9, "eight classes beside flushes and fences, and one of failures");
+}
+
+#[test]
+fn every_bug_seeded_in_hinfs_is_found() {
+    assert_eq!(recall("hinfs").len(), 13, "and four of buffers");
+}
+
+#[test]
+fn a_bug_that_is_not_there_is_not_found() {
+    let mut sound = seeded("pmfs", Mutant::UndoSkipsOldest);
+    sound.subjects.iter_mut().for_each(|subject| subject.design = with_options("pmfs", PMFS));
+    let programs: Vec<Program> = programs::all().into_iter().take(5).collect();
+    assert!(find(&sound, &programs, SEED).is_none());
+}
+
+/// Those that survive leave bytes in flight that recovery writes again, or that no promise is about.
+#[test]
+fn a_flush_or_fence_that_is_left_out_is_found_unless_nothing_needs_it() {
+    let programs: Vec<Program> =
+        programs::all().into_iter().filter(|program| program.core.len() == 1).collect();
+    let subject = Subject {
+        design: with_options("pmfs", PMFS),
+        size: Bytes::mib(1),
+        guarantee: IN_PLACE,
+        mode: Mode::Adr,
+    };
+    for (target, survivors) in [(Target::Flush, 3), (Target::Fence, 20)] {
+        let found = forgotten(&subject, &programs, target, (SEED, 2));
+        println!("{subject}: {target}: {found:?}");
+        assert!(found.killed() > 100, "{target}");
+        assert!(found.survived.len() * 100 <= found.total * survivors, "{target}: {:?}", found.survived);
+    }
+}

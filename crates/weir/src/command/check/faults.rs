@@ -1,0 +1,183 @@
+//! `weir check faults`: every access of small programs is made to fail.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use check::crash::programs::{self, Program};
+use check::crash::{Guarantee, Subject};
+use check::faults::{Kind, Outcome, Tally, fail_many};
+use clap::Args;
+use fs::Mutant;
+use report::table::Table;
+use serde_json::{Map, Value, json};
+use sim::{Bytes, Seed};
+
+use super::ledger::{Entry, Ledger};
+use super::{Shared, TOLD, no_program, subject, written};
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::progress::Counter;
+
+/// Let every access of small programs fail, one after the other.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit codes: 0 no violation, 1 violations (each with what has failed)")]
+pub(super) struct FaultsCheck {
+    #[command(flatten)]
+    shared: Shared,
+    /// Only the programs whose names contain these words
+    #[arg(long, value_name = "WORDS")]
+    programs: Option<String>,
+    /// Only so many of them, drawn from the seed
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Size of the region
+    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
+    size: Bytes,
+    /// Canary: nothing is rolled back, which must be found
+    #[arg(long, hide = true)]
+    canary: bool,
+}
+
+/// What came of one design.
+struct Failed {
+    subject: Subject,
+    tally: Tally,
+    took: Duration,
+}
+
+impl FaultsCheck {
+    pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
+        let programs = self.programs()?;
+        let mutant = self.canary.then_some(Mutant::RollbackLeftOut);
+        let subjects = self.shared.subjects(self.size, mutant)?;
+        let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
+        let failed = failed.collect::<Vec<_>>();
+        if output.is_json() {
+            output.document(&self.document(&failed));
+        } else {
+            output.data(&self.text(&failed));
+        }
+        if !self.canary {
+            ledger.record(&failed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
+        }
+        match failed.iter().map(|one| one.tally.violations.len()).sum() {
+            0_usize => Ok(()),
+            count => Err(Failure::new(Exit::Check, format!("{count} violations"))),
+        }
+    }
+
+    fn programs(&self) -> Result<Vec<Program>, Failure> {
+        let words = self.programs.as_deref().unwrap_or_default();
+        let programs: Vec<_> =
+            programs::all().into_iter().filter(|program| program.name.contains(words)).collect();
+        if programs.is_empty() {
+            return Err(no_program(words));
+        }
+        let mut numbers: Vec<usize> = (0..programs.len()).collect();
+        if let Some(sample) = self.sample {
+            let mut rng = Seed(self.shared.seed).derive("check.sample", 0).rng();
+            check::generate::draw(&mut numbers, sample, &mut rng);
+        }
+        Ok(numbers.into_iter().map(|number| programs[number].clone()).collect())
+    }
+
+    fn fail(&self, subject: Subject, programs: &[Program], output: &Output) -> Failed {
+        let began = Instant::now();
+        let parts = programs.len() as u64 + 1;
+        let counter = Counter::new(output.shows_progress(), subject.design.name(), parts);
+        let tally =
+            fail_many(&subject, programs, (self.shared.seed, self.shared.jobs()), &|_| counter.one_more());
+        Failed { subject, tally, took: began.elapsed() }
+    }
+
+    /// The command that shows a violation again.
+    fn again(&self, failed: &Failed, program: &str) -> String {
+        let (of, seed, size) = (subject(&*failed.subject.design), self.shared.seed, written(self.size));
+        let canary = if self.canary { " --canary" } else { "" };
+        format!("weir check faults --fs {of} --seed {seed} --size {size}{canary} --programs '{program}'")
+    }
+
+    fn text(&self, failed: &[Failed]) -> String {
+        let title = format!("failures, regions of {}, seed {}", self.size, self.shared.seed);
+        let mut injected = Table::new(title);
+        let mut outcomes = Table::new("what came of them");
+        injected.words("fs");
+        outcomes.words("fs");
+        ["programs", "failures"].into_iter().for_each(|name| injected.numbers(name));
+        Kind::ALL.iter().for_each(|kind| injected.numbers(kind.name()));
+        Outcome::ALL.iter().for_each(|outcome| outcomes.numbers(outcome.name()));
+        outcomes.numbers("violations");
+        let mut told = String::new();
+        for one in failed {
+            let (tally, name) = (&one.tally, subject(&*one.subject.design));
+            let count = |count: Option<&usize>| count.copied().unwrap_or(0);
+            let kinds = Kind::ALL.iter().map(|kind| count(tally.injected.get(kind)));
+            let counts = [tally.programs, tally.failures()].into_iter().chain(kinds);
+            injected
+                .rows
+                .push([name.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect());
+            let came = Outcome::ALL.iter().map(|outcome| count(tally.outcomes.get(outcome)));
+            let counts = came.chain([tally.violations.len()]);
+            outcomes.rows.push([name].into_iter().chain(counts.map(|count| count.to_string())).collect());
+            if tally.without_space > 0 {
+                let (name, count) = (one.subject.design.name(), tally.without_space);
+                let _ =
+                    writeln!(told, "\n{name}: {count} programs need more space; give it more with --size");
+            }
+            for violation in tally.violations.iter().take(TOLD) {
+                let again = self.again(one, &violation.program);
+                let _ = writeln!(told, "\n{}: {violation}\nagain: {again}", one.subject.design.name());
+            }
+        }
+        format!("{}\n{}{told}", injected.to_text(), outcomes.to_text())
+    }
+
+    fn entry(&self, failed: &Failed) -> Entry {
+        let tally = &failed.tally;
+        let mut asked = vec![format!("--size {}", written(self.size))];
+        asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
+        asked.extend(self.sample.map(|count| format!("--sample {count}")));
+        Entry {
+            check: "faults".to_owned(),
+            subject: subject(&*failed.subject.design),
+            unit: "failures".to_owned(),
+            count: tally.failures() as u64,
+            failures: tally.violations.len() as u64,
+            seeds: Some((self.shared.seed, self.shared.seed)),
+            asked: asked.join(" "),
+            ..Entry::default()
+        }
+    }
+
+    fn document(&self, failed: &[Failed]) -> Value {
+        let one = |one: &Failed| {
+            let tally = &one.tally;
+            let violations = tally.violations.iter().map(|violation| {
+                let again = self.again(one, &violation.program);
+                json!({ "program": violation.program, "what": violation.what, "again": again })
+            });
+            let counts = |counts: Vec<(&'static str, usize)>| {
+                let counts = counts.into_iter().map(|(name, count)| (name.replace(' ', "_"), count.into()));
+                Value::Object(counts.collect::<Map<String, Value>>())
+            };
+            json!({
+                "fs": one.subject.design.name(),
+                "options": one.subject.design.arguments(),
+                "buffered": one.subject.guarantee == Guarantee::Buffered,
+                "programs": tally.programs,
+                "without_space": tally.without_space,
+                "failures": tally.failures(),
+                "injected": counts(tally.injected.iter().map(|(kind, count)| (kind.name(), *count)).collect()),
+                "outcomes": counts(tally.outcomes.iter().map(|(came, count)| (came.name(), *count)).collect()),
+                "elapsed_ns": one.took.as_nanos() as u64,
+                "violations": violations.collect::<Vec<_>>(),
+            })
+        };
+        json!({
+            "schema": "weir.check.faults/1",
+            "seed": self.shared.seed,
+            "region_bytes": self.size.0,
+            "designs": failed.iter().map(one).collect::<Vec<_>>(),
+        })
+    }
+}

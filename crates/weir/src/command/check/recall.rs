@@ -1,0 +1,253 @@
+//! `weir check recall`: known bugs are seeded, to see which of them the checks find.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use check::crash::programs::{self, Program};
+use check::recall::{Forgotten, Found, Seeded, find_all, forgotten};
+use clap::Args;
+use fs::Mutant;
+use media::fault::Target;
+use report::table::Table;
+use serde_json::{Value, json};
+use sim::Bytes;
+
+use super::ledger::{Entry, Ledger};
+use super::{Shared, subjects_of, written};
+use crate::command::mkfs::options;
+use crate::failure::{Exit, Failure};
+use crate::output::Output;
+use crate::progress::Counter;
+
+/// Seed known bugs and see which are found.
+#[derive(Args, Debug)]
+#[command(after_help = "Exit codes: 0 every seeded bug is found, 1 some are not")]
+pub(super) struct RecallCheck {
+    #[command(flatten)]
+    shared: Shared,
+    /// Only the bugs whose names contain these words
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "WORDS")]
+    only: String,
+    /// Size of the region
+    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
+    size: Bytes,
+}
+
+/// What was found of the bugs seeded in one design.
+pub(super) struct Recalled {
+    fs: String,
+    seeded: Vec<(Mutant, Option<Found>)>,
+    /// Flushes and fences that were left out, summed up over the ways in which the design is mounted.
+    forgotten: Vec<(Target, Forgotten)>,
+}
+
+/// The class of bugs that a flush or fence left out stands for.
+fn class(target: Target) -> &'static str {
+    if target == Target::Flush { "missing flush" } else { "missing fence" }
+}
+
+/// Seeds the bugs whose names contain `only` into each design. `done` is told of each that was looked for.
+pub(super) fn all(
+    shared: &Shared,
+    size: Bytes,
+    only: &str,
+    programs: &[Program],
+    done: &(dyn Fn() + Sync),
+) -> Result<Vec<Recalled>, Failure> {
+    let given: BTreeMap<String, String> = options(&shared.options)?;
+    let one = |name: &String| {
+        let mutants = lab::plan::matrix::design(name)?.mutants();
+        let mutants: Vec<Mutant> =
+            mutants.iter().copied().filter(|mutant| mutant.name().contains(only)).collect();
+        let seed = |mutant: &Mutant| {
+            Ok(Seeded {
+                name: mutant.name().to_owned(),
+                class: mutant.class().to_owned(),
+                subjects: subjects_of(name, &given, size, Some(*mutant))?,
+                needs_failure: mutant.needs_failure(),
+            })
+        };
+        let seeded = mutants.iter().map(seed).collect::<Result<Vec<_>, Failure>>()?;
+        let work = (shared.seed, shared.jobs());
+        let found = find_all(&seeded, programs, work, done);
+        let mut left_out = Vec::new();
+        for target in
+            [Target::Flush, Target::Fence].into_iter().filter(|target| class(*target).contains(only))
+        {
+            let mut sum = Forgotten::default();
+            for subject in subjects_of(name, &given, size, None)? {
+                sum.add(forgotten(&subject, programs, target, work));
+            }
+            done();
+            left_out.push((target, sum));
+        }
+        Ok(Recalled {
+            fs: name.clone(),
+            seeded: mutants.into_iter().zip(found).collect(),
+            forgotten: left_out,
+        })
+    };
+    shared.fs.iter().map(one).collect()
+}
+
+/// A line for each design: how many classes of bugs are found.
+pub(super) fn summary(recalled: &[Recalled]) -> String {
+    let mut text = String::new();
+    for one in recalled {
+        let (found, seeded) = one.score();
+        let _ = writeln!(text, "{}: recall {found}/{seeded}", one.fs);
+    }
+    text
+}
+
+impl Recalled {
+    /// Classes of bugs that were found, of those that were seeded.
+    fn score(&self) -> (usize, usize) {
+        let found = self.seeded.iter().filter(|(_, found)| found.is_some()).count();
+        let killed = self.forgotten.iter().filter(|(_, forgotten)| forgotten.killed() > 0).count();
+        (found + killed, self.seeded.len() + self.forgotten.len())
+    }
+
+    fn add_rows(&self, table: &mut Table) {
+        for (mutant, found) in &self.seeded {
+            let row = match found {
+                None => [mutant.class(), mutant.name(), "not found", "–", "–", "–", "–"].map(str::to_owned),
+                Some(found) => [
+                    mutant.class().to_owned(),
+                    mutant.name().to_owned(),
+                    found.checks.join(", "),
+                    found.program.clone(),
+                    format!("{} after {}", found.ops.0, found.ops.1),
+                    format!("{} of {}", found.images.0, found.images.1),
+                    format!("{:.2} s", found.took.as_secs_f64()),
+                ],
+            };
+            table.rows.push([self.fs.clone()].into_iter().chain(row).collect());
+        }
+    }
+
+    fn add_forgotten(&self, table: &mut Table) {
+        for (target, forgotten) in &self.forgotten {
+            let survived = forgotten.survived.len();
+            let counts =
+                [forgotten.total, forgotten.by_lints, forgotten.by_crash, forgotten.equivalent, survived];
+            let words = [self.fs.clone(), class(*target).to_owned()];
+            table.rows.push(words.into_iter().chain(counts.map(|count| count.to_string())).collect());
+        }
+    }
+
+    pub(super) fn document(&self) -> Value {
+        let seeded = self.seeded.iter().map(|(mutant, found)| {
+            let found = found.as_ref().map(|found| {
+                json!({
+                    "subject": found.subject.trim_end(),
+                    "checks": found.checks,
+                    "program": found.program,
+                    "ops": found.ops.0,
+                    "setup_ops": found.ops.1,
+                    "images_bad": found.images.0,
+                    "images": found.images.1,
+                    "what": found.what,
+                    "elapsed_ns": found.took.as_nanos() as u64,
+                })
+            });
+            json!({ "class": mutant.class(), "name": mutant.name(), "found": found })
+        });
+        let left_out = self.forgotten.iter().map(|(target, forgotten)| {
+            let survived = forgotten.survived.iter().map(|(program, nth)| json!([program, nth]));
+            json!({
+                "class": class(*target),
+                "total": forgotten.total,
+                "by_lints": forgotten.by_lints,
+                "by_crash": forgotten.by_crash,
+                "equivalent": forgotten.equivalent,
+                "survived": survived.collect::<Vec<_>>(),
+            })
+        });
+        let (found, all) = self.score();
+        json!({
+            "fs": self.fs,
+            "found": found,
+            "seeded": all,
+            "bugs": seeded.collect::<Vec<_>>(),
+            "left_out": left_out.collect::<Vec<_>>(),
+        })
+    }
+}
+
+impl RecallCheck {
+    pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
+        let count = self.count()?;
+        if count == 0 {
+            let names: Vec<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
+            let names = names.join(", ");
+            return Err(Failure::usage(format!(
+                "no bug's name contains \"{}\"; there are: {names}",
+                self.only
+            )));
+        }
+        let counter = Counter::new(output.shows_progress(), "seeded bugs", count);
+        let programs = programs::all();
+        let recalled = all(&self.shared, self.size, &self.only, &programs, &|| counter.one_more())?;
+        drop(counter);
+        if output.is_json() {
+            let designs: Vec<_> = recalled.iter().map(Recalled::document).collect();
+            output.document(&json!({
+                "schema": "weir.check.recall/1",
+                "seed": self.shared.seed,
+                "region_bytes": self.size.0,
+                "designs": designs,
+            }));
+        } else {
+            output.data(&self.text(&recalled));
+        }
+        ledger.record(&recalled.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
+        match recalled.iter().map(Recalled::score).map(|(found, seeded)| seeded - found).sum() {
+            0_usize => Ok(()),
+            missed => Err(Failure::new(Exit::Check, format!("{missed} seeded bugs are not found"))),
+        }
+    }
+
+    /// Bugs to look for, in all designs.
+    fn count(&self) -> Result<u64, Failure> {
+        let forgotten = [Target::Flush, Target::Fence].map(class);
+        let mut count = 0;
+        for name in &self.shared.fs {
+            let mutants = lab::plan::matrix::design(name)?.mutants().iter().map(|mutant| mutant.name());
+            count += mutants.chain(forgotten).filter(|name| name.contains(&self.only)).count() as u64;
+        }
+        Ok(count)
+    }
+
+    fn text(&self, recalled: &[Recalled]) -> String {
+        let mut bugs =
+            Table::new(format!("seeded bugs, regions of {}, seed {}", self.size, self.shared.seed));
+        ["fs", "class", "bug", "found by", "shortest program"].into_iter().for_each(|name| bugs.words(name));
+        ["operations", "images", "time"].into_iter().for_each(|name| bugs.numbers(name));
+        let mut left_out = Table::new("flushes and fences left out");
+        ["fs", "class"].into_iter().for_each(|name| left_out.words(name));
+        ["total", "lints", "crash", "equivalent", "survived"]
+            .into_iter()
+            .for_each(|name| left_out.numbers(name));
+        for one in recalled {
+            one.add_rows(&mut bugs);
+            one.add_forgotten(&mut left_out);
+        }
+        format!("{}\n{}\n{}", bugs.to_text(), left_out.to_text(), summary(recalled))
+    }
+
+    fn entry(&self, recalled: &Recalled) -> Entry {
+        let (found, seeded) = recalled.score();
+        let only = if self.only.is_empty() { String::new() } else { format!(" --only '{}'", self.only) };
+        Entry {
+            check: "recall".to_owned(),
+            subject: format!("{} {}", recalled.fs, self.shared.options.join(" ")).trim_end().to_owned(),
+            unit: "seeded bugs".to_owned(),
+            count: found as u64,
+            of: Some(seeded as u64),
+            failures: (seeded - found) as u64,
+            seeds: Some((self.shared.seed, self.shared.seed)),
+            asked: format!("--size {}{only}", written(self.size)),
+        }
+    }
+}
