@@ -361,7 +361,9 @@ impl Model {
             Op::Write(file, ..) | Op::Truncate(file, _) | Op::Fallocate(file, ..) | Op::Fsync(file) => {
                 self.file(file).ok()
             }
-            Op::Rename(from, ..) | Op::Link(from, _) => self.find(from).ok(),
+            // To another name of the same file it does nothing.
+            Op::Rename(from, to, _) => self.find(from).ok().filter(|id| self.find(to).ok() != Some(*id)),
+            Op::Link(from, _) => self.find(from).ok(),
             _ => None,
         }
     }

@@ -41,7 +41,7 @@ pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Optio
 }
 
 /// Each aligned word must be that of the expected content or of an alternative. Where several writes are not durable yet, their
-/// parts of one word may mix, so there it is each byte.
+/// parts of one word may mix, so there it is each byte. A word in which an alternative ends goes on with zeros, as in its block.
 fn content_difference(seen: &[u8], expected: &[u8], alternatives: &[&[u8]]) -> Option<String> {
     if seen.len() != expected.len() {
         return Some(format!("{} bytes, expected {}", seen.len(), expected.len()));
@@ -53,7 +53,10 @@ fn content_difference(seen: &[u8], expected: &[u8], alternatives: &[&[u8]]) -> O
     (0..seen.len()).step_by(unit).find_map(|at| {
         let range = at..seen.len().min(at + unit);
         let mine = &seen[range.clone()];
-        let fits = |content: &[u8]| content.get(range.clone()) == Some(mine);
+        let fits = |content: &[u8]| {
+            let there = content.get(at..content.len().min(at + mine.len())).unwrap_or_default();
+            !there.is_empty() && mine.starts_with(there) && mine[there.len()..].iter().all(|byte| *byte == 0)
+        };
         let allowed = fits(expected) || alternatives.iter().any(|older| fits(older));
         (!allowed).then(|| format!("bytes at {at} are {mine:?}, expected {:?}", &expected[range.clone()]))
     })
@@ -68,4 +71,22 @@ pub fn fingerprint(tree: &Tree) -> u64 {
         (&entry.same_as, &entry.content).hash(&mut hasher);
     }
     hasher.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_old_or_new_as_a_whole_and_zero_beyond_the_end() {
+        let (old, new) = ([7_u8; 13], [9_u8; 24]);
+        let differs = |seen: &[u8]| content_difference(seen, &new, &[&old]).is_some();
+        let mut seen = new;
+        seen[8..13].fill(7);
+        assert!(differs(&seen), "old bytes, new bytes after them in the same word");
+        seen[13..16].fill(0);
+        assert!(!differs(&seen), "the old word, which ended in it");
+        seen[16..24].fill(0);
+        assert!(differs(&seen), "a word that there was not");
+    }
 }

@@ -76,9 +76,11 @@ fn two_programs_are_crashed_one_after_the_other() {
 }
 
 #[test]
-fn a_rename_that_fails_makes_nothing_durable() {
-    let output = check("crash --fs hinfs -O sync=false --depth 2 --programs 'rename foo bar; noreplace'");
-    assert!(output.status.success(), "{}", told(&output));
+fn a_rename_that_changes_nothing_makes_nothing_durable() {
+    for programs in ["rename foo bar; noreplace", "write 65 new; rename over itself"] {
+        let output = check(&format!("crash --fs hinfs -O sync=false --depth 2 --programs '{programs}'"));
+        assert!(output.status.success(), "{}", told(&output));
+    }
 }
 
 #[test]
