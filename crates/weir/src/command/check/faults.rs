@@ -103,9 +103,12 @@ impl FaultsCheck {
         let mut outcomes = Table::new("what came of them");
         injected.words("fs");
         outcomes.words("fs");
-        ["programs", "failures"].into_iter().for_each(|name| injected.numbers(name));
-        Kind::ALL.iter().for_each(|kind| injected.numbers(kind.name()));
-        Outcome::ALL.iter().for_each(|outcome| outcomes.numbers(outcome.name()));
+        for name in ["programs", "failures"].into_iter().chain(Kind::ALL.iter().map(|kind| kind.name())) {
+            injected.numbers(name);
+        }
+        for outcome in Outcome::ALL {
+            outcomes.numbers(outcome.name());
+        }
         outcomes.numbers("violations");
         let mut told = String::new();
         for one in failed {

@@ -222,13 +222,19 @@ impl RecallCheck {
     fn text(&self, recalled: &[Recalled]) -> String {
         let mut bugs =
             Table::new(format!("seeded bugs, regions of {}, seed {}", self.size, self.shared.seed));
-        ["fs", "class", "bug", "found by", "shortest program"].into_iter().for_each(|name| bugs.words(name));
-        ["operations", "images", "time"].into_iter().for_each(|name| bugs.numbers(name));
+        for name in ["fs", "class", "bug", "found by", "shortest program"] {
+            bugs.words(name);
+        }
+        for name in ["operations", "images", "time"] {
+            bugs.numbers(name);
+        }
         let mut left_out = Table::new("flushes and fences left out");
-        ["fs", "class"].into_iter().for_each(|name| left_out.words(name));
-        ["total", "lints", "crash", "equivalent", "survived"]
-            .into_iter()
-            .for_each(|name| left_out.numbers(name));
+        for name in ["fs", "class"] {
+            left_out.words(name);
+        }
+        for name in ["total", "lints", "crash", "equivalent", "survived"] {
+            left_out.numbers(name);
+        }
         for one in recalled {
             one.add_rows(&mut bugs);
             one.add_forgotten(&mut left_out);
