@@ -350,8 +350,8 @@ impl Volume {
         Ok(raw)
     }
 
-    /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks. What a failure leaves can be freed
-    /// by another call.
+    /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks. What a failure leaves can be
+    /// freed by another call.
     pub(crate) fn free_inode(&self, inode: &Inode) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         self.check_sound()?;
