@@ -103,13 +103,12 @@ impl FaultsCheck {
         let mut outcomes = Table::new("what came of them");
         injected.words("fs");
         outcomes.words("fs");
-        for name in ["programs", "failures"].into_iter().chain(Kind::ALL.iter().map(|kind| kind.name())) {
+        for name in ["programs", "failures"].into_iter().chain(Kind::ALL.map(Kind::name)) {
             injected.numbers(name);
         }
-        for outcome in Outcome::ALL {
-            outcomes.numbers(outcome.name());
+        for name in Outcome::ALL.map(Outcome::name).into_iter().chain(["violations"]) {
+            outcomes.numbers(name);
         }
-        outcomes.numbers("violations");
         let mut told = String::new();
         for one in failed {
             let (tally, name) = (&one.tally, subject(&*one.subject.design));
