@@ -128,7 +128,7 @@ pub fn sleep_until(deadline: Nanos) {
         Some(scheduler) => {
             scheduler.watch_quiet(cx);
             pass(cx, activity, deadline.since(cx.now()));
-            scheduler.interact(cx);
+            scheduler.doze(cx);
         }
     }
 }

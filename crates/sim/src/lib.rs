@@ -19,6 +19,7 @@
 //! | [`cache`] | what is still in the last-level cache: [`Recency`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`spawn`], [`Setup`] |
+//! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`] |
 //! | [`rng`] | [`Seed`] and the generator |
 //!
@@ -50,6 +51,7 @@ mod context;
 pub mod ledger;
 pub mod machine;
 pub mod rng;
+pub mod schedule;
 pub mod sync;
 pub mod task;
 pub mod units;
@@ -60,6 +62,7 @@ pub use clock::{Clock, clock, copy, interact, medium, medium_until, now, sleep, 
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Machine, Work};
 pub use rng::{Rng, Seed, seed};
+pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
 };

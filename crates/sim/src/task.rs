@@ -11,6 +11,7 @@ use crate::context::{self, Context, RunShared};
 use crate::ledger::LockClass;
 use crate::machine::Machine;
 use crate::rng::Seed;
+use crate::schedule::{Interleaving, Schedule};
 use crate::sync::{Condvar, Mutex};
 use crate::units::{Bytes, Nanos};
 use crate::virt::{NOBODY, Scheduler};
@@ -98,6 +99,16 @@ pub fn run<T: Send + 'static>(
     setup: &Setup,
     main: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RunError> {
+    run_scheduled(setup, None, main).0
+}
+
+/// A run in the order of `schedule`, or in the usual one.
+pub(crate) fn run_scheduled<T: Send + 'static>(
+    setup: &Setup,
+    schedule: Option<&Schedule>,
+    main: impl FnOnce() -> T + Send + 'static,
+) -> (Result<T, RunError>, Interleaving) {
+    assert!(schedule.is_none() || setup.clock == Clock::Virtual, "threads have no schedule to choose");
     assert!(context::current().is_none(), "a run inside a run: join the outer one first");
     let shared = RunShared::new(setup);
     let result = Arc::new(parking_lot::Mutex::new(None));
@@ -107,12 +118,16 @@ pub fn run<T: Send + 'static>(
     // the run.
     let thread = std::thread::Builder::new().name("run".to_owned());
     let thread = match setup.clock {
-        Clock::Virtual => thread.spawn(move || Scheduler::run(&shared, body)),
-        Clock::Real => thread.spawn(move || run_real(&shared, body)),
+        Clock::Virtual => {
+            let schedule = schedule.cloned();
+            thread.spawn(move || Scheduler::run(&shared, schedule.as_ref(), body))
+        }
+        Clock::Real => thread.spawn(move || (run_real(&shared, body), Interleaving::default())),
     };
-    thread.expect("a host thread for the run").join().expect("panics of tasks are caught")?;
-    let value = result.lock().take();
-    Ok(value.expect("main has left its result"))
+    let ended = thread.expect("a host thread for the run").join();
+    let (ended, interleaving) = ended.expect("panics of tasks are caught");
+    let value = || result.lock().take().expect("main has left its result");
+    (ended.map(|()| value()), interleaving)
 }
 
 fn run_real(shared: &Arc<RunShared>, main: impl FnOnce()) -> Result<(), RunError> {
@@ -335,6 +350,7 @@ pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send 
             Some(scheduler) => {
                 let body = Box::new(move || delivery.deliver(Ok(body())));
                 outcome.task.store(scheduler.spawn(spec, cx.time.get(), body), Relaxed);
+                scheduler.turn(cx);
             }
             None => spawn_thread(spec, Some(Arc::clone(&cx.run)), delivery, body),
         },

@@ -85,7 +85,7 @@ impl Condvar {
         let notified = match virtual_task() {
             Some((cx, scheduler)) => {
                 let deadline = timeout.map(|timeout| (cx.now() + timeout).0);
-                drop(guard);
+                MutexGuard::release_to_wait(guard, cx, scheduler);
                 self.wait_virtual(cx, scheduler, Waiting { deadline, ..waiting })
             }
             None => timed_wait(self.class, || self.real.wait(guard, timeout)),

@@ -63,10 +63,11 @@ fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
     book_turn(cx, class, turn.start - arrival, turn.own);
 }
 
-/// Virtual clock: the current task, parked since `parked_at`, was given its turn by whoever woke it.
+/// Virtual clock: the current task, parked since `parked_at`, was given its turn by whoever woke it; in an explored run perhaps
+/// by one whose own time is earlier.
 fn book_granted(cx: &Context, class: &'static LockClass, parked_at: u64) {
     let own = cx.parking.own.get();
-    book_turn(cx, class, cx.time.get() - parked_at - own, own);
+    book_turn(cx, class, (cx.time.get() - parked_at).saturating_sub(own), own);
 }
 
 #[inline]

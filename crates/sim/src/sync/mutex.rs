@@ -37,6 +37,7 @@
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -185,7 +186,9 @@ impl<T: ?Sized> Mutex<T> {
 
     fn try_lock_virtual(&self, cx: &Context, scheduler: &Scheduler) -> bool {
         scheduler.interact(cx);
-        if !self.state.enter(cx, self.class, cx.time.get()) {
+        // Where times do not compare, one of the future has no meaning.
+        let latest = if scheduler.is_explored() { u64::MAX } else { cx.time.get() };
+        if !self.state.enter(cx, self.class, latest) {
             // The failed attempt reads the word, which is all that is known of its cost.
             clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Lock, 1));
             return false;
@@ -268,6 +271,22 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
     pub(super) fn mutex(guard: &Self) -> &'a Mutex<T> {
         guard.mutex
     }
+
+    /// Virtual clock: releases as the first part of a wait, so that nothing comes between the two.
+    pub(super) fn release_to_wait(guard: Self, cx: &Context, scheduler: &Scheduler) {
+        let guard = ManuallyDrop::new(guard);
+        guard.release(cx, scheduler);
+    }
+
+    #[inline]
+    fn release(&self, cx: &Context, scheduler: &Scheduler) {
+        if self.mutex.state.sleeping {
+            return release_sleeping(&self.mutex.raw, &self.mutex.state, cx, scheduler);
+        }
+        // SAFETY: the guard holds the lock, and is dropped or forgotten after this.
+        unsafe { self.mutex.raw.unlock() };
+        self.mutex.state.leave(cx, scheduler);
+    }
 }
 
 impl<T: ?Sized> Deref for MutexGuard<'_, T> {
@@ -294,12 +313,8 @@ impl<T: ?Sized> Drop for MutexGuard<'_, T> {
             // SAFETY: the guard holds the lock.
             return unsafe { self.mutex.raw.unlock() };
         };
-        if self.mutex.state.sleeping {
-            return release_sleeping(&self.mutex.raw, &self.mutex.state, cx, scheduler);
-        }
-        // SAFETY: as above.
-        unsafe { self.mutex.raw.unlock() };
-        self.mutex.state.leave(cx, scheduler);
+        self.release(cx, scheduler);
+        scheduler.turn(cx);
     }
 }
 

@@ -246,6 +246,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
         unsafe { self.lock.raw.unlock_shared() };
         if let Some((cx, scheduler)) = virtual_task() {
             self.lock.state.leave(cx, scheduler, false);
+            scheduler.turn(cx);
         }
     }
 }
@@ -257,6 +258,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
         unsafe { self.lock.raw.unlock_exclusive() };
         if let Some((cx, scheduler)) = virtual_task() {
             self.lock.state.leave(cx, scheduler, true);
+            scheduler.turn(cx);
         }
     }
 }

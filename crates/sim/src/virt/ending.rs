@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Body, NOBODY, Scheduler, Waiting};
+use super::{Body, Mode, NOBODY, Scheduler, Waiting};
 use crate::context::{self, Context, TaskId};
 use crate::task::RunError;
 use crate::units::Nanos;
@@ -16,6 +16,9 @@ const INSTANT_LIMIT: u32 = 10_000_000;
 /// one.
 const QUIET_LIMIT: Nanos = Nanos::from_secs(3_600);
 
+/// The same in an explored run, in points: times do not compare there.
+const QUIET_POINTS: u64 = 20_000;
+
 /// Interactions of destructors at the end of a run; beyond these a task is left where it is.
 const ENDING_LIMIT: u32 = 1_000_000;
 
@@ -25,7 +28,7 @@ struct Ended;
 impl Scheduler {
     /// The whole life of a task's coroutine. No panic leaves it.
     pub(super) fn run_body(&self, cx: &Context, body: Body) {
-        let told_to_unwind = self.ending.get() && !cx.parking.unwinding.replace(self.ending.get());
+        let told_to_unwind = self.is_ending() && !cx.parking.unwinding.replace(self.is_ending());
         let result = catch_unwind(AssertUnwindSafe(|| if told_to_unwind { drop(body) } else { body() }));
         match result {
             Err(payload) if !payload.is::<Ended>() => {
@@ -60,15 +63,27 @@ impl Scheduler {
     /// Ends the run when time passes only for background tasks, and has done so for very long. Called by
     /// whoever waits for a time to come.
     pub(crate) fn watch_quiet(&self, cx: &Context) {
-        let limit = self.quiet_since.get() + QUIET_LIMIT.0;
-        if self.awake.get() == 0 && cx.time.get() > limit && !self.ending.get() {
+        let limit = if self.explorer.is_some() { QUIET_POINTS } else { QUIET_LIMIT.0 };
+        let quiet = self.quiet_clock(cx).saturating_sub(self.quiet_since.get());
+        if self.awake.get() == 0 && quiet > limit && !self.is_ending() {
             resume_unwind(Box::new(self.stuck(cx.id)));
         }
     }
 
+    /// By what it is measured how long only background tasks have gone on.
+    pub(super) fn quiet_clock(&self, cx: &Context) -> u64 {
+        self.explorer.as_ref().map_or(cx.time.get(), |explorer| explorer.points())
+    }
+
+    /// Every task that is resumed unwinds.
+    #[inline]
+    pub(super) fn is_ending(&self) -> bool {
+        self.mode.get() == Mode::Ending
+    }
+
     /// What must be seen to before the current task is parked.
     pub(super) fn before_park(&self, cx: &Context, waiting: &Waiting) {
-        if std::thread::panicking() && !self.ending.get() {
+        if std::thread::panicking() && !self.is_ending() {
             // A destructor of a panicking task waits. The others may only be unwound now: letting them run on
             // would make their panics part of this one.
             let message = format!("a panic, and then a destructor that waits for {}", waiting.class.name());
@@ -77,7 +92,7 @@ impl Scheduler {
             cx.parking.unwinding.set(true);
             self.begin_ending();
         }
-        if self.ending.get() {
+        if self.is_ending() {
             return Self::unwind_once(cx);
         }
         self.refuse_cycle(cx, waiting);
@@ -134,7 +149,7 @@ impl Scheduler {
 
     /// Unwinds what is left: destructors run, and may wait. What waits for ever is forgotten.
     pub(super) fn unwind_all(&self) {
-        if !self.ending.get() {
+        if !self.is_ending() {
             self.begin_ending();
         }
         self.drive();
@@ -145,7 +160,7 @@ impl Scheduler {
 
     /// From now on every task unwinds when it is resumed, and all are ready to be.
     fn begin_ending(&self) {
-        self.ending.set(true);
+        self.mode.set(Mode::Ending);
         for cx in self.live().filter(|cx| !cx.parking.unwinding.get()) {
             self.ready.insert(cx.id, cx.time.get());
         }
@@ -163,7 +178,7 @@ impl Scheduler {
     /// more.
     #[cold]
     pub(super) fn interact_at_the_end(&self, cx: &Context) {
-        if !self.ending.get() {
+        if !self.is_ending() {
             return;
         }
         if !std::thread::panicking() {

@@ -28,6 +28,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `ready` | the set of ready tasks |
+//! | `explore` | other orders than that of time |
 //! | `stack` | the stacks of coroutines |
 //! | `ending` | panics, deadlocks, unwinding |
 //!
@@ -39,6 +40,7 @@
 //! resumes. Nothing leaves the host thread of the run.
 
 mod ending;
+mod explore;
 mod ready;
 mod stack;
 
@@ -51,7 +53,9 @@ use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::context::{self, Context, RunShared, TaskId};
 use crate::ledger::LockClass;
+use crate::schedule::{Interleaving, Schedule};
 use crate::task::{RunError, TaskSpec};
+use explore::Explorer;
 use ready::{MAX_TASKS, MAX_TIME, Ready};
 use stack::{Pool, Stack};
 
@@ -84,6 +88,8 @@ pub(crate) struct Parking {
     background: Cell<bool>,
     /// It is being unwound at the end of the run.
     unwinding: Cell<bool>,
+    /// Explored runs: it is ready, but waits for its own time to come.
+    dozes: Cell<bool>,
 }
 
 impl Default for Parking {
@@ -95,6 +101,7 @@ impl Default for Parking {
             own: Cell::new(0),
             background: Cell::new(false),
             unwinding: Cell::new(false),
+            dozes: Cell::new(false),
         }
     }
 }
@@ -118,14 +125,26 @@ impl Waiting {
     }
 }
 
+/// In which order tasks go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Of time: whoever is furthest behind.
+    Ordinary,
+    /// As a schedule says.
+    Explored,
+    /// The run is over: the remaining tasks are being unwound.
+    Ending,
+}
+
 /// The scheduler of one virtual run. It stays on the host thread of the run.
 pub(crate) struct Scheduler {
-    /// Time of the smallest ready key; the running task may go on up to it. Zero when the run is ending.
+    /// Time of the smallest ready key; the running task may go on up to it. Zero unless the order is that of time.
     horizon: Cell<u64>,
     ready: Ready,
     run_ahead_ns: u64,
-    /// The run is over: the remaining tasks are being unwound.
-    ending: Cell<bool>,
+    mode: Cell<Mode>,
+    /// Of an explored run.
+    explorer: Option<Box<Explorer>>,
     /// By number: null, or a task that lives until [`Scheduler::release`].
     tasks: Box<[Cell<*const Task>]>,
     free: RefCell<Vec<TaskId>>,
@@ -138,7 +157,7 @@ pub(crate) struct Scheduler {
     dying: Cell<TaskId>,
     /// Tasks, other than background tasks, that run, are ready, or wait with a deadline.
     awake: Cell<u32>,
-    /// When `awake` became zero.
+    /// When `awake` became zero: a time, or in an explored run a number of points.
     quiet_since: Cell<u64>,
     instant: Cell<u64>,
     instant_count: Cell<u32>,
@@ -147,12 +166,15 @@ pub(crate) struct Scheduler {
 }
 
 impl Scheduler {
-    fn new(shared: &Arc<RunShared>) -> Self {
+    fn new(shared: &Arc<RunShared>, schedule: Option<&Schedule>) -> Self {
+        let mode = if schedule.is_some() { Mode::Explored } else { Mode::Ordinary };
         Self {
             horizon: Cell::new(u64::MAX),
             ready: Ready::new(),
-            run_ahead_ns: shared.run_ahead_ns,
-            ending: Cell::new(false),
+            // Every passing of time is a point of an explored run.
+            run_ahead_ns: if schedule.is_some() { 0 } else { shared.run_ahead_ns },
+            mode: Cell::new(mode),
+            explorer: schedule.map(|schedule| Box::new(Explorer::new(schedule, shared.seed))),
             tasks: vec![Cell::new(ptr::null()); MAX_TASKS].into_boxed_slice(),
             free: RefCell::default(),
             numbers: Cell::new(0),
@@ -171,16 +193,24 @@ impl Scheduler {
 
     /// Runs `main` and everything that it spawns until it has ended. The host thread must be one that is made
     /// for this run: tasks that are left in destructors are left inside a panic.
-    pub(crate) fn run(shared: &Arc<RunShared>, main: Body) -> Result<(), RunError> {
-        let scheduler = Self::new(shared);
-        scheduler.spawn(TaskSpec::named("main"), 0, main);
+    pub(crate) fn run(
+        shared: &Arc<RunShared>,
+        schedule: Option<&Schedule>,
+        main: Body,
+    ) -> (Result<(), RunError>, Interleaving) {
+        let scheduler = Self::new(shared, schedule);
+        // In an explored run every task is beyond the horizon.
+        let start = u64::from(schedule.is_some());
+        scheduler.spawn(TaskSpec::named("main"), start, main);
         let last = scheduler.drive();
         if !scheduler.is_over() {
             let error = scheduler.stuck(last);
             scheduler.fail(error);
         }
         scheduler.unwind_all();
-        scheduler.failure.take().map_or(Ok(()), Err)
+        let interleaving =
+            scheduler.explorer.map(|explorer| explorer.into_interleaving()).unwrap_or_default();
+        (scheduler.failure.take().map_or(Ok(()), Err), interleaving)
     }
 
     /// Resumes tasks in order until the run is over, or, when it is ending, until none is ready. Returns the
@@ -194,7 +224,7 @@ impl Scheduler {
                 CoroutineResult::Yield(next) => next,
                 CoroutineResult::Return(()) => {
                     self.release(last);
-                    if self.is_over() && !self.ending.get() {
+                    if self.is_over() && !self.is_ending() {
                         return last;
                     }
                     self.take_first()
@@ -241,7 +271,7 @@ impl Scheduler {
         context.run_ahead_limit.set(time.saturating_add(self.run_ahead_ns));
         context.parking.background.set(background);
         // What a destructor starts while the run ends is part of the ending.
-        context.parking.unwinding.set(self.ending.get());
+        context.parking.unwinding.set(self.is_ending());
         if !background {
             self.awake.set(self.awake.get() + 1);
         }
@@ -271,6 +301,9 @@ impl Scheduler {
     }
 
     fn take_first(&self) -> TaskId {
+        if self.is_explored() {
+            return self.take_chosen();
+        }
         let first = self.ready.take_first();
         self.refresh_horizon();
         first
@@ -278,7 +311,7 @@ impl Scheduler {
 
     #[inline]
     fn refresh_horizon(&self) {
-        self.horizon.set(if self.ending.get() { 0 } else { self.ready.horizon() });
+        self.horizon.set(if self.mode.get() == Mode::Ordinary { self.ready.horizon() } else { 0 });
     }
 
     /// The rule of interaction: returns when no ready task is further behind than the current one.
@@ -297,14 +330,23 @@ impl Scheduler {
     /// Switches to the task that is furthest behind.
     #[inline(never)]
     fn give_way(&self, cx: &Context, time: u64) {
-        if self.ending.get() || std::thread::panicking() {
-            return self.interact_at_the_end(cx);
+        if self.mode.get() != Mode::Ordinary || std::thread::panicking() {
+            return self.give_way_unusually(cx);
         }
         let next = self.ready.exchange(cx.id, time);
         self.horizon.set(self.ready.horizon());
         Self::suspend(cx, next);
-        if self.ending.get() {
+        if self.is_ending() {
             Self::unwind_once(cx);
+        }
+    }
+
+    #[cold]
+    fn give_way_unusually(&self, cx: &Context) {
+        if self.is_explored() && !std::thread::panicking() {
+            self.point(cx);
+        } else {
+            self.interact_at_the_end(cx);
         }
     }
 
@@ -331,7 +373,7 @@ impl Scheduler {
         Self::suspend(cx, self.take_first());
         let woken = cx.parking.waits.take().is_none();
         if !woken {
-            if self.ending.get() {
+            if self.is_ending() {
                 Self::unwind_once(cx);
             }
             cx.time.set(deadline.unwrap_or(0).max(cx.time.get()));
@@ -356,7 +398,7 @@ impl Scheduler {
     fn fall_asleep(&self, cx: &Context) {
         if !cx.parking.background.get() {
             self.awake.set(self.awake.get().saturating_sub(1));
-            self.quiet_since.set(cx.time.get());
+            self.quiet_since.set(self.quiet_clock(cx));
         }
     }
 

@@ -60,6 +60,16 @@ impl Ready {
         id_of(first)
     }
 
+    /// Whether a task is ready.
+    pub(super) fn contains(&self, id: TaskId) -> bool {
+        (id as usize) < self.capacity.get() && self.node(self.leaf_of(id)).get() != NOT_READY
+    }
+
+    /// Takes a ready task out, wherever it stands.
+    pub(super) fn remove(&self, id: TaskId) {
+        self.set(id, NOT_READY);
+    }
+
     /// Takes the furthest-behind task out and puts `id` in, which has a leaf, is not ready, and is not that
     /// far behind. Both ways to the root are walked side by side: they do not wait for each other, and where
     /// they have met, both write the same.
