@@ -83,7 +83,7 @@ pub enum FsError {
         found: String,
     },
     /// The image is damaged beyond what mounting may repair.
-    #[error("{design} image is damaged: {what}; look with `weir fsck`, the image was not changed")]
+    #[error("{design} image is damaged: {what}; look with `weir fsck`")]
     Damaged {
         /// The design.
         design: &'static str,

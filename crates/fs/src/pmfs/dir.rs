@@ -240,6 +240,10 @@ impl Volume {
     }
 
     fn dir_block_at(&self, raw: &RawInode, block: u64) -> Result<u64> {
+        if block >= self.region.len() / BLOCK {
+            // Its tree leads back into itself, or the walk over its blocks would have met a hole.
+            return Err(Error::Corrupt(format!("directory block {block}: the image has not so many")));
+        }
         let at = Tree::of(raw).lookup(&self.region, block)?;
         at.ok_or_else(|| Error::Corrupt(format!("directory block {block} is a hole")))
     }
@@ -421,7 +425,7 @@ impl Volume {
         raw.root = tree.root;
         raw.height = tree.height;
         raw.size += BLOCK;
-        raw.blocks += filled.added;
+        raw.blocks = raw.blocks.saturating_add(filled.added);
         Ok(at)
     }
 

@@ -159,7 +159,7 @@ fn dump_dir(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), FsE
             why: "that inode is not a directory".to_owned(),
         });
     }
-    for block in 0..raw.size / BLOCK {
+    for block in 0..raw.size.min(region.len()) / BLOCK {
         let at = Tree::of(&raw).lookup(region, block).ok().flatten();
         let Some(at) = at else {
             writeln!(out, "block {block}: missing")?;

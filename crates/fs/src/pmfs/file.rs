@@ -264,7 +264,7 @@ impl Volume {
         end: u64,
     ) -> Result<()> {
         (raw.root, raw.height) = (tree.root, tree.height);
-        raw.blocks += filled.added << (tree.shift - BLOCK_SHIFT);
+        raw.blocks = raw.blocks.saturating_add(filled.added << (tree.shift - BLOCK_SHIFT));
         raw.size = raw.size.max(end);
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
@@ -402,7 +402,7 @@ impl Volume {
                 self.region.store_u64(*slot, 0)?;
             }
         }
-        raw.blocks -= (slots.len() as u64) << (raw.block_shift() - BLOCK_SHIFT);
+        raw.blocks = raw.blocks.saturating_sub((slots.len() as u64) << (raw.block_shift() - BLOCK_SHIFT));
         raw.ctime = seconds();
         raw.mtime = raw.ctime;
         self.store_half(inode, raw)

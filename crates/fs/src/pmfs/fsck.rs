@@ -6,6 +6,7 @@
 //! | `superblock_copied` | the copy repeats the static part of the primary |
 //! | `journal_descriptor_possible` | base, size, head, tail and generation can be |
 //! | `inode_mode_known` | a live inode is of a known kind |
+//! | `root_is_directory` | the root is a directory that has its two links |
 //! | `blocks_in_range` | every pointer of a tree leads to a block behind the journal |
 //! | `block_used_once` | no two trees share a block |
 //! | `block_count_right` | an inode counts the data blocks that its tree has |
@@ -139,8 +140,14 @@ impl<'a> Check<'a> {
     fn run(mut self) -> FsckReport {
         let table = self.table;
         self.check_tree("inode table", &table);
+        self.check_attributes("inode table", &table);
         self.read_inodes();
         let inodes = std::mem::take(&mut self.inodes);
+        if !inodes.get(&ROOT_INO).is_some_and(|root| is_dir(root) && root.links >= 2) {
+            let what = format!("inode {ROOT_INO}, the root, is no directory; nothing else was checked");
+            self.report.violate("root_is_directory", what);
+            return self.report;
+        }
         for (number, raw) in &inodes {
             self.check_inode(*number, raw);
         }
@@ -193,10 +200,14 @@ impl<'a> Check<'a> {
         if vfs::FileKind::from_mode(u32::from(raw.mode)).is_none() {
             self.report.violate("inode_mode_known", format!("inode {number}: mode {:o}", raw.mode));
         }
-        self.check_tree(&format!("inode {number}"), raw);
+        let owner = format!("inode {number}");
+        self.check_tree(&owner, raw);
+        self.check_attributes(&owner, raw);
+    }
+
+    fn check_attributes(&mut self, owner: &str, raw: &RawInode) {
         if raw.xattr != 0 && !self.unused.take(raw.xattr / BLOCK) {
-            self.report
-                .violate("block_used_once", format!("inode {number}: attribute block at {}", raw.xattr));
+            self.report.violate("block_used_once", format!("{owner}: attribute block at {}", raw.xattr));
         }
     }
 
@@ -242,10 +253,10 @@ impl<'a> Check<'a> {
 
     fn check_dir(&mut self, number: u64, raw: &RawInode, inodes: &BTreeMap<u64, RawInode>) {
         let mut names = BTreeSet::new();
-        if raw.size == 0 || !raw.size.is_multiple_of(BLOCK) {
+        if raw.size == 0 || !raw.size.is_multiple_of(BLOCK) || raw.size > self.superblock.size {
             self.report.violate("directory_sound", format!("directory {number}: size {}", raw.size));
         }
-        for block in 0..raw.size / BLOCK {
+        for block in 0..raw.size.min(self.superblock.size) / BLOCK {
             let Ok(Some(at)) = Tree::of(raw).lookup(self.region, block) else {
                 self.report
                     .violate("directory_sound", format!("directory {number}: block {block} is missing"));
@@ -353,8 +364,9 @@ impl<'a> Check<'a> {
         self.check_tree("block map", &RawInode { flags: FLAG_BEYOND_EOF, ..map });
         let tree = Tree::of(&map);
         let extent = |number| recovery::saved_extent(self.region, &tree, number).ok().flatten();
-        let saved: Option<Vec<_>> = (0..self.superblock.saved_extents).map(extent).collect();
         let used = self.unused.used_runs();
+        let as_many = self.superblock.saved_extents == used.len() as u64;
+        let saved: Option<Vec<_>> = if as_many { (0..used.len() as u64).map(extent).collect() } else { None };
         if saved.as_deref() != Some(&used[..]) {
             let what = format!(
                 "{} extents saved, {} runs of blocks in use",

@@ -106,7 +106,7 @@ impl Inode {
             owner: Owner { uid: raw.uid, gid: raw.gid },
             rdev: u64::from(raw.rdev),
             size: raw.size,
-            blocks: raw.blocks * (BLOCK / 512),
+            blocks: raw.blocks.saturating_mul(BLOCK / 512),
             block_size: BLOCK as u32,
             atime: timestamp(raw.atime),
             mtime: timestamp(raw.mtime),
@@ -309,7 +309,7 @@ impl Volume {
         }
         (raw.root, raw.height) = (tree.root, tree.height);
         raw.size = (block + 1) << tree.shift;
-        raw.blocks += 1 << (tree.shift - BLOCK_SHIFT);
+        raw.blocks = raw.blocks.saturating_add(1 << (tree.shift - BLOCK_SHIFT));
         let half = raw.as_bytes().first_chunk::<{ ino::HALF as usize }>();
         self.region.write(TABLE_INODE, half.expect("an inode is longer than its half"))?;
         Ok(offset)

@@ -240,6 +240,11 @@ impl Volume {
             cleaner: Mutex::new(&BACKGROUND, None),
         };
         Tree::of(&table).visit(region, &mut |visited| match visited.block {
+            // Every slot of it gets an object in DRAM, so it is not enough that accesses are refused.
+            Some(_) if region.len() - visited.offset < 1 << visited.shift => Err(Error::Corrupt(format!(
+                "inode table: the block at {} ends outside the image",
+                visited.offset
+            ))),
             Some(block) => volume.load_table_block(block, visited.offset),
             None => Ok(()),
         })?;
@@ -252,6 +257,8 @@ impl Volume {
             Some(map) => map,
             None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
         };
+        // Before anything is changed: a list that cannot be followed is a reason to refuse.
+        volume.load_truncate_list()?;
         if volume.has(Mutant::ReplayBeforeBlockMap) {
             volume.replay_truncates()?;
         }
@@ -316,7 +323,7 @@ impl Volume {
         let inode = self.inodes.get(BLOCK_MAP_INO)?;
         let raw = self.raw(inode)?;
         let superblock: Superblock = self.region.read(0)?;
-        if raw.root == 0 && superblock.saved_extents == 0 {
+        if (raw.root, raw.size, raw.blocks) == (0, 0, 0) && superblock.saved_extents == 0 {
             return Ok(());
         }
         let mut tx = self.journal.begin(2)?;

@@ -15,6 +15,7 @@
 //!
 //! Lock order: after the inode's own lock; a leaf besides.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use media::event::Mark;
@@ -52,10 +53,10 @@ fn next_field(inode_offset: u64) -> u64 {
 
 /// The inode numbers on the list of an image, from the head on; stops at the first that is met twice.
 pub(crate) fn read_list(region: &Region, offset_of: &dyn Fn(u64) -> Result<u64>) -> Result<Vec<u64>> {
-    let mut list = Vec::new();
+    let (mut list, mut known) = (Vec::new(), BTreeSet::new());
     let mut next = region.load_u64(TRUNCATE_HEAD + 8)?;
     while next != 0 {
-        if list.contains(&next) {
+        if !known.insert(next) {
             return Err(Error::Corrupt(format!("truncate list: inode {next} is on it twice")));
         }
         list.push(next);
@@ -65,11 +66,17 @@ pub(crate) fn read_list(region: &Region, offset_of: &dyn Fn(u64) -> Result<u64>)
 }
 
 impl Volume {
-    /// Takes over the list of the image.
-    pub(crate) fn load_truncate_list(&self) -> Result<Vec<u64>> {
+    /// Takes over the list of the image. An inode on it may be free already, but not with blocks, which nobody has marked then.
+    pub(crate) fn load_truncate_list(&self) -> Result<()> {
         let list = read_list(&self.region, &|ino| Ok(self.inodes.get(ino)?.offset))?;
-        self.truncates.order.lock().clone_from(&list);
-        Ok(list)
+        for ino in &list {
+            let raw = self.raw(self.inodes.get(*ino)?)?;
+            if raw.is_free() && (raw.root, raw.xattr) != (0, 0) {
+                return Err(Error::Corrupt(format!("truncate list: inode {ino} is free and has blocks")));
+            }
+        }
+        *self.truncates.order.lock() = list;
+        Ok(())
     }
 
     /// Notes that an inode on the list could not be freed.
@@ -258,9 +265,9 @@ impl Volume {
         Ok(blocks)
     }
 
-    /// Finishes what the list of the image promises.
+    /// Finishes what the list of the image promises, which was loaded.
     pub(crate) fn replay_truncates(&self) -> Result<usize> {
-        let list = self.load_truncate_list()?;
+        let list = self.truncates.order.lock().clone();
         for &ino in &list {
             let inode = self.inodes.get(ino)?;
             let mut raw = self.raw(inode)?;
