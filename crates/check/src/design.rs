@@ -3,9 +3,11 @@
 //! Whoever owns the designs implements [`Design`] once for all of them; a design with other options is another [`Design`].
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use media::nvmm::Region;
 use media::nvmm::null::Null;
+use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::FileSystem;
 
@@ -34,6 +36,16 @@ pub trait Design: Send + Sync {
 
     /// What fsck holds against an image. One that could not be checked is a violation, too.
     fn fsck(&self, region: &Region) -> Vec<String>;
+
+    /// The parts of an image that [`Design::dump`] shows; one that ends in ` N` takes an inode number there.
+    fn dump_parts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Describes a part of an image for people.
+    fn dump(&self, _region: &Region, part: &str) -> Result<String, String> {
+        Err(format!("{} shows no {part}", self.name()))
+    }
 }
 
 impl std::fmt::Debug for dyn Design {
@@ -65,6 +77,12 @@ pub fn try_virtually<T: Send + 'static>(
 /// The same, where an end that is not well is this one's as well.
 pub fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
     try_virtually(seed, body).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What a thread or this process has had of the processors.
+pub(crate) fn cpu_time(clock: ClockId) -> Duration {
+    let time = clock_gettime(clock);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
 pub(crate) fn unmount(fs: &dyn FileSystem) -> Result<(), String> {

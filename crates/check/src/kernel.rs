@@ -248,7 +248,7 @@ impl Kernel {
         match op {
             Op::Write(file, offset, pattern) => self.with_file(file, |fd| {
                 let at = offset.map_or_else(|| self.host.fstat(fd).map(|attr| attr.size), Ok)?;
-                self.host.pwrite(fd, &pattern.bytes(at), at).map(Reply::Written)
+                self.host.pwrite(fd, &pattern.bytes(offset.unwrap_or(0)), at).map(Reply::Written)
             }),
             Op::Read(file, offset, len) => self.with_file(file, |fd| {
                 let mut bytes = vec![0xEE; *len];

@@ -5,6 +5,8 @@
 //!   weir check, tests ──► Lockstep ──► Runner ──► a design     answers and trees are those of the model
 //!          │                 │  └─────► Kernel ──► vfs::Host    ... and those of the host's kernel
 //!          │                 └────────► shrink: the shortest program that shows a difference
+//!          ├────────────► schedules: scenarios ──► orders of tasks ──► linearizable?
+//!          ├────────────► fuzz: images ──► mutants ──► fsck, recover, mount, use
 //!          └────────────► crash: programs ──► record ──► crash points ──► images ──► recover, judge, use
 //! ```
 //!
@@ -22,6 +24,8 @@
 //! | [`crash`] | crashes at every point of programs, and of the recoveries after them |
 //! | [`recall`] | what the checks find of bugs that were seeded |
 //! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
+//! | [`fuzz`] | images with edits: nobody panics, hangs, or says what is not so |
+//! | [`schedules`] | several tasks at once, in many orders |
 //!
 //! Everything random comes from a seed, which every failure names. No particular design is known here, and no output: what was
 //! done and found is returned.
@@ -31,6 +35,7 @@
 pub mod crash;
 pub mod design;
 pub mod faults;
+pub mod fuzz;
 pub mod generate;
 pub mod kernel;
 pub mod lockstep;
@@ -38,6 +43,7 @@ pub mod model;
 pub mod observe;
 pub mod op;
 pub mod recall;
+pub mod schedules;
 pub mod shrink;
 pub mod tree;
 

@@ -12,7 +12,7 @@ use crate::tree::{Entry, Tree};
 pub type Id = usize;
 const ROOT: Id = 0;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Body {
     File(Arc<Vec<u8>>),
     Dir { names: BTreeMap<String, Id>, parent: Id },
@@ -20,7 +20,7 @@ enum Body {
     Special,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Node {
     kind: FileKind,
     perm: u32,
@@ -32,11 +32,12 @@ struct Node {
 }
 
 /// The reference file system.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model {
     nodes: BTreeMap<Id, Node>,
     next: Id,
     opened: BTreeMap<usize, Id>,
+    pinned: BTreeMap<String, Id>,
     /// What new inodes get.
     new: NewInode,
 }
@@ -57,7 +58,13 @@ impl Model {
     pub fn making(new: NewInode, perm: u32, owner: (u32, u32)) -> Self {
         let body = Body::Dir { names: BTreeMap::new(), parent: ROOT };
         let root = Node { kind: FileKind::Directory, perm, owner, rdev: 0, nlink: 2, opens: 0, body };
-        Self { nodes: BTreeMap::from([(ROOT, root)]), next: 1, opened: BTreeMap::new(), new }
+        Self {
+            nodes: BTreeMap::from([(ROOT, root)]),
+            next: 1,
+            opened: BTreeMap::new(),
+            pinned: BTreeMap::new(),
+            new,
+        }
     }
 
     fn node(&mut self, id: Id) -> &mut Node {
@@ -83,13 +90,26 @@ impl Model {
     }
 
     fn find(&self, path: &str) -> Result<Id, Errno> {
+        if let Some(id) = self.pinned.get(path) {
+            return Ok(*id);
+        }
         let mut parts = path.split('/').filter(|part| !part.is_empty());
         parts.try_fold(ROOT, |at, name| self.names(at)?.get(name).copied().ok_or(Errno::ENOENT))
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(Id, &'p str), Errno> {
         let (dir, name) = split(path);
-        Ok((self.find(dir)?, name))
+        let dir = self.find(dir)?;
+        // Found by a pin, although it is gone.
+        if self.nodes[&dir].nlink == 0 { Err(Errno::ENOENT) } else { Ok((dir, name)) }
+    }
+
+    /// See [`crate::Runner::pin`].
+    pub fn pin(&mut self, path: &str) -> Result<(), Errno> {
+        let id = self.find(path)?;
+        self.node(id).opens += 1;
+        self.pinned.insert(path.to_owned(), id);
+        Ok(())
     }
 
     fn file(&self, file: &File) -> Result<Id, Errno> {
@@ -144,8 +164,12 @@ impl Model {
         }
     }
 
-    /// Closes everything that is open, as an unmount does.
+    /// Closes everything that is open or pinned, as an unmount does.
     pub fn close_all(&mut self) {
+        for id in std::mem::take(&mut self.pinned).into_values() {
+            self.node(id).opens -= 1;
+            self.forget_if_dead(id);
+        }
         while let Some(number) = self.opened.keys().next().copied() {
             let _ = self.run(&Op::Close(number), None);
         }
@@ -163,7 +187,7 @@ impl Model {
             Op::Write(file, offset, pattern) => {
                 let bytes = self.bytes(file)?;
                 let at = offset.unwrap_or(bytes.len() as u64);
-                let mut data = pattern.bytes(at);
+                let mut data = pattern.bytes(offset.unwrap_or(0));
                 data.truncate(limit.unwrap_or(data.len()));
                 if !data.is_empty() {
                     let end = at as usize + data.len();
@@ -201,7 +225,11 @@ impl Model {
                 Ok(Reply::Done)
             }
             Op::ReadDir(path) => {
-                let mut names: Vec<_> = self.names(self.find(path)?)?.keys().cloned().collect();
+                let id = self.find(path)?;
+                let mut names: Vec<_> = self.names(id)?.keys().cloned().collect();
+                if self.nodes[&id].nlink == 0 {
+                    return Ok(Reply::Names(names));
+                }
                 names.extend([".".to_owned(), "..".to_owned()]);
                 names.sort();
                 Ok(Reply::Names(names))
@@ -251,6 +279,7 @@ impl Model {
                 match () {
                     () if self.names(dir)?.contains_key(name) => return Err(Errno::EEXIST),
                     () if self.is_dir(id) => return Err(Errno::EPERM),
+                    () if self.nodes[&id].nlink == 0 => return Err(Errno::ENOENT),
                     () => {}
                 }
                 self.names_mut(dir).insert(name.to_owned(), id);

@@ -17,7 +17,7 @@ pub enum File {
     Opened(usize),
 }
 
-/// Bytes that tell where and by which write they were written; none is zero.
+/// Bytes that tell where (of an append: where in it) and by which write they were written; none is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     /// How many.
@@ -118,6 +118,7 @@ pub struct Runner {
     /// The design.
     pub fs: Arc<dyn FileSystem>,
     opened: BTreeMap<usize, Ino>,
+    pinned: BTreeMap<String, Ino>,
 }
 
 /// Directory part and last name of a path.
@@ -140,11 +141,26 @@ impl std::fmt::Debug for Runner {
 impl Runner {
     /// Nothing is open.
     pub fn new(fs: Arc<dyn FileSystem>) -> Self {
-        Self { fs, opened: BTreeMap::new() }
+        Self { fs, opened: BTreeMap::new(), pinned: BTreeMap::new() }
+    }
+
+    /// Looks a path up and opens what it leads to, once for all: operations that go by that path mean this inode from now on,
+    /// whatever has the name. So an operation is one call of the design, and others cannot come between lookup and call.
+    pub fn pin(&mut self, path: &str) -> Result<(), Errno> {
+        let ino = self.find(path)?;
+        self.fs.open(ino, OpenFlags::READ)?;
+        self.pinned.insert(path.to_owned(), ino);
+        Ok(())
+    }
+
+    /// A runner for another task, with the same pins, which stay this one's to close.
+    #[must_use]
+    pub fn beside(&self) -> Self {
+        Self { fs: Arc::clone(&self.fs), opened: BTreeMap::new(), pinned: self.pinned.clone() }
     }
 
     pub(crate) fn find(&self, path: &str) -> Result<Ino, Errno> {
-        find(&*self.fs, path)
+        self.pinned.get(path).map_or_else(|| find(&*self.fs, path), |ino| Ok(*ino))
     }
 
     fn parent<'p>(&self, path: &'p str) -> Result<(Ino, &'p [u8]), Errno> {
@@ -163,9 +179,10 @@ impl Runner {
         self.fs.setattr(self.find(path)?, &set).map(|_| Reply::Done)
     }
 
-    /// Closes everything that is open.
+    /// Closes everything that is open or pinned.
     pub fn close_all(&mut self) {
-        for (_, ino) in std::mem::take(&mut self.opened) {
+        let pinned = std::mem::take(&mut self.pinned).into_values();
+        for ino in std::mem::take(&mut self.opened).into_values().chain(pinned) {
             self.fs.release(ino);
         }
     }
@@ -190,8 +207,7 @@ impl Runner {
             }
             Op::Write(file, offset, pattern) => {
                 let ino = self.file(file)?;
-                let at = offset.map_or_else(|| self.fs.getattr(ino).map(|attr| attr.size), Ok)?;
-                let flags = if offset.is_none() { IoFlags::APPEND } else { IoFlags::empty() };
+                let (at, flags) = offset.map_or((0, IoFlags::APPEND), |at| (at, IoFlags::empty()));
                 self.fs.write(ino, at, &pattern.bytes(at), flags).map(|written| Reply::Written(written.bytes))
             }
             Op::Read(file, offset, len) => {

@@ -2,14 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use media::event::{Event, Mark, Tap};
 use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch};
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::ClockId;
 
 use super::afterwards::use_everything;
 use super::allowed::{Allowed, is_soft};
@@ -17,14 +16,15 @@ use super::programs::Program;
 use super::record::{Recording, record};
 use super::recovery::crash_recovery;
 use super::{Effort, Subject, Tally, Violation};
-use crate::design::{fsck, unmount};
+use crate::design::{cpu_time, fsck, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint};
 
 /// Explores all crashes of a program; `faults` go wrong while it runs. Call it in a run under the virtual clock.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
-    let began = cpu_time();
+    // A run under the virtual clock has one thread.
+    let began = cpu_time(ClockId::ThreadCPUTime);
     let explored = record(subject, program, &inject).and_then(|recording| {
         let Some(recording) = recording else { return Ok(Tally { without_space: 1, ..Tally::default() }) };
         let mut explorer = Explorer::new(subject, program, effort, &recording)?;
@@ -32,13 +32,7 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
         Ok(explorer.tally)
     });
     let tally = explored.unwrap_or_else(|what| Tally::failed(&program.name, what));
-    Tally { cpu: cpu_time().saturating_sub(began), ..tally }
-}
-
-/// What this thread has had of the processor. A run under the virtual clock has one thread.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
+    Tally { cpu: cpu_time(ClockId::ThreadCPUTime).saturating_sub(began), ..tally }
 }
 
 /// State of the exploration of one program.
