@@ -15,6 +15,16 @@ use crate::failure::Failure;
 /// Options that make a design small, so that its borders are near: set where a design has them and nobody says otherwise.
 pub(crate) const SMALL: [(&str, &str); 3] = [("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")];
 
+/// Smaller still, for tasks that meet: a buffer of three pages, and write-back that finds every block old.
+pub(crate) const TINY: [(&str, &str); 6] = [
+    ("jsize", "64k"),
+    ("buffer", "12k"),
+    ("medium_write", "200ns"),
+    ("wake", "1us"),
+    ("dirty_age", "1us"),
+    ("writeback_tasks", "2"),
+];
+
 /// What a design promises of a crash with these options: data is buffered where a design could be mounted `sync` and is not.
 pub(crate) fn guarantee(name: &str, given: &BTreeMap<String, String>) -> Result<Guarantee, Failure> {
     let design = lab::plan::matrix::design(name)?;
@@ -115,5 +125,15 @@ impl Design for Checked {
             return vec![format!("nothing could be checked: {}", report.notes.join("; "))];
         }
         report.violations.iter().map(ToString::to_string).collect()
+    }
+
+    fn dump_parts(&self) -> Vec<String> {
+        self.design.dump_parts().iter().map(|(part, _)| (*part).to_owned()).collect()
+    }
+
+    fn dump(&self, region: &Region, part: &str) -> Result<String, String> {
+        let mut text = Vec::new();
+        self.design.dump(region, part, &mut text).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

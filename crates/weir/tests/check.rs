@@ -126,6 +126,48 @@ fn seeded_bugs_are_found() {
 }
 
 #[test]
+fn tasks_at_once_are_run_in_many_orders_and_a_torn_append_is_found_again() {
+    let output = check(
+        "schedules --fs pmfs,hinfs --schedules 12 --scenario create|unlink --scenario append|read --json",
+    );
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        assert_eq!((&design["schedules"], &design["failures"]), (&24.into(), &0.into()), "{design}");
+        assert!(design["interleavings"].as_u64().unwrap() > 10, "{design}");
+    }
+    let output = check("schedules --fs pmfs --schedules 100 --torn-append --scenario append|append --json");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let failure = &designs(&output)[0]["scenarios"][0]["failure"];
+    let again = failure["again"].as_str().unwrap().strip_prefix("weir check ").unwrap();
+    let again = check(&format!("{} --json", again.replace('\'', "")));
+    assert_eq!(again.status.code(), Some(1), "{}", told(&again));
+    assert_eq!(designs(&again)[0]["scenarios"][0]["failure"]["switches"], failure["switches"]);
+}
+
+#[test]
+fn edited_images_are_examined_and_a_fault_is_found_with_the_edit_that_shows_it() {
+    let output = check("fuzz --fs pmfs,hinfs --mutants 200 --json");
+    assert!(output.status.success(), "{}", told(&output));
+    for design in designs(&output) {
+        let sum =
+            ["refused", "damaged", "sound"].map(|fate| design[fate].as_u64().unwrap()).iter().sum::<u64>();
+        assert_eq!((sum, &design["mutants"]), (200, &200.into()), "{design}");
+    }
+    for fault in ["panic", "loop"] {
+        let home = tempfile::tempdir().unwrap();
+        let arguments =
+            ["check", "fuzz", "--fs", "pmfs", "--fault", fault, "--mutant", "0 8192:0100000000000000"];
+        let output = weir(home.path()).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            text.contains(&format!("again: weir check fuzz --fs pmfs --fault {fault} --seed 1 --mutant")),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn every_run_is_evidence_once_and_a_canary_is_none() {
     let home = tempfile::tempdir().unwrap();
     let run =
@@ -160,6 +202,8 @@ fn what_cannot_be_checked_is_said() {
         ("faults --fs pmfs --programs nonsense", 2, "no program's name contains"),
         ("faults --fs pmfs -O mutant=two-commits", 2, "unknown option"),
         ("recall --fs pmfs --only nonsense", 2, "there are: tail-not-flushed"),
+        ("schedules --fs pmfs --scenario fly", 2, "no action is called \"fly\""),
+        ("fuzz --fs pmfs --mutant x", 2, "a mutant is like"),
         ("--evidence --ledger HERE/none", 4, "cannot read"),
         ("", 2, "say what to check"),
     ] {
@@ -171,7 +215,7 @@ fn what_cannot_be_checked_is_said() {
 
 #[test]
 fn help_fits_a_screen() {
-    for what in ["model", "crash", "faults", "recall"] {
+    for what in ["model", "crash", "faults", "recall", "schedules", "fuzz"] {
         let help = String::from_utf8(check(&format!("{what} -h")).stdout).unwrap();
         assert!(help.lines().count() <= 24 && help.lines().all(|line| line.chars().count() <= 100), "{help}");
     }

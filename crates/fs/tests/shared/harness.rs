@@ -72,4 +72,14 @@ impl Design for WithOptions {
         }
         report.violations.iter().map(ToString::to_string).collect()
     }
+
+    fn dump_parts(&self) -> Vec<String> {
+        self.design.dump_parts().iter().map(|(part, _)| (*part).to_owned()).collect()
+    }
+
+    fn dump(&self, region: &Region, part: &str) -> Result<String, String> {
+        let mut text = Vec::new();
+        self.design.dump(region, part, &mut text).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
 }

@@ -14,13 +14,15 @@ use crate::output::Output;
 use crate::store::{date, now};
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 13] = [
+pub(super) const CLAIMS: [(&str, &str); 15] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("crash/depth-1", "a crash within a call leaves what is promised"),
     ("crash/depth-2", "so does a crash within any second call"),
     ("faults", "an access that fails is answered, and undone or refused for good"),
     ("recall", "bugs that are known to be there are found"),
+    ("fuzz", "whatever the bytes of an image are, nobody panics or hangs, and fsck and mount agree"),
+    ("schedules", "calls of several tasks at once are atomic, and none waits for ever"),
     ("posix", "programs see what POSIX says"),
     ("mount/killed", "a killed server loses nothing that was promised"),
     ("mount/programs", "programs work, and leave a clean pool"),

@@ -6,6 +6,8 @@
 //! | `crash` | crashes at every point of small programs |
 //! | `faults` | failures of every access of small programs |
 //! | `recall` | what the checks find of bugs that were seeded |
+//! | `schedules` | several tasks at once, in many orders |
+//! | `fuzz` | images with edits |
 //! | `ledger` | records what every run did and found |
 //! | `evidence` | prints that as a table, a row for each claim |
 //! | `record` | takes in what suites outside of this command found |
@@ -13,10 +15,12 @@
 mod crash;
 mod evidence;
 mod faults;
+mod fuzz;
 mod ledger;
 mod model;
 mod recall;
 mod record;
+mod schedules;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -61,6 +65,10 @@ enum What {
     Faults(faults::FaultsCheck),
     /// Seed known bugs and see which are found
     Recall(recall::RecallCheck),
+    /// Run several tasks at once, in many orders
+    Schedules(schedules::SchedulesCheck),
+    /// Edit images: nobody may panic or hang, and fsck and mount must agree
+    Fuzz(fuzz::FuzzCheck),
     #[command(hide = true)]
     Record(record::Record),
 }
@@ -94,6 +102,8 @@ impl Check {
             (false, Some(What::Crash(check))) => check.run(output, &ledger),
             (false, Some(What::Faults(check))) => check.run(output, &ledger),
             (false, Some(What::Recall(check))) => check.run(output, &ledger),
+            (false, Some(What::Schedules(check))) => check.run(output, &ledger),
+            (false, Some(What::Fuzz(check))) => check.run(output, &ledger),
             (false, Some(What::Record(record))) => record.run(&ledger),
             _ => Err(Failure::usage(
                 "say what to check, or `--evidence` to see what was checked: `weir check -h`",
@@ -145,6 +155,16 @@ fn no_program(words: &str) -> Failure {
     let all = programs::all();
     let some: Vec<_> = all.iter().step_by(all.len() / 8).map(|one| one.name.as_str()).collect();
     Failure::usage(format!("no program's name contains \"{words}\"; names are: {} …", some.join(", ")))
+}
+
+/// Panics inside of runs are results here: they are told with the failures, and shrinking one repeats it many times.
+fn keep_panics_of_runs_quiet() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() != Some("run") {
+            usual(panic);
+        }
+    }));
 }
 
 /// A design with its options, as tables and the ledger name it.

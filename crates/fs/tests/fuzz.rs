@@ -1,0 +1,59 @@
+//! Images with edits: nobody panics or hangs, and fsck and mount agree; and a design that does not is found.
+
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
+#[path = "shared/harness.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use check::Design;
+use check::fuzz::{Effort, Failure, Fuzzer, Tally, canary};
+
+fn fuzz(design: &Arc<dyn Design>, seed: u64, mutants: u64) -> Tally {
+    let fuzzer = Fuzzer::new(design, seed).expect("the images can be made");
+    fuzzer.run(&Effort { seed, mutants, end: None, jobs: 1 }, &|| ())
+}
+
+fn pmfs() -> Arc<dyn Design> {
+    harness::with_options("pmfs", &[("jsize", "64k")])
+}
+
+/// Unlike the command, tests check every sum for overflow: `WEIR_FUZZ_MUTANTS` tries more of them.
+#[test]
+fn mutants_are_refused_or_used_and_nobody_panics() {
+    let mutants =
+        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
+    let hinfs =
+        harness::with_options("hinfs", &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")]);
+    for design in [pmfs(), hinfs] {
+        let tally = fuzz(&design, 7, mutants);
+        println!("{}: {tally:?}", design.name());
+        assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
+        assert!(tally.refused > 100 && tally.damaged > 100 && tally.sound > 10, "{tally:?}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_mutants() {
+    let run = || {
+        let tally = fuzz(&pmfs(), 3, 200);
+        (tally.refused, tally.damaged, tally.sound, tally.kept, tally.features, tally.touched)
+    };
+    assert_eq!(run(), run());
+}
+
+/// The word is one of 20,000, in the journal, which nothing but the canary reads of an unmounted image.
+#[test]
+fn a_word_that_makes_a_design_panic_or_loop_is_found_and_made_short() {
+    for (fault, says) in [(canary::Fault::Panic, "panicked"), (canary::Fault::Loop, "without end")] {
+        let design = canary::fault_at(pmfs(), 8192, fault);
+        let tally = fuzz(&design, 1, 30_000);
+        let found = tally.failures.iter().find(|failure| failure.what.contains(says));
+        let Failure { mutant, what } = found.unwrap_or_else(|| panic!("{fault:?} was not found: {tally:?}"));
+        println!("{fault:?}: {mutant}: {what}");
+        assert!(mutant.edits.iter().map(|edit| edit.bytes.len()).sum::<usize>() <= 8, "{mutant}");
+        let fuzzer = Fuzzer::new(&design, 1).expect("the images can be made");
+        assert_eq!(fuzzer.try_one(mutant).as_ref(), Err(what));
+    }
+}

@@ -1,0 +1,93 @@
+//! Several tasks at once, in many orders: every call is atomic, nobody waits for ever, and nothing is lost or left behind.
+
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
+#[path = "shared/harness.rs"]
+mod harness;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use check::Design;
+use check::schedules::{self, Effort, Scenario, Tally, canary};
+
+/// A small journal and buffer, and write-back that finds everything old at once.
+fn designs() -> [Arc<dyn Design>; 2] {
+    let format = ("jsize", "64k");
+    let buffer = [
+        format,
+        ("buffer", "12k"),
+        ("medium_write", "200ns"),
+        ("wake", "1us"),
+        ("dirty_age", "1us"),
+        ("writeback_tasks", "2"),
+    ];
+    [harness::with_options("pmfs", &[format]), harness::with_options("hinfs", &buffer)]
+}
+
+fn effort(schedules: u64) -> Effort {
+    Effort { seed: 1, schedules, end: None, jobs: 2 }
+}
+
+fn explore(design: &Arc<dyn Design>, scenarios: &[Scenario], effort: &Effort) -> Vec<Tally> {
+    schedules::explore(design, scenarios, effort, &|| ())
+}
+
+/// Complains of the first failure.
+fn assert_sound(design: &Arc<dyn Design>, tallies: &[Tally]) {
+    let failed: Vec<_> = tallies.iter().filter(|tally| tally.failure.is_some()).collect();
+    for tally in failed.iter().take(5) {
+        if let Some(failure) = &tally.failure {
+            println!("{}: {}: {failure}\n", design.name(), tally.scenario);
+        }
+    }
+    assert!(failed.is_empty(), "{}: {} of {} scenarios failed", design.name(), failed.len(), tallies.len());
+}
+
+#[test]
+fn every_pair_of_actions_is_linearizable() {
+    for design in designs() {
+        let began = Instant::now();
+        let tallies = explore(&design, &schedules::pairs(), &effort(8));
+        let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
+        println!(
+            "{}: {} scenarios, {} schedules, {} interleavings, {} outcomes in {:?}",
+            design.name(),
+            tallies.len(),
+            sum(|tally| tally.schedules),
+            sum(|tally| tally.interleavings),
+            sum(|tally| tally.outcomes),
+            began.elapsed(),
+        );
+        assert_sound(&design, &tallies);
+    }
+}
+
+/// The race needs one preemption at one place: how many schedules it takes is measured.
+#[test]
+fn an_append_in_two_steps_is_found_and_made_short() {
+    let scenario = [Scenario::named("sync; append; list | append; chmod").expect("actions")];
+    let mut taken = Vec::new();
+    for round in 0..20 {
+        let design = canary::torn_append(Arc::clone(&designs()[0]));
+        let effort = Effort { seed: 10_001 * round, schedules: 400, end: None, jobs: 1 };
+        let tally = explore(&design, &scenario, &effort).remove(0);
+        let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
+        assert!(failure.what.contains("no order of the calls explains it"), "{failure}");
+        assert_eq!(failure.program.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1], "{failure}");
+        assert!(failure.switches.len() <= 2, "{failure}");
+        taken.push(tally.schedules);
+    }
+    let mean = taken.iter().sum::<u64>() as f64 / taken.len() as f64;
+    println!("found after {mean:.1} schedules on average: {taken:?}");
+    assert!(mean < 20.0, "{mean}");
+}
+
+#[test]
+fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
+    let design = canary::torn_append(Arc::clone(&designs()[0]));
+    let scenario = [Scenario::named("append | append").expect("actions")];
+    let failure = explore(&design, &scenario, &effort(1000)).remove(0).failure.expect("it is found");
+    let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };
+    assert_eq!(explore(&design, &scenario, &again).remove(0).failure, Some(failure));
+}
