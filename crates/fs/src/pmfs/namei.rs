@@ -7,14 +7,15 @@
 //! `pmfs.blocks`).
 
 use sim::Activity;
-use vfs::{FileKind, Ino, NewInode, RenameFlags};
+use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
-use super::inode::{Inode, InodeState, Locked, seconds};
+use super::inode::{Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::tree::fill_entries;
+use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 
 /// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
@@ -226,7 +227,7 @@ impl Volume {
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
         let work = (|| {
             raw.links += 1;
-            raw.ctime = seconds();
+            raw.set_ctime(Timestamp::now());
             self.store_half(inode, &raw)?;
             self.insert_name(&mut tx, (dir.inode, &mut dir.raw, &dir.state), place, (name, ino))
         })();
@@ -250,23 +251,25 @@ impl Volume {
             return Err(Error::IsDirectory);
         }
         let removal = self.plan_removal(&dir.raw, found)?;
-        let ranges = [dir.half(), removal.logged()];
+        let frees = raw.links == 1 && state.opens == 0;
+        let mut ranges = vec![dir.half(), removal.logged()];
+        ranges.extend(attribute_pointer(inode, &raw).filter(|_| frees));
         let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
         let mut tx = match given {
             Some(tx) => tx,
             None => {
                 pending.settle(inode)?;
-                self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
+                ranges.push((inode.offset, ino::HALF));
+                self.begin_names(&ranges, None)?
             }
         };
-        let frees = raw.links == 1 && state.opens == 0;
         let work = (|| {
             if joins {
                 self.journal.log(&mut tx, &ranges)?;
             }
             self.remove_name((dir.inode, &mut dir.raw), &removal)?;
-            if frees { self.erase(inode) } else { self.drop_link(inode, &mut raw, 1) }
+            if frees { self.erase(inode, &raw) } else { self.drop_link(inode, &mut raw, 1) }
         })();
         match work {
             Err(error) if joins => {
@@ -299,7 +302,7 @@ impl Volume {
     fn drop_link(&self, inode: &Inode, raw: &mut RawInode, count: u16) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         raw.links = raw.links.saturating_sub(count);
-        raw.ctime = seconds();
+        raw.set_ctime(Timestamp::now());
         self.store_half(inode, raw)?;
         if raw.links == 0 {
             self.truncate_add(inode, raw.size)?;
@@ -549,7 +552,7 @@ impl Volume {
         if let Some(at) = dotdot {
             self.region.store(at, &dirs[dst].inode.ino.to_le_bytes())?;
         }
-        moved.ctime = seconds();
+        moved.set_ctime(Timestamp::now());
         self.store_half(change.moved, &moved)?;
         // Only now is it known which record stands before the old name.
         let from = &mut dirs[src];
