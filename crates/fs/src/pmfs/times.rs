@@ -31,11 +31,12 @@ pub(crate) fn seconds() -> u32 {
     Timestamp::now().secs as u32
 }
 
-/// What a new value for a time comes to.
-pub(crate) fn resolve(time: SetTime) -> Timestamp {
-    match time {
-        SetTime::Now => Timestamp::now(),
-        SetTime::To(time) => time,
+/// What a time becomes; none: it stays.
+pub(crate) fn changed(old: Timestamp, new: Option<SetTime>, now: Timestamp) -> Timestamp {
+    match new {
+        None => old,
+        Some(SetTime::Now) => now,
+        Some(SetTime::To(time)) => time,
     }
 }
 

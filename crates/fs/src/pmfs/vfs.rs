@@ -15,7 +15,7 @@ use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
 use super::namei::{Node, Pending, is_dir};
-use super::times::resolve;
+use super::times::changed;
 use crate::error::{Error, Result as DesignResult};
 
 /// The way of file data, and when a design on this format wants to be told. Every inode that is given is locked, for writing
@@ -142,9 +142,10 @@ impl Volume {
         raw.mode = set.perm.map_or(raw.mode, |perm| raw.mode & 0o170_000 | (perm & 0o7777) as u16);
         raw.uid = set.uid.unwrap_or(raw.uid);
         raw.gid = set.gid.unwrap_or(raw.gid);
-        raw.set_atime(set.atime.map_or(raw.atime(), resolve));
-        raw.set_mtime(set.mtime.map_or(raw.mtime(), resolve));
-        raw.set_ctime(Timestamp::now());
+        let now = Timestamp::now();
+        raw.set_atime(changed(raw.atime(), set.atime, now));
+        raw.set_mtime(changed(raw.mtime(), set.mtime, now));
+        raw.set_ctime(now);
         if stores <= 1 {
             self.store_fields(inode, raw)?;
             self.region.flush(inode.offset, INODE_BYTES);
