@@ -480,6 +480,7 @@ fn rest(table: &mut Table) {
         table.add(name, foo(10), vec![utimes(atime, mtime)]);
     }
     table.add("append after utimes", and(foo(10), [utimes(true, true)]), vec![write("foo", 10, 20, 2)]);
+    table.add("write over after utimes", and(foo(10), [utimes(true, true)]), vec![write("foo", 3, 5, 2)]);
     table.add("extend after utimes", and(foo(10), [utimes(true, true)]), vec![truncate("foo", 100)]);
     table.add("remount", foo(5000), vec![Op::Remount]);
     table.add(

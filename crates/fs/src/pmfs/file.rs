@@ -1,8 +1,9 @@
 //! File contents: direct access to the medium.
 //!
-//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store
-//! (`times.rs`). Any other write is a transaction: log the inode's first half, allocate, zero the unwritten edges of new blocks, copy, set the
-//! size, commit. Data goes before the commit, so a committed size never shows bytes that were not written.
+//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store (on
+//! their fractions see `times.rs`). Any other write is a transaction: log the inode's first half, allocate, zero the unwritten
+//! edges of new blocks, copy, set the size, commit. Data goes before the commit, so a committed size never shows bytes that were
+//! not written.
 
 use media::event::Mark;
 use sim::Activity;

@@ -30,15 +30,15 @@ const MAGIC: u32 = u32::from_le_bytes(*b"XATR");
 /// The beginning of an attribute block.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct Header {
+struct BlockHeader {
     magic: u32,
     used: u32,
 }
 
-/// The fixed part of a record.
+/// The fixed part of an attribute.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-struct RecordHeader {
+struct AttributeHeader {
     name_len: u8,
     zero: u8,
     value_len: u16,
@@ -47,7 +47,7 @@ struct RecordHeader {
 /// Bytes of the pointer to an attribute block.
 const POINTER: u64 = 8;
 /// Bytes that the records of an inode may have.
-const ROOM: usize = BLOCK as usize - size_of::<Header>();
+const ROOM: usize = BLOCK as usize - size_of::<BlockHeader>();
 
 /// An attribute among the records of its inode.
 pub(crate) struct Record<'a> {
@@ -59,11 +59,11 @@ pub(crate) struct Record<'a> {
 
 /// The record at byte `start`; none when it is not one.
 fn record_at(records: &[u8], start: usize) -> Option<Record<'_>> {
-    let (header, rest) = RecordHeader::read_from_prefix(records.get(start..)?).ok()?;
+    let (header, rest) = AttributeHeader::read_from_prefix(records.get(start..)?).ok()?;
     let (name, rest) = rest.split_at_checked(header.name_len.into())?;
     let value = rest.get(..header.value_len.into())?;
     let sound = !name.is_empty() && !name.contains(&0) && header.zero == 0;
-    let end = start + size_of::<RecordHeader>() + name.len() + value.len();
+    let end = start + size_of::<AttributeHeader>() + name.len() + value.len();
     sound.then_some(Record { name, value, place: start..end })
 }
 
@@ -81,13 +81,13 @@ impl Attributes {
             return Ok(Self::default());
         }
         let fault = |what| Error::Corrupt(format!("attribute block at {}: {what}", raw.xattr));
-        let header: Header = region.read(raw.xattr)?;
+        let header: BlockHeader = region.read(raw.xattr)?;
         let used = header.used as usize;
         if header.magic != MAGIC || used > ROOM {
             return Err(fault("it does not begin as one".to_owned()));
         }
         let mut records = vec![0; used];
-        region.peek(raw.xattr + size_of::<Header>() as u64, &mut records)?;
+        region.peek(raw.xattr + size_of::<BlockHeader>() as u64, &mut records)?;
         let attributes = Self { records };
         match attributes.iter().last().map_or(0, |last| last.place.end) {
             end if end == used => Ok(attributes),
@@ -118,12 +118,12 @@ impl Attributes {
             _ => {}
         }
         self.records.drain(old.unwrap_or(0..0));
-        let need = size_of::<RecordHeader>() + name.len() + value.len();
+        let need = size_of::<AttributeHeader>() + name.len() + value.len();
         if self.records.len() + need > ROOM {
             return Err(Error::NoSpace);
         }
         let name_len = u8::try_from(name.len()).map_err(|_| Error::Invalid("a name of over 255 bytes"))?;
-        let header = RecordHeader { name_len, zero: 0, value_len: value.len() as u16 };
+        let header = AttributeHeader { name_len, zero: 0, value_len: value.len() as u16 };
         for part in [header.as_bytes(), name, value] {
             self.records.extend_from_slice(part);
         }
@@ -204,7 +204,7 @@ impl Volume {
         }
         let block = self.blocks.take()?;
         tx.taken.push((block, BLOCK_SHIFT));
-        let header = Header { magic: MAGIC, used: attributes.records.len() as u32 };
+        let header = BlockHeader { magic: MAGIC, used: attributes.records.len() as u32 };
         self.region.nt_store(block, &[header.as_bytes(), &attributes.records].concat())?;
         Ok(block)
     }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_last_byte_of_a_block_can_be_used_and_no_more() {
-        let room = ROOM - size_of::<RecordHeader>() - 6;
+        let room = ROOM - size_of::<AttributeHeader>() - 6;
         let mut attributes = Attributes::default();
         attributes.set(b"user.a", &vec![1; room], XattrMode::Set).expect("it fits");
         assert_eq!(attributes.set(b"user.b", b"", XattrMode::Set), Err(Error::NoSpace));
