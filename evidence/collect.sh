@@ -37,7 +37,7 @@ step_fuzz() { check fuzz --fs $designs --seconds 600; }
 step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }
 step_killed() { WEIR_KILL_ROUNDS=200 cargo test --workspace --locked --test mount killed -- --nocapture; }
 step_suites() {
-    record_suite suite/format "designs and their format" --test smoke --test damage --test crash --test model --test hinfs \
+    record_suite suite/format "designs and their format" --test smoke --test damage --test formats --test crash --test model --test hinfs \
         --test faults
     record_suite suite/medium "the recorder and its lints" --test region --test recorder --test lints
     record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool

@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 use sim::Rng;
-use vfs::{FallocateMode, FileKind, RenameFlags};
+use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 
 use crate::op::{File, Op, Pattern};
 
@@ -39,6 +39,11 @@ impl Generator {
     pub fn op(self, rng: &mut Rng, tag: u8) -> Op {
         let path = |rng: &mut Rng| self.path(rng);
         match rng.random_range(0..100) {
+            8..11 => {
+                let value = Pattern { len: [0, 1, 100, 1500, 3000][rng.random_range(0..5)], tag };
+                Op::SetXattr(path(rng), attribute(rng), value, xattr_mode(rng))
+            }
+            11..12 => Op::RemoveXattr(path(rng), attribute(rng)),
             12..20 => Op::Mkdir(path(rng)),
             20..22 => {
                 Op::Mknod(path(rng), [FileKind::Fifo, FileKind::CharDevice][rng.random_range(0..2)], 0x0501)
@@ -56,7 +61,7 @@ impl Generator {
             70..82 => Op::Rename(path(rng), path(rng), rename_flags(rng)),
             82..84 => Op::Chmod(path(rng), rng.random_range(0..0o10_000)),
             84..85 => Op::ChmodChown(path(rng), rng.random_range(0..0o10_000), 5, 6),
-            85..86 => Op::Utimes(path(rng)),
+            85..86 => Op::Utimes(path(rng), time(rng), time(rng)),
             86..87 => Op::Fsync(self.file(rng)),
             87..88 if self.remounts => Op::Remount,
             88..92 if self.handles => Op::Open(path(rng), rng.random_range(0..4)),
@@ -106,6 +111,29 @@ fn mode(rng: &mut Rng) -> FallocateMode {
     let zero = FallocateMode::ZERO_RANGE;
     [FallocateMode::empty(), keep, zero, zero | keep, FallocateMode::PUNCH_HOLE | keep]
         [rng.random_range(0..5)]
+}
+
+fn attribute(rng: &mut Rng) -> String {
+    let names = ["user.a", "user.b", "user.c"];
+    match rng.random_range(0..10) {
+        0 => format!("user.{:0>250}", 0),
+        number => names[number % names.len()].to_owned(),
+    }
+}
+
+fn xattr_mode(rng: &mut Rng) -> XattrMode {
+    match rng.random_range(0..6) {
+        0 => XattrMode::Create,
+        1 => XattrMode::Replace,
+        _ => XattrMode::Set,
+    }
+}
+
+/// A time around the borders of what formats hold, or none.
+fn time(rng: &mut Rng) -> Option<Timestamp> {
+    let times = [(1_234_567, 0), (-1, 999_999_999), (1 << 31, 1), (1 << 32, 123_456_789), (1 - (1 << 31), 7)];
+    let (secs, nanos) = *times.get(rng.random_range(0..=times.len()))?;
+    Some(Timestamp { secs, nanos })
 }
 
 fn rename_flags(rng: &mut Rng) -> RenameFlags {

@@ -7,13 +7,15 @@
 //! | not compared | because |
 //! |---|---|
 //! | inode numbers, blocks, block sizes | every file system has its own |
-//! | times | the kernel's clock is not the run's |
+//! | times of access | reading a tree moves them |
+//! | times of changes, unless a call has set them and the host keeps such times | the kernel's clock is not the run's |
 //! | set-user-id, set-group-id, permissions that shut out their owner | the kernel acts on them, designs only store them |
 //! | permissions and times of symbolic links | no call sets them, or none by path |
 //! | number of a device that is none (a FIFO's) | the kernel forgets it |
 //! | reads, writes, sizes and syncs of anything but regular files | a call by path would follow a link, or wait for a reader |
 //! | owners, devices | where this process may not set or make them: taken out of the operations, in the model as well |
-//! | modes of `fallocate` that the host does not have | left out in the model as well |
+//! | extended attributes of anything but regular files and directories | programs may give them none by these names |
+//! | modes of `fallocate`, and extended attributes, where the host does not have them | left out in the model as well |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
 //! The process's umask is set to 0, and stays so.
@@ -24,13 +26,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use vfs::{
-    Attr, Errno, FallocateMode, Fd, FileKind, Host, Ino, NewInode, OpenFlags, Owner, SetAttr, SetTime,
-    Syscalls, Timestamp,
+    Attr, Errno, FallocateMode, Fd, FileKind, Host, Ino, NewInode, OpenFlags, Owner, SetAttr, Syscalls,
+    Timestamp,
 };
 
 use crate::lockstep::{Difference, Space, same_answer};
 use crate::model::Model;
-use crate::op::{File, Op, Reply, split};
+use crate::op::{File, Op, Reply, split, times};
 use crate::tree::{Entry, Tree, difference};
 
 /// Trees are compared after this many operations.
@@ -45,6 +47,8 @@ pub struct HostDir {
     owners: bool,
     /// Devices may be made.
     devices: bool,
+    /// Times keep their nanoseconds, and reach far enough.
+    times: bool,
     /// A directory's links are counted.
     dir_links: bool,
     /// Operations of this kind are not carried out here.
@@ -86,6 +90,7 @@ impl HostDir {
             path: path.to_owned(),
             owners: owners.is_ok(),
             devices: devices.is_ok(),
+            times: keeps_times(&host),
             dir_links: links == 2,
             left_out: None,
         })
@@ -119,6 +124,8 @@ impl HostDir {
             perm: if entry.kind == FileKind::Symlink { 0 } else { entry.perm },
             rdev: if entry.kind == FileKind::CharDevice { entry.rdev } else { 0 },
             nlink: if entry.kind == FileKind::Directory && !self.dir_links { 0 } else { entry.nlink },
+            atime: None,
+            mtime: entry.mtime.filter(|_| self.times),
             ..entry
         };
         tree.into_iter().map(|(path, seen)| (path, entry(seen))).collect()
@@ -172,7 +179,11 @@ fn step(kernel: &mut Kernel, model: &mut Model, op: &Op, space: Space) -> Result
     };
     let limit = match kernel.run(&op) {
         None | Some(Err(Errno::ENOSPC)) => return Ok(false),
-        Some(Err(Errno::EOPNOTSUPP)) if matches!(op, Op::Fallocate(..)) => return Ok(false),
+        Some(Err(Errno::EOPNOTSUPP))
+            if matches!(op, Op::Fallocate(..) | Op::SetXattr(..) | Op::RemoveXattr(..)) =>
+        {
+            return Ok(false);
+        }
         Some(done) => (done.clone(), if let Ok(Reply::Written(bytes)) = done { Some(bytes) } else { None }),
     };
     let (done, limit) = limit;
@@ -264,7 +275,11 @@ impl Kernel {
                 self.host.fallocate(fd, mode, *offset, *len).map(|()| Reply::Done)
             }),
             Op::Fsync(file) => self.with_file(file, |fd| self.host.fsync(fd).map(|()| Reply::Done)),
-            Op::Chmod(path, _) | Op::Chown(path, ..) | Op::ChmodChown(path, ..) | Op::Utimes(path) => {
+            Op::SetXattr(path, ..) | Op::RemoveXattr(path, _) => match self.find(path) {
+                Ok(attr) if !has_user_attributes(attr.kind) => None,
+                found => Some(found.and_then(|_| self.change_xattrs(op, path.as_bytes()))),
+            },
+            Op::Chmod(path, _) | Op::Chown(path, ..) | Op::ChmodChown(path, ..) | Op::Utimes(path, ..) => {
                 match self.find(path) {
                     Ok(attr) if attr.kind == FileKind::Symlink => None,
                     found => Some(found.and_then(|_| self.set_attributes(op, path))),
@@ -284,12 +299,39 @@ impl Kernel {
             Op::ChmodChown(_, perm, uid, gid) => {
                 SetAttr { perm: Some(perm), uid: Some(uid), gid: Some(gid), ..SetAttr::default() }
             }
-            _ => {
-                let time = Some(SetTime::To(Timestamp { secs: 1_234_567, nanos: 0 }));
-                SetAttr { atime: time, mtime: time, ..SetAttr::default() }
-            }
+            Op::Utimes(_, atime, mtime) => times(atime, mtime),
+            _ => unreachable!("{op:?} sets no attributes"),
         };
         self.host.setattr(path.as_bytes(), &set).map(|()| Reply::Done)
+    }
+
+    fn change_xattrs(&self, op: &Op, path: &[u8]) -> Result<Reply, Errno> {
+        match op {
+            Op::SetXattr(_, name, value, mode) => {
+                self.host.setxattr(path, name.as_bytes(), &value.bytes(0), *mode)
+            }
+            Op::RemoveXattr(_, name) => self.host.removexattr(path, name.as_bytes()),
+            _ => unreachable!("{op:?} changes no extended attributes"),
+        }
+        .map(|()| Reply::Done)
+    }
+
+    /// Those that programs may set; a host may have others of its own.
+    fn xattrs(&self, path: &str, kind: FileKind) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
+        if !has_user_attributes(kind) {
+            return Ok(BTreeMap::new());
+        }
+        let path = if path.is_empty() { b"." } else { path.as_bytes() };
+        let listed = match self.host.listxattr(path) {
+            Err(Errno::EOPNOTSUPP) => Vec::new(),
+            listed => listed?,
+        };
+        let names = listed.split(|byte| *byte == 0).filter(|name| name.starts_with(b"user."));
+        let value = |name: &[u8]| {
+            let value = self.host.getxattr(path, name)?;
+            Ok((String::from_utf8_lossy(name).into_owned(), value))
+        };
+        names.map(value).collect()
     }
 
     fn open(&mut self, path: &str, number: usize) -> Result<Reply, Errno> {
@@ -397,6 +439,9 @@ impl Kernel {
             rdev: attr.rdev,
             nlink: attr.nlink,
             same_as: first.entry(attr.ino).or_insert_with(|| path.to_owned()).clone(),
+            atime: None,
+            mtime: Some(attr.mtime),
+            xattrs: self.xattrs(path, attr.kind)?,
             content: Arc::new(content),
         };
         tree.insert(path.to_owned(), entry);
@@ -417,6 +462,18 @@ impl Kernel {
         bytes.truncate(read?);
         Ok(bytes)
     }
+}
+
+/// Whether a host keeps a time to the nanosecond that 32 bits of seconds cannot hold.
+fn keeps_times(host: &Host) -> bool {
+    let time = Timestamp { secs: 1 << 32, nanos: 123_456_789 };
+    let set = host.setattr(b".", &times(None, Some(time)));
+    set.and_then(|()| host.lstat(b".")).is_ok_and(|attr| attr.mtime == time)
+}
+
+/// Whether the kernel lets a program give it attributes of the namespace `user`.
+fn has_user_attributes(kind: FileKind) -> bool {
+    matches!(kind, FileKind::Regular | FileKind::Directory)
 }
 
 fn is_dir(attr: &Attr) -> Result<(), Errno> {

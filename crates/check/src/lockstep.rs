@@ -145,6 +145,7 @@ impl Lockstep {
                 self.seen.out_of_space += 1;
                 self.space.pop();
                 self.space.push(Space::None);
+                self.model.found_no_space(op);
                 return Ok(());
             }
             Ok(Reply::Written(bytes)) => {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags};
+use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags, Timestamp, XattrMode};
 
 use crate::op::{File, NEW, Op, Reply, split};
 use crate::tree::{Entry, Tree};
@@ -28,7 +28,19 @@ struct Node {
     rdev: u64,
     nlink: u32,
     opens: u32,
+    /// Times that were set, as long as nothing has changed them.
+    atime: Option<Timestamp>,
+    mtime: Option<Timestamp>,
+    xattrs: BTreeMap<String, Vec<u8>>,
     body: Body,
+}
+
+impl Node {
+    fn new(kind: FileKind, perm: u32, owner: (u32, u32), body: Body) -> Self {
+        let nlink = 1 + u32::from(kind == FileKind::Directory);
+        let (atime, mtime, xattrs) = (None, None, BTreeMap::new());
+        Self { kind, perm, owner, rdev: 0, nlink, opens: 0, atime, mtime, xattrs, body }
+    }
 }
 
 /// The reference file system.
@@ -57,7 +69,7 @@ impl Model {
     /// The same, where new inodes get `new`.
     pub fn making(new: NewInode, perm: u32, owner: (u32, u32)) -> Self {
         let body = Body::Dir { names: BTreeMap::new(), parent: ROOT };
-        let root = Node { kind: FileKind::Directory, perm, owner, rdev: 0, nlink: 2, opens: 0, body };
+        let root = Node::new(FileKind::Directory, perm, owner, body);
         Self {
             nodes: BTreeMap::from([(ROOT, root)]),
             next: 1,
@@ -78,8 +90,11 @@ impl Model {
         }
     }
 
+    /// The names of a directory, for a change.
     fn names_mut(&mut self, id: Id) -> &mut BTreeMap<String, Id> {
-        match &mut self.node(id).body {
+        let node = self.node(id);
+        node.mtime = None;
+        match &mut node.body {
             Body::Dir { names, .. } => names,
             _ => unreachable!("checked before"),
         }
@@ -119,10 +134,23 @@ impl Model {
         }
     }
 
-    fn bytes(&mut self, file: &File) -> Result<&mut Vec<u8>, Errno> {
+    /// The contents of a file, for a change.
+    fn bytes_mut(&mut self, file: &File) -> Result<&mut Vec<u8>, Errno> {
         let id = self.file(file)?;
-        match &mut self.node(id).body {
-            Body::File(bytes) => Ok(Arc::make_mut(bytes)),
+        let node = self.node(id);
+        match &mut node.body {
+            Body::File(bytes) => {
+                node.mtime = None;
+                Ok(Arc::make_mut(bytes))
+            }
+            Body::Dir { .. } => Err(Errno::EISDIR),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn bytes(&self, file: &File) -> Result<&[u8], Errno> {
+        match &self.nodes[&self.file(file)?].body {
+            Body::File(bytes) => Ok(bytes),
             Body::Dir { .. } => Err(Errno::EISDIR),
             _ => Err(Errno::EINVAL),
         }
@@ -130,10 +158,7 @@ impl Model {
 
     /// The size of a file.
     pub fn size(&self, file: &File) -> Option<u64> {
-        match &self.nodes[&self.file(file).ok()?].body {
-            Body::File(bytes) => Some(bytes.len() as u64),
-            _ => None,
-        }
+        self.bytes(file).ok().map(|bytes| bytes.len() as u64)
     }
 
     fn make(&mut self, path: &str, kind: FileKind, rdev: u64, body: Body) -> Result<Reply, Errno> {
@@ -146,8 +171,7 @@ impl Model {
         let is_dir = kind == FileKind::Directory;
         let body = if is_dir { Body::Dir { names: BTreeMap::new(), parent: dir } } else { body };
         let owner = (self.new.owner.uid, self.new.owner.gid);
-        let nlink = 1 + u32::from(is_dir);
-        self.nodes.insert(id, Node { kind, perm: self.new.perm, owner, rdev, nlink, opens: 0, body });
+        self.nodes.insert(id, Node { rdev, ..Node::new(kind, self.new.perm, owner, body) });
         self.names_mut(dir).insert(name.to_owned(), id);
         self.node(dir).nlink += u32::from(is_dir);
         Ok(Reply::Done)
@@ -185,11 +209,11 @@ impl Model {
                 self.make(path, FileKind::Symlink, 0, Body::Symlink(Arc::new(vec![b't'; *len])))
             }
             Op::Write(file, offset, pattern) => {
-                let bytes = self.bytes(file)?;
-                let at = offset.unwrap_or(bytes.len() as u64);
+                let at = offset.unwrap_or(self.bytes(file)?.len() as u64);
                 let mut data = pattern.bytes(offset.unwrap_or(0));
                 data.truncate(limit.unwrap_or(data.len()));
                 if !data.is_empty() {
+                    let bytes = self.bytes_mut(file)?;
                     let end = at as usize + data.len();
                     bytes.resize(bytes.len().max(end), 0);
                     bytes[at as usize..end].copy_from_slice(&data);
@@ -202,13 +226,18 @@ impl Model {
                 Ok(Reply::Data(bytes[from..bytes.len().min(from + len)].to_vec()))
             }
             Op::Truncate(file, size) => {
-                self.bytes(file)?.resize(*size as usize, 0);
+                self.bytes_mut(file)?.resize(*size as usize, 0);
                 Ok(Reply::Done)
             }
             Op::Fallocate(file, mode, offset, len) => self.fallocate(file, *mode, *offset, *len),
             Op::Fsync(file) => self.file(file).map(|_| Reply::Done),
             Op::Sync | Op::Remount => Ok(Reply::Done),
-            Op::Chmod(..) | Op::Chown(..) | Op::ChmodChown(..) | Op::Utimes(_) => self.set_attributes(op),
+            Op::Chmod(..) | Op::Chown(..) | Op::ChmodChown(..) | Op::Utimes(..) => self.set_attributes(op),
+            Op::SetXattr(path, name, value, mode) => self.set_xattr(path, name, value.bytes(0), *mode),
+            Op::RemoveXattr(path, name) => {
+                let id = self.find(path)?;
+                self.node(id).xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
+            }
             Op::Open(path, number) => {
                 let id = self.find(path)?;
                 if self.opened.contains_key(number) {
@@ -240,18 +269,43 @@ impl Model {
     }
 
     fn set_attributes(&mut self, op: &Op) -> Result<Reply, Errno> {
-        let (path, perm, owner) = match op {
-            Op::Chmod(path, perm) => (path, Some(*perm), None),
-            Op::Chown(path, uid, gid) => (path, None, Some((*uid, *gid))),
-            Op::ChmodChown(path, perm, uid, gid) => (path, Some(*perm), Some((*uid, *gid))),
-            Op::Utimes(path) => (path, None, None),
+        let none = (None, None);
+        let (path, perm, owner, times) = match op {
+            Op::Chmod(path, perm) => (path, Some(*perm), None, none),
+            Op::Chown(path, uid, gid) => (path, None, Some((*uid, *gid)), none),
+            Op::ChmodChown(path, perm, uid, gid) => (path, Some(*perm), Some((*uid, *gid)), none),
+            Op::Utimes(path, atime, mtime) => (path, None, None, (*atime, *mtime)),
             _ => unreachable!("{op:?} sets no attributes"),
         };
         let id = self.find(path)?;
         let node = self.node(id);
         node.perm = perm.unwrap_or(node.perm);
         node.owner = owner.unwrap_or(node.owner);
+        node.atime = times.0.or(node.atime);
+        node.mtime = times.1.or(node.mtime);
         Ok(Reply::Done)
+    }
+
+    fn set_xattr(&mut self, path: &str, name: &str, value: Vec<u8>, mode: XattrMode) -> Result<Reply, Errno> {
+        let id = self.find(path)?;
+        let xattrs = &mut self.node(id).xattrs;
+        match (mode, xattrs.contains_key(name)) {
+            (XattrMode::Create, true) => Err(Errno::EEXIST),
+            (XattrMode::Replace, false) => Err(Errno::ENODATA),
+            _ => {
+                xattrs.insert(name.to_owned(), value);
+                Ok(Reply::Done)
+            }
+        }
+    }
+
+    /// An operation found no space: it has changed nothing but perhaps the time of its file, of which it may have reserved a part.
+    pub fn found_no_space(&mut self, op: &Op) {
+        if let Op::Fallocate(file, ..) = op
+            && let Ok(id) = self.file(file)
+        {
+            self.node(id).mtime = None;
+        }
     }
 
     fn fallocate(&mut self, file: &File, mode: FallocateMode, offset: u64, len: u64) -> Result<Reply, Errno> {
@@ -259,7 +313,7 @@ impl Model {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        let bytes = self.bytes(file)?;
+        let bytes = self.bytes_mut(file)?;
         let end = (offset + len) as usize;
         if !mode.contains(FallocateMode::KEEP_SIZE) {
             bytes.resize(bytes.len().max(end), 0);
@@ -417,6 +471,9 @@ impl Model {
             rdev: node.rdev,
             nlink: node.nlink,
             same_as: first.entry(id).or_insert_with(|| path.to_owned()).clone(),
+            atime: node.atime,
+            mtime: node.mtime,
+            xattrs: node.xattrs.clone(),
             content,
         };
         tree.insert(path.to_owned(), entry);

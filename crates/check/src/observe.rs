@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::{Attr, FileKind, FileSystem, Ino, IoFlags};
+use vfs::{Attr, Errno, FileKind, FileSystem, Ino, IoFlags};
 
 use crate::tree::{Entry, Tree};
 
@@ -33,11 +33,11 @@ pub fn observe(fs: &dyn FileSystem) -> Result<Tree, String> {
 
 impl Walk<'_> {
     fn directory(&mut self, path: &str, attr: &Attr, parent: Ino) -> Result<(), String> {
-        let failed = |what: &str, errno: vfs::Errno| format!("\"{path}\": {what}: {}", errno.name());
+        let failed = |what: &str, errno: Errno| format!("\"{path}\": {what}: {}", errno.name());
         if path.split('/').count() > 30 {
             return Err(format!("\"{path}\" is deeper than any program makes"));
         }
-        self.add(path, attr, Vec::new());
+        self.add(path, attr, Vec::new())?;
         let mut entries = Vec::new();
         self.fs
             .readdir(attr.ino, 0, &mut |entry| {
@@ -76,7 +76,7 @@ impl Walk<'_> {
             FileKind::Symlink => {
                 let target = self.fs.readlink(attr.ino);
                 let target = target.map_err(|errno| format!("\"{path}\": readlink: {}", errno.name()))?;
-                self.add(path, attr, target);
+                self.add(path, attr, target)?;
             }
             FileKind::Regular => {
                 if attr.size > 1 << 26 {
@@ -89,14 +89,34 @@ impl Walk<'_> {
                     return Err(format!("\"{path}\": {read} bytes could be read of {}", attr.size));
                 }
                 content.truncate(read);
-                self.add(path, attr, content);
+                self.add(path, attr, content)?;
             }
-            _ => self.add(path, attr, Vec::new()),
+            _ => self.add(path, attr, Vec::new())?,
         }
         Ok(())
     }
 
-    fn add(&mut self, path: &str, attr: &Attr, content: Vec<u8>) {
+    /// Every attribute that is listed, once, has a value.
+    fn attributes(&self, ino: Ino) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
+        let listed = match self.fs.listxattr(ino) {
+            Err(Errno::EOPNOTSUPP) => Vec::new(),
+            listed => listed?,
+        };
+        let mut found = BTreeMap::new();
+        for name in listed.split_inclusive(|byte| *byte == 0) {
+            let name = name.strip_suffix(&[0]).ok_or(Errno::EIO)?;
+            let value = self.fs.getxattr(ino, name)?;
+            if found.insert(String::from_utf8_lossy(name).into_owned(), value).is_some() {
+                return Err(Errno::EEXIST);
+            }
+        }
+        Ok(found)
+    }
+
+    fn add(&mut self, path: &str, attr: &Attr, content: Vec<u8>) -> Result<(), String> {
+        let xattrs = self
+            .attributes(attr.ino)
+            .map_err(|errno| format!("\"{path}\": extended attributes: {}", errno.name()))?;
         let same_as = self.first.entry(attr.ino).or_insert_with(|| path.to_owned()).clone();
         let entry = Entry {
             kind: attr.kind,
@@ -105,8 +125,12 @@ impl Walk<'_> {
             rdev: attr.rdev,
             nlink: attr.nlink,
             same_as,
+            atime: Some(attr.atime),
+            mtime: Some(attr.mtime),
+            xattrs,
             content: Arc::new(content),
         };
         self.tree.insert(path.to_owned(), entry);
+        Ok(())
     }
 }

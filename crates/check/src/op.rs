@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use vfs::{
     Attr, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
-    SetAttr, SetTime, Timestamp,
+    SetAttr, SetTime, Timestamp, XattrMode,
 };
 
 /// A file by its path, or one that was opened before.
@@ -55,7 +55,10 @@ pub enum Op {
     Chown(String, u32, u32),
     /// Permission and owner in one call.
     ChmodChown(String, u32, u32, u32),
-    Utimes(String),
+    /// Sets atime, mtime or both.
+    Utimes(String, Option<Timestamp>, Option<Timestamp>),
+    SetXattr(String, String, Pattern, XattrMode),
+    RemoveXattr(String, String),
     /// Opens under a number.
     Open(String, usize),
     Close(usize),
@@ -82,7 +85,9 @@ impl Op {
             Self::Unlink(_) => "unlink",
             Self::Rmdir(_) => "rmdir",
             Self::Rename(..) => "rename",
-            Self::Chmod(..) | Self::Chown(..) | Self::ChmodChown(..) | Self::Utimes(_) => "setattr",
+            Self::Chmod(..) | Self::Chown(..) | Self::ChmodChown(..) | Self::Utimes(..) => "setattr",
+            Self::SetXattr(..) => "setxattr",
+            Self::RemoveXattr(..) => "removexattr",
             Self::Open(..) => "open",
             Self::Close(_) => "close",
             Self::Fsync(_) => "fsync",
@@ -108,6 +113,11 @@ pub enum Reply {
     Written(usize),
     Data(Vec<u8>),
     Names(Vec<String>),
+}
+
+/// The attributes that a call of `utimensat` changes.
+pub(crate) fn times(atime: Option<Timestamp>, mtime: Option<Timestamp>) -> SetAttr {
+    SetAttr { atime: atime.map(SetTime::To), mtime: mtime.map(SetTime::To), ..SetAttr::default() }
 }
 
 /// What new inodes get.
@@ -272,9 +282,13 @@ impl Runner {
                 path,
                 SetAttr { perm: Some(*perm), uid: Some(*uid), gid: Some(*gid), ..SetAttr::default() },
             ),
-            Op::Utimes(path) => {
-                let time = Some(SetTime::To(Timestamp { secs: 1_234_567, nanos: 0 }));
-                self.set(path, SetAttr { atime: time, mtime: time, ..SetAttr::default() })
+            Op::Utimes(path, atime, mtime) => self.set(path, times(*atime, *mtime)),
+            Op::SetXattr(path, name, value, mode) => {
+                let value = value.bytes(0);
+                self.fs.setxattr(self.find(path)?, name.as_bytes(), &value, *mode).map(|()| Reply::Done)
+            }
+            Op::RemoveXattr(path, name) => {
+                self.fs.removexattr(self.find(path)?, name.as_bytes()).map(|()| Reply::Done)
             }
             Op::ReadDir(path) => {
                 let mut names = Vec::new();

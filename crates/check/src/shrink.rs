@@ -107,6 +107,11 @@ fn lowered(op: &Op) -> Vec<Op> {
             let nearer = nearer.map(|offset| Op::Fallocate(file.clone(), *mode, offset, *len));
             shorter.chain(nearer).collect()
         }
+        Op::SetXattr(path, name, value, mode) => {
+            let shorter = sizes(value.len as u64).into_iter();
+            let shorter = shorter.map(|len| Pattern { len: len as usize, ..*value });
+            shorter.map(|value| Op::SetXattr(path.clone(), name.clone(), value, *mode)).collect()
+        }
         Op::Symlink(path, len) if *len > 1 => vec![Op::Symlink(path.clone(), 1)],
         _ => Vec::new(),
     }

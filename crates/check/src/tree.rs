@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use vfs::FileKind;
+use vfs::{FileKind, Timestamp};
 
-/// Everything that can be seen of a name, but times.
+/// What can be seen of a name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)] // as their names say
 pub struct Entry {
@@ -16,12 +16,40 @@ pub struct Entry {
     pub nlink: u32,
     /// The first path that leads to the same inode.
     pub same_as: String,
+    /// Last access, if it is known: a design tells every time, a model those that were set and have not changed since.
+    pub atime: Option<Timestamp>,
+    /// Last change of contents, if it is known.
+    pub mtime: Option<Timestamp>,
+    /// Extended attributes by name.
+    pub xattrs: BTreeMap<String, Vec<u8>>,
     /// Bytes of a file, target of a symbolic link.
     pub content: Arc<Vec<u8>>,
 }
 
+impl Entry {
+    /// How it differs from what is expected, contents aside; times that are not expected may be any.
+    pub fn difference(&self, expected: &Self) -> Option<String> {
+        let bare = |entry: &Self| Self {
+            content: Arc::default(),
+            atime: entry.atime.filter(|_| expected.atime.is_some()),
+            mtime: entry.mtime.filter(|_| expected.mtime.is_some()),
+            ..entry.clone()
+        };
+        let (seen, expected) = (bare(self), bare(expected));
+        (seen != expected).then(|| format!("{seen:?}, expected {expected:?}"))
+    }
+}
+
 /// By path; the root is "".
 pub type Tree = BTreeMap<String, Entry>;
+
+/// The same without the times that are known: for comparing what was seen before with what is seen now.
+pub fn without_times(mut tree: Tree) -> Tree {
+    for entry in tree.values_mut() {
+        (entry.atime, entry.mtime) = (None, None);
+    }
+    tree
+}
 
 /// The first difference between what was seen and what was expected.
 pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Option<String> {
@@ -30,9 +58,8 @@ pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Optio
     }
     expected.iter().find_map(|(path, entry)| {
         let Some(other) = seen.get(path) else { return Some(format!("\"{path}\" is missing")) };
-        let bare = |entry: &Entry| Entry { content: Arc::default(), ..entry.clone() };
-        if bare(entry) != bare(other) {
-            return Some(format!("\"{path}\": {:?}, expected {:?}", bare(other), bare(entry)));
+        if let Some(what) = other.difference(entry) {
+            return Some(format!("\"{path}\": {what}"));
         }
         let older = alternatives.iter().filter_map(|tree| tree.get(path)).map(|entry| &entry.content[..]);
         content_difference(&other.content, &entry.content, &older.collect::<Vec<_>>())
@@ -62,13 +89,13 @@ fn content_difference(seen: &[u8], expected: &[u8], alternatives: &[&[u8]]) -> O
     })
 }
 
-/// A number that tells trees apart.
+/// A number that tells trees apart, but for their times.
 pub fn fingerprint(tree: &Tree) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     for (path, entry) in tree {
         (path, entry.kind, entry.perm, entry.owner, entry.rdev, entry.nlink).hash(&mut hasher);
-        (&entry.same_as, &entry.content).hash(&mut hasher);
+        (&entry.same_as, &entry.content, &entry.xattrs).hash(&mut hasher);
     }
     hasher.finish()
 }

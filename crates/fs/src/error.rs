@@ -37,6 +37,9 @@ pub enum Error {
     /// A seek found nothing.
     #[error("nothing there")]
     NothingThere,
+    /// No extended attribute has the name.
+    #[error("no such attribute")]
+    NoAttribute,
     /// The design does not have this operation.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
@@ -70,6 +73,7 @@ impl From<Error> for Errno {
             Error::TooManyLinks => Self::EMLINK,
             Error::Invalid(_) => Self::EINVAL,
             Error::NothingThere => Self::ENXIO,
+            Error::NoAttribute => Self::ENODATA,
             Error::NotSupported(_) => Self::EOPNOTSUPP,
             Error::NotPermitted => Self::EPERM,
             Error::Corrupt(_) => Self::EUCLEAN,

@@ -74,6 +74,28 @@ pub enum FsError {
         /// Size of the region.
         size: Bytes,
     },
+    /// The format cannot fill the region.
+    #[error("{design} images have at most {most}; the region has {size}")]
+    TooLarge {
+        /// The design.
+        design: &'static str,
+        /// Largest size.
+        most: Bytes,
+        /// Size of the region.
+        size: Bytes,
+    },
+    /// The image was made by later code.
+    #[error(
+        "{design} image of format version {found}: this weir reads versions up to {known}; the image was not changed"
+    )]
+    NewerFormat {
+        /// The design.
+        design: &'static str,
+        /// The version of the image.
+        found: u32,
+        /// The latest version that can be read.
+        known: u32,
+    },
     /// The image is not of this design.
     #[error("not a {design} image: {found}")]
     WrongFormat {

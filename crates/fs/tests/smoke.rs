@@ -7,7 +7,9 @@ use fs::{FILE_SYSTEMS, FsType, Options};
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Count, Machine, Seed, Setup};
-use vfs::{FallocateMode, FileSystem, IoFlags, NewInode, RenameFlags, SetAttr};
+use vfs::{
+    Errno, FallocateMode, FileSystem, IoFlags, NewInode, RenameFlags, SetAttr, SetTime, Timestamp, XattrMode,
+};
 
 const NEW: NewInode = NewInode { perm: 0o644, owner: vfs::Owner { uid: 0, gid: 0 } };
 
@@ -241,5 +243,71 @@ fn ranges_are_reserved_zeroed_and_punched() {
         fs.fallocate(file, FallocateMode::ZERO_RANGE, 0, 100).expect("zero");
         fs.read(file, 0, &mut back[..101], IoFlags::empty()).expect("read");
         assert!(back[..100].iter().all(|b| *b == 0) && back[100] == 9);
+    });
+}
+
+/// What is written to a buffer, to a new block or to an old one, by hand or by the clock: every time has its nanoseconds.
+#[test]
+fn times_have_nanoseconds() {
+    on_every_design(Bytes::mib(16), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        let mtime = || fs.getattr(file).expect("attr").mtime;
+        let writes: [(u64, usize); 4] = [(0, 100), (0, 10), (50, 100), (10_000, 5000)];
+        for (offset, len) in writes {
+            sim::sleep(sim::Nanos(5_000_321));
+            let before = mtime();
+            fs.write(file, offset, &vec![1; len], IoFlags::empty()).expect("write");
+            assert!(mtime() > before, "{:?} after {before:?}", mtime());
+            fs.fsync(file, false).expect("fsync");
+        }
+        for secs in [0, (1 << 31) + 1, (1 << 32) + 1, -1] {
+            let [atime, mtime] = [111_222_333, 999_999_999].map(|nanos| Timestamp { secs, nanos });
+            let set = SetAttr {
+                atime: Some(SetTime::To(atime)),
+                mtime: Some(SetTime::To(mtime)),
+                ..SetAttr::default()
+            };
+            let attr = fs.setattr(file, &set).expect("utimens");
+            assert_eq!((attr.atime, attr.mtime), (atime, mtime));
+            assert_eq!(fs.getattr(file), Ok(attr));
+        }
+    });
+}
+
+#[test]
+fn attributes_are_set_listed_and_removed_and_give_their_space_back() {
+    on_every_design(Bytes::mib(16), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        let (free, blocks) =
+            (fs.statfs().expect("statfs").blocks_free, |ino| fs.getattr(ino).expect("attr").blocks);
+        assert_eq!(fs.listxattr(file), Ok(vec![]));
+        assert_eq!(fs.getxattr(file, b"user.a"), Err(Errno::ENODATA));
+        fs.setxattr(file, b"user.a", b"one", XattrMode::Create).expect("set");
+        fs.setxattr(file, b"user.b", b"", XattrMode::Set).expect("set");
+        assert_eq!(fs.setxattr(file, b"user.a", b"x", XattrMode::Create), Err(Errno::EEXIST));
+        assert_eq!(fs.setxattr(file, b"user.c", b"x", XattrMode::Replace), Err(Errno::ENODATA));
+        assert_eq!(fs.setxattr(file, b"user.c", &[1; 4096], XattrMode::Set), Err(Errno::ENOSPC));
+        fs.setxattr(file, b"user.a", b"two", XattrMode::Replace).expect("replace");
+        assert_eq!(fs.getxattr(file, b"user.a"), Ok(b"two".to_vec()));
+        assert_eq!(fs.getxattr(file, b"user.b"), Ok(vec![]));
+        let mut names: Vec<_> =
+            fs.listxattr(file).expect("list").split_inclusive(|b| *b == 0).map(<[u8]>::to_vec).collect();
+        names.sort();
+        assert_eq!(names, [b"user.a\0", b"user.b\0"]);
+        assert_eq!((blocks(file), fs.statfs().expect("statfs").blocks_free), (8, free - 1));
+        fs.removexattr(file, b"user.a").expect("remove");
+        assert_eq!(fs.removexattr(file, b"user.a"), Err(Errno::ENODATA));
+        fs.removexattr(file, b"user.b").expect("remove");
+        assert_eq!((blocks(file), fs.statfs().expect("statfs").blocks_free), (0, free));
+        let other = fs.mkdir(fs.root(), b"dir", &NEW).expect("mkdir").ino;
+        for ino in [file, other] {
+            fs.setxattr(ino, b"user.a", b"left for the removal", XattrMode::Set).expect("set");
+        }
+        fs.write(file, 0, &[1; 5000], IoFlags::empty()).expect("write");
+        fs.setattr(file, &SetAttr { size: Some(10), ..SetAttr::default() }).expect("truncate");
+        assert_eq!(blocks(file), 16);
+        fs.rmdir(fs.root(), b"dir").expect("rmdir");
+        fs.unlink(fs.root(), b"file").expect("unlink");
+        assert_eq!(fs.statfs().expect("statfs").blocks_free, free);
     });
 }

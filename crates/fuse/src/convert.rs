@@ -85,18 +85,13 @@ fn system_time(time: Timestamp) -> SystemTime {
     second + Duration::from_nanos(u64::from(time.nanos))
 }
 
+/// What the kernel meant by a time that fuser gives. Before 1970 fuser takes the nanoseconds away, which the kernel has added.
 fn timestamp(time: SystemTime) -> Timestamp {
-    match time.duration_since(SystemTime::UNIX_EPOCH) {
-        Ok(after) => Timestamp { secs: after.as_secs().cast_signed(), nanos: after.subsec_nanos() },
-        Err(before) => {
-            let before = before.duration();
-            let secs = -before.as_secs().cast_signed();
-            match before.subsec_nanos() {
-                0 => Timestamp { secs, nanos: 0 },
-                nanos => Timestamp { secs: secs - 1, nanos: 1_000_000_000 - nanos },
-            }
-        }
-    }
+    let (secs, duration) = match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => (0i64.saturating_add_unsigned(after.as_secs()), after),
+        Err(before) => (0i64.saturating_sub_unsigned(before.duration().as_secs()), before.duration()),
+    };
+    Timestamp { secs, nanos: duration.subsec_nanos() }
 }
 
 pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
@@ -145,8 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn times_before_1970_keep_their_order() {
-        for time in [(-2, 500_000_000), (-1, 0), (-1, 999_999_999), (0, 0), (1, 1)] {
+    fn times_before_1970_keep_their_nanoseconds_on_both_ways() {
+        let half_past = SystemTime::UNIX_EPOCH - Duration::from_millis(1_500);
+        assert_eq!(system_time(Timestamp { secs: -2, nanos: 500_000_000 }), half_past);
+        // As fuser gives -2 s and 500,000,000 ns.
+        let given = SystemTime::UNIX_EPOCH - Duration::new(2, 500_000_000);
+        assert_eq!(timestamp(given), Timestamp { secs: -2, nanos: 500_000_000 });
+        for time in [(-1, 0), (0, 0), (1, 1), (1 << 32, 999_999_999)] {
             let time = Timestamp { secs: time.0, nanos: time.1 };
             assert_eq!(timestamp(system_time(time)), time);
         }

@@ -30,9 +30,10 @@ const REQUEST_BYTES: u32 = 1 << 20;
 const NAME_MAX: usize = 255;
 
 const SETGID: u32 = 0o2000;
+const SET_ID: u32 = 0o6000;
 
 /// What is asked of the kernel, as far as it has it.
-const WISHES: [InitFlags; 7] = [
+const WISHES: [InitFlags; 8] = [
     InitFlags::FUSE_PARALLEL_DIROPS,
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
@@ -40,6 +41,8 @@ const WISHES: [InitFlags; 7] = [
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    // Without it the kernel asks for the capabilities of a file before each write.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
 /// A file system as the kernel sees it.
@@ -102,11 +105,17 @@ impl Door {
         self.numbers.attr(attr)
     }
 
+    /// How long the kernel may believe attributes. It does not hear of set-id bits that a direct write clears.
+    fn valid_for(&self, attr: &Attr) -> Duration {
+        let may_be_cleared = self.cache == Cache::Direct && attr.perm & SET_ID != 0;
+        if may_be_cleared { Duration::ZERO } else { FOR_LONG }
+    }
+
     /// Tells the kernel of an inode that a name leads to.
     fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
         let known = found.and_then(|attr| self.nodes.learn(self.fs(), attr.ino).map(|()| attr));
         match known {
-            Ok(attr) => reply.entry(&FOR_LONG, &self.attr(&attr), generation(&attr)),
+            Ok(attr) => reply.entry(&self.valid_for(&attr), &self.attr(&attr), generation(&attr)),
             Err(errno) => reply.error(convert::errno(errno)),
         }
     }
@@ -206,19 +215,36 @@ impl Door {
         }
     }
 
-    /// Clears the set-id bits of a file that somebody other than root is about to write. The kernel does so itself, but not before
-    /// direct writes.
-    fn clear_set_id(&self, request: &Request, ino: Ino) -> Result<()> {
-        if self.cache == Cache::Pages || request.uid() == 0 {
-            return Ok(());
+    /// Adds to a change of attributes that a new owner clears set-id bits, as do new contents by anybody but root. A change of
+    /// nothing stands for contents that are about to change: the kernel sends one to hear what is left of the mode.
+    fn clearing_set_id(&self, request: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
+        let chown = set.uid.is_some() || set.gid.is_some();
+        let contents = set.size.is_some() || set == SetAttr::default();
+        if set.perm.is_some() || !chown && (!contents || request.uid() == 0) {
+            return Ok(set);
         }
         let attr = self.fs().getattr(ino)?;
         let subject = Subject { kind: attr.kind, perm: attr.perm, owner: attr.owner };
-        let perm = Credentials::new(request.uid(), request.gid(), &[]).perm_after_write(&subject);
-        if perm == attr.perm {
+        let who = Credentials::new(request.uid(), request.gid(), &[]);
+        let perm = if chown { who.perm_after_chown(&subject) } else { who.perm_after_write(&subject) };
+        Ok(SetAttr { perm: (perm != attr.perm).then_some(perm), ..set })
+    }
+
+    /// Clears the set-id bits of a file whose contents somebody other than root is about to change.
+    fn clear_set_id(&self, request: &Request, ino: Ino) -> Result<()> {
+        match self.clearing_set_id(request, ino, SetAttr::default())? {
+            SetAttr { perm: None, .. } => Ok(()),
+            set => self.fs().setattr(ino, &set).map(drop),
+        }
+    }
+
+    /// Takes the capabilities of a program that is about to be written. Of writes through its cache the kernel sees to that.
+    fn drop_capabilities(&self, ino: Ino) -> Result<()> {
+        const NAME: &[u8] = b"security.capability";
+        if self.cache == Cache::Pages || self.fs().getxattr(ino, NAME).is_err() {
             return Ok(());
         }
-        self.fs().setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }).map(drop)
+        self.fs().removexattr(ino, NAME)
     }
 
     /// Copies between two files, in pieces; returns the bytes copied.

@@ -99,9 +99,10 @@ fn config(options: &Options) -> Config {
         MountOption::DefaultPermissions,
         if options.read_only { MountOption::RO } else { MountOption::RW },
     ];
-    if !options.privileged {
-        mount_options.extend([MountOption::NoDev, MountOption::NoSuid]);
-    }
+    mount_options.extend(match options.privileged {
+        true => [MountOption::Dev, MountOption::Suid],
+        false => [MountOption::NoDev, MountOption::NoSuid],
+    });
     if options.no_exec {
         mount_options.push(MountOption::NoExec);
     }

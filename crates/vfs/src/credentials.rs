@@ -158,6 +158,12 @@ impl Credentials {
         }
     }
 
+    /// The permission bits that remain when this user has changed the owner of an inode: root keeps no more of
+    /// them than others, but for the set-group-id bit of a file that the group may not execute.
+    pub fn perm_after_chown(&self, subject: &Subject) -> u32 {
+        if subject.kind == FileKind::Directory { subject.perm } else { self.without_set_id(subject) }
+    }
+
     fn without_set_id(&self, subject: &Subject) -> u32 {
         let mut perm = subject.perm & !SETUID;
         if perm & GROUP_EXECUTE != 0 || !self.may_set_gid(subject.owner.gid) {
@@ -173,8 +179,8 @@ impl Credentials {
         let mut allowed = *set;
         if set.uid.is_some() || set.gid.is_some() {
             self.check_chown(subject, set)?;
-            if subject.kind != FileKind::Directory && set.perm.is_none() {
-                let perm = self.without_set_id(subject);
+            if set.perm.is_none() {
+                let perm = self.perm_after_chown(subject);
                 allowed.perm = (perm != subject.perm).then_some(perm);
             }
         }

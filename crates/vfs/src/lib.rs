@@ -42,7 +42,7 @@ pub mod process;
 pub mod syscalls;
 mod vnode;
 pub mod walk;
-mod xattr;
+pub mod xattr;
 
 pub use attr::{Attr, DirEntry, FileKind, Ino, NewInode, Owner, SetAttr, SetTime, StatFs, Timestamp};
 pub use credentials::Credentials;

@@ -6,9 +6,9 @@ use crate::walk::NAME_MAX;
 /// Longest value, in bytes.
 pub(crate) const SIZE_MAX: usize = 1 << 16;
 
-/// What the first part of a name stands for. `system.` has no attributes here.
+/// What the first part of a name stands for. There is no `system` here, and so no access-control lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Namespace {
+pub enum Namespace {
     /// Whoever may read or write the file.
     User,
     /// Root only; others do not see them.
@@ -28,6 +28,20 @@ impl Namespace {
             _ => None,
         }
     }
+}
+
+/// The namespace of a name: `EOPNOTSUPP` when there is no such one, `EINVAL` for its prefix alone.
+pub fn namespace(name: &[u8]) -> Result<Namespace> {
+    let namespace = Namespace::of(name).ok_or(Errno::EOPNOTSUPP)?;
+    let rest = name.splitn(2, |byte| *byte == b'.').nth(1);
+    if rest.is_none_or(<[u8]>::is_empty) { Err(Errno::EINVAL) } else { Ok(namespace) }
+}
+
+/// A list of names, each ended by a zero byte, without those that only root may see.
+pub fn shown(names: &[u8], is_root: bool) -> Vec<u8> {
+    let names = names.split_inclusive(|byte| *byte == 0);
+    let shown = names.filter(|name| is_root || Namespace::of(name) != Some(Namespace::Trusted));
+    shown.flatten().copied().collect()
 }
 
 /// What is asked of a name before its file is looked up: `ERANGE` unless it has 1 to 255 bytes.

@@ -5,6 +5,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
@@ -137,6 +138,153 @@ fn what_was_written_is_there_after_an_unmount() {
         assert!(!dir.join("a/name").exists());
         let refused = fs::write(dir.join("new"), "x").expect_err("read-only");
         assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem);
+        place.umount();
+        place.check();
+    }
+}
+
+fn time(secs: i64, nanos: u32) -> rustix::fs::Timespec {
+    rustix::fs::Timespec { tv_sec: secs, tv_nsec: nanos.into() }
+}
+
+/// Extended attributes of a file, by name, and when its contents were changed last.
+fn marks_of(path: &Path) -> (Vec<(String, Vec<u8>)>, i64, i64) {
+    let mut names = vec![0; 4096];
+    let len = rustix::fs::llistxattr(path, &mut names).expect("a list");
+    let names = names[..len].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let value = |name: &[u8]| {
+        let mut value = vec![0; 4096];
+        let len = rustix::fs::lgetxattr(path, name, &mut value).expect("a value");
+        (String::from_utf8_lossy(name).into_owned(), value[..len].to_vec())
+    };
+    let mut attributes: Vec<_> = names.map(value).collect();
+    attributes.sort();
+    let stat = fs::symlink_metadata(path).expect("it is there");
+    (attributes, stat.mtime(), stat.mtime_nsec())
+}
+
+/// Runs a program on the tree, if this host has it.
+fn run(program: &mut Command) {
+    let Ok(output) = program.output() else { return println!("skipped: {program:?}") };
+    assert!(output.status.success(), "{program:?}: {}", stderr(&output));
+}
+
+#[test]
+fn attributes_and_nanoseconds_survive_an_unmount_and_go_with_tar_and_rsync() {
+    use rustix::fs::{AtFlags, CWD, Timestamps, XattrFlags, lsetxattr, setxattr, utimensat};
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let dir = place.dir();
+        let tree = dir.join("tree");
+        fs::create_dir(&tree).unwrap();
+        fs::write(tree.join("file"), pattern(1, 5000)).unwrap();
+        symlink("file", tree.join("link")).unwrap();
+        setxattr(tree.join("file"), "user.note", &pattern(2, 3000), XattrFlags::CREATE).unwrap();
+        setxattr(tree.join("file"), "user.empty", b"", XattrFlags::empty()).unwrap();
+        setxattr(&tree, "user.note", b"a directory", XattrFlags::empty()).unwrap();
+        lsetxattr(tree.join("link"), "trusted.note", b"a link", XattrFlags::empty()).unwrap();
+        for (name, mtime) in [("file", time(1_600_000_000, 123_456_789)), ("link", time(5_000_000_000, 1))] {
+            let times = Timestamps { last_access: mtime, last_modification: mtime };
+            utimensat(CWD, tree.join(name), &times, AtFlags::SYMLINK_NOFOLLOW).unwrap();
+        }
+        let names = ["file", "link", ""];
+        let before = names.map(|name| marks_of(&tree.join(name)));
+        assert_eq!(before[0].0.len(), 2);
+        assert_eq!((before[0].2, before[1].1, before[1].2), (123_456_789, 5_000_000_000, 1));
+        place.umount();
+        place.check();
+        place.mount("");
+        assert_eq!(names.map(|name| marks_of(&tree.join(name))), before, "{design}");
+        fs::create_dir(dir.join("unpacked")).unwrap();
+        let tar = || {
+            let mut tar = Command::new("tar");
+            tar.args(["--xattrs", "--xattrs-include=*", "--format=pax"]);
+            tar
+        };
+        run(tar().arg("-C").arg(&dir).arg("-cf").arg(dir.join("archive")).arg("tree"));
+        run(tar().arg("-C").arg(dir.join("unpacked")).arg("-xf").arg(dir.join("archive")));
+        run(Command::new("rsync").arg("-aX").arg(&tree).arg(dir.join("synced")));
+        let copies = ["unpacked", "synced"].map(|copy| dir.join(copy).join("tree"));
+        for copy in copies.iter().filter(|copy| copy.exists()) {
+            let after = names.map(|name| marks_of(&copy.join(name)));
+            assert_eq!(after[..2], before[..2], "{design}: {}", copy.display());
+            // Not every rsync gives directories their times.
+            assert_eq!(after[2].0, before[2].0, "{design}: {}", copy.display());
+        }
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
+fn the_calls_for_attributes_tell_sizes_and_refuse_what_there_is_not() {
+    use rustix::fs::{
+        XattrFlags, getxattr, getxattr_query, listxattr, listxattr_query, removexattr, setxattr,
+    };
+    use rustix::io::Errno;
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let file = place.dir().join("file");
+        fs::write(&file, "x").unwrap();
+        setxattr(&file, "user.note", &[7; 100], XattrFlags::empty()).unwrap();
+        let mut short = [0; 9];
+        assert_eq!(getxattr_query(&file, "user.note"), Ok(100));
+        assert_eq!(getxattr(&file, "user.note", &mut short), Err(Errno::RANGE));
+        assert_eq!(listxattr_query(&file), Ok("user.note".len() + 1));
+        assert_eq!(listxattr(&file, &mut short), Err(Errno::RANGE));
+        assert_eq!(getxattr(&file, "user.other", &mut short), Err(Errno::NODATA));
+        assert_eq!(setxattr(&file, "user.note", b"", XattrFlags::CREATE), Err(Errno::EXIST));
+        assert_eq!(removexattr(&file, "user.other"), Err(Errno::NODATA));
+        // More than a block, less than what the kernel refuses by itself; then lists, which no design here has.
+        assert_eq!(setxattr(&file, "user.note", &[7; 5000], XattrFlags::empty()), Err(Errno::NOSPC));
+        assert_eq!(getxattr_query(&file, "system.posix_acl_access"), Err(Errno::OPNOTSUPP));
+        assert_eq!(setxattr(&file, "system.nothing", b"", XattrFlags::empty()), Err(Errno::OPNOTSUPP));
+        assert_eq!(getxattr_query(&file, "user.note"), Ok(100));
+        place.umount();
+        place.check();
+    }
+}
+
+/// Who runs a program, and what it says.
+fn said_by(uid: u32, program: &mut Command) -> String {
+    let output = program.uid(uid).gid(uid).output().expect("the program runs");
+    assert!(output.status.success(), "{program:?}: {}", stderr(&output));
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+#[test]
+fn a_program_that_somebody_has_written_to_has_lost_its_privileges() {
+    /// Revision 2, effective; one capability is permitted.
+    const CAPABILITIES: [u8; 20] = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let runs =
+        DESIGNS.into_iter().flat_map(|design| ["cache=pages", "cache=direct"].map(|cache| (design, cache)));
+    for (design, cache) in runs.filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount(&format!("allow_other,suid,{cache}"));
+        for dir in [place.folder.path(), &place.dir()] {
+            fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        let id = place.dir().join("id");
+        fs::copy("/usr/bin/id", &id).unwrap();
+        let append = format!("printf x >> {0}", id.display());
+        let truncate = format!("truncate -s +1 {}", id.display());
+        let reserve = format!("fallocate -l 1M {}", id.display());
+        for change in [append, truncate, reserve] {
+            fs::set_permissions(&id, fs::Permissions::from_mode(0o4757)).unwrap();
+            assert_eq!(said_by(65_001, Command::new(&id).arg("-u")), "0", "{design}, {cache}");
+            said_by(65_002, Command::new("sh").args(["-c", &change]));
+            assert_eq!(said_by(65_001, Command::new(&id).arg("-u")), "65001", "{design}, {cache}: {change}");
+        }
+        fs::set_permissions(&id, fs::Permissions::from_mode(0o4757)).unwrap();
+        std::os::unix::fs::chown(&id, Some(65_003), None).unwrap();
+        assert_eq!(said_by(65_001, Command::new(&id).arg("-u")), "65001", "{design}, {cache}: chown");
+        let name = "security.capability";
+        rustix::fs::setxattr(&id, name, &CAPABILITIES, rustix::fs::XattrFlags::empty()).unwrap();
+        said_by(0, Command::new("sh").args(["-c", &format!("printf x >> {0}", id.display())]));
+        let gone = rustix::fs::getxattr_query(&id, name);
+        assert_eq!(gone, Err(rustix::io::Errno::NODATA), "{design}, {cache}");
         place.umount();
         place.check();
     }

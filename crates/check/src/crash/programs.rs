@@ -2,7 +2,7 @@
 //! ones.
 
 use sim::Seed;
-use vfs::{FallocateMode, FileKind, RenameFlags};
+use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 
 use crate::generate::Generator;
 use crate::op::{File, Op, Pattern};
@@ -46,6 +46,11 @@ fn fallocate(mode: FallocateMode, offset: u64, len: u64) -> Op {
     Op::Fallocate(at("foo"), mode, offset, len)
 }
 
+fn utimes(atime: bool, mtime: bool) -> Op {
+    let time = |set: bool, nanos| set.then_some(Timestamp { secs: 5_000_000_000, nanos });
+    Op::Utimes("foo".to_owned(), time(atime, 123_456_789), time(mtime, 987_654_321))
+}
+
 fn rename(from: &str, to: &str) -> Op {
     Op::Rename(from.to_owned(), to.to_owned(), RenameFlags::empty())
 }
@@ -87,6 +92,7 @@ pub fn all() -> Vec<Program> {
     renames(&mut table);
     directory_renames(&mut table);
     syncs(&mut table);
+    attributes(&mut table);
     rest(&mut table);
     table.0
 }
@@ -440,11 +446,64 @@ fn syncs(table: &mut Table) {
     );
 }
 
+/// Extended attributes.
+fn attributes(table: &mut Table) {
+    let set = |name: &str, len, tag, mode| {
+        Op::SetXattr("foo".to_owned(), format!("user.{name}"), Pattern { len, tag }, mode)
+    };
+    let add = |name, len| set(name, len, 1, XattrMode::Create);
+    let remove = |name: &str| Op::RemoveXattr("foo".to_owned(), format!("user.{name}"));
+    let one = || and(foo(5000), [add("a", 100)]);
+    let two = || and(one(), [add("b", 3000)]);
+    let open = || Op::Open("foo".into(), 1);
+    table.add("setxattr, the first", foo(5000), vec![add("a", 100)]);
+    table.add("setxattr, another", one(), vec![add("b", 3000)]);
+    table.add("setxattr replaces", two(), vec![set("a", 700, 2, XattrMode::Replace)]);
+    table.add(
+        "setxattr, replaced twice",
+        one(),
+        vec![set("a", 0, 2, XattrMode::Set), set("a", 3000, 3, XattrMode::Set)],
+    );
+    table.add("setxattr of two links", and(foo(10), [link("foo", "bar")]), vec![add("a", 100)]);
+    table.add("setxattr of a directory", vec![mkdir("foo")], vec![add("a", 100), create("foo/x")]);
+    table.add(
+        "setxattr between appends",
+        foo(10),
+        vec![write("foo", 10, 5000, 2), add("a", 100), write("foo", 5010, 5000, 3)],
+    );
+    table.add("removexattr", two(), vec![remove("a")]);
+    table.add("removexattr of two links", and(two(), [link("foo", "bar")]), vec![remove("b")]);
+    table.add("removexattr, the last", one(), vec![remove("a")]);
+    table.add("removexattr fails", one(), vec![remove("c")]);
+    table.add("truncate with attributes", one(), vec![truncate("foo", 100)]);
+    table.add("unlink with attributes", one(), vec![unlink("foo"), create("bar")]);
+    table.add(
+        "unlink of one of two links, attributes",
+        and(one(), [link("foo", "bar")]),
+        vec![unlink("foo")],
+    );
+    table.add(
+        "unlink with attributes while open",
+        and(one(), [open()]),
+        vec![unlink("foo"), create("bar"), Op::Close(1), create("baz")],
+    );
+    table.add("append, unlink with attributes", one(), vec![write("foo", 5000, 5000, 2), unlink("foo")]);
+    table.add("rename over attributes", and(one(), [create("bar")]), vec![rename("bar", "foo")]);
+    table.add("rmdir with attributes", vec![mkdir("foo"), add("a", 100)], vec![Op::Rmdir("foo".into())]);
+}
+
 fn rest(table: &mut Table) {
     table.add("chmod", foo(10), vec![Op::Chmod("foo".into(), 0o4755)]);
     table.add("chown", foo(10), vec![Op::Chown("foo".into(), 1, 2)]);
     table.add("chmod and chown", foo(10), vec![Op::ChmodChown("foo".into(), 0o600, 3, 4)]);
-    table.add("utimes", foo(10), vec![Op::Utimes("foo".into())]);
+    for (name, atime, mtime) in
+        [("utimes", true, true), ("utimes, atime", true, false), ("utimes, mtime", false, true)]
+    {
+        table.add(name, foo(10), vec![utimes(atime, mtime)]);
+    }
+    table.add("append after utimes", and(foo(10), [utimes(true, true)]), vec![write("foo", 10, 20, 2)]);
+    table.add("write over after utimes", and(foo(10), [utimes(true, true)]), vec![write("foo", 3, 5, 2)]);
+    table.add("extend after utimes", and(foo(10), [utimes(true, true)]), vec![truncate("foo", 100)]);
     table.add("remount", foo(5000), vec![Op::Remount]);
     table.add(
         "remount, creat, remount",

@@ -39,7 +39,10 @@ pub(super) fn look(fs: &dyn FileSystem) -> Seen {
             FileKind::Regular => read(fs, &mut seen, ino, attr.size),
             _ => {}
         }
-        seen.note("listxattr", fs.listxattr(ino).or_else(not_there));
+        let names = seen.note("listxattr", fs.listxattr(ino).or_else(not_there)).unwrap_or_default();
+        for name in names.split(|byte| *byte == 0).filter(|name| !name.is_empty()) {
+            seen.note("getxattr", fs.getxattr(ino, name));
+        }
     }
     seen
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rand::RngExt;
 use sim::Rng;
-use vfs::{FallocateMode, RenameFlags};
+use vfs::{FallocateMode, RenameFlags, XattrMode};
 
 use crate::op::{File, Op, Pattern, split};
 
@@ -15,6 +15,8 @@ use crate::op::{File, Op, Pattern, split};
 pub(super) const TREE: &[&str] = &["A", "B", "A/dir"];
 /// Its files, with their sizes.
 pub(super) const FILES: &[(&str, usize)] = &[("A/foo", 6000), ("A/bar", 100), ("B/baz", 4096), ("other", 0)];
+
+const ATTRIBUTE: &str = "user.a";
 
 /// Creations and removals of `churn`: more than a small journal holds, so that it wraps.
 const CHURN: usize = 70;
@@ -40,6 +42,10 @@ fn rename(from: &str, to: &str, flags: RenameFlags) -> Vec<Op> {
 
 fn fallocate(mode: FallocateMode, offset: u64, len: u64) -> Vec<Op> {
     vec![Op::Fallocate(at("A/foo"), mode, offset, len)]
+}
+
+fn set_attribute(mode: XattrMode, len: usize, task: u8) -> Vec<Op> {
+    vec![Op::SetXattr(path("A/foo"), ATTRIBUTE.to_owned(), Pattern { len, tag: 60 + task }, mode)]
 }
 
 /// Everything that a task can do. Most of it meets at `A/foo`, `A`, or the name `A/new`.
@@ -73,6 +79,9 @@ const ACTIONS: &[Action] = &[
     ("list", |_| vec![Op::ReadDir(path("A"))]),
     ("chmod", |_| vec![Op::Chmod(path("A/foo"), 0o600)]),
     ("chown", |_| vec![Op::ChmodChown(path("A/foo"), 0o640, 5, 6)]),
+    ("attribute", |task| set_attribute(XattrMode::Set, 100, task)),
+    ("new-attribute", |task| set_attribute(XattrMode::Create, 3000, task)),
+    ("no-attribute", |_| vec![Op::RemoveXattr(path("A/foo"), ATTRIBUTE.to_owned())]),
     ("push", |task| write("other", Some(0), 12_288, 40 + task)),
     ("open-unlink", |task| {
         let number = usize::from(task);
@@ -99,6 +108,7 @@ const SPACE: &[&str] = &[
     "extend",
     "cut",
     "reserve",
+    "attribute",
     "punch",
     "push",
     "fsync",
@@ -166,6 +176,8 @@ fn resolved(op: &Op) -> Vec<&str> {
         | Op::Fsync(File::At(path))
         | Op::Chmod(path, _)
         | Op::ChmodChown(path, ..)
+        | Op::SetXattr(path, ..)
+        | Op::RemoveXattr(path, _)
         | Op::ReadDir(path)
         | Op::Open(path, _) => vec![path],
         _ => Vec::new(),

@@ -11,6 +11,7 @@
 //! An eager write never leaves an older dirty line behind that could later overwrite it.
 
 use sim::{Activity, MutexGuard, Work};
+use vfs::Timestamp;
 
 use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
 use super::flight::Wanted;
@@ -138,7 +139,11 @@ impl HiNfs {
         let (first, last) = (offset >> BLOCK_SHIFT, (end - 1) >> BLOCK_SHIFT);
         let (mut mapped, holes) = self.map_chunk(raw, first, last)?;
         if holes == 0 && end <= raw.size {
-            self.volume.store_times(inode, raw)?;
+            let now = Timestamp::now();
+            if raw.leaves_era(now) {
+                self.complete_file(inode)?;
+            }
+            self.volume.store_times(inode, raw, now)?;
             let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: false };
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {

@@ -20,11 +20,11 @@ use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
 use sim::{Activity, Work};
-use vfs::Ino;
+use vfs::{Ino, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
-use super::inode::{Inode, InodeState, seconds};
+use super::inode::{Inode, InodeState};
 use super::journal::Transaction;
 use super::layout::{BLOCK, RECORD_HEADER, RawInode, RecordHeader, record_len};
 use super::tree::Tree;
@@ -425,14 +425,13 @@ impl Volume {
         raw.root = tree.root;
         raw.height = tree.height;
         raw.size += BLOCK;
-        raw.blocks = raw.blocks.saturating_add(filled.added);
+        raw.blocks = raw.blocks.saturating_add(filled.added as u32);
         Ok(at)
     }
 
     /// Stores a directory's first half after a change of its names.
     pub(crate) fn touch_dir(&self, dir: &Inode, raw: &mut RawInode) -> Result<()> {
-        raw.mtime = seconds();
-        raw.ctime = raw.mtime;
+        raw.touch(Timestamp::now());
         self.store_half(dir, raw)
     }
 

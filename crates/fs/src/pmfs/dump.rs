@@ -4,6 +4,7 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use media::nvmm::Region;
+use vfs::Timestamp;
 
 use super::dir::records;
 use super::fsck::inode_offset;
@@ -14,6 +15,7 @@ use super::layout::{
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
+use super::xattr::Attributes;
 use crate::error::Error;
 use crate::fs_type::FsError;
 
@@ -22,7 +24,7 @@ pub(crate) const PARTS: &[(&str, &str)] = &[
     ("superblock", "the superblock that mounting would use"),
     ("journal", "the descriptor, and the entries between head and tail"),
     ("truncates", "the list of unfinished truncations and removals"),
-    ("inode N", "inode number N and its blocks"),
+    ("inode N", "inode number N, its attributes and its blocks"),
     ("dir N", "the records of directory N"),
 ];
 
@@ -50,6 +52,7 @@ fn dump_superblock(superblock: &Superblock, from_copy: bool, out: &mut dyn Write
     if from_copy {
         writeln!(out, "(the primary is bad; this is the redundant copy)")?;
     }
+    writeln!(out, "format version  {}", superblock.version)?;
     writeln!(out, "size            {} ({})", superblock.size, sim::Bytes(superblock.size))?;
     writeln!(out, "block size      {}", superblock.block_size)?;
     writeln!(out, "checksum        {:#06x}", superblock.checksum)?;
@@ -126,7 +129,14 @@ fn dump_inode(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), F
         raw.mode, raw.links, raw.uid, raw.gid, raw.generation
     )?;
     writeln!(out, "size {}  blocks {}  flags {:#x}", raw.size, raw.blocks, raw.flags)?;
-    writeln!(out, "ctime {}  mtime {}  atime {}  dtime {}", raw.ctime, raw.mtime, raw.atime, raw.dtime)?;
+    if raw.is_free() {
+        writeln!(out, "freed in second {}", raw.ctime_extra)?;
+    } else {
+        let shown = |time: Timestamp| format!("{}.{:09}", time.secs, time.nanos);
+        let times = [raw.ctime(), raw.mtime(), raw.atime()].map(shown);
+        writeln!(out, "ctime {}  mtime {}  atime {}", times[0], times[1], times[2])?;
+        dump_attributes(region, &raw, out)?;
+    }
     writeln!(
         out,
         "tree: root {}  height {}  data blocks of {}",
@@ -147,6 +157,21 @@ fn dump_inode(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), F
     }
     if let Err(error) = walked {
         writeln!(out, "  the tree cannot be walked further: {error}")?;
+    }
+    Ok(())
+}
+
+fn dump_attributes(region: &Region, raw: &RawInode, out: &mut dyn Write) -> Result<(), FsError> {
+    match Attributes::of(region, raw) {
+        Ok(attributes) if raw.xattr != 0 => {
+            writeln!(out, "attributes at {}", raw.xattr)?;
+            for record in attributes.iter() {
+                let name = String::from_utf8_lossy(record.name);
+                writeln!(out, "  {name}: {} bytes", record.value.len())?;
+            }
+        }
+        Ok(_) => {}
+        Err(error) => writeln!(out, "  {error}")?,
     }
     Ok(())
 }

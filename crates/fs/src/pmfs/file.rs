@@ -1,15 +1,16 @@
 //! File contents: direct access to the medium.
 //!
-//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store. Any
-//! other write is a transaction: log the inode's first half, allocate, zero the unwritten edges of new blocks, copy, set the
-//! size, commit. Data goes before the commit, so a committed size never shows bytes that were not written.
+//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store (on
+//! their fractions see `times.rs`). Any other write is a transaction: log the inode's first half, allocate, zero the unwritten
+//! edges of new blocks, copy, set the size, commit. Data goes before the commit, so a committed size never shows bytes that were
+//! not written.
 
 use media::event::Mark;
 use sim::Activity;
-use vfs::{FallocateMode, SeekTo};
+use vfs::{FallocateMode, SeekTo, Timestamp};
 
 use super::Volume;
-use super::inode::{Inode, seconds};
+use super::inode::Inode;
 use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
 use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
@@ -159,19 +160,29 @@ impl Volume {
             self.region.fence();
             return Ok(());
         }
-        self.store_times(inode, raw)
+        self.store_times(inode, raw, Timestamp::now())
     }
 
-    /// ctime and mtime in one store.
-    pub(crate) fn store_times(&self, inode: &Inode, raw: &mut RawInode) -> Result<()> {
+    /// ctime and mtime, in place; durable after the next fence. An inode that leaves its era has no open transaction.
+    pub(crate) fn store_times(&self, inode: &Inode, raw: &mut RawInode, now: Timestamp) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
-        raw.ctime = seconds();
-        raw.mtime = raw.ctime;
+        if raw.leaves_era(now) {
+            return self.log_and_store_half(inode, raw, now);
+        }
+        raw.touch(now);
+        self.store_extras(inode, raw)?;
         self.region.mark(Mark::Commit { at: inode.offset + ino::TIMES, needs: &[] });
-        self.region
-            .store_u64(inode.offset + ino::TIMES, u64::from(raw.ctime) | u64::from(raw.mtime) << 32)?;
+        self.region.store_u64(inode.offset + ino::TIMES, raw.times_word())?;
         self.region.flush(inode.offset + ino::TIMES, 8);
         Ok(())
+    }
+
+    /// Stores the first half of an inode with new times, in a transaction of its own.
+    #[cold]
+    pub(crate) fn log_and_store_half(&self, inode: &Inode, raw: &mut RawInode, now: Timestamp) -> Result<()> {
+        let tx = self.begin_growth(inode, 0)?;
+        raw.touch(now);
+        self.end(tx, self.store_half(inode, raw))
     }
 
     /// Begins a transaction that may add blocks to a file: its inode's first half is logged.
@@ -264,10 +275,9 @@ impl Volume {
         end: u64,
     ) -> Result<()> {
         (raw.root, raw.height) = (tree.root, tree.height);
-        raw.blocks = raw.blocks.saturating_add(filled.added << (tree.shift - BLOCK_SHIFT));
+        raw.blocks = raw.blocks.saturating_add((filled.added << (tree.shift - BLOCK_SHIFT)) as u32);
         raw.size = raw.size.max(end);
-        raw.ctime = seconds();
-        raw.mtime = raw.ctime;
+        raw.touch(Timestamp::now());
         self.store_half(inode, raw)
     }
 
@@ -402,9 +412,8 @@ impl Volume {
                 self.region.store_u64(*slot, 0)?;
             }
         }
-        raw.blocks = raw.blocks.saturating_sub((slots.len() as u64) << (raw.block_shift() - BLOCK_SHIFT));
-        raw.ctime = seconds();
-        raw.mtime = raw.ctime;
+        raw.blocks = raw.blocks.saturating_sub((slots.len() as u32) << (raw.block_shift() - BLOCK_SHIFT));
+        raw.touch(Timestamp::now());
         self.store_half(inode, raw)
     }
 

@@ -8,7 +8,7 @@ use media::nvmm::Region;
 use sim::{Bytes, KIB, MIB};
 use vfs::FileSystem;
 
-use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, Superblock};
+use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, recovery, superblock};
 use crate::fs_type::{FsError, FsType, FsckReport};
@@ -94,6 +94,9 @@ pub(crate) fn make(
     if size < needed {
         return Err(FsError::TooSmall { design, needed, size });
     }
+    if size.0 > MAX_IMAGE {
+        return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size });
+    }
     recovery::format(region, journal, options.number("num_inodes"), options.mutant())
         .map_err(|error| FsError::Damaged { design, what: error.to_string() })
 }
@@ -119,6 +122,9 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         entries => {
             done.push(format!("journal: {entries} log entries of unfinished transactions were undone"));
         }
+    }
+    if superblock::convert(region, &superblock).map_err(recovery::damaged)? {
+        done.push(format!("format version {} became {VERSION}, as mounting does", superblock.version));
     }
     let saved = region.read::<Superblock>(0)?.saved_extents;
     let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0, mutant: None })?;

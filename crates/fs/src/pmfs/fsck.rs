@@ -8,9 +8,12 @@
 //! | `inode_mode_known` | a live inode is of a known kind |
 //! | `root_is_directory` | the root is a directory that has its two links |
 //! | `blocks_in_range` | every pointer of a tree leads to a block behind the journal |
-//! | `block_used_once` | no two trees share a block |
-//! | `block_count_right` | an inode counts the data blocks that its tree has |
+//! | `block_used_once` | no two trees share a block, nor does an attribute block |
+//! | `block_count_right` | an inode counts the data blocks that its tree has, and its attribute block |
 //! | `size_covers_blocks` | no block lies beyond the end of the file, unless the inode says so |
+//! | `times_possible` | the fraction of a time is less than a second |
+//! | `attribute_block_in_range` | a pointer to attributes leads to a block behind the journal |
+//! | `attributes_sound` | records fill what an attribute block says that it uses, names differ |
 //! | `directory_sound` | records cover their blocks, `.` and `..` come first and lead where they should, names differ |
 //! | `names_lead_to_inodes` | every name leads to a live inode |
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
@@ -33,6 +36,7 @@ use super::recovery;
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
+use super::xattr::Attributes;
 use crate::error::Error;
 use crate::fs_type::{FsckReport, Violation};
 use crate::persist::free_map::FreeMap;
@@ -201,13 +205,39 @@ impl<'a> Check<'a> {
             self.report.violate("inode_mode_known", format!("inode {number}: mode {:o}", raw.mode));
         }
         let owner = format!("inode {number}");
+        if !raw.times_are_possible() {
+            self.report.violate("times_possible", format!("{owner}: a time has a second of fraction"));
+        }
         self.check_tree(&owner, raw);
         self.check_attributes(&owner, raw);
     }
 
     fn check_attributes(&mut self, owner: &str, raw: &RawInode) {
-        if raw.xattr != 0 && !self.unused.take(raw.xattr / BLOCK) {
-            self.report.violate("block_used_once", format!("{owner}: attribute block at {}", raw.xattr));
+        if raw.xattr == 0 {
+            return;
+        }
+        let block = raw.xattr / BLOCK;
+        let behind_journal = (self.first_block..self.superblock.size / BLOCK).contains(&block);
+        let block = format!("{owner}: attribute block at {}", raw.xattr);
+        if !raw.xattr.is_multiple_of(BLOCK) || !behind_journal {
+            self.report.violate("attribute_block_in_range", block);
+            self.trees_whole = false;
+            return;
+        }
+        if !self.unused.take(raw.xattr / BLOCK) {
+            self.report.violate("block_used_once", block);
+            self.trees_whole = false;
+            return;
+        }
+        match Attributes::of(self.region, raw) {
+            Ok(attributes) => {
+                let mut names = BTreeSet::new();
+                if let Some(twice) = attributes.iter().find(|record| !names.insert(record.name)) {
+                    let name = String::from_utf8_lossy(twice.name);
+                    self.report.violate("attributes_sound", format!("{block}: {name} is there twice"));
+                }
+            }
+            Err(error) => self.report.violate("attributes_sound", format!("{owner}: {error}")),
         }
     }
 
@@ -238,11 +268,10 @@ impl<'a> Check<'a> {
             self.trees_whole = false;
             return;
         }
-        if data_blocks != raw.blocks {
-            self.report.violate(
-                "block_count_right",
-                format!("{owner}: counts {} blocks, has {data_blocks}", raw.blocks),
-            );
+        let blocks = data_blocks + u64::from(raw.xattr != 0);
+        if blocks != u64::from(raw.blocks) {
+            self.report
+                .violate("block_count_right", format!("{owner}: counts {} blocks, has {blocks}", raw.blocks));
         }
         let beyond = last.is_some_and(|last| last << tree.shift >= raw.size);
         if beyond && raw.flags & FLAG_BEYOND_EOF == 0 {

@@ -9,14 +9,16 @@ use std::ops::{Deref, DerefMut};
 
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
-use vfs::{Attr, FileKind, Ino, NewInode, Owner, SetTime, Timestamp};
+use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
 use super::Volume;
 use super::dir::DirIndex;
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, FIRST_INO, INODE_SLOT, RawInode, TABLE_INODE, TruncateItem, ino};
+use super::times::seconds;
 use super::tree::{Freed, Tree, fill_entries};
+use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
@@ -84,11 +86,11 @@ impl Inode {
 
     /// Stores a new access time, which needs no right to change the inode. What others see is locked meanwhile, so that nobody
     /// who has read the old time shows it afterwards.
-    pub(crate) fn store_accessed(&self, atime: u32, store: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(crate) fn store_accessed(&self, atime: Timestamp, store: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut seen = self.seen.lock();
         store()?;
         if let Some(raw) = seen.as_mut() {
-            raw.atime = atime;
+            raw.set_atime(atime);
         }
         Ok(())
     }
@@ -106,11 +108,11 @@ impl Inode {
             owner: Owner { uid: raw.uid, gid: raw.gid },
             rdev: u64::from(raw.rdev),
             size: raw.size,
-            blocks: raw.blocks.saturating_mul(BLOCK / 512),
+            blocks: u64::from(raw.blocks) * (BLOCK / 512),
             block_size: BLOCK as u32,
-            atime: timestamp(raw.atime),
-            mtime: timestamp(raw.mtime),
-            ctime: timestamp(raw.ctime),
+            atime: raw.atime(),
+            mtime: raw.mtime(),
+            ctime: raw.ctime(),
             generation: raw.generation,
         })
     }
@@ -179,27 +181,10 @@ impl InodeTable {
     }
 }
 
-/// Seconds of the calendar, as far as the format goes: until 2106.
-pub(crate) fn seconds() -> u32 {
-    Timestamp::now().secs as u32
-}
-
-/// A time in the format: whole seconds.
-pub(crate) fn format_time(time: SetTime) -> u32 {
-    match time {
-        SetTime::Now => seconds(),
-        SetTime::To(time) => time.secs.clamp(0, i64::from(u32::MAX)) as u32,
-    }
-}
-
-fn timestamp(secs: u32) -> Timestamp {
-    Timestamp { secs: i64::from(secs), nanos: 0 }
-}
-
 /// Whether the slot at `at` may be given out. Nothing else of it is read: a crash may have left anything there.
 pub(crate) fn is_free_slot(region: &Region, at: u64) -> Result<bool> {
     let (mode, links) = (region.load_u16(at + ino::MODE)?, region.load_u16(at + ino::LINKS)?);
-    Ok(RawInode { mode, links, dtime: region.load_u32(at + ino::DTIME)?, ..RawInode::default() }.is_free())
+    Ok(RawInode { mode, links, ..RawInode::default() }.is_free())
 }
 
 impl Volume {
@@ -234,7 +219,8 @@ impl Volume {
         if raw.is_free() { Err(Error::NoEntry) } else { Ok(raw) }
     }
 
-    /// Stores the part of an inode that is logged as one entry: everything but owner, generation, access time and device.
+    /// Stores the part of an inode that is logged as one entry: everything but attributes, owner, generation, access time and
+    /// device.
     pub(crate) fn store_half(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
         let half = raw.as_bytes().first_chunk::<{ ino::HALF as usize }>();
         Ok(self.region.write(inode.offset, half.expect("an inode is longer than its half"))?)
@@ -326,16 +312,12 @@ impl Volume {
         let _scope = sim::scope(Activity::Metadata);
         inode.show(None);
         let before = self.raw(inode)?;
-        let now = seconds();
         let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };
-        let raw = RawInode {
+        let mut raw = RawInode {
             block_type,
             root: body,
             size,
-            blocks: u64::from(body != 0),
-            ctime: now,
-            mtime: now,
-            atime: now,
+            blocks: u32::from(body != 0),
             mode: (kind.mode_bits() | new.perm & 0o7777) as u16,
             links: if kind == FileKind::Directory { 2 } else { 1 },
             uid: new.owner.uid,
@@ -344,6 +326,8 @@ impl Volume {
             rdev: rdev as u32,
             ..RawInode::default()
         };
+        raw.touch(Timestamp::now());
+        raw.set_atime(raw.mtime());
         self.region.write(inode.offset, &raw)?;
         self.region.write(inode.offset + size_of::<RawInode>() as u64, &TruncateItem::default())?;
         self.region.flush(inode.offset, INODE_SLOT);
@@ -358,20 +342,25 @@ impl Volume {
         let raw = self.raw(inode)?;
         let blocks = self.tree_blocks(inode, &raw)?;
         if !raw.is_free() || raw.root != 0 {
-            let mut tx = self.journal.begin(1)?;
-            let logged = self.journal.log(&mut tx, &[(inode.offset, ino::HALF)]);
-            self.end(tx, logged.and_then(|()| self.erase(inode)))?;
+            let mut ranges = vec![(inode.offset, ino::HALF)];
+            ranges.extend(attribute_pointer(inode, &raw));
+            let mut tx = self.journal.begin(ranges.len() as u32)?;
+            let logged = self.journal.log(&mut tx, &ranges);
+            self.end(tx, logged.and_then(|()| self.erase(inode, &raw)))?;
         }
-        self.free_contents(&raw, blocks)?;
+        self.free_contents(inode, &raw, blocks)?;
         self.truncate_remove(inode)?;
         self.inodes.put(inode.ino);
         Ok(())
     }
 
-    /// Makes the slot of a logged inode free.
-    pub(crate) fn erase(&self, inode: &Inode) -> Result<()> {
+    /// Makes the slot of an inode free of which the first half is logged, and the pointer to its attributes if it has any.
+    pub(crate) fn erase(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
-        self.store_half(inode, &RawInode { dtime: seconds(), ..RawInode::default() })
+        if raw.xattr != 0 {
+            self.region.store_u64(inode.offset + ino::XATTR, 0)?;
+        }
+        self.store_half(inode, &RawInode { ctime_extra: seconds(), ..RawInode::default() })
     }
 
     /// All blocks of the tree of an inode.
@@ -385,12 +374,9 @@ impl Volume {
     }
 
     /// Frees the blocks of an inode whose slot is free, durably; `blocks` are those of its tree.
-    pub(crate) fn free_contents(&self, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
+    pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
         sim::work(Work::Step, blocks.len() as u64);
         self.free_blocks(blocks)?;
-        match raw.xattr {
-            0 => Ok(()),
-            block => self.blocks.put_many([(block, BLOCK_SHIFT)]),
-        }
+        self.free_attributes(inode, raw)
     }
 }

@@ -1,4 +1,4 @@
-//! The on-media format of PMFS, version of the public kernel module (EuroSys 2014).
+//! The on-media format of PMFS: that of the public kernel module (EuroSys 2014), with times in nanoseconds and extended attributes.
 //!
 //! All numbers are little-endian. A pointer is a byte offset from the start of the image; 0 is none.
 //!
@@ -11,6 +11,15 @@
 //! 4096 + journal size
 //!          blocks of 4 KiB: inode table, root directory, everything else
 //! ```
+//!
+//! | version | differs from the one before |
+//! |---|---|
+//! | 0 | the kernel module's: times have whole seconds, an inode has 64 bits for its blocks, nothing leads to attributes |
+//! | 1 | what was zero in every inode in use holds the fractions of its times; attribute blocks (`xattr.rs`) |
+//!
+//! An image of version 0 is one of version 1 whose times have no fractions and whose inodes have no attributes: recovery makes it
+//! one by changing the number, when the journal is empty and before anything else is written. Every later version keeps magic,
+//! checksum and version number where they are.
 
 use sim::{KIB, MIB};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -20,6 +29,10 @@ compile_error!("the format is little-endian and its structures are used as they 
 
 /// Identifies a PMFS image.
 pub(crate) const MAGIC: u16 = 0xEFFC;
+/// Version of the format that is written. All up to it can be read.
+pub(crate) const VERSION: u32 = 1;
+/// Largest image: an inode counts its blocks in 32 bits.
+pub(crate) const MAX_IMAGE: u64 = BLOCK << u32::BITS;
 /// Base block: tree nodes, directories, 4-KiB data blocks.
 pub(crate) const BLOCK: u64 = 4096;
 /// log2 of [`BLOCK`].
@@ -71,7 +84,9 @@ pub(crate) struct Superblock {
     pub(crate) block_size: u32,
     pub(crate) size: u64,
     pub(crate) volume_name: [u8; 16],
-    pub(crate) journal: u64,
+    pub(crate) journal: u32,
+    /// 0 in images that are older than it: it was the upper half of `journal`, so that older code refuses every other number.
+    pub(crate) version: u32,
     pub(crate) table_inode: u64,
     /// Start of the dynamic part, which no checksum covers.
     pub(crate) dynamic: u64,
@@ -161,26 +176,30 @@ pub(crate) struct RawInode {
     pub(crate) flags: u32,
     pub(crate) root: u64,
     pub(crate) size: u64,
+    /// Times are read and set through `times.rs`.
     pub(crate) ctime: u32,
     pub(crate) mtime: u32,
-    pub(crate) dtime: u32,
+    /// In a free slot: the second in which it was freed.
+    pub(crate) ctime_extra: u32,
     pub(crate) mode: u16,
     pub(crate) links: u16,
-    /// In units of 4 KiB.
-    pub(crate) blocks: u64,
+    /// Data blocks and the attribute block, in units of 4 KiB.
+    pub(crate) blocks: u32,
+    pub(crate) mtime_extra: u32,
+    /// The attribute block.
     pub(crate) xattr: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
     pub(crate) generation: u32,
     pub(crate) atime: u32,
     pub(crate) rdev: u32,
-    pub(crate) pad: u32,
+    pub(crate) atime_extra: u32,
 }
 
 impl RawInode {
     /// A slot that may be given out.
     pub(crate) fn is_free(&self) -> bool {
-        self.links == 0 && (self.mode == 0 || self.dtime != 0)
+        self.links == 0 && self.mode == 0
     }
 
     /// log2 of the size of its data blocks.
@@ -207,13 +226,16 @@ pub(crate) mod ino {
     pub(crate) const SIZE: u64 = 16;
     /// ctime and mtime: 8 bytes changed by one store.
     pub(crate) const TIMES: u64 = 24;
-    pub(crate) const DTIME: u64 = 32;
+    /// Fractions of ctime and mtime, mode, links, blocks: 16 bytes changed by one store.
+    pub(crate) const EXTRAS: u64 = 32;
     pub(crate) const MODE: u64 = 36;
     pub(crate) const LINKS: u64 = 38;
     pub(crate) const BLOCKS: u64 = 40;
+    pub(crate) const XATTR: u64 = 48;
     pub(crate) const UID: u64 = 56;
-    pub(crate) const ATIME: u64 = 68;
-    /// The first half, which fits one log entry: tree, size, times, mode, links, blocks.
+    /// Generation, atime, device and fraction of atime: 16 bytes changed by one store.
+    pub(crate) const ACCESS: u64 = 64;
+    /// The first half, which fits one log entry: tree, size, times with their fractions, mode, links, blocks.
     pub(crate) const HALF: u64 = 48;
 }
 
@@ -254,12 +276,15 @@ const _: () = {
     assert!(size_of::<LogEntry>() as u64 == ENTRY);
     assert!(size_of::<RawInode>() as u64 == INODE_BYTES);
     assert!(std::mem::offset_of!(RawInode, size) as u64 == ino::SIZE);
-    assert!(std::mem::offset_of!(RawInode, dtime) as u64 == ino::DTIME);
+    assert!(std::mem::offset_of!(RawInode, ctime_extra) as u64 == ino::EXTRAS);
     assert!(std::mem::offset_of!(RawInode, mode) as u64 == ino::MODE);
     assert!(std::mem::offset_of!(RawInode, links) as u64 == ino::LINKS);
     assert!(std::mem::offset_of!(RawInode, blocks) as u64 == ino::BLOCKS);
+    assert!(std::mem::offset_of!(RawInode, mtime_extra) as u64 == ino::EXTRAS + 12);
+    assert!(std::mem::offset_of!(RawInode, xattr) as u64 == ino::XATTR);
     assert!(std::mem::offset_of!(RawInode, uid) as u64 == ino::UID);
-    assert!(std::mem::offset_of!(RawInode, atime) as u64 == ino::ATIME);
+    assert!(std::mem::offset_of!(RawInode, generation) as u64 == ino::ACCESS);
+    assert!(std::mem::offset_of!(RawInode, atime_extra) as u64 == ino::ACCESS + 12);
     assert!(size_of::<TruncateItem>() == 16);
     assert!(INODE_BYTES + 16 <= INODE_SLOT);
     assert!(size_of::<RecordHeader>() == RECORD_HEADER);

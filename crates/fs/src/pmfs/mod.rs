@@ -3,7 +3,7 @@
 //! Data is read and written where it lies, without a page cache. Metadata is changed in place; what a change spans more than
 //! one word is protected by the undo journal. Allocation is not journaled: it is rebuilt by a scan after a crash.
 //!
-//! What is left out: write protection of the mapping (CR0.WP windows) and `mmap`, which wait for a mount; extended attributes.
+//! What is left out: write protection of the mapping (CR0.WP windows), and `mmap` without a mount.
 //!
 //! | file | holds |
 //! |---|---|
@@ -11,9 +11,10 @@
 //! | `superblock.rs` | superblock, redundant copy |
 //! | `journal.rs` | transactions |
 //! | `alloc.rs` | blocks |
-//! | `inode.rs` | inodes and their table |
+//! | `inode.rs` `times.rs` | inodes and their table; their times |
 //! | `tree.rs` | block trees |
 //! | `dir.rs` `namei.rs` | directories; what changes names |
+//! | `xattr.rs` | extended attributes |
 //! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `dump.rs` | checking, showing |
@@ -24,7 +25,8 @@
 //! Differences to the kernel module, each on purpose: block and inode maps are bitmaps with summaries instead of a sorted
 //! list and a linear scan (same choice, bounded time); names have a DRAM index (`dir_index=false` for the linear search); a
 //! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call; a file that
-//! nobody has open is freed by the transaction that removes its last name, without the truncate list.
+//! nobody has open is freed by the transaction that removes its last name, without the truncate list; times have nanoseconds, and
+//! attribute blocks hold attributes (`layout.rs` on versions).
 
 pub(crate) mod alloc;
 pub(crate) mod dir;
@@ -38,9 +40,11 @@ pub(crate) mod layout;
 pub(crate) mod namei;
 pub(crate) mod recovery;
 pub(crate) mod superblock;
+pub(crate) mod times;
 pub(crate) mod tree;
 pub(crate) mod truncate;
 pub(crate) mod vfs;
+pub(crate) mod xattr;
 
 use std::sync::Arc;
 

@@ -7,14 +7,15 @@
 //! `pmfs.blocks`).
 
 use sim::Activity;
-use vfs::{FileKind, Ino, NewInode, RenameFlags};
+use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
-use super::inode::{Inode, InodeState, Locked, seconds};
+use super::inode::{Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::tree::{Freed, fill_entries};
+use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 use crate::mutant::Mutant;
 
@@ -229,7 +230,7 @@ impl Volume {
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
         let work = (|| {
             raw.links += 1;
-            raw.ctime = seconds();
+            raw.set_ctime(Timestamp::now());
             self.store_half(inode, &raw)?;
             self.insert_name(&mut tx, (dir.inode, &mut dir.raw, &dir.state), place, (name, ino))
         })();
@@ -256,14 +257,16 @@ impl Volume {
         let frees = raw.links == 1 && state.opens == 0;
         // Before anything is changed: what cannot be read now could not be freed.
         let blocks = if frees { self.tree_blocks(inode, &raw)? } else { Vec::new() };
-        let ranges = [dir.half(), removal.logged()];
+        let mut ranges = vec![dir.half(), removal.logged()];
+        ranges.extend(attribute_pointer(inode, &raw).filter(|_| frees));
         let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
         let mut tx = match given {
             Some(tx) => tx,
             None => {
                 pending.settle(inode)?;
-                self.begin_names(&[ranges[0], ranges[1], (inode.offset, ino::HALF)], None)?
+                ranges.push((inode.offset, ino::HALF));
+                self.begin_names(&ranges, None)?
             }
         };
         let work = (|| {
@@ -271,7 +274,7 @@ impl Volume {
                 self.journal.log(&mut tx, &ranges)?;
             }
             self.remove_name((dir.inode, &mut dir.raw), &removal)?;
-            if frees { self.erase(inode) } else { self.drop_link(inode, &mut raw, 1) }
+            if frees { self.erase(inode, &raw) } else { self.drop_link(inode, &mut raw, 1) }
         })();
         match work {
             Err(error) if joins => {
@@ -292,7 +295,7 @@ impl Volume {
     /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it: the `blocks` of its tree.
     /// Its name is gone whatever happens here: a failure leaves what could not be given back to the next mount.
     fn bury(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, pending: &dyn Pending) {
-        let freed = pending.discard(inode).and_then(|()| self.free_contents(raw, blocks));
+        let freed = pending.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
         match freed {
             Ok(()) => self.inodes.put(inode.ino),
             Err(_) => self.blocks.doubt(),
@@ -304,7 +307,7 @@ impl Volume {
     fn drop_link(&self, inode: &Inode, raw: &mut RawInode, count: u16) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         raw.links = raw.links.saturating_sub(count);
-        raw.ctime = seconds();
+        raw.set_ctime(Timestamp::now());
         self.store_half(inode, raw)?;
         if raw.links == 0 {
             self.truncate_add(inode, raw.size)?;
@@ -589,7 +592,7 @@ impl Volume {
         if let Some(at) = dotdot {
             self.region.store(at, &dirs[dst].inode.ino.to_le_bytes())?;
         }
-        moved.ctime = seconds();
+        moved.set_ctime(Timestamp::now());
         self.store_half(change.moved, &moved)?;
         // Only now is it known which record stands before the old name.
         let from = &mut dirs[src];

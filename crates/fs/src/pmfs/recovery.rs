@@ -1,7 +1,7 @@
 //! Making, mounting and unmounting an image.
 //!
-//! Mount: superblock (or its copy) → journal: undo what has no commit → inode table → block map: the saved one, which is made
-//! invalid at once, or a scan → truncate list: finish what was promised → mount time → cleaner.
+//! Mount: superblock (or its copy) → journal: undo what has no commit → an older format becomes this one → inode table → block
+//! map: the saved one, which is made invalid at once, or a scan → truncate list: finish what was promised → mount time → cleaner.
 //!
 //! The block map comes before the truncate list, because replaying the list frees blocks.
 
@@ -10,10 +10,10 @@ use std::sync::Arc;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Mutex, TaskSpec};
-use vfs::FileKind;
+use vfs::{FileKind, Timestamp};
 
 use super::alloc::BlockMap;
-use super::inode::{InodeTable, is_free_slot, seconds};
+use super::inode::{InodeTable, is_free_slot};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
@@ -21,6 +21,7 @@ use super::layout::{
     sb,
 };
 use super::superblock;
+use super::times::seconds;
 use super::tree::{FILL_MAX, Tree, fill_entries};
 use super::truncate::TruncateList;
 use super::{BACKGROUND, RENAME, Settings, Volume};
@@ -71,20 +72,17 @@ pub(crate) fn format(
         reserved: [0; 6],
     };
     region.write(JOURNAL_DESCRIPTOR, &descriptor)?;
-    let now = seconds();
-    let inode = |kind: FileKind, perm: u32| RawInode {
-        mode: (kind.mode_bits() | perm) as u16,
-        links: 1,
-        ctime: now,
-        mtime: now,
-        atime: now,
-        ..RawInode::default()
+    let inode = |kind: FileKind, perm: u32| {
+        let mut raw = RawInode { mode: (kind.mode_bits() | perm) as u16, links: 1, ..RawInode::default() };
+        raw.touch(Timestamp::now());
+        raw.set_atime(raw.mtime());
+        raw
     };
     let table_inode = RawInode {
         block_type: u8::from(large),
         root: table,
         size: units * BLOCK,
-        blocks: units,
+        blocks: units as u32,
         ..inode(FileKind::Regular, 0o600)
     };
     region.write(TABLE_INODE, &table_inode)?;
@@ -219,6 +217,7 @@ impl Volume {
             superblock::restore_from_copy(region, &superblock).map_err(damaged)?;
         }
         recover_journal(region, superblock.size, settings.mutant)?;
+        superblock::convert(region, &superblock).map_err(damaged)?;
         let superblock = superblock.with_dynamic_of(region);
         let volume = Self::load(region, &superblock, settings).map_err(damaged)?;
         volume.replay_truncates().map_err(damaged)?;
@@ -439,7 +438,7 @@ pub(super) fn saved_extent(region: &Region, tree: &Tree, number: u64) -> Result<
     Ok(Some((region.load_u64(at)?, region.load_u64(at + 8)?)))
 }
 
-/// Takes the blocks of an inode's tree out of the map.
+/// Takes the blocks of an inode out of the map: its tree, and its attributes.
 fn mark_tree(region: &Region, raw: &RawInode, map: &mut FreeMap, number: u64) -> Result<()> {
     let mut mark = |offset: u64, shift: u32| {
         let first = offset / BLOCK;

@@ -10,8 +10,8 @@ use media::nvmm::Region;
 use zerocopy::IntoBytes;
 
 use super::layout::{
-    BLOCK, COPIED, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC,
-    Superblock, TABLE_INODE, sb,
+    BLOCK, COPIED, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC, MAX_IMAGE,
+    Superblock, TABLE_INODE, VERSION, sb,
 };
 use crate::error::Result;
 use crate::fs_type::FsError;
@@ -27,7 +27,8 @@ impl Superblock {
             block_size: BLOCK as u32,
             size,
             volume_name: [0; 16],
-            journal: JOURNAL_DESCRIPTOR,
+            journal: JOURNAL_DESCRIPTOR as u32,
+            version: VERSION,
             table_inode: TABLE_INODE,
             dynamic: 0,
             mount_time: 0,
@@ -47,6 +48,11 @@ impl Superblock {
         CHECKSUM.checksum(&self.as_bytes()[sb::CHECKED])
     }
 
+    /// Whether it is one of a format that is newer than this code. Of such a one nothing else can be judged.
+    fn is_newer(&self) -> bool {
+        self.magic == MAGIC && self.checksum == self.compute_checksum() && self.version > VERSION
+    }
+
     /// What is wrong with it, if anything.
     pub(crate) fn fault(&self, region_len: u64) -> Option<String> {
         if self.magic != MAGIC {
@@ -59,7 +65,8 @@ impl Superblock {
             return Some(format!("the file system has {} bytes, the region only {region_len}", self.size));
         }
         if u64::from(self.block_size) != BLOCK
-            || self.journal != JOURNAL_DESCRIPTOR
+            || self.size > MAX_IMAGE
+            || u64::from(self.journal) != JOURNAL_DESCRIPTOR
             || self.table_inode != TABLE_INODE
         {
             return Some("its layout is not one that this version writes".to_owned());
@@ -89,10 +96,13 @@ pub(crate) fn journal_fault(descriptor: &JournalDescriptor, size: u64) -> Option
 /// recovery it may be what an unfinished transaction left there ([`Superblock::with_dynamic_of`]).
 pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     let primary = read_static(region, 0);
+    refuse_newer(&primary)?;
     let unreadable = |error: &MediaError| format!("it cannot be read: {error}");
     let fault = primary.as_ref().map_or_else(|error| Some(unreadable(error)), |sb| sb.fault(region.len()));
     let Some(fault) = fault else { return Ok((primary?, false)) };
-    let copy = read_static(region, COPY)?;
+    let copy = read_static(region, COPY);
+    refuse_newer(&copy)?;
+    let copy = copy?;
     match copy.fault(region.len()) {
         None => Ok((copy, true)),
         Some(_) if primary.is_ok_and(|primary| primary.magic != MAGIC) && copy.magic != MAGIC => {
@@ -108,16 +118,29 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
-/// What is wrong with the redundant copy of a superblock that can be used.
+/// What is wrong with the redundant copy of a superblock that can be used. Between two versions it may be of either.
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
+    let repeats = |copy: &Superblock| {
+        let (version, checksum) = (superblock.version, superblock.checksum);
+        Superblock { version, checksum, ..*copy } == *superblock
+    };
     match read_static(region, COPY) {
-        Ok(copy) if copy == *superblock => None,
         Ok(copy) => {
-            Some(copy.fault(region.len()).unwrap_or_else(|| "it is not that of the primary".to_owned()))
+            let other = (!repeats(&copy)).then(|| "it is not that of the primary".to_owned());
+            copy.fault(region.len()).or(other)
         }
         Err(error) => Some(format!("it cannot be read: {error}")),
     }
     .map(|fault| format!("redundant superblock: {fault}"))
+}
+
+fn refuse_newer(superblock: &Result<Superblock, MediaError>) -> Result<(), FsError> {
+    match superblock {
+        Ok(superblock) if superblock.is_newer() => {
+            Err(FsError::NewerFormat { design: "pmfs", found: superblock.version, known: VERSION })
+        }
+        _ => Ok(()),
+    }
 }
 
 fn read_static(region: &Region, at: u64) -> Result<Superblock, MediaError> {
@@ -152,6 +175,23 @@ pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Res
     region.flush(0, bytes.len() as u64);
     region.fence();
     Ok(())
+}
+
+/// Makes an image of an older version one of [`VERSION`]; says whether it was older. Its journal is empty, and nothing of the new
+/// version was written yet. The copy comes first: whenever the primary is lost from then on, the image is of the new version, and
+/// until the primary says so as well, what is there is right in both.
+pub(crate) fn convert(region: &Region, superblock: &Superblock) -> Result<bool> {
+    if superblock.version == VERSION {
+        return Ok(false);
+    }
+    let mut new = Superblock { version: VERSION, ..*superblock };
+    new.checksum = new.compute_checksum();
+    for at in [COPY, 0] {
+        region.store(at, &new.as_bytes()[sb::STATIC])?;
+        region.flush(at, sb::STATIC.end as u64);
+        region.fence();
+    }
+    Ok(true)
 }
 
 /// Makes the redundant copy equal to the primary.

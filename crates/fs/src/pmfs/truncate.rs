@@ -21,9 +21,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex};
+use vfs::Timestamp;
 
 use super::Volume;
-use super::inode::{Inode, InodeState, seconds};
+use super::inode::{Inode, InodeState};
 use super::layout::{
     BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
 };
@@ -180,6 +181,12 @@ impl Volume {
 
     fn cut(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
         self.store_size(inode, raw, size, &[])?;
+        self.cut_beyond(inode, raw, freed)
+    }
+
+    /// Cuts off the blocks beyond the end of a file, which are `freed` then, and zeroes the rest of its last block.
+    fn cut_beyond(&self, inode: &Inode, raw: &mut RawInode, freed: &mut Vec<Freed>) -> Result<()> {
+        let size = raw.size;
         let mut tree = Tree::of(raw);
         let root = inode.offset + ino::ROOT;
         tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), freed)?;
@@ -188,9 +195,9 @@ impl Volume {
         raw.flags &= !FLAG_BEYOND_EOF;
         self.region.mark(Mark::Commit { at: inode.offset + ino::TREE, needs: &[] });
         self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
-        raw.blocks = self.count_blocks(&tree)?;
+        raw.blocks = self.count_blocks(&tree)? as u32 + u32::from(raw.xattr != 0);
         self.region.mark(Mark::Commit { at: inode.offset + ino::BLOCKS, needs: &[] });
-        self.region.store_u64(inode.offset + ino::BLOCKS, raw.blocks)?;
+        self.region.store_u32(inode.offset + ino::BLOCKS, raw.blocks)?;
         self.region.flush(inode.offset, ino::HALF);
         self.zero_tail(raw, size)?;
         self.region.fence();
@@ -235,8 +242,8 @@ impl Volume {
         })
     }
 
-    /// Size, ctime and mtime in one store; durable after the next fence. `needs` are bytes of data (offset, length) that the
-    /// size makes part of the file.
+    /// Size and the seconds of ctime and mtime in one store, or in a transaction when the inode leaves its era; durable after the
+    /// next fence. `needs` are bytes of data (offset, length) that the size makes part of the file.
     pub(crate) fn store_size(
         &self,
         inode: &Inode,
@@ -246,11 +253,14 @@ impl Volume {
     ) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         raw.size = size;
-        raw.ctime = seconds();
-        raw.mtime = raw.ctime;
-        let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
+        let now = Timestamp::now();
+        if raw.leaves_era(now) {
+            return self.log_and_store_half(inode, raw, now);
+        }
+        raw.touch(now);
+        self.store_extras(inode, raw)?;
         self.region.mark(Mark::Commit { at: inode.offset + ino::SIZE, needs });
-        self.region.store_pair(inode.offset + ino::SIZE, [size, times])?;
+        self.region.store_pair(inode.offset + ino::SIZE, [size, raw.times_word()])?;
         self.region.flush(inode.offset + ino::SIZE, 16);
         Ok(())
     }
@@ -276,8 +286,12 @@ impl Volume {
             } else {
                 let item: TruncateItem = self.region.read(inode.offset + INODE_BYTES)?;
                 // The journal may have undone a growth that the item counts (a removal that joined it): only ever cut.
-                let size = item.size.min(raw.size);
-                self.shrink(inode, &mut raw, size)?;
+                if item.size < raw.size {
+                    self.store_size(inode, &mut raw, item.size, &[])?;
+                }
+                let mut freed = Vec::new();
+                self.cut_beyond(inode, &mut raw, &mut freed)?;
+                self.free_blocks(freed)?;
                 self.region.fence();
                 self.truncate_remove(inode)?;
             }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use media::event::Mark;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SeekTo, SetAttr, StatFs, Written,
+    RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
-use super::inode::{Inode, InodeState, format_time, seconds};
+use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
 use super::namei::{Node, Pending, is_dir};
+use super::times::changed;
 use crate::error::{Error, Result as DesignResult};
 
 /// The way of file data, and when a design on this format wants to be told. Every inode that is given is locked, for writing
@@ -137,21 +138,22 @@ impl Volume {
         inode.attr(&self.glance(inode)?)
     }
 
-    /// Changes every attribute but the size; durable on return. One that is one word is changed in place, several in a
-    /// transaction.
+    /// Changes every attribute but the size; durable on return. One that is one store is changed in place; several, or mtime, in
+    /// a transaction.
     pub(crate) fn set_fields(&self, inode: &Inode, raw: &mut RawInode, set: &SetAttr) -> DesignResult<()> {
         let _scope = sim::scope(sim::Activity::Metadata);
-        let words = u32::from(set.perm.is_some())
+        let stores = u32::from(set.perm.is_some())
             + u32::from(set.uid.is_some() || set.gid.is_some())
             + u32::from(set.atime.is_some())
-            + u32::from(set.mtime.is_some());
+            + 2 * u32::from(set.mtime.is_some());
         raw.mode = set.perm.map_or(raw.mode, |perm| raw.mode & 0o170_000 | (perm & 0o7777) as u16);
         raw.uid = set.uid.unwrap_or(raw.uid);
         raw.gid = set.gid.unwrap_or(raw.gid);
-        raw.atime = set.atime.map_or(raw.atime, format_time);
-        raw.mtime = set.mtime.map_or(raw.mtime, format_time);
-        raw.ctime = seconds();
-        if words <= 1 {
+        let now = Timestamp::now();
+        raw.set_atime(changed(raw.atime(), set.atime, now));
+        raw.set_mtime(changed(raw.mtime(), set.mtime, now));
+        raw.set_ctime(now);
+        if stores <= 1 {
             self.store_fields(inode, raw)?;
             self.region.flush(inode.offset, INODE_BYTES);
             self.region.fence();
@@ -164,15 +166,14 @@ impl Volume {
 
     fn store_fields(&self, inode: &Inode, raw: &RawInode) -> DesignResult<()> {
         let owner = u64::from(raw.uid) | u64::from(raw.gid) << 32;
-        let times = u64::from(raw.ctime) | u64::from(raw.mtime) << 32;
         let alone = |field: u64| {
             self.region.mark(Mark::Commit { at: inode.offset + field, needs: &[] });
             inode.offset + field
         };
-        self.region.store_u16(alone(ino::MODE), raw.mode)?;
+        self.store_extras(inode, raw)?;
         self.region.store_u64(alone(ino::UID), owner)?;
-        self.region.store_u32(alone(ino::ATIME), raw.atime)?;
-        Ok(self.region.store_u64(alone(ino::TIMES), times)?)
+        self.store_atime(inode, raw)?;
+        Ok(self.region.store_u64(alone(ino::TIMES), raw.times_word())?)
     }
 
     pub(crate) fn make_attr(&self, parent: Ino, name: &[u8], node: Node<'_>) -> Result<Attr> {
@@ -215,6 +216,21 @@ impl<D: DataPath> Mounted<D> {
         self.volume().check_sound()?;
         self.0.before_change();
         Ok(())
+    }
+
+    /// Changes the extended attributes of an inode.
+    fn change_attributes(
+        &self,
+        ino: Ino,
+        change: impl FnOnce(&Volume, &Inode, &RawInode) -> DesignResult<()>,
+    ) -> Result<()> {
+        self.before_change()?;
+        let volume = self.volume();
+        let inode = volume.inodes.get(ino.0)?;
+        let state = volume.lock(inode);
+        let raw = volume.live_or_open(inode, &state)?;
+        self.0.settle(inode)?;
+        Ok(change(volume, inode, &raw)?)
     }
 
     /// Frees an inode without names, unless it is open. One that cannot be freed stays on the truncate list for the next sync or
@@ -338,16 +354,15 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         Ok(inode.attr(&raw)?)
     }
 
-    /// One word in place, which no transaction has logged; durable when its line is next written back.
+    /// One store in place, which no transaction has logged; durable when its line is next written back.
     fn accessed(&self, ino: Ino) -> Result<()> {
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;
         let state = inode.state.read();
-        volume.live_or_open(inode, &state)?;
-        let at = inode.offset + ino::ATIME;
-        volume.region.mark(Mark::Commit { at, needs: &[] });
-        let atime = seconds();
-        Ok(inode.store_accessed(atime, || Ok(volume.region.store_u32(at, atime)?))?)
+        let mut raw = volume.live_or_open(inode, &state)?;
+        let atime = Timestamp::now();
+        raw.set_atime(atime);
+        Ok(inode.store_accessed(atime, || volume.store_atime(inode, &raw))?)
     }
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
@@ -408,5 +423,23 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         self.0.fsync(self.volume().inodes.get(ino.0)?)?;
         Ok(self.volume().check_sound()?)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        Ok(self.volume().get_attribute(ino.0, name)?)
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        self.change_attributes(ino, |volume, inode, raw| {
+            volume.set_attribute(inode, raw, (name, value), mode)
+        })
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        Ok(self.volume().list_attributes(ino.0)?)
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        self.change_attributes(ino, |volume, inode, raw| volume.remove_attribute(inode, raw, name))
     }
 }

@@ -11,9 +11,9 @@ use fuser::{
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode};
+use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, xattr};
 
-use super::{BUFFER, Door, FOR_LONG, name};
+use super::{BUFFER, Door, name};
 use crate::convert::{self, errno, generation, io_flags, open_flags};
 
 /// Open files need no number of their own: what a request depends on comes with it.
@@ -44,7 +44,8 @@ can_refuse!(
     ReplyLseek,
     ReplyOpen,
     ReplyStatfs,
-    ReplyWrite
+    ReplyWrite,
+    ReplyXattr
 );
 
 /// Gives what came of a request, or its error.
@@ -59,20 +60,19 @@ fn finish(result: Result<()>, reply: ReplyEmpty) {
     answer(result, reply, |reply, ()| reply.ok());
 }
 
-/// An answer about extended attributes. A design that has none says so once: the kernel then asks no more, not even before
-/// every write.
-fn xattr_errno(error: Errno) -> fuser::Errno {
-    if error == Errno::EOPNOTSUPP { fuser::Errno::ENOSYS } else { errno(error) }
+/// The name of an extended attribute. The kernel has checked who may use it, but not that there is such a namespace.
+fn attribute(text: &OsStr) -> Result<&[u8]> {
+    let name = text.as_bytes();
+    xattr::namespace(name).map(|_| name)
 }
 
-/// The bytes of an attribute, or how many they are when `size` is 0.
-fn answer_xattr(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    match result {
-        Ok(bytes) if size == 0 => reply.size(bytes.len() as u32),
-        Ok(bytes) if bytes.len() > size as usize => reply.error(fuser::Errno::ERANGE),
-        Ok(bytes) => reply.data(&bytes),
-        Err(error) => reply.error(xattr_errno(error)),
-    }
+/// Gives bytes, or how many they are when `size` is 0.
+fn answer_sized(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+    answer(result, reply, |reply, bytes| match bytes.len() as u32 {
+        len if size == 0 => reply.size(len),
+        len if len > size => reply.error(fuser::Errno::ERANGE),
+        _ => reply.data(&bytes),
+    });
 }
 
 impl Filesystem for Door {
@@ -96,13 +96,13 @@ impl Filesystem for Door {
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
         answer(self.fs().getattr(self.numbers.ino(ino)), reply, |reply, attr| {
-            reply.attr(&FOR_LONG, &self.attr(&attr));
+            reply.attr(&self.valid_for(&attr), &self.attr(&attr));
         });
     }
 
     fn setattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         mode: Option<u32>,
         uid: Option<u32>,
@@ -121,9 +121,12 @@ impl Filesystem for Door {
         let ino = self.numbers.ino(ino);
         let (atime, mtime) = (atime.map(convert::set_time), mtime.map(convert::set_time));
         let set = SetAttr { perm: mode.map(|mode| mode & 0o7777), uid, gid, size, atime, mtime };
-        let done = self.fs().setattr(ino, &set);
+        let set = self.clearing_set_id(request, ino, set);
+        let done = set.and_then(|set| self.fs().setattr(ino, &set));
         self.nodes.changed(ino);
-        answer(done, reply, |reply, attr| reply.attr(&FOR_LONG, &self.attr(&attr)));
+        answer(done, reply, |reply, attr| {
+            reply.attr(&self.valid_for(&attr), &self.attr(&attr));
+        });
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
@@ -247,7 +250,7 @@ impl Filesystem for Door {
         self.nodes.changed(parent);
         answer(made, reply, |reply, attr| {
             let open = self.opened(attr.ino, flags);
-            reply.created(&FOR_LONG, &self.attr(&attr), generation(&attr), NO_HANDLE, open);
+            reply.created(&self.valid_for(&attr), &self.attr(&attr), generation(&attr), NO_HANDLE, open);
         });
     }
 
@@ -304,14 +307,16 @@ impl Filesystem for Door {
         _: FileHandle,
         offset: u64,
         data: &[u8],
-        _: WriteFlags,
+        how: WriteFlags,
         flags: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let ino = self.numbers.ino(ino);
-        let written =
-            self.clear_set_id(request, ino).and_then(|()| self.put(ino, offset, data, io_flags(flags)));
+        let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        let allowed = if clears { self.clear_set_id(request, ino) } else { Ok(()) };
+        let allowed = allowed.and_then(|()| self.drop_capabilities(ino));
+        let written = allowed.and_then(|()| self.put(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
         answer(written, reply, |reply, bytes| reply.written(bytes as u32));
     }
@@ -353,7 +358,8 @@ impl Filesystem for Door {
                 return false; // it has gone since it was listed
             }
             let (node, name) = (self.numbers.node(attr.ino), OsStr::from_bytes(&entry.name));
-            let full = reply.add(node, entry.next, name, &FOR_LONG, &self.attr(attr), generation(attr));
+            let valid_for = self.valid_for(attr);
+            let full = reply.add(node, entry.next, name, &valid_for, &self.attr(attr), generation(attr));
             if full && counts {
                 self.nodes.forget(fs, attr.ino, 1);
             }
@@ -397,30 +403,32 @@ impl Filesystem for Door {
             2 => XattrMode::Replace,
             _ => XattrMode::Set,
         };
-        match self.fs().setxattr(self.numbers.ino(ino), text.as_bytes(), value, mode) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(xattr_errno(error)),
-        }
+        let ino = self.numbers.ino(ino);
+        let done = attribute(text).and_then(|name| self.fs().setxattr(ino, name, value, mode));
+        self.nodes.changed(ino);
+        finish(done, reply);
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
-        answer_xattr(self.fs().getxattr(self.numbers.ino(ino), text.as_bytes()), size, reply);
+        let value = attribute(text).and_then(|name| self.fs().getxattr(self.numbers.ino(ino), name));
+        answer_sized(value, size, reply);
     }
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        answer_xattr(self.fs().listxattr(self.numbers.ino(ino)), size, reply);
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let names = self.fs().listxattr(self.numbers.ino(ino));
+        answer_sized(names.map(|names| xattr::shown(&names, request.uid() == 0)), size, reply);
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, text: &OsStr, reply: ReplyEmpty) {
-        match self.fs().removexattr(self.numbers.ino(ino), text.as_bytes()) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(xattr_errno(error)),
-        }
+        let ino = self.numbers.ino(ino);
+        let done = attribute(text).and_then(|name| self.fs().removexattr(ino, name));
+        self.nodes.changed(ino);
+        finish(done, reply);
     }
 
     fn fallocate(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         _: FileHandle,
         offset: u64,
@@ -430,7 +438,10 @@ impl Filesystem for Door {
     ) {
         let ino = self.numbers.ino(ino);
         let mode = FallocateMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EOPNOTSUPP);
-        let done = mode.and_then(|mode| self.fs().fallocate(ino, mode, offset, len));
+        let done = mode.and_then(|mode| {
+            self.clear_set_id(request, ino)?;
+            self.fs().fallocate(ino, mode, offset, len)
+        });
         self.nodes.changed(ino);
         finish(done, reply);
     }
@@ -448,7 +459,7 @@ impl Filesystem for Door {
 
     fn copy_file_range(
         &self,
-        _: &Request,
+        request: &Request,
         from: INodeNo,
         _: FileHandle,
         from_offset: u64,
@@ -462,8 +473,9 @@ impl Filesystem for Door {
         /// More than the reply can say is not copied at once.
         const MOST: u64 = 1 << 30;
         let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
-        answer(self.copy((from, from_offset), (to, to_offset), len.min(MOST)), reply, |reply, bytes| {
-            reply.written(bytes as u32);
-        });
+        let copied = self
+            .clear_set_id(request, to)
+            .and_then(|()| self.copy((from, from_offset), (to, to_offset), len.min(MOST)));
+        answer(copied, reply, |reply, bytes| reply.written(bytes as u32));
     }
 }

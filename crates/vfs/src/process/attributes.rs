@@ -85,15 +85,10 @@ impl Process {
         done
     }
 
-    /// Names that only root may see are left out for others.
     pub(super) fn list_xattr(&self, path: &[u8]) -> Result<Vec<u8>> {
         let vnode = self.resolve(path, true)?;
         let names = self.mount.file_system().listxattr(vnode.ino)?;
-        if self.who.is_root() {
-            return Ok(names);
-        }
-        let shown = names.split_inclusive(|byte| *byte == 0).filter(|name| !name.starts_with(b"trusted."));
-        Ok(shown.flatten().copied().collect())
+        Ok(xattr::shown(&names, self.who.is_root()))
     }
 
     pub(super) fn remove_xattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
@@ -105,11 +100,10 @@ impl Process {
         done
     }
 
-    /// The rules of a namespace. `EOPNOTSUPP` for one that does not exist, `EINVAL` for its prefix alone.
+    /// The rules of a namespace, and of the name in it.
     fn check_xattr(&self, vnode: &Vnode, name: &[u8], want: Access) -> Result<()> {
         self.check_namespace(vnode, name, want)?;
-        let rest = name.splitn(2, |byte| *byte == b'.').nth(1);
-        if rest.is_none_or(<[u8]>::is_empty) { Err(Errno::EINVAL) } else { Ok(()) }
+        xattr::namespace(name).map(drop)
     }
 
     fn check_namespace(&self, vnode: &Vnode, name: &[u8], want: Access) -> Result<()> {
@@ -144,6 +138,7 @@ impl Process {
                 }
                 self.who.check(&subject, want)
             }
+            None if name.starts_with(b"system.") => Err(Errno::EOPNOTSUPP),
             None => self.check(vnode, want).and(Err(Errno::EOPNOTSUPP)),
         }
     }

@@ -7,7 +7,8 @@
 //! | `names.rs` | making, linking, renaming and removing |
 //! | `permissions.rs` | who may do what; owners and mode bits |
 //! | `contents.rs` | reading, writing, sizes, holes |
-//! | `times.rs` | which calls mark which times |
+//! | `times.rs` | which calls mark which times, and what times are kept |
+//! | `xattrs.rs` | extended attributes |
 //!
 //! `[Linux]` marks what POSIX leaves open and Linux does not.
 
@@ -21,6 +22,7 @@ mod paths;
 mod permissions;
 mod times;
 mod world;
+mod xattrs;
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -34,7 +36,7 @@ type Check = Result<(), String>;
 type Rule = (&'static str, fn(&Ground<'_>) -> Check);
 
 fn rules() -> Vec<Rule> {
-    [paths::RULES, names::RULES, permissions::RULES, contents::RULES, times::RULES].concat()
+    [paths::RULES, names::RULES, permissions::RULES, contents::RULES, times::RULES, xattrs::RULES].concat()
 }
 
 fn same<T: PartialEq + std::fmt::Debug>(what: &str, got: T, expected: T) -> Check {

@@ -2,6 +2,7 @@
 
 use vfs::{
     Attr, Errno, FallocateMode, FileKind, OpenFlags, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp,
+    XattrMode,
 };
 
 use super::world::{
@@ -23,7 +24,9 @@ pub(crate) const RULES: &[Rule] = &[
     ("a call that fails marks nothing", failure_marks_nothing),
     ("O_TRUNC marks a file that it empties", truncating_open_marks),
     ("fallocate that extends marks contents and attributes", fallocate_marks),
-    ("times keep their seconds over a remembered value", seconds_stay),
+    ("utimensat keeps nanoseconds, before 1970 and beyond 2106", nanoseconds_stay),
+    ("utimensat leaves the time that UTIME_OMIT names, and takes the present for UTIME_NOW", omit_and_now),
+    ("setting and removing an attribute marks the attributes only", xattrs_mark),
 ];
 
 /// Which of an inode's times (access, contents, attributes) are later than they were.
@@ -32,7 +35,7 @@ fn moved(calls: &dyn Syscalls, path: &str, before: &Attr) -> Result<[bool; 3], S
     Ok([after.atime > before.atime, after.mtime > before.mtime, after.ctime > before.ctime])
 }
 
-/// What `deed` marks of `path`, beginning a second after everything before.
+/// What `deed` marks of `path`, beginning a while after everything before.
 fn marks(
     ground: &Ground<'_>,
     path: &str,
@@ -64,9 +67,8 @@ fn making_marks(ground: &Ground<'_>) -> Check {
     marks(ground, ".", BOTH, |calls| calls.mknod(b"p", FileKind::Fifo, 0o644, 0))?;
     marks(ground, ".", BOTH, |calls| calls.symlink(b"t", b"s"))?;
     ground.by(ROOT, |calls| {
-        let dir = attr(calls, ".")?;
-        let new = attr(calls, "s")?;
-        same("the new one is as new", new.ctime >= dir.ctime && new.mtime >= dir.mtime, true)
+        let (older, new) = (attr(calls, "p")?, attr(calls, "s")?);
+        same("the new one is newer", new.ctime > older.ctime && new.mtime > older.mtime, true)
     })
 }
 
@@ -192,16 +194,52 @@ fn fallocate_marks(ground: &Ground<'_>) -> Check {
     })
 }
 
-fn seconds_stay(ground: &Ground<'_>) -> Check {
+fn utimens(calls: &dyn Syscalls, path: &str, atime: Option<SetTime>, mtime: Option<SetTime>) -> Check {
+    let set = SetAttr { atime, mtime, ..SetAttr::default() };
+    done("utimensat", calls.setattr(path.as_bytes(), &set))
+}
+
+fn nanoseconds_stay(ground: &Ground<'_>) -> Check {
     ground.by(ROOT, |calls| {
         make(calls, "f", 0o644)?;
-        for secs in [0, 1, 1_000_000_000, 2_147_483_648, 4_000_000_000] {
-            let time = Some(SetTime::To(Timestamp { secs, nanos: 0 }));
-            let set = SetAttr { atime: time, mtime: time, ..SetAttr::default() };
-            done("utimens", calls.setattr(b"f", &set))?;
-            let found = attr(calls, "f")?;
-            same("seconds", (found.atime.secs, found.mtime.secs), (secs, secs))?;
+        done("mkdir", calls.mkdir(b"d", 0o755))?;
+        let seconds =
+            [0, 1, -1, -1_000_000_000, 1_000_000_000, 1 << 31, (1 << 32) - 1, 1 << 32, 8_000_000_000];
+        for (path, secs) in seconds.iter().flat_map(|secs| [("f", *secs), ("d", *secs)]) {
+            let [atime, mtime] = [1, 999_999_999].map(|nanos| Timestamp { secs, nanos });
+            utimens(calls, path, Some(SetTime::To(atime)), Some(SetTime::To(mtime)))?;
+            let found = attr(calls, path)?;
+            same("times", (found.atime, found.mtime), (atime, mtime))?;
         }
         Ok(())
     })
+}
+
+fn omit_and_now(ground: &Ground<'_>) -> Check {
+    let time = |nanos| Timestamp { secs: 1_234_567, nanos };
+    ground.by(ROOT, |calls| {
+        make(calls, "f", 0o644)?;
+        utimens(calls, "f", Some(SetTime::To(time(1))), Some(SetTime::To(time(2))))?;
+        utimens(calls, "f", None, Some(SetTime::To(time(3))))?;
+        let found = attr(calls, "f")?;
+        same("atime left out", (found.atime, found.mtime), (time(1), time(3)))?;
+        utimens(calls, "f", Some(SetTime::To(time(4))), None)?;
+        let found = attr(calls, "f")?;
+        same("mtime left out", (found.atime, found.mtime), (time(4), time(3)))?;
+        utimens(calls, "f", Some(SetTime::Now), None)?;
+        let now = attr(calls, "f")?;
+        same("atime is the present", (now.atime, now.mtime), (now.ctime, time(3)))
+    })?;
+    ground.wait();
+    ground.by(ROOT, |calls| {
+        let before = attr(calls, "f")?;
+        utimens(calls, "f", Some(SetTime::Now), Some(SetTime::Now))?;
+        same("all are later", moved(calls, "f", &before)?, [true; 3])
+    })
+}
+
+fn xattrs_mark(ground: &Ground<'_>) -> Check {
+    ground.by(ROOT, |calls| write(calls, "f", b"contents"))?;
+    marks(ground, "f", ATTRIBUTES, |calls| calls.setxattr(b"f", b"user.a", b"x", XattrMode::Set))?;
+    marks(ground, "f", ATTRIBUTES, |calls| calls.removexattr(b"f", b"user.a"))
 }

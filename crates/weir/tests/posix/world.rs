@@ -34,6 +34,9 @@ pub(crate) const WRITE: OpenFlags = OpenFlags::WRITE;
 pub(crate) const READ_WRITE: OpenFlags = READ.union(WRITE);
 pub(crate) const MAKE: OpenFlags = READ_WRITE.union(OpenFlags::CREATE).union(OpenFlags::EXCLUSIVE);
 
+/// Longer than the coarse clocks from which kernels take times stand still.
+const COARSE: Nanos = Nanos::from_millis(50);
+
 /// What a user does.
 pub(crate) type Deed<'a> = &'a mut (dyn FnMut(&dyn Syscalls) -> Check + Send);
 
@@ -42,7 +45,7 @@ pub(crate) trait World: Sync {
     fn name(&self) -> String;
     /// Lets a user act in the directory `dir` of the root.
     fn act(&self, who: Who, dir: &str, deed: Deed<'_>) -> Check;
-    /// Lets more than a second pass: some formats know no shorter times.
+    /// Lets more time pass than the clocks of kernels are coarse.
     fn wait(&self);
     /// Whether users may act at the same time.
     fn is_parallel(&self) -> bool;
@@ -198,7 +201,7 @@ impl World for InProcess {
     }
 
     fn wait(&self) {
-        sim::sleep(Nanos::from_millis(1_100));
+        sim::sleep(COARSE);
     }
 
     fn is_parallel(&self) -> bool {
@@ -294,7 +297,7 @@ impl World for Kernel {
     }
 
     fn wait(&self) {
-        std::thread::sleep(Duration::from_millis(1_100));
+        std::thread::sleep(Duration::from_nanos(COARSE.0));
     }
 
     fn is_parallel(&self) -> bool {
