@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
-use sim::{Attached, Handle, TaskSpec};
+use sim::ledger::OpGuard;
+use sim::{Attached, Handle, Op, TaskSpec};
 use vfs::credentials::Subject;
 use vfs::{
     AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
@@ -55,6 +56,7 @@ pub(crate) struct Door {
     run: Option<Handle>,
     /// Flags of every write.
     always: IoFlags,
+    result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
 }
 
@@ -77,6 +79,7 @@ impl Door {
             access_times,
             run: Handle::current(),
             always: if options.synchronous { IoFlags::SYNC } else { IoFlags::empty() },
+            result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
         }
     }
@@ -89,6 +92,18 @@ impl Door {
             });
         }
         &*self.fs
+    }
+
+    /// Begins a request, which the ledger books as `op`.
+    fn begin(&self, op: Op) -> OpGuard {
+        self.fs();
+        sim::op(op)
+    }
+
+    /// What the file system has done so far.
+    fn result(&self) -> Vec<u8> {
+        self.fs();
+        (self.result_so_far)()
     }
 
     /// Asks for what the kernel offers.

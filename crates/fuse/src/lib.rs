@@ -44,5 +44,5 @@ mod nodes;
 mod options;
 mod serve;
 
-pub use options::{Backing, Cache, Options};
+pub use options::{Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR};
 pub use serve::{MountError, Server, Unmounter};

@@ -4,6 +4,12 @@ use std::sync::Arc;
 
 use vfs::{AccessTimes, Result};
 
+/// An attribute of the root that is computed when it is asked for, and in no list.
+pub const RESULT_XATTR: &str = "weir.result";
+
+/// The longest value of an attribute that a kernel passes on.
+pub const RESULT_BYTES_MAX: usize = 64 << 10;
+
 /// The medium under a design, as far as a mount has to do with it.
 pub trait Backing: Send + Sync {
     /// Orders what the calling thread has written before everything that comes later: who syncs a file may be another thread
@@ -50,6 +56,9 @@ pub struct Options {
     pub synchronous: bool,
     /// Threads that serve requests.
     pub threads: usize,
+    /// What the attribute [`RESULT_XATTR`] of the root answers: what the file system has done so far. At most
+    /// [`RESULT_BYTES_MAX`].
+    pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,
 }

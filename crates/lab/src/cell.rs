@@ -27,6 +27,7 @@ mod spare;
 mod timed;
 mod work;
 
+pub use ledger::so_far;
 pub use spare::Spare;
 
 /// How a cell is run.

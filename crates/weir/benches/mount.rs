@@ -179,6 +179,7 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 cache,
                 synchronous: false,
                 threads: threads(),
+                result_so_far: Arc::new(Vec::new),
                 backing: Arc::new(Memory(region)),
             };
             let server = Server::new(Arc::clone(&mounted), &mount_on, &door).expect("it mounts");

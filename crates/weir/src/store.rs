@@ -59,8 +59,12 @@ fn civil(days: i64) -> (i64, i64, i64) {
     (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
 }
 
-/// Reads the results of a file, of a folder, or of the run with that name in the data folder: at least one.
+/// Reads the results of a file, of a folder, of a mount as it is now, or of the run with that name in the data folder: at least
+/// one.
 pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
+    if let Some(result) = of_mount(Path::new(name)) {
+        return Ok(vec![result]);
+    }
     let runs = runs()?;
     let mut empty = None;
     for path in [PathBuf::from(name), runs.join(name)].into_iter().filter(|path| path.exists()) {
@@ -80,6 +84,13 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
         }
         None => format!("there is no result {name}: {advice} {}", runs.display()),
     }))
+}
+
+/// What a mounted file system of ours has done so far; none where the directory is something else.
+fn of_mount(dir: &Path) -> Option<ResultFile> {
+    let mut text = vec![0; fuse::RESULT_BYTES_MAX];
+    let len = rustix::fs::getxattr(dir, fuse::RESULT_XATTR, &mut text).ok()?;
+    serde_json::from_slice(&text[..len]).ok()
 }
 
 /// The results that lie in a folder, each once, in the order in which they ran. JSON files of other schemas are passed over.

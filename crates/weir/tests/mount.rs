@@ -143,6 +143,38 @@ fn what_was_written_is_there_after_an_unmount() {
     }
 }
 
+#[test]
+fn a_mount_says_what_it_has_done_while_it_serves() {
+    if !can_mount() {
+        return;
+    }
+    for design in DESIGNS {
+        let place = Place::new(design);
+        place.mount("cache=direct");
+        let file = File::create(place.dir().join("file")).expect("a file");
+        for block in 0..7 {
+            file.write_all_at(&[1; 4096], block * 4096).expect("a write");
+        }
+        file.sync_all().expect("a sync");
+        let said = |name: &str| {
+            let output = weir().arg(name).arg(place.dir()).output().expect("weir runs");
+            assert!(output.status.success(), "{}", stderr(&output));
+            String::from_utf8(output.stdout).expect("text")
+        };
+        let explained = said("explain");
+        for part in [design, "write   7 calls", "fsync   1 calls", "create   1 calls"] {
+            assert!(explained.contains(part), "{part}: {explained}");
+        }
+        assert!(said("report").contains("real clock"));
+        let mut value = [0; 16];
+        let set = rustix::fs::getxattr(place.dir(), "user.other", &mut value);
+        assert_eq!(set, Err(rustix::io::Errno::NODATA), "other attributes of the root are its own");
+        drop(file);
+        place.umount();
+        assert!(!weir().arg("explain").arg(place.dir()).output().expect("weir runs").status.success());
+    }
+}
+
 fn time(secs: i64, nanos: u32) -> rustix::fs::Timespec {
     rustix::fs::Timespec { tv_sec: secs, tv_nsec: nanos.into() }
 }

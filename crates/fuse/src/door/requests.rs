@@ -11,10 +11,11 @@ use fuser::{
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
     ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, xattr};
+use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
 
 use super::{BUFFER, Door, name};
 use crate::convert::{self, errno, generation, io_flags, open_flags};
+use crate::options::RESULT_XATTR;
 
 /// Open files need no number of their own: what a request depends on comes with it.
 const NO_HANDLE: FileHandle = FileHandle(0);
@@ -86,6 +87,7 @@ impl Filesystem for Door {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+        let _op = self.begin(ops::STAT);
         let found = name(text).and_then(|name| self.fs().lookup(self.numbers.ino(parent), name));
         self.tell(found, reply);
     }
@@ -95,6 +97,7 @@ impl Filesystem for Door {
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _op = self.begin(ops::STAT);
         answer(self.fs().getattr(self.numbers.ino(ino)), reply, |reply, attr| {
             reply.attr(&self.valid_for(&attr), &self.attr(&attr));
         });
@@ -118,6 +121,7 @@ impl Filesystem for Door {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _op = self.begin(ops::SETATTR);
         let ino = self.numbers.ino(ino);
         let (atime, mtime) = (atime.map(convert::set_time), mtime.map(convert::set_time));
         let set = SetAttr { perm: mode.map(|mode| mode & 0o7777), uid, gid, size, atime, mtime };
@@ -130,6 +134,7 @@ impl Filesystem for Door {
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let _op = self.begin(ops::READLINK);
         let ino = self.numbers.ino(ino);
         answer(self.fs().readlink(ino), reply, |reply, target| {
             self.accessed(ino);
@@ -147,6 +152,7 @@ impl Filesystem for Door {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        let _op = self.begin(ops::MKNOD);
         let parent = self.numbers.ino(parent);
         let made = FileKind::from_mode(mode).ok_or(Errno::EINVAL).and_then(|kind| {
             let new = self.new_inode(request, parent, kind, mode)?;
@@ -165,6 +171,7 @@ impl Filesystem for Door {
         _umask: u32,
         reply: ReplyEntry,
     ) {
+        let _op = self.begin(ops::MKDIR);
         let parent = self.numbers.ino(parent);
         let new = self.new_inode(request, parent, FileKind::Directory, mode);
         let made = new.and_then(|new| self.fs().mkdir(parent, name(text)?, &new));
@@ -173,6 +180,7 @@ impl Filesystem for Door {
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        let _op = self.begin(ops::UNLINK);
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().unlink(parent, name));
         self.nodes.changed(parent);
@@ -180,6 +188,7 @@ impl Filesystem for Door {
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        let _op = self.begin(ops::RMDIR);
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().rmdir(parent, name));
         self.nodes.changed(parent);
@@ -187,6 +196,7 @@ impl Filesystem for Door {
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, text: &OsStr, target: &Path, reply: ReplyEntry) {
+        let _op = self.begin(ops::SYMLINK);
         let parent = self.numbers.ino(parent);
         let new = self.new_inode(request, parent, FileKind::Symlink, 0o777);
         let target = target.as_os_str().as_bytes();
@@ -205,6 +215,7 @@ impl Filesystem for Door {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _op = self.begin(ops::RENAME);
         let (from, to) = (self.numbers.ino(parent), self.numbers.ino(new_parent));
         let flags = vfs::RenameFlags::from_bits(flags.bits()).ok_or(Errno::EINVAL);
         let done =
@@ -215,6 +226,7 @@ impl Filesystem for Door {
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+        let _op = self.begin(ops::LINK);
         let (ino, parent) = (self.numbers.ino(ino), self.numbers.ino(parent));
         let made = name(text).and_then(|name| self.fs().link(ino, parent, name));
         self.nodes.changed(ino);
@@ -223,6 +235,7 @@ impl Filesystem for Door {
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _op = self.begin(ops::OPEN);
         let (ino, flags) = (self.numbers.ino(ino), open_flags(flags.0));
         answer(self.fs().open(ino, flags), reply, |reply, ()| {
             reply.opened(NO_HANDLE, self.opened(ino, flags));
@@ -239,6 +252,7 @@ impl Filesystem for Door {
         flags: i32,
         reply: ReplyCreate,
     ) {
+        let _op = self.begin(ops::CREATE);
         let (fs, parent, flags) = (self.fs(), self.numbers.ino(parent), open_flags(flags));
         let made = self.new_inode(request, parent, FileKind::Regular, mode).and_then(|new| {
             let attr = fs.create(parent, name(text)?, &new)?;
@@ -264,6 +278,7 @@ impl Filesystem for Door {
         _flush: bool,
         reply: ReplyEmpty,
     ) {
+        let _op = self.begin(ops::CLOSE);
         self.fs().release(self.numbers.ino(ino));
         reply.ok();
     }
@@ -284,6 +299,7 @@ impl Filesystem for Door {
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _op = self.begin(ops::READ);
         let (fs, ino) = (self.fs(), self.numbers.ino(ino));
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(buffer.len().max(size as usize), 0);
@@ -312,6 +328,7 @@ impl Filesystem for Door {
         _: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _op = self.begin(ops::WRITE);
         let ino = self.numbers.ino(ino);
         let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let allowed = if clears { self.clear_set_id(request, ino) } else { Ok(()) };
@@ -322,20 +339,24 @@ impl Filesystem for Door {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let _op = self.begin(ops::FSYNC);
         finish(self.sync(self.numbers.ino(ino), data_only), reply);
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        let _op = self.begin(ops::FSYNC);
         finish(self.sync(self.numbers.ino(ino), data_only), reply);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let _op = self.begin(ops::OPEN);
         answer(self.fs().open(self.numbers.ino(ino), open_flags(flags.0)), reply, |reply, ()| {
             reply.opened(NO_HANDLE, fuser::FopenFlags::empty());
         });
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+        let _op = self.begin(ops::READDIR);
         let listed = self.list(ino, offset, |entry, attr| {
             let kind = convert::file_type(attr.kind);
             reply.add(self.numbers.node(attr.ino), entry.next, kind, OsStr::from_bytes(&entry.name))
@@ -351,6 +372,7 @@ impl Filesystem for Door {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _op = self.begin(ops::READDIR);
         let fs = self.fs();
         let listed = self.list(ino, offset, |entry, attr| {
             let counts = !entry.is_dots();
@@ -369,11 +391,13 @@ impl Filesystem for Door {
     }
 
     fn releasedir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+        let _op = self.begin(ops::CLOSE);
         self.fs().release(self.numbers.ino(ino));
         reply.ok();
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let _op = self.begin(ops::STATFS);
         answer(self.fs().statfs(), reply, |reply, space| {
             reply.statfs(
                 space.blocks,
@@ -398,6 +422,7 @@ impl Filesystem for Door {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _op = self.begin(ops::XATTR);
         let mode = match flags {
             1 => XattrMode::Create,
             2 => XattrMode::Replace,
@@ -410,16 +435,22 @@ impl Filesystem for Door {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
+        if ino == INodeNo::ROOT && text == RESULT_XATTR {
+            return answer_sized(Ok(self.result()), size, reply);
+        }
+        let _op = self.begin(ops::XATTR);
         let value = attribute(text).and_then(|name| self.fs().getxattr(self.numbers.ino(ino), name));
         answer_sized(value, size, reply);
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _op = self.begin(ops::XATTR);
         let names = self.fs().listxattr(self.numbers.ino(ino));
         answer_sized(names.map(|names| xattr::shown(&names, request.uid() == 0)), size, reply);
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, text: &OsStr, reply: ReplyEmpty) {
+        let _op = self.begin(ops::XATTR);
         let ino = self.numbers.ino(ino);
         let done = attribute(text).and_then(|name| self.fs().removexattr(ino, name));
         self.nodes.changed(ino);
@@ -436,6 +467,7 @@ impl Filesystem for Door {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _op = self.begin(ops::FALLOCATE);
         let ino = self.numbers.ino(ino);
         let mode = FallocateMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EOPNOTSUPP);
         let done = mode.and_then(|mode| {
@@ -447,6 +479,7 @@ impl Filesystem for Door {
     }
 
     fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
+        let _op = self.begin(ops::SEEK);
         let to = match whence {
             3 => Ok(SeekTo::Data),
             4 => Ok(SeekTo::Hole),
@@ -470,6 +503,7 @@ impl Filesystem for Door {
         _: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _op = self.begin(ops::WRITE);
         /// More than the reply can say is not copied at once.
         const MOST: u64 = 1 << 30;
         let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));

@@ -1,13 +1,30 @@
-//! From the ledger and the timed calls of a window to the records of a sample.
+//! From the ledger and the timed calls of a window to the records of a sample; and the ledger of a run that goes on.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use results::{OperationRecord, Sample};
+use results::{Clock, OperationRecord, ResultFile, Sample};
 use sim::ledger::Snapshot;
 use sim::{Activity, Count, LINE_BYTES, Op};
 use vfs::ops;
 
 use super::timed::Tally;
+
+/// What the current run, which is on the real clock, has done until now, as a result with one sample. There are no latencies: a
+/// ledger has sums.
+pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> ResultFile {
+    let window = Snapshot::of_run();
+    let mut sample = Sample::new(axes, 0, 0);
+    fill(&mut sample, &window, &BTreeMap::new());
+    sample.finish(
+        sample.operations.iter().map(|operation| operation.count).sum(),
+        since.elapsed().as_nanos() as u64,
+    );
+    let mut result = ResultFile::new(name, serde_json::Value::Null, 0, Clock::Real);
+    "host".clone_into(&mut result.machine);
+    result.samples = vec![sample];
+    result
+}
 
 /// Puts what the window's ledger and tallies hold into the sample.
 pub(super) fn fill(sample: &mut Sample, window: &Snapshot, tallies: &BTreeMap<usize, Tally>) {

@@ -16,7 +16,7 @@ use crate::store;
     after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99"
 )]
 pub(crate) struct Explain {
-    /// A result (file, folder or name of a run), an errno, an exit code or a metric
+    /// A result (file, folder or name of a run), a mount, an errno, an exit code or a metric
     what: String,
     /// Only cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE")]

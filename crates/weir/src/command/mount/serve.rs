@@ -1,8 +1,10 @@
 //! Pool, design, kernel: from the first to the last request.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use fs::{FsType, Options};
 use fuse::{Backing, MountError, Server};
@@ -63,6 +65,14 @@ impl Job {
         served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
     }
 
+    /// What the attribute `weir.result` of the root tells: `weir explain DIR`.
+    fn result_so_far(&self) -> Arc<dyn Fn() -> Vec<u8> + Send + Sync> {
+        let axes = [("fs", self.design.name().to_owned()), ("medium", self.medium.to_string())];
+        let axes: BTreeMap<_, _> = axes.into_iter().map(|(axis, value)| (axis.to_owned(), value)).collect();
+        let since = Instant::now();
+        Arc::new(move || lab::cell::so_far("mount", axes.clone(), since).to_json().into_bytes())
+    }
+
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
         let mounted = self.design.mount(region, &self.options).map_err(|error| self.unusable(error))?;
         let door = self.door(region);
@@ -101,6 +111,7 @@ impl Job {
             cache: self.words.cache,
             synchronous: self.words.synchronous,
             threads: self.words.threads.unwrap_or(threads),
+            result_so_far: self.result_so_far(),
             backing: Arc::new(Pool { region: Arc::clone(region), volatile: self.words.volatile }),
         }
     }
