@@ -26,6 +26,7 @@
 //! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
 //! | [`fuzz`] | images with edits: nobody panics, hangs, or says what is not so |
 //! | [`schedules`] | several tasks at once, in many orders |
+//! | [`Limits`] | on how many threads, and until when |
 //!
 //! Everything random comes from a seed, which every failure names. No particular design is known here, and no output: what was
 //! done and found is returned.
@@ -38,6 +39,7 @@ pub mod faults;
 pub mod fuzz;
 pub mod generate;
 pub mod kernel;
+mod limits;
 pub mod lockstep;
 pub mod model;
 pub mod observe;
@@ -49,6 +51,7 @@ pub mod tree;
 
 pub use design::Design;
 pub use generate::Generator;
+pub use limits::Limits;
 pub use model::Model;
 pub use observe::observe;
 pub use op::{File, NEW, Op, Pattern, Reply, Runner};

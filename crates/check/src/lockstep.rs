@@ -18,6 +18,7 @@ use vfs::Errno;
 use crate::design::{self, Design, fsck, try_virtually, unmount};
 use crate::generate::Generator;
 use crate::kernel::{self, HostDir};
+use crate::limits::Limits;
 use crate::model::Model;
 use crate::observe::observe;
 use crate::op::{Op, Reply, Runner};
@@ -268,19 +269,21 @@ impl Round {
     }
 }
 
-/// Runs rounds side by side on `jobs` threads until one fails. `done` is told of each that ended.
+/// Runs rounds side by side, within limits, until one fails. `done` is told of each that ended.
 pub fn run_many(
     (count, round): (usize, &(dyn Fn(usize) -> Round + Sync)),
     (host, prepare): (Option<&HostDir>, Option<&Prepare>),
-    jobs: usize,
+    limits: &Limits,
     done: &(dyn Fn(&Seen) + Sync),
 ) -> (Seen, Option<Failed>) {
     let (next, stop) = (AtomicUsize::new(0), AtomicBool::new(false));
     let found: Mutex<(Seen, Option<Failed>)> = Mutex::default();
-    let work = || {
-        while let Some(number) =
-            Some(next.fetch_add(1, Relaxed)).filter(|n| *n < count && !stop.load(Relaxed))
-        {
+    limits.on_threads(|| {
+        while !stop.load(Relaxed) && !limits.are_reached() {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= count {
+                break;
+            }
             let ran = round(number).run(host, prepare);
             let mut found = found.lock().expect("no thread panics with it");
             match ran {
@@ -296,11 +299,6 @@ pub fn run_many(
                     }
                 }
             }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(work);
         }
     });
     found.into_inner().expect("no thread panicked")

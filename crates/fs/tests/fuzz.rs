@@ -7,12 +7,12 @@ mod harness;
 
 use std::sync::Arc;
 
-use check::Design;
 use check::fuzz::{Effort, Failure, Fuzzer, Tally, canary};
+use check::{Design, Limits};
 
 fn fuzz(design: &Arc<dyn Design>, seed: u64, mutants: u64) -> Tally {
     let fuzzer = Fuzzer::new(design, seed).expect("the images can be made");
-    fuzzer.run(&Effort { seed, mutants, end: None, jobs: 1 }, &|| ())
+    fuzzer.run(&Effort { seed, mutants, limits: Limits::of(1) }, &|| ())
 }
 
 fn pmfs() -> Arc<dyn Design> {

@@ -8,8 +8,8 @@ mod harness;
 use std::sync::Arc;
 use std::time::Instant;
 
-use check::Design;
 use check::schedules::{self, Effort, Scenario, Tally, canary};
+use check::{Design, Limits};
 
 /// A small journal and buffer, and write-back that finds everything old at once.
 fn designs() -> [Arc<dyn Design>; 2] {
@@ -26,7 +26,7 @@ fn designs() -> [Arc<dyn Design>; 2] {
 }
 
 fn effort(schedules: u64) -> Effort {
-    Effort { seed: 1, schedules, end: None, jobs: 2 }
+    Effort { seed: 1, schedules, limits: Limits::of(2) }
 }
 
 fn explore(design: &Arc<dyn Design>, scenarios: &[Scenario], effort: &Effort) -> Vec<Tally> {
@@ -70,7 +70,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
     let mut taken = Vec::new();
     for round in 0..20 {
         let design = canary::torn_append(Arc::clone(&designs()[0]));
-        let effort = Effort { seed: 10_001 * round, schedules: 400, end: None, jobs: 1 };
+        let effort = Effort { seed: 10_001 * round, schedules: 400, limits: Limits::of(1) };
         let tally = explore(&design, &scenario, &effort).remove(0);
         let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
         assert!(failure.what.contains("no order of the calls explains it"), "{failure}");

@@ -1,8 +1,6 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Args;
 use lab::{Plan, Runner, Settings};
@@ -11,6 +9,7 @@ use results::ResultFile;
 use sim::Bytes;
 
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::store;
@@ -45,7 +44,7 @@ impl How {
             memory: self.memory,
             save_image: self.save_image.clone(),
             check: self.check,
-            interrupt: Arc::new(AtomicBool::new(false)),
+            interrupt: interrupt::flag(),
         }
     }
 
@@ -60,7 +59,6 @@ impl How {
         self.outputs.iter().try_for_each(|path| store::format_of(path).map(drop))?;
         store::prepare()?;
         let settings = self.settings();
-        catch_interrupt(&settings.interrupt);
         let bar = Bar::new(output.shows_progress());
         let mut runner = Runner::new(settings, &bar);
         for plan in &plans {
@@ -115,18 +113,6 @@ pub(crate) fn end(results: &Report) -> Result<(), Failure> {
 pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
     let figures = report::FigureSpec::list(&plan.to_json());
     figures.map(drop).map_err(|error| Failure::usage(format!("plan {}: {error}", plan.name)))
-}
-
-/// The first Ctrl-C (or SIGTERM, SIGHUP) lets running cells finish; the second quits at once.
-fn catch_interrupt(interrupt: &Arc<AtomicBool>) {
-    let interrupt = Arc::clone(interrupt);
-    // A second experiment in one process keeps the first handler, which then quits on its first signal.
-    let _ = ctrlc::set_handler(move || {
-        if interrupt.swap(true, Relaxed) {
-            std::process::exit(Exit::Interrupted as i32);
-        }
-        anstream::eprintln!("ending after the cells that run now; press Ctrl-C again to quit at once");
-    });
 }
 
 /// The command as it was given, without this host's paths.

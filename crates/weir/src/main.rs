@@ -20,6 +20,7 @@ mod cli;
 mod command;
 mod experiment;
 mod failure;
+mod interrupt;
 mod output;
 mod progress;
 mod store;

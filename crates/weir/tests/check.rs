@@ -2,8 +2,9 @@
 
 mod shared;
 
-use std::process::Output;
+use std::process::{Command, Output, Stdio};
 
+use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use shared::{document, told, weir};
 
@@ -189,6 +190,33 @@ fn every_run_is_evidence_once_and_a_canary_is_none() {
         rows("--evidence --ledger l --json").iter().map(|row| row["open_failures"].clone()).collect();
     assert_eq!(failures, [0, 2]);
     assert_eq!(run("record nonsense --subject x --unit y --count 1 --failures 0").status.code(), Some(2));
+}
+
+/// Whether a process has a handler for SIGINT.
+fn catches_interrupts(id: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+    u64::from_str_radix(caught.trim(), 16).unwrap() & 0b10 != 0
+}
+
+#[test]
+fn an_interrupted_check_prints_what_it_has_done_and_is_no_evidence() {
+    let home = tempfile::tempdir().unwrap();
+    let long = ["check", "crash", "--fs", "pmfs,hinfs", "--depth", "2", "--jobs", "1", "--ledger", "l"];
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("weir"));
+    command.current_dir(home.path()).args(long).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    while !catches_interrupts(child.id()) {
+        std::thread::yield_now();
+    }
+    let id = Pid::from_raw(child.id().cast_signed()).unwrap();
+    rustix::process::kill_process(id, Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", told(&output));
+    let (table, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(table.contains("workloads") && table.contains(" of "), "{table}");
+    assert!(said.contains("is not recorded"), "{said}");
+    assert!(!home.path().join("l").exists());
 }
 
 #[test]

@@ -12,7 +12,7 @@
 //! | `lints` | [`lints`]: what is wrong without any crash |
 //! | [`programs`] | one program for each operation and shape; random pairs |
 //! | `pairs` | [`pairs::pair`]: two programs, one after the other |
-//! | `many` | [`explore_many`]: programs side by side, within a time |
+//! | `many` | [`explore_many`]: programs side by side, within limits |
 //!
 //! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
 //! same tree when it is mounted again, lets every object be used and removed, gives back all blocks, and passes fsck once more.

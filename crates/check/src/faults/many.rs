@@ -1,15 +1,15 @@
 //! Programs side by side.
 
 use super::{Tally, fail_operations, fail_recovery, poison_reading};
-use crate::crash::many::side_by_side;
 use crate::crash::{Program, Subject};
+use crate::limits::Limits;
 
-/// Lets everything fail in each of some programs, in what a crash in them leaves, and in what only reads. `jobs` threads; `done` is
-/// told of each program. Violations come in the order of the programs.
+/// Lets everything fail in each of some programs, in what a crash in them leaves, and in what only reads, within limits; `done` is told
+/// of each program. Violations come in the order of the programs.
 pub fn fail_many(
     subject: &Subject,
     programs: &[Program],
-    (seed, jobs): (u64, usize),
+    (seed, limits): (u64, &Limits),
     done: &(dyn Fn(&Tally) + Sync),
 ) -> Tally {
     let one = |number: usize| {
@@ -25,7 +25,7 @@ pub fn fail_many(
         tally
     };
     let mut all = Tally::default();
-    for tally in side_by_side(programs.len() + 1, (jobs, None), &one) {
+    for tally in limits.side_by_side(programs.len() + 1, &one) {
         all.add(tally);
     }
     all

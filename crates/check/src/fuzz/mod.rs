@@ -39,15 +39,16 @@ mod shrink;
 mod watch;
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rand::RngExt;
 use rustix::time::ClockId;
 use sim::{Bytes, Seed};
 
 use crate::design::{Design, cpu_time};
+use crate::limits::Limits;
 use examine::{Examined, Fate, examine};
 use mutate::{EDITS_MAX, Mutator};
 pub use mutate::{Edit, Mutant};
@@ -62,16 +63,14 @@ const KEPT_MAX: usize = 4_000;
 const MEMORY_MAX: Bytes = Bytes::mib(64);
 
 /// How much to try.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// Where randomness starts. With one thread the same seed gives the same mutants.
     pub seed: u64,
     /// Mutants, at most.
     pub mutants: u64,
-    /// No mutant is begun after this time.
-    pub end: Option<Instant>,
-    /// Threads of the host.
-    pub jobs: usize,
+    /// How far.
+    pub limits: Limits,
 }
 
 /// What was done and found.
@@ -165,21 +164,15 @@ impl Fuzzer {
     pub fn run(&self, effort: &Effort, done: &(dyn Fn() + Sync)) -> Tally {
         let (began, memory) = (cpu_time(ClockId::ProcessCPUTime), peak_memory());
         let corpus = Mutex::new(self.first());
-        let (next, stop) = (AtomicU64::new(0), AtomicBool::new(corpus_of(&corpus).entries.is_empty()));
-        let in_time = || effort.end.is_none_or(|end| Instant::now() < end);
-        let work = || {
-            while !stop.load(Relaxed) && in_time() {
+        let (next, is_empty) = (AtomicU64::new(0), corpus_of(&corpus).entries.is_empty());
+        effort.limits.on_threads(|| {
+            while !is_empty && !effort.limits.are_reached() {
                 let number = next.fetch_add(1, Relaxed);
                 if number >= effort.mutants {
                     break;
                 }
                 self.step(&corpus, effort, number);
                 done();
-            }
-        };
-        std::thread::scope(|scope| {
-            for _ in 0..effort.jobs.max(1) {
-                scope.spawn(work);
             }
         });
         let corpus = corpus.into_inner().unwrap_or_else(PoisonError::into_inner);

@@ -4,10 +4,10 @@ use media::event::Event;
 use media::fault::{Fault, Target};
 use media::recorder::{Mode, Persistency, Point, Trace};
 
-use crate::crash::many::side_by_side;
 use crate::crash::record::record;
 use crate::crash::{Effort, Program, Subject, explore, lints};
 use crate::design::try_virtually;
+use crate::limits::Limits;
 
 /// What was found of the flushes or fences that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,16 +40,16 @@ impl Forgotten {
     }
 }
 
-/// Leaves out each flush ([`Target::Flush`]) or fence ([`Target::Fence`]) of some programs in turn, on `jobs` threads.
+/// Leaves out each flush ([`Target::Flush`]) or fence ([`Target::Fence`]) of some programs in turn, within limits.
 pub fn forgotten(
     subject: &Subject,
     programs: &[Program],
     target: Target,
-    (seed, jobs): (u64, usize),
+    (seed, limits): (u64, &Limits),
 ) -> Forgotten {
     let one = |number: usize| of_program(subject, &programs[number], target, seed);
     let mut all = Forgotten::default();
-    for found in side_by_side(programs.len(), (jobs, None), &one) {
+    for found in limits.side_by_side(programs.len(), &one) {
         all.add(found);
     }
     all

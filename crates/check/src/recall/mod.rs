@@ -21,10 +21,10 @@ use std::time::{Duration, Instant};
 
 pub use forgotten::{Forgotten, forgotten};
 
-use crate::crash::many::side_by_side;
 use crate::crash::{Effort, Program, Subject, explore, lints};
 use crate::design::try_virtually;
 use crate::faults::fail_operations;
+use crate::limits::Limits;
 use crate::lockstep;
 use crate::op::Op;
 
@@ -88,11 +88,11 @@ pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
     None
 }
 
-/// Looks for several bugs, on `jobs` threads; `done` is told of each that was looked for.
+/// Looks for several bugs, within limits; `done` is told of each that was looked for.
 pub fn find_all(
     seeded: &[Seeded],
     programs: &[Program],
-    (seed, jobs): (u64, usize),
+    (seed, limits): (u64, &Limits),
     done: &(dyn Fn() + Sync),
 ) -> Vec<Option<Found>> {
     let one = |number: usize| {
@@ -100,7 +100,7 @@ pub fn find_all(
         done();
         found
     };
-    side_by_side(seeded.len(), (jobs, None), &one)
+    limits.side_by_side(seeded.len(), &one)
 }
 
 /// What the checks see of one program.

@@ -36,11 +36,11 @@ mod shrink;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Instant;
 
 use sim::{Bytes, Schedule, Switch};
 
 use crate::design::Design;
+use crate::limits::Limits;
 use crate::op::Op;
 use execute::{Ground, execute};
 pub use scenario::{Scenario, draw, pairs};
@@ -54,16 +54,14 @@ const SHRUNK_MAX: usize = 10;
 pub const BATCH: u64 = 8;
 
 /// How much to try.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Effort {
     /// The first schedule of every scenario has this seed, the next ones those that follow.
     pub seed: u64,
     /// Schedules of each scenario, at most.
     pub schedules: u64,
-    /// No schedule is begun after this time.
-    pub end: Option<Instant>,
-    /// Threads of the host.
-    pub jobs: usize,
+    /// How far.
+    pub limits: Limits,
 }
 
 /// What became of a scenario.
@@ -166,7 +164,7 @@ impl Exploring<'_> {
                 1 + 2 * execute(&grounds.design, ground, self.scenario, (&alone, 0)).1.decisions;
         }
         let end = (self.next + BATCH).min(effort.schedules);
-        while self.next < end && effort.end.is_none_or(|end| Instant::now() < end) {
+        while self.next < end && !effort.limits.are_reached() {
             let seed = effort.seed.wrapping_add(self.next);
             self.next += 1;
             let schedule = schedule_of(seed, self.tally.length);
@@ -222,9 +220,8 @@ pub fn explore(
         scenarios.iter().map(|scenario| Mutex::new(Some(Exploring::new(scenario)))).collect();
     let ended: Vec<OnceLock<Tally>> = scenarios.iter().map(|_| OnceLock::new()).collect();
     let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(scenarios.len()));
-    let in_time = || effort.end.is_none_or(|end| Instant::now() < end);
-    let work = || {
-        while left.load(Relaxed) > 0 && in_time() {
+    effort.limits.on_threads(|| {
+        while left.load(Relaxed) > 0 && !effort.limits.are_reached() {
             let at = next.fetch_add(1, Relaxed) % exploring.len();
             let mut one = exploring[at].lock().unwrap_or_else(PoisonError::into_inner);
             if one.as_mut().is_some_and(|one| !one.go_on(&grounds, effort)) {
@@ -233,11 +230,6 @@ pub fn explore(
             }
             drop(one);
             batch();
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..effort.jobs.max(1) {
-            scope.spawn(work);
         }
     });
     let rest = exploring.into_iter().map(|one| one.into_inner().unwrap_or_else(PoisonError::into_inner));

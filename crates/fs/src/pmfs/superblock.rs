@@ -122,7 +122,7 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
     let repeats = |copy: &Superblock| {
         let (version, checksum) = (superblock.version, superblock.checksum);
-        Superblock { version, checksum, ..*copy } == *superblock
+        Superblock { checksum, version, ..*copy } == *superblock
     };
     match read_static(region, COPY) {
         Ok(copy) => {

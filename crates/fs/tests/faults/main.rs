@@ -13,6 +13,7 @@ mod regressions;
 
 use std::sync::Arc;
 
+use check::Limits;
 use check::crash::programs::{self, Program};
 use check::crash::{Guarantee, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
@@ -48,8 +49,7 @@ fn fail(subject: &Subject, first: usize) -> Tally {
         }
     };
     let began = std::time::Instant::now();
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let tally = fail_many(subject, &chosen, (SEED, jobs), &|_| ());
+    let tally = fail_many(subject, &chosen, (SEED, &Limits::default()), &|_| ());
     println!(
         "{subject}, seed {SEED}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s",
         tally.programs,

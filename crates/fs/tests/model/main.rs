@@ -13,7 +13,7 @@ use std::sync::Arc;
 use check::design::{fsck, region};
 use check::kernel::HostDir;
 use check::lockstep::{Prepare, Round, run_many};
-use check::{Design, NEW, difference, observe};
+use check::{Design, Limits, NEW, difference, observe};
 use harness::{virtually, with_options};
 use media::fault::{Fault, Target};
 use rand::RngExt;
@@ -46,7 +46,7 @@ fn every_answer_is_that_of_the_reference() {
             let seed = (1000 * index + number) as u64;
             Round { design: Arc::clone(&design), size, seed, ops }
         };
-        let (total, failed) = run_many((4, &round), (None, None), jobs, &|_| ());
+        let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
         let shown = format!("{} {} on {size}", design.name(), design.arguments());
         if let Some(failed) = failed {
             panic!("{shown}: {failed}");
@@ -65,7 +65,7 @@ fn the_kernel_answers_as_the_reference_does() {
     for (design, size) in configurations().into_iter().take(3) {
         let round =
             |number: usize| Round { design: Arc::clone(&design), size, seed: number as u64, ops: 2000 };
-        let (total, failed) = run_many((3, &round), (Some(&host), None), 2, &|_| ());
+        let (total, failed) = run_many((3, &round), (Some(&host), None), &Limits::of(2), &|_| ());
         if let Some(failed) = failed {
             panic!("{} on {size}: {failed}", design.arguments());
         }

@@ -9,6 +9,7 @@ mod harness;
 
 use std::collections::BTreeSet;
 
+use check::Limits;
 use check::crash::programs::{self, Program};
 use check::crash::{Guarantee, Subject};
 use check::recall::{Seeded, find, find_all, forgotten};
@@ -61,7 +62,7 @@ fn recall(design: &str) -> BTreeSet<&'static str> {
     let mutants: Vec<Mutant> =
         mutants.iter().copied().filter(|mutant| mutant.name().contains(&wanted)).collect();
     let all: Vec<Seeded> = mutants.iter().map(|mutant| seeded(design, *mutant)).collect();
-    for (mutant, found) in mutants.iter().zip(find_all(&all, &programs, (SEED, 2), &|| ())) {
+    for (mutant, found) in mutants.iter().zip(find_all(&all, &programs, (SEED, &Limits::of(2)), &|| ())) {
         let found = found.unwrap_or_else(|| panic!("{design}: {} is not found", mutant.name()));
         println!(
             "{}: {} by {:?}, {:?} with {:?} operations, {:?} images, {:?}: {}",
@@ -108,7 +109,7 @@ fn a_flush_or_fence_that_is_left_out_is_found_unless_nothing_needs_it() {
         mode: Mode::Adr,
     };
     for (target, survivors) in [(Target::Flush, 3), (Target::Fence, 20)] {
-        let found = forgotten(&subject, &programs, target, (SEED, 2));
+        let found = forgotten(&subject, &programs, target, (SEED, &Limits::of(2)));
         println!("{subject}: {target}: {found:?}");
         assert!(found.killed() > 100, "{target}");
         assert!(found.survived.len() * 100 <= found.total * survivors, "{target}: {:?}", found.survived);

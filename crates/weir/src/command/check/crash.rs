@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use check::Limits;
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore_many, pairs};
 use clap::Args;
@@ -16,6 +17,7 @@ use super::ledger::{Entry, Ledger};
 use super::recall::{self, Recalled};
 use super::{Shared, TOLD, no_program, subject, written};
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Counter;
 
@@ -79,10 +81,10 @@ impl CrashCheck {
         }
     }
 
-    /// Whether all programs are explored, each alone: then it is worth saying what the same programs find of seeded bugs.
+    /// Whether everything is explored: then it is worth saying what the same programs find of seeded bugs.
     fn is_whole(&self) -> bool {
         let part = self.programs.is_some() || self.sample.is_some() || self.time.is_some();
-        self.depth == 1 && self.drop_fence.is_none() && !part
+        self.drop_fence.is_none() && !part && !interrupt::happened()
     }
 
     fn recall(&self, alone: &[Program]) -> Result<Vec<Recalled>, Failure> {
@@ -123,11 +125,9 @@ impl CrashCheck {
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
         let counter = Counter::new(output.shows_progress(), subject.design.name(), numbers.len() as u64);
-        let watch = Watch {
-            jobs: self.shared.jobs(),
-            end: self.time.map(|time| began + Duration::from_nanos(time.0)),
-            explored: &|_| counter.one_more(),
-        };
+        let end = self.time.map(|time| began + Duration::from_nanos(time.0));
+        let watch =
+            Watch { limits: Limits { end, ..self.shared.limits() }, explored: &|_| counter.one_more() };
         let tally = explore_many(&subject, (numbers.len(), &program), (&effort, &faults), &watch);
         Crashed { subject, programs: numbers.len(), tally, took: began.elapsed() }
     }

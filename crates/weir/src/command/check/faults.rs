@@ -86,7 +86,7 @@ impl FaultsCheck {
         let parts = programs.len() as u64 + 1;
         let counter = Counter::new(output.shows_progress(), subject.design.name(), parts);
         let tally =
-            fail_many(&subject, programs, (self.shared.seed, self.shared.jobs()), &|_| counter.one_more());
+            fail_many(&subject, programs, (self.shared.seed, &self.shared.limits()), &|_| counter.one_more());
         Failed { subject, tally, took: began.elapsed() }
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use check::Limits;
 use check::fuzz::{Effort, Failure as Found, Fuzzer, Mutant, Tally, canary};
 use clap::Args;
 use report::table::Table;
@@ -99,11 +100,11 @@ impl FuzzCheck {
 
     fn effort(&self, began: Instant) -> Effort {
         let seconds = self.seconds.or(if self.mutants.is_some() { None } else { Some(60) });
+        let end = seconds.map(|seconds| began + Duration::from_secs(seconds));
         Effort {
             seed: self.shared.seed,
             mutants: self.mutants.unwrap_or(u64::MAX),
-            end: seconds.map(|seconds| began + Duration::from_secs(seconds)),
-            jobs: self.shared.jobs(),
+            limits: Limits { end, ..self.shared.limits() },
         }
     }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 use crate::store;
 
@@ -68,8 +69,12 @@ impl<'a> Ledger<'a> {
         Self { path: named.or_else(|| own().ok()), began: Instant::now(), output }
     }
 
-    /// Appends what was done since the ledger was opened. Where that is not possible it is told, and nothing else is lost.
+    /// Appends what was done since the ledger was opened, unless it was interrupted: it would stand for the whole. Where it is not
+    /// possible that is told, and nothing else is lost.
     pub(super) fn record(&self, entries: &[Entry]) {
+        if interrupt::happened() {
+            return;
+        }
         let Some(path) = &self.path else {
             return self.output.note("not recorded as evidence: neither XDG_DATA_HOME nor HOME is set");
         };

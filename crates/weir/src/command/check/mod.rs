@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use check::Design;
 use check::crash::{Subject, programs};
+use check::{Design, Limits};
 use clap::{Args, Subcommand};
 use fs::Mutant;
 use media::recorder::Mode;
@@ -36,7 +36,8 @@ use sim::{Bytes, KIB};
 use self::ledger::Ledger;
 use super::mkfs::options;
 use crate::checked::{SMALL, checked, guarantee, mounts, seeded};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
 use crate::output::Output;
 
 /// Check what designs promise: a model, crashes, and the evidence there is.
@@ -96,7 +97,7 @@ struct Shared {
 impl Check {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let ledger = Ledger::new(self.ledger.clone(), output);
-        match (self.evidence, self.what) {
+        let done = match (self.evidence, self.what) {
             (true, None) => evidence::print(self.ledger.as_deref(), output),
             (false, Some(What::Model(check))) => check.run(output, &ledger),
             (false, Some(What::Crash(check))) => check.run(output, &ledger),
@@ -108,14 +109,16 @@ impl Check {
             _ => Err(Failure::usage(
                 "say what to check, or `--evidence` to see what was checked: `weir check -h`",
             )),
-        }
+        };
+        done.and_then(|()| if interrupt::happened() { Err(interrupted()) } else { Ok(()) })
     }
 }
 
 impl Shared {
-    fn jobs(&self) -> usize {
-        let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.map_or_else(cores, |jobs| jobs as usize)
+    /// To the end, unless a signal comes.
+    fn limits(&self) -> Limits {
+        let limits = Limits { stop: interrupt::flag(), ..Limits::default() };
+        Limits { jobs: self.jobs.map_or(limits.jobs, |jobs| jobs as usize), ..limits }
     }
 
     /// The designs, with the options of `usual` that they have.
@@ -148,6 +151,10 @@ fn subjects_of(
         Ok(Subject { design, size, guarantee: guarantee(name, given)?, mode: Mode::Adr })
     };
     mounts(name, given)?.iter().map(subject).collect()
+}
+
+fn interrupted() -> Failure {
+    Failure::new(Exit::Interrupted, "interrupted; this is what was checked until then, and is not recorded")
 }
 
 /// No program has a name that contains these words.

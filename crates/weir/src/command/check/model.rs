@@ -94,7 +94,7 @@ impl ModelCheck {
         });
         let round = |number: usize| self.round(&design, number as u64);
         let (seen, failed) =
-            run_many((rounds as usize, &round), (host, prepare.as_ref()), self.shared.jobs(), &|_| {
+            run_many((rounds as usize, &round), (host, prepare.as_ref()), &self.shared.limits(), &|_| {
                 counter.one_more();
             });
         Compared { design, seen, failed, took: began.elapsed() }

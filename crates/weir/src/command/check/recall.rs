@@ -68,7 +68,8 @@ pub(super) fn all(
             })
         };
         let seeded = mutants.iter().map(seed).collect::<Result<Vec<_>, Failure>>()?;
-        let work = (shared.seed, shared.jobs());
+        let limits = shared.limits();
+        let work = (shared.seed, &limits);
         let found = find_all(&seeded, programs, work, done);
         // Longer programs are made of the same operations.
         let short: Vec<Program> =

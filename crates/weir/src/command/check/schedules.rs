@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use check::Limits;
 use check::schedules::{self, Effort, Scenario, Tally, canary};
 use clap::Args;
 use report::table::Table;
@@ -106,11 +107,11 @@ impl SchedulesCheck {
 
     fn effort(&self, began: Instant) -> Effort {
         let seconds = self.seconds.or(if self.schedules.is_some() { None } else { Some(60) });
+        let end = seconds.map(|seconds| began + Duration::from_secs(seconds));
         Effort {
             seed: self.shared.seed,
             schedules: self.schedules.unwrap_or(u64::MAX),
-            end: seconds.map(|seconds| began + Duration::from_secs(seconds)),
-            jobs: self.shared.jobs(),
+            limits: Limits { end, ..self.shared.limits() },
         }
     }
 
