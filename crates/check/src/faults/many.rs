@@ -4,8 +4,8 @@ use super::{Tally, fail_operations, fail_recovery, poison_reading};
 use crate::crash::{Program, Subject};
 use crate::limits::Limits;
 
-/// Lets everything fail in each of some programs, in what a crash in them leaves, and in what only reads, within limits; `done` is told
-/// of each program. Violations come in the order of the programs.
+/// Lets everything fail in each of some programs, in what a crash in them leaves, and in what only reads, within limits. `done`
+/// is told of each program. Violations come in the order of the programs.
 pub fn fail_many(
     subject: &Subject,
     programs: &[Program],
