@@ -96,14 +96,13 @@ impl Generator {
     }
 }
 
-/// Keeps `count` of some numbers, drawn at random, in their order.
+/// Keeps `count` of some numbers, drawn at random, in the order in which they are drawn.
 pub fn draw(numbers: &mut Vec<usize>, count: usize, rng: &mut Rng) {
     for left in 0..count.min(numbers.len()) {
         let taken = rng.random_range(left..numbers.len());
         numbers.swap(left, taken);
     }
     numbers.truncate(count);
-    numbers.sort_unstable();
 }
 
 fn mode(rng: &mut Rng) -> FallocateMode {

@@ -70,10 +70,26 @@ fn crashes_are_counted_and_leave_what_is_allowed() {
 }
 
 #[test]
-fn two_programs_are_crashed_one_after_the_other() {
-    let output = check("crash --fs pmfs --depth 2 --sample 3 --seed 9 --json");
-    assert!(output.status.success(), "{}", told(&output));
-    assert_eq!(designs(&output)[0]["workloads"], 3);
+fn two_and_three_programs_are_crashed_one_after_the_other() {
+    for depth in 2..=3 {
+        let output = check(&format!("crash --fs pmfs --depth {depth} --sample 3 --seed 9 --json"));
+        assert!(output.status.success(), "{}", told(&output));
+        assert_eq!(designs(&output)[0]["workloads"], 3);
+    }
+}
+
+#[test]
+fn random_programs_are_crashed_and_made_to_fail_and_one_is_found_again_by_its_name() {
+    for check_of in ["crash", "faults"] {
+        let output = check(&format!("{check_of} --fs pmfs --random 2 --seed 3 --json"));
+        assert!(output.status.success(), "{}", told(&output));
+    }
+    let output = check("crash --fs pmfs --random 3 --drop-fence 2 --json");
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let violation = &designs(&output)[0]["violations"][0];
+    let again = violation["again"].as_str().unwrap().strip_prefix("weir check ").unwrap();
+    let again = check(&format!("{again} --json"));
+    assert_eq!(designs(&again)[0]["violations"][0], *violation);
 }
 
 #[test]
@@ -90,7 +106,7 @@ fn a_forgotten_fence_is_a_violation_and_the_command_shows_it_again() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("mkdir A: op 0"), "{text}");
-    assert!(text.contains("again: weir check crash --fs pmfs --depth 1 --seed 1"), "{text}");
+    assert!(text.contains("again: weir check crash --fs pmfs --depth 1 --drop-fence 2 --seed 1"), "{text}");
 }
 
 #[test]
@@ -110,7 +126,7 @@ fn a_rollback_that_is_left_out_is_a_violation_and_the_command_shows_it_again() {
     assert_eq!(output.status.code(), Some(1), "{}", told(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("mkdir A: store "), "{text}");
-    assert!(text.contains("again: weir check faults --fs pmfs --seed 1 --size 1024KiB --canary"), "{text}");
+    assert!(text.contains("again: weir check faults --fs pmfs --canary --seed 1 --size 1024KiB"), "{text}");
 }
 
 #[test]

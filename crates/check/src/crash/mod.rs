@@ -10,8 +10,8 @@
 //! | `afterwards` | what a recovered file system must still be able to do |
 //! | `recovery` | [`crash_recovery`]: crashes of a recovery; recovering twice |
 //! | `lints` | [`lints`]: what is wrong without any crash |
-//! | [`programs`] | one program for each operation and shape; random pairs |
-//! | `pairs` | [`pairs::pair`]: two programs, one after the other |
+//! | [`programs`] | one program for each operation and shape; random ones |
+//! | `family` | [`Family`]: programs by number, each alone, several one after the other, random ones |
 //! | `many` | [`explore_many`]: programs side by side, within limits |
 //!
 //! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
@@ -20,10 +20,10 @@
 pub(crate) mod afterwards;
 pub(crate) mod allowed;
 mod explore;
+mod family;
 mod history;
 mod lints;
 pub(crate) mod many;
-pub mod pairs;
 pub mod programs;
 pub(crate) mod record;
 mod recovery;
@@ -36,6 +36,7 @@ use sim::{Bytes, Seed};
 
 use crate::design::Design;
 pub use explore::explore;
+pub use family::Family;
 pub use lints::lints;
 pub use many::{Watch, explore_many};
 pub use programs::Program;

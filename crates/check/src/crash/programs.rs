@@ -1,6 +1,7 @@
 //! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
 //! ones.
 
+use rand::RngExt;
 use sim::Seed;
 use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 
@@ -10,7 +11,7 @@ use crate::op::{File, Op, Pattern};
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// For reports.
+    /// For reports, and to find it again.
     pub name: String,
     /// Carried out first.
     pub setup: Vec<Op>,
@@ -75,6 +76,24 @@ fn and(mut ops: Vec<Op>, more: impl IntoIterator<Item = Op>) -> Vec<Op> {
 
 struct Table(Vec<Program>);
 
+impl Program {
+    /// Whether it explores one operation, on names alone.
+    pub fn changes_names(&self) -> bool {
+        let [op] = &self.core[..] else { return false };
+        matches!(
+            op,
+            Op::Create(_)
+                | Op::Mkdir(_)
+                | Op::Mknod(..)
+                | Op::Symlink(..)
+                | Op::Link(..)
+                | Op::Unlink(_)
+                | Op::Rmdir(_)
+                | Op::Rename(..)
+        )
+    }
+}
+
 impl Table {
     fn add(&mut self, name: impl Into<String>, setup: Vec<Op>, core: Vec<Op>) {
         self.0.push(Program { name: name.into(), setup, core });
@@ -97,12 +116,18 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// Two random operations on a tree in which most operations can succeed: the pair `number` of `seed`.
-pub fn random_pair(seed: u64, number: u64) -> Program {
+/// One to five random operations on a tree in which most operations can succeed: program `number` of `seed`.
+pub fn random(seed: u64, number: usize) -> Program {
     let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
-    let mut rng = Seed(seed).derive("crash.pairs", number).rng();
-    let core: Vec<_> = (0..2).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
-    Program { name: format!("seed {seed}, pair {number}, {core:?}"), setup: furnished(), core }
+    let mut rng = Seed(seed).derive("crash.random", number as u64).rng();
+    let count = rng.random_range(1..=5);
+    let core = (0..count).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
+    Program { name: random_name(seed, number), setup: furnished(), core }
+}
+
+/// The name of [`random`].
+pub fn random_name(seed: u64, number: usize) -> String {
+    format!("random {number} of seed {seed}")
 }
 
 /// A tree in which every kind of object and of structure is met.

@@ -4,8 +4,8 @@ use super::{Tally, fail_operations, fail_recovery, poison_reading};
 use crate::crash::{Program, Subject};
 use crate::limits::Limits;
 
-/// Lets everything fail in each of some programs, in what a crash in them leaves, and in what only reads, within limits. `done`
-/// is told of each program. Violations come in the order of the programs.
+/// Lets everything fail in each of some programs, in what a crash in them leaves, and first of all in what only reads, within
+/// limits. `done` is told of each program. Violations come in the order of the programs.
 pub fn fail_many(
     subject: &Subject,
     programs: &[Program],
@@ -13,13 +13,13 @@ pub fn fail_many(
     done: &(dyn Fn(&Tally) + Sync),
 ) -> Tally {
     let one = |number: usize| {
-        let tally = match programs.get(number) {
-            Some(program) => {
-                let mut tally = fail_operations(subject, program, seed);
-                tally.add(fail_recovery(subject, program, seed));
+        let tally = match number.checked_sub(1) {
+            None => poison_reading(subject, seed),
+            Some(at) => {
+                let mut tally = fail_operations(subject, &programs[at], seed);
+                tally.add(fail_recovery(subject, &programs[at], seed));
                 tally
             }
-            None => poison_reading(subject, seed),
         };
         done(&tally);
         tally

@@ -3,26 +3,24 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::Limits;
-use check::crash::programs::{self, Program};
-use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore_many, pairs};
+use check::crash::{Effort, Family, Guarantee, Subject, Tally, Watch, explore_many, programs};
 use clap::Args;
 use media::fault::{Fault, Target};
 use report::table::Table;
 use report::units::number;
 use serde_json::{Value, json};
-use sim::{Bytes, Nanos, Seed};
 
+use super::chosen::Chosen;
 use super::ledger::{Entry, Ledger};
 use super::recall::{self, Recalled};
-use super::{Shared, TOLD, no_program, subject, written};
+use super::{Shared, TOLD, subject, tried};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Counter;
 
 /// Recoveries of each program that are crashed.
-const NESTED: [usize; 2] = [20, 3];
+const NESTED: [usize; 3] = [20, 3, 1];
 
 /// Crash at every point of small programs, recover, judge.
 #[derive(Args, Debug)]
@@ -30,21 +28,11 @@ const NESTED: [usize; 2] = [20, 3];
 pub(super) struct CrashCheck {
     #[command(flatten)]
     shared: Shared,
-    /// 1: each program alone; 2: each after each
-    #[arg(long, default_value_t = 1, value_name = "1|2", value_parser = clap::value_parser!(u8).range(1..=2))]
-    depth: u8,
-    /// Only the programs whose names contain these words
-    #[arg(long, value_name = "WORDS")]
-    programs: Option<String>,
-    /// Only so many of them, drawn from the seed
-    #[arg(long, value_name = "N")]
-    sample: Option<usize>,
-    /// Begin no program after this time: 60s
-    #[arg(long, value_name = "TIME")]
-    time: Option<Nanos>,
-    /// Size of the region
-    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
-    size: Bytes,
+    /// 1: each program alone; 2: each after each; 3: every three that change names (see --sample and --time)
+    #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
+    depth: u32,
+    #[command(flatten)]
+    chosen: Chosen,
     /// Canary: the Nth fence of each program is left out, which must be found
     #[arg(long, value_name = "N", hide = true)]
     drop_fence: Option<u64>,
@@ -61,12 +49,16 @@ struct Crashed {
 
 impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
-        let alone = programs::all();
-        let numbers = self.numbers(&alone)?;
-        let subjects = self.shared.subjects(self.size, None)?;
-        let crashed = subjects.into_iter().map(|subject| self.crash(subject, &alone, &numbers, output));
+        let family = self.chosen.family(&self.shared, self.depth);
+        let numbers = self.chosen.numbers(&family, &self.shared)?;
+        let subjects = self.shared.subjects(self.chosen.size, None)?;
+        let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
-        let recalled = if self.is_whole() { self.recall(&alone)? } else { Vec::new() };
+        let recalled = if self.is_whole() {
+            recall::all(&self.shared, self.chosen.size, "", &programs::all(), &|| ())?
+        } else {
+            Vec::new()
+        };
         if output.is_json() {
             output.document(&self.document(&crashed, &recalled));
         } else {
@@ -83,51 +75,20 @@ impl CrashCheck {
 
     /// Whether everything is explored: then it is worth saying what the same programs find of seeded bugs.
     fn is_whole(&self) -> bool {
-        let part = self.programs.is_some() || self.sample.is_some() || self.time.is_some();
-        self.drop_fence.is_none() && !part && !interrupt::happened()
+        self.drop_fence.is_none() && self.chosen.is_all() && !interrupt::happened()
     }
 
-    fn recall(&self, alone: &[Program]) -> Result<Vec<Recalled>, Failure> {
-        recall::all(&self.shared, self.size, "", alone, &|| ())
-    }
-
-    /// The programs to explore, by number: of one, or of a pair.
-    fn numbers(&self, alone: &[Program]) -> Result<Vec<usize>, Failure> {
-        let words = self.programs.as_deref().unwrap_or_default();
-        let count = if self.depth == 1 { alone.len() } else { alone.len() * alone.len() };
-        let mut numbers: Vec<usize> =
-            (0..count).filter(|number| self.name(alone, *number).contains(words)).collect();
-        if numbers.is_empty() {
-            return Err(no_program(words));
-        }
-        if let Some(sample) = self.sample {
-            let mut rng = Seed(self.shared.seed).derive("check.sample", 0).rng();
-            check::generate::draw(&mut numbers, sample, &mut rng);
-        }
-        Ok(numbers)
-    }
-
-    fn name(&self, alone: &[Program], number: usize) -> String {
-        match self.depth {
-            1 => alone[number].name.clone(),
-            _ => pairs::name(&alone[number / alone.len()], &alone[number % alone.len()]),
-        }
-    }
-
-    fn crash(&self, subject: Subject, alone: &[Program], numbers: &[usize], output: &Output) -> Crashed {
+    fn crash(&self, subject: Subject, (family, numbers): (&Family, &[usize]), output: &Output) -> Crashed {
         let began = Instant::now();
-        let program = |at: usize| match self.depth {
-            1 => alone[numbers[at]].clone(),
-            _ => pairs::numbered(alone, numbers[at]),
-        };
-        let usual = Effort::usual(self.shared.seed, NESTED[usize::from(self.depth) - 1]);
-        let effort = Effort { after_commits: self.depth == 1, ..usual };
+        let program = |at: usize| family.program(numbers[at]);
+        let alone = self.depth == 1 && self.chosen.random.is_none();
+        let nested = if self.chosen.random.is_some() { NESTED[1] } else { NESTED[self.depth as usize - 1] };
+        let effort = Effort { after_commits: alone, ..Effort::usual(self.shared.seed, nested) };
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
         let counter = Counter::new(output.shows_progress(), subject.design.name(), numbers.len() as u64);
-        let end = self.time.map(|time| began + Duration::from_nanos(time.0));
-        let watch =
-            Watch { limits: Limits { end, ..self.shared.limits() }, explored: &|_| counter.one_more() };
+        let limits = self.chosen.limits(&self.shared, began);
+        let watch = Watch { limits, explored: &|_| counter.one_more() };
         let tally = explore_many(&subject, (numbers.len(), &program), (&effort, &faults), &watch);
         Crashed { subject, programs: numbers.len(), tally, took: began.elapsed() }
     }
@@ -135,17 +96,25 @@ impl CrashCheck {
     /// The command that shows a violation again.
     fn again(&self, crashed: &Crashed, program: &str) -> String {
         let (name, arguments) = (crashed.subject.design.name(), crashed.subject.design.arguments());
-        let (depth, seed, size) = (self.depth, self.shared.seed, written(self.size));
+        let again = self.chosen.again(&self.shared, program);
+        let depth =
+            if self.chosen.random.is_some() { String::new() } else { format!(" --depth {}", self.depth) };
         let canary = self.drop_fence.map_or(String::new(), |nth| format!(" --drop-fence {nth}"));
         let arguments = if arguments.is_empty() { arguments } else { format!(" {arguments}") };
-        format!(
-            "weir check crash --fs {name} --depth {depth} --seed {seed} --size {size}{arguments}{canary} --programs '{program}'"
-        )
+        format!("weir check crash --fs {name}{arguments}{depth}{canary} {again}")
+    }
+
+    /// Which programs, in titles.
+    fn which(&self) -> String {
+        match self.chosen.random {
+            Some(count) => format!("{count} random programs"),
+            None => format!("depth {}", self.depth),
+        }
     }
 
     fn text(&self, crashed: &[Crashed]) -> String {
         let title =
-            format!("crashes, depth {}, regions of {}, seed {}", self.depth, self.size, self.shared.seed);
+            format!("crashes, {}, regions of {}, seed {}", self.which(), self.chosen.size, self.shared.seed);
         let mut table = Table::new(title);
         table.words("fs");
         for name in
@@ -156,14 +125,12 @@ impl CrashCheck {
         let mut told = String::new();
         for one in crashed {
             let tally = &one.tally;
-            let workloads = match one.programs {
-                all if all == tally.programs => all.to_string(),
-                all => format!("{} of {all}", tally.programs),
-            };
             let counts = [tally.points, tally.images, tally.distinct_images, tally.distinct_states];
             let more = [tally.nested_images, tally.violations.len()];
             let counts = counts.into_iter().chain(more).map(|count| count.to_string());
-            let row = [subject(&*one.subject.design), workloads].into_iter().chain(counts);
+            let row = [subject(&*one.subject.design), tried(tally.programs, one.programs)]
+                .into_iter()
+                .chain(counts);
             table.rows.push(row.chain([number(tally.images_per_core_second())]).collect());
             if tally.without_space > 0 {
                 let (name, count) = (one.subject.design.name(), tally.without_space);
@@ -178,19 +145,24 @@ impl CrashCheck {
         table.to_text() + &told
     }
 
+    /// The name of the check.
+    fn check(&self) -> String {
+        match self.chosen.random {
+            Some(_) => "crash/random".to_owned(),
+            None => format!("crash/depth-{}", self.depth),
+        }
+    }
+
     fn entry(&self, crashed: &Crashed) -> Entry {
         let tally = &crashed.tally;
-        let mut asked = vec![format!("--size {}", written(self.size))];
-        asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
-        asked.extend(self.sample.map(|count| format!("--sample {count}")));
         Entry {
-            check: format!("crash/depth-{}", self.depth),
+            check: self.check(),
             subject: subject(&*crashed.subject.design),
             unit: "distinct images".to_owned(),
             count: (tally.distinct_images + tally.nested_images) as u64,
             failures: tally.violations.len() as u64,
             seeds: Some((self.shared.seed, self.shared.seed)),
-            asked: asked.join(" "),
+            asked: self.chosen.asked(),
             ..Entry::default()
         }
     }
@@ -222,8 +194,9 @@ impl CrashCheck {
         json!({
             "schema": "weir.check.crash/1",
             "seed": self.shared.seed,
-            "depth": self.depth,
-            "region_bytes": self.size.0,
+            "depth": self.chosen.random.is_none().then_some(self.depth),
+            "random": self.chosen.random,
+            "region_bytes": self.chosen.size.0,
             "designs": crashed.iter().map(one).collect::<Vec<_>>(),
             "recall": recalled.iter().map(Recalled::document).collect::<Vec<_>>(),
         })

@@ -3,17 +3,16 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::crash::programs::{self, Program};
-use check::crash::{Guarantee, Subject};
+use check::crash::{Guarantee, Program, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many};
 use clap::Args;
 use fs::Mutant;
 use report::table::Table;
 use serde_json::{Map, Value, json};
-use sim::{Bytes, Seed};
 
+use super::chosen::Chosen;
 use super::ledger::{Entry, Ledger};
-use super::{Shared, TOLD, no_program, subject, written};
+use super::{Shared, TOLD, subject, tried};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -24,15 +23,8 @@ use crate::progress::Counter;
 pub(super) struct FaultsCheck {
     #[command(flatten)]
     shared: Shared,
-    /// Only the programs whose names contain these words
-    #[arg(long, value_name = "WORDS")]
-    programs: Option<String>,
-    /// Only so many of them, drawn from the seed
-    #[arg(long, value_name = "N")]
-    sample: Option<usize>,
-    /// Size of the region
-    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
-    size: Bytes,
+    #[command(flatten)]
+    chosen: Chosen,
     /// Canary: nothing is rolled back, which must be found
     #[arg(long, hide = true)]
     canary: bool,
@@ -41,15 +33,19 @@ pub(super) struct FaultsCheck {
 /// What came of one design.
 struct Failed {
     subject: Subject,
+    /// Programs that there were.
+    programs: usize,
     tally: Tally,
     took: Duration,
 }
 
 impl FaultsCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
-        let programs = self.programs()?;
+        let family = self.chosen.family(&self.shared, 1);
+        let numbers = self.chosen.numbers(&family, &self.shared)?;
+        let programs: Vec<_> = numbers.into_iter().map(|number| family.program(number)).collect();
         let mutant = self.canary.then_some(Mutant::RollbackLeftOut);
-        let subjects = self.shared.subjects(self.size, mutant)?;
+        let subjects = self.shared.subjects(self.chosen.size, mutant)?;
         let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
         let failed = failed.collect::<Vec<_>>();
         if output.is_json() {
@@ -66,39 +62,24 @@ impl FaultsCheck {
         }
     }
 
-    fn programs(&self) -> Result<Vec<Program>, Failure> {
-        let words = self.programs.as_deref().unwrap_or_default();
-        let programs: Vec<_> =
-            programs::all().into_iter().filter(|program| program.name.contains(words)).collect();
-        if programs.is_empty() {
-            return Err(no_program(words));
-        }
-        let mut numbers: Vec<usize> = (0..programs.len()).collect();
-        if let Some(sample) = self.sample {
-            let mut rng = Seed(self.shared.seed).derive("check.sample", 0).rng();
-            check::generate::draw(&mut numbers, sample, &mut rng);
-        }
-        Ok(numbers.into_iter().map(|number| programs[number].clone()).collect())
-    }
-
     fn fail(&self, subject: Subject, programs: &[Program], output: &Output) -> Failed {
         let began = Instant::now();
         let parts = programs.len() as u64 + 1;
         let counter = Counter::new(output.shows_progress(), subject.design.name(), parts);
-        let tally =
-            fail_many(&subject, programs, (self.shared.seed, &self.shared.limits()), &|_| counter.one_more());
-        Failed { subject, tally, took: began.elapsed() }
+        let limits = self.chosen.limits(&self.shared, began);
+        let tally = fail_many(&subject, programs, (self.shared.seed, &limits), &|_| counter.one_more());
+        Failed { subject, programs: programs.len(), tally, took: began.elapsed() }
     }
 
     /// The command that shows a violation again.
     fn again(&self, failed: &Failed, program: &str) -> String {
-        let (of, seed, size) = (subject(&*failed.subject.design), self.shared.seed, written(self.size));
+        let (of, again) = (subject(&*failed.subject.design), self.chosen.again(&self.shared, program));
         let canary = if self.canary { " --canary" } else { "" };
-        format!("weir check faults --fs {of} --seed {seed} --size {size}{canary} --programs '{program}'")
+        format!("weir check faults --fs {of}{canary} {again}")
     }
 
     fn text(&self, failed: &[Failed]) -> String {
-        let title = format!("failures, regions of {}, seed {}", self.size, self.shared.seed);
+        let title = format!("failures, regions of {}, seed {}", self.chosen.size, self.shared.seed);
         let mut injected = Table::new(title);
         let mut outcomes = Table::new("what came of them");
         injected.words("fs");
@@ -114,10 +95,9 @@ impl FaultsCheck {
             let (tally, name) = (&one.tally, subject(&*one.subject.design));
             let count = |count: Option<&usize>| count.copied().unwrap_or(0);
             let kinds = Kind::ALL.iter().map(|kind| count(tally.injected.get(kind)));
-            let counts = [tally.programs, tally.failures()].into_iter().chain(kinds);
-            injected
-                .rows
-                .push([name.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect());
+            let counts = [tally.failures()].into_iter().chain(kinds).map(|count| count.to_string());
+            let row = [name.clone(), tried(tally.programs, one.programs)].into_iter().chain(counts);
+            injected.rows.push(row.collect());
             let came = Outcome::ALL.iter().map(|outcome| count(tally.outcomes.get(outcome)));
             let counts = came.chain([tally.violations.len()]);
             outcomes.rows.push([name].into_iter().chain(counts.map(|count| count.to_string())).collect());
@@ -136,9 +116,6 @@ impl FaultsCheck {
 
     fn entry(&self, failed: &Failed) -> Entry {
         let tally = &failed.tally;
-        let mut asked = vec![format!("--size {}", written(self.size))];
-        asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
-        asked.extend(self.sample.map(|count| format!("--sample {count}")));
         Entry {
             check: "faults".to_owned(),
             subject: subject(&*failed.subject.design),
@@ -146,7 +123,7 @@ impl FaultsCheck {
             count: tally.failures() as u64,
             failures: tally.violations.len() as u64,
             seeds: Some((self.shared.seed, self.shared.seed)),
-            asked: asked.join(" "),
+            asked: self.chosen.asked(),
             ..Entry::default()
         }
     }
@@ -167,6 +144,7 @@ impl FaultsCheck {
                 "options": one.subject.design.arguments(),
                 "buffered": one.subject.guarantee == Guarantee::Buffered,
                 "programs": tally.programs,
+                "programs_all": one.programs,
                 "without_space": tally.without_space,
                 "failures": tally.failures(),
                 "injected": counts(tally.injected.iter().map(|(kind, count)| (kind.name(), *count)).collect()),
@@ -178,7 +156,7 @@ impl FaultsCheck {
         json!({
             "schema": "weir.check.faults/1",
             "seed": self.shared.seed,
-            "region_bytes": self.size.0,
+            "region_bytes": self.chosen.size.0,
             "designs": failed.iter().map(one).collect::<Vec<_>>(),
         })
     }

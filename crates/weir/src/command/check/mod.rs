@@ -8,10 +8,12 @@
 //! | `recall` | what the checks find of bugs that were seeded |
 //! | `schedules` | several tasks at once, in many orders |
 //! | `fuzz` | images with edits |
+//! | `chosen` | which programs `crash` and `faults` take |
 //! | `ledger` | records what every run did and found |
 //! | `evidence` | prints that as a table, a row for each claim |
 //! | `record` | takes in what suites outside of this command found |
 
+mod chosen;
 mod crash;
 mod evidence;
 mod faults;
@@ -177,6 +179,11 @@ fn keep_panics_of_runs_quiet() {
 /// A design with its options, as tables and the ledger name it.
 fn subject(design: &dyn Design) -> String {
     format!("{} {}", design.name(), design.arguments()).trim_end().to_owned()
+}
+
+/// How many were tried, of how many that there are.
+fn tried(count: usize, all: usize) -> String {
+    if count == all { all.to_string() } else { format!("{count} of {all}") }
 }
 
 /// A size as one writes it on a command line.

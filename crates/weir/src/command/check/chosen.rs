@@ -1,0 +1,84 @@
+//! Which small programs `crash` and `faults` take, and how long for.
+
+use std::time::{Duration, Instant};
+
+use check::Limits;
+use check::crash::Family;
+use clap::Args;
+use sim::{Bytes, Nanos, Seed};
+
+use super::{Shared, no_program, written};
+use crate::failure::Failure;
+
+#[derive(Args, Debug)]
+pub(super) struct Chosen {
+    /// Only the programs whose names contain these words
+    #[arg(long, value_name = "WORDS")]
+    programs: Option<String>,
+    /// Only so many of them, drawn from the seed
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// Instead of these, so many random programs of up to five operations
+    #[arg(long, value_name = "N")]
+    pub(super) random: Option<usize>,
+    /// Begin no program after this time: 60s
+    #[arg(long, value_name = "TIME")]
+    time: Option<Nanos>,
+    /// Size of the region
+    #[arg(long, default_value = "1MiB", value_name = "SIZE")]
+    pub(super) size: Bytes,
+}
+
+impl Chosen {
+    /// The programs to choose from: random ones, or those of a depth.
+    pub(super) fn family(&self, shared: &Shared, depth: u32) -> Family {
+        match self.random {
+            Some(count) => Family::Random { seed: shared.seed, count },
+            None => Family::of_depth(depth),
+        }
+    }
+
+    /// Those of a family that are wanted, by number. When the time may not suffice for all, their order is random.
+    pub(super) fn numbers(&self, family: &Family, shared: &Shared) -> Result<Vec<usize>, Failure> {
+        let mut numbers: Vec<usize> = (0..family.count()).collect();
+        if let Some(words) = &self.programs {
+            numbers.retain(|number| family.name(*number).contains(words));
+            if numbers.is_empty() {
+                return Err(no_program(words));
+            }
+        }
+        if self.sample.is_some() || self.time.is_some() {
+            let mut rng = Seed(shared.seed).derive("check.sample", 0).rng();
+            let count = self.sample.unwrap_or(numbers.len());
+            check::generate::draw(&mut numbers, count, &mut rng);
+        }
+        Ok(numbers)
+    }
+
+    /// Whether a whole family is wanted, and no random one.
+    pub(super) fn is_all(&self) -> bool {
+        let chosen = self.programs.is_some() || self.random.is_some();
+        !chosen && self.sample.is_none() && self.time.is_none()
+    }
+
+    pub(super) fn limits(&self, shared: &Shared, began: Instant) -> Limits {
+        let end = self.time.map(|time| began + Duration::from_nanos(time.0));
+        Limits { end, ..shared.limits() }
+    }
+
+    /// What was asked for, as the ledger has it.
+    pub(super) fn asked(&self) -> String {
+        let mut asked = vec![format!("--size {}", written(self.size))];
+        asked.extend(self.programs.as_ref().map(|words| format!("--programs '{words}'")));
+        asked.extend(self.sample.map(|count| format!("--sample {count}")));
+        asked.extend(self.random.map(|count| format!("--random {count}")));
+        asked.extend(self.time.map(|time| format!("--time {time}")));
+        asked.join(" ")
+    }
+
+    /// The options with which one of the programs is run again.
+    pub(super) fn again(&self, shared: &Shared, program: &str) -> String {
+        let random = self.random.map_or(String::new(), |count| format!(" --random {count}"));
+        format!("--seed {}{random} --size {} --programs '{program}'", shared.seed, written(self.size))
+    }
+}
