@@ -10,7 +10,7 @@ set -euo pipefail
 weir=$(realpath "$1")
 cd "$(dirname "$0")/.."
 export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
-steps=${ONLY:-model crash-1 crash-2 recall faults schedules fuzz posix killed suites programs}
+steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed suites programs}
 designs=pmfs,hinfs
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
@@ -30,8 +30,10 @@ record_suite() {
 step_model() { check model --fs $designs --ops 1000000 --host "$memory"; }
 step_crash-1() { check crash --fs $designs; }
 step_crash-2() { check crash --fs $designs --depth 2; }
+step_crash-3() { check crash --fs $designs --depth 3 --sample 3000; }
+step_crash-random() { check crash --fs $designs --random 3000; }
 step_recall() { check recall --fs $designs; }
-step_faults() { check faults --fs $designs; }
+step_faults() { check faults --fs $designs; check faults --fs $designs --random 100000 --time 200s; }
 step_schedules() { check schedules --fs $designs --seconds 600; }
 step_fuzz() { check fuzz --fs $designs --seconds 600; }
 step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }

@@ -33,7 +33,7 @@ pub(super) struct FaultsCheck {
 /// What came of one design.
 struct Failed {
     subject: Subject,
-    /// Programs that there were.
+    /// Programs that there were; a tree that is only read is one of them.
     programs: usize,
     tally: Tally,
     took: Duration,
@@ -64,11 +64,11 @@ impl FaultsCheck {
 
     fn fail(&self, subject: Subject, programs: &[Program], output: &Output) -> Failed {
         let began = Instant::now();
-        let parts = programs.len() as u64 + 1;
-        let counter = Counter::new(output.shows_progress(), subject.design.name(), parts);
+        let parts = programs.len() + 1;
+        let counter = Counter::new(output.shows_progress(), subject.design.name(), parts as u64);
         let limits = self.chosen.limits(&self.shared, began);
         let tally = fail_many(&subject, programs, (self.shared.seed, &limits), &|_| counter.one_more());
-        Failed { subject, programs: programs.len(), tally, took: began.elapsed() }
+        Failed { subject, programs: parts, tally, took: began.elapsed() }
     }
 
     /// The command that shows a violation again.
