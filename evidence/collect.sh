@@ -34,8 +34,8 @@ step_crash-3() { check crash --fs $designs --depth 3 --sample 3000; }
 step_crash-random() { check crash --fs $designs --random 3000; }
 step_recall() { check recall --fs $designs; }
 step_faults() { check faults --fs $designs; check faults --fs $designs --random 100000 --time 200s; }
-step_schedules() { check schedules --fs $designs --seconds 600; }
-step_fuzz() { check fuzz --fs $designs --seconds 600; }
+step_schedules() { check schedules --fs $designs --seconds 300; }
+step_fuzz() { check fuzz --fs $designs --seconds 300; }
 step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }
 step_killed() { WEIR_KILL_ROUNDS=200 cargo test --workspace --locked --test mount killed -- --nocapture; }
 step_suites() {
