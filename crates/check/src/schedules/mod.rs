@@ -21,6 +21,12 @@
 //! the next mount shows the same tree and as many free blocks and inodes. On the way nobody may panic or wait for ever: the
 //! scheduler finds deadlocks and lost wake-ups, and names tasks and locks.
 //!
+//! # Why the virtual clock chooses
+//!
+//! Every wait of a design goes through `sim::sync`, and the virtual clock decides who goes on already. Letting it decide otherwise
+//! ([`sim::explore`]) runs the code as it is, locks, background tasks and media included. A library that explores threads, such as
+//! `shuttle`, has locks and threads of its own: what it would run were a copy of the design, with another's locks.
+//!
 //! # What is not seen
 //!
 //! Two loads of words in a row, without a lock, a store or any charge of time between them, are never divided; nor is one copy of
