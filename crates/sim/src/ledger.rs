@@ -198,12 +198,12 @@ pub(crate) struct Ledger {
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
-    /// Made at the first wait: most tasks of a run with little contention never have one.
-    lock_wait: OnceLock<LockWaits>,
+    /// A row is made at the first wait in an operation of its kind: most tasks never have one.
+    lock_wait: [OnceLock<Box<LockWaits>>; ROWS],
     counts: [[AtomicU64; Count::COUNT]; Activity::COUNT],
 }
 
-type LockWaits = Box<[[AtomicU64; LOCK_CLASSES]]>;
+type LockWaits = [AtomicU64; LOCK_CLASSES];
 
 /// Adds to a cell that only this task writes: no locked instruction is needed.
 #[inline]
@@ -217,7 +217,7 @@ impl Ledger {
             time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; ROWS],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
-            lock_wait: OnceLock::new(),
+            lock_wait: [const { OnceLock::new() }; ROWS],
             counts: [const { [const { AtomicU64::new(0) }; Count::COUNT] }; Activity::COUNT],
         }
     }
@@ -229,20 +229,21 @@ impl Ledger {
 
     /// Adds a wait to the lock's name.
     pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
-        let waits = self
-            .lock_wait
-            .get_or_init(|| (0..ROWS).map(|_| [const { AtomicU64::new(0) }; LOCK_CLASSES]).collect());
-        bump(&waits[op as usize][class.number()], ns);
+        bump(&self.lock_waits(op as usize)[class.number()], ns);
+    }
+
+    fn lock_waits(&self, row: usize) -> &LockWaits {
+        self.lock_wait[row].get_or_init(|| Box::new([const { AtomicU64::new(0) }; LOCK_CLASSES]))
     }
 
     /// Moves what an undecided operation has booked to its kind.
     fn decide(&self, op: Op) {
         let row = &self.time[Op::UNDECIDED.index()];
         let waited = |activity: Activity| row[activity as usize].load(Relaxed) > 0;
-        if let Some(waits) = self.lock_wait.get()
+        if let Some(waits) = self.lock_wait[Op::UNDECIDED.index()].get()
             && (waited(Activity::LockWait) || waited(Activity::Stall))
         {
-            move_row(&waits[Op::UNDECIDED.index()], &waits[op.index()]);
+            move_row(&waits[..], self.lock_waits(op.index()));
         }
         move_row(row, &self.time[op.index()]);
     }
@@ -252,8 +253,8 @@ impl Ledger {
             sum.total[op] += self.total[op].load(Relaxed);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
-            if let Some(waits) = self.lock_wait.get() {
-                add_row(&mut sum.lock_wait[op], &waits[op]);
+            if let Some(waits) = self.lock_wait[op].get() {
+                add_row(&mut sum.lock_wait[op], &waits[..]);
             }
         }
         for (row, cells) in sum.counts.iter_mut().zip(&self.counts) {
