@@ -191,10 +191,13 @@ impl Runner {
 
     /// Closes everything that is open or pinned.
     pub fn close_all(&mut self) {
-        let pinned = std::mem::take(&mut self.pinned).into_values();
-        for ino in std::mem::take(&mut self.opened).into_values().chain(pinned) {
-            self.fs.release(ino);
-        }
+        self.close_opened();
+        std::mem::take(&mut self.pinned).into_values().for_each(|ino| self.fs.release(ino));
+    }
+
+    /// Closes everything that operations have opened.
+    pub fn close_opened(&mut self) {
+        std::mem::take(&mut self.opened).into_values().for_each(|ino| self.fs.release(ino));
     }
 
     /// Carries out one operation ([`Op::Remount`] is the harness's).

@@ -63,6 +63,21 @@ fn every_pair_of_actions_is_linearizable() {
     }
 }
 
+/// Two tasks waited for what a third had in flight, and each woke the other whenever it found nothing to write, before the third
+/// could go on.
+#[test]
+fn tasks_that_sync_one_file_do_not_keep_each_other_awake() {
+    let [_, hinfs] = designs();
+    for (seed, name) in [
+        (206, "punch | sync | orphan-append"),
+        (334, "orphan-append | unlink; sync; extend | create | read; sync"),
+        (15, "extend | create-below; push; reserve | rmdir | push; sync; move-dir"),
+    ] {
+        let scenario = [Scenario::named(name).expect("actions")];
+        assert_sound(&hinfs, &explore(&hinfs, &scenario, &Effort { seed, ..effort(1) }));
+    }
+}
+
 /// The race needs one preemption at one place: how many schedules it takes is measured.
 #[test]
 fn an_append_in_two_steps_is_found_and_made_short() {

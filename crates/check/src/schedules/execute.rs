@@ -173,7 +173,10 @@ fn together(runner: &Runner, scenario: &Scenario) -> History {
                 let answer = runner.run(&op);
                 Call { op, began, ended: clock.fetch_add(1, Relaxed), answer }
             };
-            ops.into_iter().map(&mut call).collect::<Vec<_>>()
+            let calls = ops.into_iter().map(&mut call).collect::<Vec<_>>();
+            // A program made short may have lost its last calls.
+            runner.close_opened();
+            calls
         })
     });
     let tasks: Vec<_> = tasks.collect();

@@ -56,6 +56,8 @@ use shrink::Shrinking;
 const SPARE: Bytes = Bytes::kib(128);
 /// Failures that are made short; more of them say little more.
 const SHRUNK_MAX: usize = 10;
+/// More switches of a failure are counted, and not told.
+const SWITCHES_TOLD: usize = 40;
 /// A scenario is given so many schedules in a row, then the next one has its turn.
 pub const BATCH: u64 = 8;
 
@@ -109,12 +111,10 @@ impl std::fmt::Display for Failure {
         for (task, ops) in self.program.iter().enumerate() {
             ops.iter().try_for_each(|op| writeln!(f, "  task {task}: {op:?}"))?;
         }
-        let switches: Vec<_> = self
-            .switches
-            .iter()
-            .map(|switch| format!("to {} at point {}", switch.to, switch.point))
-            .collect();
-        writeln!(f, "with {} switches of tasks: {}", switches.len(), switches.join(", "))?;
+        let told = self.switches.iter().take(SWITCHES_TOLD);
+        let told: Vec<_> = told.map(|switch| format!("to {} at point {}", switch.to, switch.point)).collect();
+        let more = if self.switches.len() > told.len() { " …" } else { "" };
+        writeln!(f, "with {} switches of tasks: {}{more}", self.switches.len(), told.join(", "))?;
         write!(f, "  -> {}", self.program_what)
     }
 }

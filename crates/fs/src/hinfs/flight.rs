@@ -156,17 +156,20 @@ impl HiNfs {
                 passenger.lines &= !last(passenger.lines);
             }
         }
-        if !flight.is_empty() {
-            drop(buffer);
-            let scope = sim::scope(Activity::Data);
-            for passenger in &mut flight {
-                passenger.write(&self.volume.region);
-            }
-            // Also after an error: whoever tries again cannot fence what this task has written.
-            self.volume.region.fence();
-            drop(scope);
-            buffer = file.state.lock();
+        if flight.is_empty() {
+            // Nothing lands: two that wait for the flight of a third must not wake each other.
+            self.commit_if_done(&mut buffer)?;
+            return Ok((buffer, 0));
         }
+        drop(buffer);
+        let scope = sim::scope(Activity::Data);
+        for passenger in &mut flight {
+            passenger.write(&self.volume.region);
+        }
+        // Also after an error: whoever tries again cannot fence what this task has written.
+        self.volume.region.fence();
+        drop(scope);
+        let mut buffer = file.state.lock();
         let landed = self.land(file, &mut buffer, flight);
         self.commit_if_done(&mut buffer)?;
         Ok((buffer, landed?))

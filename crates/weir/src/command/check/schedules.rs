@@ -20,6 +20,8 @@ use crate::progress::Counter;
 
 /// Scenarios of three and more tasks that are drawn when nobody names any.
 const DRAWN: usize = 200;
+/// Switches of a failure that a document lists: one that never ends has millions.
+const SWITCHES_MAX: usize = 10_000;
 
 /// Run several tasks at once in many orders: every call must be atomic.
 #[derive(Args, Debug)]
@@ -197,7 +199,7 @@ impl SchedulesCheck {
                     "seed": failure.seed,
                     "what": failure.what,
                     "program": program.map(Iterator::collect).collect::<Vec<Vec<_>>>(),
-                    "switches": failure.switches.iter().map(|one| [one.point, one.to.into()]).collect::<Vec<_>>(),
+                    "switches": failure.switches.iter().take(SWITCHES_MAX).map(|one| [one.point, one.to.into()]).collect::<Vec<_>>(),
                     "program_what": failure.program_what,
                     "again": self.again(one, tally),
                 })
