@@ -19,7 +19,7 @@ check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
 record_suite() {
     local name=$1 subject=$2 passed failed
     shift 2
-    cargo test --workspace --locked "$@" 2>&1 | tee "$scratch/suite" | grep -E '^(test result|     Running)' || true
+    env -u WEIR_LEDGER cargo test --workspace --locked "$@" 2>&1 | tee "$scratch/suite" | grep -E '^(test result|     Running)' || true
     passed=$(awk '/^test result/ { sum += $4 } END { print sum + 0 }' "$scratch/suite")
     failed=$(awk '/^test result/ { sum += $6 } END { print sum + 0 }' "$scratch/suite")
     [ "$passed" -gt 0 ] || { tail -n 20 "$scratch/suite" >&2; return 1; }
@@ -45,7 +45,7 @@ step_suites() {
     record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool
     record_suite suite/mount "mounts of each design" --test mount
 }
-step_programs() { tests/mount/run.sh "$weir" pmfs hinfs; }
+step_programs() { env -u ONLY tests/mount/run.sh "$weir" pmfs hinfs; }
 
 scratch=$(mktemp -d)
 memory=$(mktemp -d /dev/shm/weir.XXXXXX)

@@ -85,7 +85,7 @@ fn designs_in_this_process_keep_the_rules() {
 #[test]
 fn mounted_designs_keep_the_rules() {
     for design in ["pmfs", "hinfs"] {
-        for words in ["", "cache=direct"] {
+        for words in ["cache=pages", "cache=direct"] {
             if let Some(world) = Kernel::mounted(design, words) {
                 keeps_all(&world);
             }
