@@ -165,7 +165,8 @@ step_compile() {
     printf 'program: $(patsubst %%.c,%%.o,$(wildcard *.c))\n\t$(CC) -o $@ $^\n' >"$tree/Makefile"
     make -s -j2 -C "$tree"
     [ "$("$tree/program")" = 2686900 ] || die "the program computes $("$tree/program")"
-    make -C "$tree" | grep -q 'up to date' || die "make would make it again"
+    make -C "$tree" >"$work/made"
+    grep -q "up to date" "$work/made" || die "make would make it again: $(cat "$work/made")"
 }
 
 step_fio() {

@@ -195,6 +195,19 @@ fn what_fuzzing_found_does_not_come_back() {
     }
 }
 
+#[test]
+fn what_nobody_reads_in_the_inode_of_the_block_map_counts_for_nothing() {
+    virtually(1, || {
+        let region = image(Bytes::mib(1));
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        drop(pmfs().mount(&region, &options).expect("mount"));
+        region.store_u64(TABLE + 2 * SLOT + 48, 2).expect("a store");
+        assert_eq!(predicates(&region), Vec::<&str>::new(), "there is no saved map");
+        pmfs().mount(&region, &options).expect("mount").unmount().expect("unmount");
+        assert_eq!(predicates(&region), Vec::<&str>::new());
+    });
+}
+
 /// A table whose blocks are said to have 1 GiB would have eight million inodes, for each of which there is an object in DRAM.
 #[test]
 fn an_inode_table_that_ends_outside_the_image_is_refused_before_it_is_loaded() {
