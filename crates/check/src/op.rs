@@ -192,12 +192,16 @@ impl Runner {
     /// Closes everything that is open or pinned.
     pub fn close_all(&mut self) {
         self.close_opened();
-        std::mem::take(&mut self.pinned).into_values().for_each(|ino| self.fs.release(ino));
+        for ino in std::mem::take(&mut self.pinned).into_values() {
+            self.fs.release(ino);
+        }
     }
 
     /// Closes everything that operations have opened.
     pub fn close_opened(&mut self) {
-        std::mem::take(&mut self.opened).into_values().for_each(|ino| self.fs.release(ino));
+        for ino in std::mem::take(&mut self.opened).into_values() {
+            self.fs.release(ino);
+        }
     }
 
     /// Carries out one operation ([`Op::Remount`] is the harness's).
