@@ -194,12 +194,14 @@ impl SchedulesCheck {
     fn document(&self, explored: &[Explored]) -> Value {
         let scenario = |one: &Explored, tally: &Tally| {
             let failure = tally.failure.as_ref().map(|failure| {
+                let switches = failure.switches.iter().take(SWITCHES_MAX);
+                let switches = switches.map(|one| [one.point, one.to.into()]);
                 let program = failure.program.iter().map(|ops| ops.iter().map(|op| format!("{op:?}")));
                 json!({
                     "seed": failure.seed,
                     "what": failure.what,
                     "program": program.map(Iterator::collect).collect::<Vec<Vec<_>>>(),
-                    "switches": failure.switches.iter().take(SWITCHES_MAX).map(|one| [one.point, one.to.into()]).collect::<Vec<_>>(),
+                    "switches": switches.collect::<Vec<_>>(),
                     "program_what": failure.program_what,
                     "again": self.again(one, tally),
                 })
