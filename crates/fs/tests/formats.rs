@@ -2,7 +2,7 @@
 //!
 //! A fixture is an image as the lines that are not zero: offset (8 bytes) and 64 bytes each, of 1 MiB. Those of version 0 were left
 //! by a mount of the code that wrote it, one unmounted, one killed while a removed file was open. That of this version was made by
-//! [`make_the_fixture_of_this_version`]; a new version gets one of its own, and none is ever made again.
+//! [`make`]; a new version gets one of its own, and none is ever made again.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
@@ -194,48 +194,63 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
     });
 }
 
+/// Makes the image that the fixture of this version was.
+fn make() -> Arc<Region> {
+    let region = harness::region(SIZE);
+    let (pmfs, options) = (design("pmfs"), harness::options(design("pmfs"), &[("jsize", "64k")]));
+    pmfs.mkfs(&region, &options).expect("mkfs");
+    let fs = pmfs.mount(&region, &options).expect("mount");
+    let mut runner = Runner::new(Arc::clone(&fs));
+    let write = |path: &str, len, tag| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag });
+    let set = |path: &str, name: &str, len| {
+        Op::SetXattr(path.into(), name.into(), Pattern { len, tag: 3 }, XattrMode::Set)
+    };
+    let ops = [
+        Op::Create("file".into()),
+        write("file", 4100, 1),
+        Op::ChmodChown("file".into(), 0o640, 5, 6),
+        Op::Mkdir("dir".into()),
+        Op::Create("dir/other".into()),
+        write("dir/other", 100, 2),
+        Op::Link("file".into(), "dir/link".into()),
+        Op::Symlink("sym".into(), 60),
+        Op::Mkdir("dir/sub".into()),
+        Op::Create("empty".into()),
+        Op::Create("gone".into()),
+        set("gone", "user.a", 10),
+        Op::Unlink("gone".into()),
+        set("file", "user.a", 100),
+        set("file", "user.b", 0),
+        set("dir", "user.of a directory", 3000),
+        Op::Utimes("file".into(), Some(at(-1, 999_999_999)), Some(at(8_000_000_000, 1))),
+    ];
+    for op in ops {
+        runner.run(&op).unwrap_or_else(|errno| panic!("{op:?}: {errno}"));
+    }
+    fs.unmount().expect("unmount");
+    region
+}
+
+/// An image as the lines that are not zero.
+fn lines_of(region: &Region) -> Vec<u8> {
+    let mut bytes = vec![0; SIZE.0 as usize];
+    region.peek(0, &mut bytes).expect("a load");
+    let lines = bytes.chunks(LINE).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0));
+    lines.flat_map(|(number, line)| [&((number * LINE) as u64).to_le_bytes(), line].concat()).collect()
+}
+
+/// How the bytes came to lie where they do may change; what they say may not. `WEIR_MAKE_FIXTURE=1` writes the fixture, once for
+/// each new version.
 #[test]
-#[ignore = "writes the fixture, which is part of the tree"]
-fn make_the_fixture_of_this_version() {
-    let lines = virtually(1, || {
-        let region = harness::region(SIZE);
-        let (pmfs, options) = (design("pmfs"), harness::options(design("pmfs"), &[("jsize", "64k")]));
-        pmfs.mkfs(&region, &options).expect("mkfs");
-        let fs = pmfs.mount(&region, &options).expect("mount");
-        let mut runner = Runner::new(Arc::clone(&fs));
-        let write = |path: &str, len, tag| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag });
-        let set = |path: &str, name: &str, len| {
-            Op::SetXattr(path.into(), name.into(), Pattern { len, tag: 3 }, XattrMode::Set)
-        };
-        let ops = [
-            Op::Create("file".into()),
-            write("file", 4100, 1),
-            Op::ChmodChown("file".into(), 0o640, 5, 6),
-            Op::Mkdir("dir".into()),
-            Op::Create("dir/other".into()),
-            write("dir/other", 100, 2),
-            Op::Link("file".into(), "dir/link".into()),
-            Op::Symlink("sym".into(), 60),
-            Op::Mkdir("dir/sub".into()),
-            Op::Create("empty".into()),
-            Op::Create("gone".into()),
-            set("gone", "user.a", 10),
-            Op::Unlink("gone".into()),
-            set("file", "user.a", 100),
-            set("file", "user.b", 0),
-            set("dir", "user.of a directory", 3000),
-            Op::Utimes("file".into(), Some(at(-1, 999_999_999)), Some(at(8_000_000_000, 1))),
-        ];
-        for op in ops {
-            runner.run(&op).unwrap_or_else(|errno| panic!("{op:?}: {errno}"));
+fn what_this_code_makes_is_what_the_fixture_of_this_version_holds() {
+    virtually(1, || {
+        let made = make();
+        if std::env::var_os("WEIR_MAKE_FIXTURE").is_some() {
+            std::fs::write(path(THIS), lines_of(&made)).expect("the tree can be written");
         }
-        fs.unmount().expect("unmount");
-        let mut bytes = vec![0; SIZE.0 as usize];
-        region.peek(0, &mut bytes).expect("a load");
-        let lines = bytes.chunks(LINE).enumerate().filter(|(_, line)| line.iter().any(|byte| *byte != 0));
-        lines
-            .flat_map(|(number, line)| [&((number * LINE) as u64).to_le_bytes(), line].concat())
-            .collect::<Vec<u8>>()
+        let kept = fixture(THIS);
+        assert_eq!(made.load_u32(VERSION), kept.load_u32(VERSION));
+        let seen = |region| without_times(observe(&*mount("pmfs", region)).expect("a sound tree"));
+        assert_eq!(seen(&made), seen(&kept));
     });
-    std::fs::write(path(THIS), lines).expect("the tree can be written");
 }
