@@ -84,25 +84,29 @@ impl Door {
         }
     }
 
-    /// The design, after this thread has joined the run.
+    /// The design, for a thread that has joined the run: each request begins with [`Self::begin`] or [`Self::join_run`].
     fn fs(&self) -> &dyn FileSystem {
+        &*self.fs
+    }
+
+    /// Makes this thread a task of the run, if it is none yet.
+    fn join_run(&self) {
         if let Some(run) = &self.run {
             TASK.with_borrow_mut(|task| {
                 task.get_or_insert_with(|| run.attach(TaskSpec::named("fuse").background()));
             });
         }
-        &*self.fs
     }
 
     /// Begins a request, which the ledger books as `op`.
     fn begin(&self, op: Op) -> OpGuard {
-        self.fs();
+        self.join_run();
         sim::op(op)
     }
 
     /// What the file system has done so far.
     fn result(&self) -> Vec<u8> {
-        self.fs();
+        self.join_run();
         (self.result_so_far)()
     }
 

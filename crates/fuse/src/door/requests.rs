@@ -93,6 +93,7 @@ impl Filesystem for Door {
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+        self.join_run();
         self.nodes.forget(self.fs(), self.numbers.ino(ino), count);
     }
 
