@@ -26,6 +26,7 @@
 //! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
 //! | [`fuzz`] | images with edits: nobody panics, hangs, or says what is not so |
 //! | [`schedules`] | several tasks at once, in many orders |
+//! | [`canary`] | designs with a flaw that must be found |
 //! | [`Limits`] | on how many threads, and until when |
 //!
 //! Everything random comes from a seed, which every failure names. No particular design is known here, and no output: what was
@@ -33,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod canary;
 pub mod crash;
 pub mod design;
 pub mod faults;

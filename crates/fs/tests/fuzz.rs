@@ -7,7 +7,8 @@ mod harness;
 
 use std::sync::Arc;
 
-use check::fuzz::{Effort, Failure, Fuzzer, Tally, canary};
+use check::canary::{Flaw, flawed};
+use check::fuzz::{Effort, Failure, Fuzzer, Tally};
 use check::{Design, Limits};
 
 fn fuzz(design: &Arc<dyn Design>, seed: u64, mutants: u64) -> Tally {
@@ -46,8 +47,8 @@ fn the_same_seed_gives_the_same_mutants() {
 /// The word is one of 20,000, in the journal, which nothing but the canary reads of an unmounted image.
 #[test]
 fn a_word_that_makes_a_design_panic_or_loop_is_found_and_made_short() {
-    for (fault, says) in [(canary::Fault::Panic, "panicked"), (canary::Fault::Loop, "without end")] {
-        let design = canary::fault_at(pmfs(), 8192, fault);
+    for (fault, says) in [(Flaw::PanicAt(8192), "panicked"), (Flaw::LoopAt(8192), "without end")] {
+        let design = flawed(pmfs(), fault);
         let tally = fuzz(&design, 1, 30_000);
         let found = tally.failures.iter().find(|failure| failure.what.contains(says));
         let Failure { mutant, what } = found.unwrap_or_else(|| panic!("{fault:?} was not found: {tally:?}"));

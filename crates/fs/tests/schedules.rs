@@ -8,7 +8,8 @@ mod harness;
 use std::sync::Arc;
 use std::time::Instant;
 
-use check::schedules::{self, Effort, Scenario, Tally, canary};
+use check::canary::{Flaw, flawed};
+use check::schedules::{self, Effort, Scenario, Tally};
 use check::{Design, Limits};
 
 /// A small journal and buffer, and write-back that finds everything old at once.
@@ -84,7 +85,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
     let scenario = [Scenario::named("sync; append; list | append; chmod").expect("actions")];
     let mut taken = Vec::new();
     for round in 0..20 {
-        let design = canary::torn_append(Arc::clone(&designs()[0]));
+        let design = flawed(Arc::clone(&designs()[0]), Flaw::TornAppend);
         let effort = Effort { seed: 10_001 * round, schedules: 400, limits: Limits::of(1) };
         let tally = explore(&design, &scenario, &effort).remove(0);
         let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
@@ -100,7 +101,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
 
 #[test]
 fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
-    let design = canary::torn_append(Arc::clone(&designs()[0]));
+    let design = flawed(Arc::clone(&designs()[0]), Flaw::TornAppend);
     let scenario = [Scenario::named("append | append").expect("actions")];
     let failure = explore(&design, &scenario, &effort(1000)).remove(0).failure.expect("it is found");
     let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };

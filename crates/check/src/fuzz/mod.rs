@@ -7,7 +7,6 @@
 //! | `examine` | everything that is done with an image, and what must hold |
 //! | `look` `watch` | a bounded look at all files; the tap that knows what is read and stops what does not end |
 //! | `shrink` | a failing mutant with the fewest edits |
-//! | [`canary`] | designs with a fault that must be found |
 //!
 //! # Guidance
 //!
@@ -30,7 +29,6 @@
 //!   something against, it is refused again, and the third time changes nothing any more.
 //! * Where fsck is content, recover and mount are as well, nothing gives `EIO` or `EUCLEAN`, and fsck is content after use.
 
-pub mod canary;
 mod corpus;
 mod examine;
 mod look;

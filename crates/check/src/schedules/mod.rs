@@ -6,7 +6,6 @@
 //! | `execute` | one schedule of one scenario, and what must hold afterwards |
 //! | `history` | the search for an order of the calls that explains what was seen |
 //! | `shrink` | a failure with fewer operations and fewer switches |
-//! | [`canary`] | a design with a race, which must be found |
 //!
 //! # What is promised, and checked
 //!
@@ -33,7 +32,6 @@
 //! bytes to or from the medium. All of this is one host thread: orders that only the memory model of real processors allows do
 //! not come up. No schedule is crashed here.
 
-pub mod canary;
 mod execute;
 mod history;
 mod scenario;

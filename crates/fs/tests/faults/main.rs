@@ -8,12 +8,12 @@
 
 #[path = "../shared/harness.rs"]
 mod harness;
-mod lying;
 mod regressions;
 
 use std::sync::Arc;
 
 use check::Limits;
+use check::canary::{Flaw, flawed};
 use check::crash::programs::{self, Program};
 use check::crash::{Guarantee, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
@@ -87,7 +87,8 @@ fn every_failure_in_a_hinfs_mounted_sync_is_answered_and_undone_or_ends_all_chan
 #[test]
 fn a_design_that_hides_failures_is_found() {
     let honest = subject("pmfs", IN_PLACE, PMFS);
-    let lying = Subject { design: Arc::new(lying::Lying(Arc::clone(&honest.design))), ..honest.clone() };
+    let lying =
+        Subject { design: flawed(Arc::clone(&honest.design), Flaw::HiddenFailures), ..honest.clone() };
     for name in ["unlink", "rename foo bar", "rmdir A", "write 4097 new"] {
         let found = fail_operations(&lying, &named(name), SEED).violations;
         assert!(found.iter().any(|violation| violation.what.contains("but")), "{name}: {found:?}");

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use check::Limits;
-use check::fuzz::{Effort, Failure as Found, Fuzzer, Mutant, Tally, canary};
+use check::canary::{Flaw, flawed};
+use check::fuzz::{Effort, Failure as Found, Fuzzer, Mutant, Tally};
 use clap::Args;
 use report::table::Table;
 use report::units::number;
@@ -72,15 +73,15 @@ impl FuzzCheck {
 
     fn fuzz_all(&self, output: &Output) -> Result<Vec<Fuzzed>, Failure> {
         let fault = self.fault.as_deref().map(|fault| match fault {
-            "loop" => canary::Fault::Loop,
-            _ => canary::Fault::Panic,
+            "loop" => Flaw::LoopAt(CANARY),
+            _ => Flaw::PanicAt(CANARY),
         });
         let designs = self.shared.designs(&SMALL)?.into_iter();
         let fuzzed = designs.map(|design| {
             let (began, name) = (Instant::now(), subject(&*design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();
             let design = match fault {
-                Some(fault) => canary::fault_at(design, CANARY, fault),
+                Some(fault) => flawed(design, fault),
                 None => design,
             };
             let fuzzer = Fuzzer::new(&design, self.shared.seed);

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use check::Limits;
-use check::schedules::{self, Effort, Scenario, Tally, canary};
+use check::canary::{Flaw, flawed};
+use check::schedules::{self, Effort, Scenario, Tally};
 use clap::Args;
 use report::table::Table;
 use report::units::number;
@@ -76,7 +77,7 @@ impl SchedulesCheck {
         let explored = designs.into_iter().map(|design| {
             let (began, name) = (Instant::now(), subject(&*design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();
-            let design = if self.torn_append { canary::torn_append(design) } else { design };
+            let design = if self.torn_append { flawed(design, Flaw::TornAppend) } else { design };
             let counter = Counter::new(output.shows_progress(), &name, self.turns(scenarios.len()));
             let effort = self.effort(began);
             let tallies = schedules::explore(&design, &scenarios, &effort, &|| counter.one_more());
