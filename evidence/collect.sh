@@ -10,6 +10,9 @@ set -euo pipefail
 weir=$(realpath "$1")
 cd "$(dirname "$0")/.."
 export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
+# What the suites of cargo's test, built without optimisation.
+WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
+export WEIR_BUILD
 steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed suites programs}
 designs=pmfs,hinfs
 
@@ -23,7 +26,7 @@ record_suite() {
     passed=$(awk '/^test result/ { sum += $4 } END { print sum + 0 }' "$scratch/suite")
     failed=$(awk '/^test result/ { sum += $6 } END { print sum + 0 }' "$scratch/suite")
     [ "$passed" -gt 0 ] || { tail -n 20 "$scratch/suite" >&2; return 1; }
-    check record "$name" --subject "$subject" --unit tests --count "$passed" --failures "$failed"
+    check record "$name" --subject "$subject" --unit tests --count "$passed" --failures "$failed" --build "$WEIR_BUILD"
     [ "$failed" = 0 ]
 }
 

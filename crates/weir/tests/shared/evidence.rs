@@ -1,4 +1,4 @@
-//! A suite's result as evidence: recorded where `WEIR_LEDGER` names a ledger.
+//! A suite's result as evidence: recorded where `WEIR_LEDGER` names a ledger, as that of the build that `WEIR_BUILD` names.
 
 use std::process::Command;
 
@@ -15,6 +15,7 @@ pub(crate) fn record(
     command.args(["check", "record", check, "--subject", subject, "--unit", unit]);
     command.args(["--count", &count.to_string(), "--failures", &failures.to_string()]);
     command.args(seed.map(|seed| format!("--seed={seed}")));
+    command.args(std::env::var("WEIR_BUILD").map(|build| format!("--build={build}")));
     let status = command.arg("--ledger").arg(ledger).status().expect("weir runs");
     assert!(status.success(), "{check}: not recorded");
 }

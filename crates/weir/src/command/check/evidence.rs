@@ -8,7 +8,7 @@ use anstyle::{AnsiColor, Style};
 use report::table::Table;
 use serde_json::{Value, json};
 
-use super::ledger::{self, Line};
+use super::ledger::{self, Entry, Line};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::store::{date, now};
@@ -63,22 +63,30 @@ pub(super) fn print(named: Option<&Path>, output: &Output) -> Result<(), Failure
 
 type Rows = BTreeMap<(usize, String, String, String), Row>;
 
-/// Runs that do the same again count once: the last one does. The order is that of [`CLAIMS`].
-fn rows(lines: Vec<Line>) -> Rows {
-    let mut latest = BTreeMap::new();
+/// The runs that count. One that did the same again with at least the same seeds stands for those before it: so a failure is open
+/// until its seeds have passed.
+fn latest(lines: Vec<Line>) -> impl Iterator<Item = Line> {
+    let mut latest: BTreeMap<_, Vec<Line>> = BTreeMap::new();
     for line in lines {
-        let entry = &line.entry;
-        let key = (
-            entry.check.clone(),
-            entry.subject.clone(),
-            entry.unit.clone(),
-            entry.seeds,
-            entry.asked.clone(),
-        );
-        latest.insert(key, line);
+        let Entry { check, subject, unit, asked, .. } = line.entry.clone();
+        let same = latest.entry((check, subject, unit, asked)).or_default();
+        same.retain(|before| !includes(line.entry.seeds, before.entry.seeds));
+        same.push(line);
     }
+    latest.into_values().flatten()
+}
+
+fn includes(seeds: Option<(u64, u64)>, others: Option<(u64, u64)>) -> bool {
+    match (seeds, others) {
+        (Some((first, last)), Some(other)) => first <= other.0 && other.1 <= last,
+        (seeds, others) => seeds == others,
+    }
+}
+
+/// What the runs that count come to, in the order of [`CLAIMS`].
+fn rows(lines: Vec<Line>) -> Rows {
     let mut rows = Rows::new();
-    for Line { entry, at, .. } in latest.into_values() {
+    for Line { entry, at, .. } in latest(lines) {
         let place = CLAIMS.iter().position(|(check, _)| *check == entry.check).unwrap_or(CLAIMS.len());
         let row = rows.entry((place, entry.check, entry.subject, entry.unit)).or_default();
         row.count += entry.count;
@@ -181,8 +189,25 @@ mod tests {
     }
 
     #[test]
+    fn a_failure_is_open_until_its_seeds_have_passed() {
+        let run = |count, failures, seeds| {
+            let entry = Entry { check: "schedules".to_owned(), count, failures, seeds, ..Entry::default() };
+            Line { entry, at: 1, seconds: 1, build: String::new() }
+        };
+        let summed = |runs: &[Line]| {
+            let rows = rows(runs.to_vec());
+            rows.values().map(|row| (row.count, row.failures)).collect::<Vec<_>>()
+        };
+        let failed = run(10, 1, Some((1, 40)));
+        assert_eq!(summed(&[failed.clone(), run(8, 0, Some((1, 39)))]), [(18, 1)]);
+        assert_eq!(summed(&[failed.clone(), run(12, 0, Some((1, 50)))]), [(12, 0)]);
+        assert_eq!(summed(&[run(12, 0, Some((1, 50))), failed]), [(22, 1)]);
+        assert_eq!(summed(&[run(5, 1, None), run(6, 0, None)]), [(6, 0)]);
+    }
+
+    #[test]
     fn a_figure_that_is_a_month_old_is_grey() {
-        let entry = ledger::Entry { check: "posix".to_owned(), count: 5, ..ledger::Entry::default() };
+        let entry = Entry { check: "posix".to_owned(), count: 5, ..Entry::default() };
         let line = Line { entry, at: 1_000_000, seconds: 1, build: String::new() };
         let grey = format!("{}", AnsiColor::BrightBlack.on_default());
         assert!(!text(&rows(vec![line.clone()]), 1_000_000 + STALE_SECONDS).contains(&grey));

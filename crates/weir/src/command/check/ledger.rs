@@ -37,7 +37,7 @@ pub(super) struct Entry {
     /// First and last seed, where there is randomness.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seeds: Option<(u64, u64)>,
-    /// What else was asked for: with the same words and seeds the same is done again, and counts once.
+    /// What else was asked for: with the same words and at least the same seeds the same is done again, and counts once.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(super) asked: String,
 }
@@ -69,27 +69,31 @@ impl<'a> Ledger<'a> {
         Self { path: named.or_else(|| own().ok()), began: Instant::now(), output }
     }
 
+    /// Appends what was done by this command, as [`Ledger::record_build`] does.
+    pub(super) fn record(&self, entries: &[Entry]) {
+        let host = lab::environment::capture();
+        let words = [host.commit, host.profile].map(|word| word.unwrap_or_else(|| "unknown".to_owned()));
+        self.record_build(entries, &words.join(" "));
+    }
+
     /// Appends what was done since the ledger was opened, unless it was interrupted: it would stand for the whole. Where it is not
     /// possible that is told, and nothing else is lost.
-    pub(super) fn record(&self, entries: &[Entry]) {
+    pub(super) fn record_build(&self, entries: &[Entry], build: &str) {
         if interrupt::happened() {
             return;
         }
         let Some(path) = &self.path else {
             return self.output.note("not recorded as evidence: neither XDG_DATA_HOME nor HOME is set");
         };
-        if let Err(error) = append(path, &self.lines(entries)) {
+        if let Err(error) = append(path, &self.lines(entries, build)) {
             self.output.note(&format!("not recorded as evidence: {}: {error}", path.display()));
         }
     }
 
-    fn lines(&self, entries: &[Entry]) -> String {
+    fn lines(&self, entries: &[Entry], build: &str) -> String {
         let at = store::now();
-        let host = lab::environment::capture();
-        let words = [host.commit, host.profile].map(|word| word.unwrap_or_else(|| "unknown".to_owned()));
-        let build = words.join(" ");
         let line = |entry: &Entry| {
-            let (entry, build) = (entry.clone(), build.clone());
+            let (entry, build) = (entry.clone(), build.to_owned());
             let line = Line { entry, at, seconds: self.began.elapsed().as_secs(), build };
             serde_json::to_string(&line).expect("strings and numbers only") + "\n"
         };

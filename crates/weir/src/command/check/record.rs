@@ -28,16 +28,23 @@ pub(super) struct Record {
     /// Where randomness started
     #[arg(long)]
     seed: Option<u64>,
+    /// What was tested: commit and profile [default: this command's]
+    #[arg(long)]
+    build: Option<String>,
 }
 
 impl Record {
     pub(super) fn run(self, ledger: &Ledger<'_>) -> Result<(), Failure> {
-        let Self { check, subject, unit, count, of, failures, seed } = self;
+        let Self { check, subject, unit, count, of, failures, seed, build } = self;
         if !super::evidence::CLAIMS.iter().any(|(known, _)| *known == check) {
             return Err(Failure::usage(format!("no claim names the check \"{check}\"")));
         }
         let seeds = seed.map(|seed| (seed, seed));
-        ledger.record(&[Entry { check, subject, unit, count, of, failures, seeds, asked: String::new() }]);
+        let entries = [Entry { check, subject, unit, count, of, failures, seeds, asked: String::new() }];
+        match build {
+            Some(build) => ledger.record_build(&entries, &build),
+            None => ledger.record(&entries),
+        }
         Ok(())
     }
 }
