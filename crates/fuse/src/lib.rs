@@ -13,6 +13,7 @@
 //! | `convert` | numbers, attributes, flags, errors and times in both worlds' words |
 //! | `options` | [`Options`] |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
+//! | `writeback` | how much of shared maps the kernel may keep back |
 //!
 //! # Who does what
 //!
@@ -43,6 +44,8 @@ mod door;
 mod nodes;
 mod options;
 mod serve;
+mod writeback;
 
 pub use options::{Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR};
 pub use serve::{MountError, Server, Unmounter};
+pub use writeback::become_flusher;

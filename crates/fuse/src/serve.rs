@@ -9,6 +9,7 @@ use vfs::FileSystem;
 
 use crate::door::Door;
 use crate::options::Options;
+use crate::writeback;
 
 /// Why a directory could not be mounted on.
 #[derive(Debug, thiserror::Error)]
@@ -56,10 +57,13 @@ pub struct Server {
 
 impl Server {
     /// Mounts `fs` on `dir`. Requests wait until [`Server::serve`]. Its threads will join the current run.
+    ///
+    /// The thread should have called [`become_flusher`](crate::become_flusher) before the design was mounted, which starts threads.
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
         let door = Door::new(fs, options);
         let session = Session::new(door, dir, &config(options)).map_err(|error| refused(dir, error))?;
+        writeback::lift_limit(dir);
         Ok(Self { session })
     }
 

@@ -2,7 +2,8 @@
 //! same zeros and throws every write away.
 //!
 //! 4-KiB reads and writes at random places of a file of 64 MiB, uncached, with one and with two programs, in turn with the other
-//! file systems so that all meet the same noise. Then reads that the page cache serves, beside those of a file of the host.
+//! file systems so that all meet the same noise. Then what the page cache serves, by calls and by a shared map, beside a file of
+//! the host.
 //! Prints the median rate of the rounds, and the ratio to the first. Takes root and `/dev/fuse`.
 
 use std::ffi::OsStr;
@@ -194,26 +195,55 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
     Mounted { name, dir: dir.to_owned(), thread: Some(thread) }
 }
 
-/// Calls of one program for a while.
-fn calls(dir: &Path, writes: bool, seed: u64) -> u64 {
+/// What a program does to the file.
+#[derive(Clone, Copy)]
+enum Access {
+    Read,
+    Write,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum By {
+    Call,
+    Map,
+}
+
+/// What one program gets done in a while, of all that is read and written through `map` if there is one.
+fn program(dir: &Path, access: Access, map: Option<&Region>, seed: u64) -> u64 {
     let file = File::options().read(true).write(true).open(dir.join("file")).expect("the file");
     let (mut buffer, mut done, start) = ([7; PIECE], 0, Instant::now());
     while start.elapsed() < ROUND {
         let place = Seed(seed).derive("place", done).0 % (FILE_BYTES / PIECE as u64) * PIECE as u64;
-        match writes {
-            true => file.write_all_at(&buffer, place).expect("a write"),
-            false => file.read_exact_at(&mut buffer, place).expect("a read"),
+        match (access, map) {
+            (Access::Read, None) => file.read_exact_at(&mut buffer, place).expect("a read"),
+            (Access::Read, Some(map)) => map.peek(place, &mut buffer).expect("a load"),
+            (Access::Write, None) => file.write_all_at(&buffer, place).expect("a write"),
+            (Access::Write, Some(map)) => map.store(place, &buffer).expect("a store"),
         }
+        std::hint::black_box(&buffer);
         done += 1;
     }
     done
 }
 
-fn rate(mounted: &Mounted, writes: bool, programs: u64, round: u64) -> f64 {
+/// The file in a shared map. It has been read before: opening it after a change has emptied the page cache, for the sake of the
+/// access time.
+fn map(dir: &Path) -> Region {
+    let path = dir.join("file");
+    let file = File::open(&path).expect("the file");
+    std::io::copy(&mut &file, &mut std::io::sink()).expect("it is read");
+    Region::file(&path, None, media::nvmm::Access::ReadWrite, Box::new(Null)).expect("a map")
+}
+
+fn rate(mounted: &Mounted, (access, by): (Access, By), programs: u64, round: u64) -> f64 {
+    let map = (by == By::Map).then(|| map(&mounted.dir));
     let done: u64 = std::thread::scope(|scope| {
-        let programs =
-            (0..programs).map(|n| scope.spawn(move || calls(&mounted.dir, writes, round * 10 + n)));
-        programs.collect::<Vec<_>>().into_iter().map(|program| program.join().expect("it ends")).sum()
+        let start = |n| {
+            let map = map.as_ref();
+            scope.spawn(move || program(&mounted.dir, access, map, round * 10 + n))
+        };
+        let programs: Vec<_> = (0..programs).map(start).collect();
+        programs.into_iter().map(|program| program.join().expect("it ends")).sum()
     });
     done as f64 / ROUND.as_secs_f64()
 }
@@ -243,23 +273,25 @@ fn main() {
     println!(
         "4 KiB at random; calls a second, median of {ROUNDS} rounds in turn, and the ratio to the first"
     );
-    compare("uncached reads", &mounts, false);
-    compare("uncached writes", &mounts, true);
+    compare("uncached reads", &mounts, (Access::Read, By::Call));
+    compare("uncached writes", &mounts, (Access::Write, By::Call));
     drop(mounts);
     let mounts = [
         host(&dir("host")),
         design("pmfs", Cache::Pages, &dir("pmfs, cached")),
         design("hinfs", Cache::Pages, &dir("hinfs, cached")),
     ];
-    compare("cached reads", &mounts, false);
+    compare("cached reads", &mounts, (Access::Read, By::Call));
+    compare("mapped reads", &mounts, (Access::Read, By::Map));
+    compare("mapped writes", &mounts, (Access::Write, By::Map));
 }
 
-fn compare(what: &str, mounts: &[Mounted; 3], writes: bool) {
+fn compare(what: &str, mounts: &[Mounted; 3], access: (Access, By)) {
     for programs in [1, 2] {
         let mut rates = [const { Vec::new() }; 3];
         for round in 0..ROUNDS {
             for (rates, mounted) in rates.iter_mut().zip(mounts) {
-                rates.push(rate(mounted, writes, programs, round as u64));
+                rates.push(rate(mounted, access, programs, round as u64));
             }
         }
         let medians = rates.map(median);

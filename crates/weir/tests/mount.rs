@@ -545,6 +545,25 @@ fn a_full_pool_refuses_more_loses_nothing_and_takes_its_space_back() {
 }
 
 #[test]
+fn stores_through_shared_maps_may_fill_as_much_memory_as_on_any_file_system() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    place.mount("");
+    let device = fs::metadata(place.dir()).expect("the directory").dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let device = PathBuf::from(format!("/sys/class/bdi/{major}:{minor}"));
+    if OpenOptions::new().write(true).open(device.join("max_ratio")).is_err() {
+        return println!("skipped: /sys is read-only here");
+    }
+    let limit = |name: &str| fs::read_to_string(device.join(name)).ok().map(|value| value.trim().to_owned());
+    assert_eq!(limit("max_ratio").as_deref(), Some("100"));
+    assert_ne!(limit("strict_limit").as_deref(), Some("1"), "there is none before Linux 6.2");
+    place.umount();
+}
+
+#[test]
 fn reading_moves_the_access_time_once_after_each_change() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);

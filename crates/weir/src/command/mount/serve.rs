@@ -59,6 +59,7 @@ impl Job {
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
         let region = self.region(output)?;
         end_on_panic();
+        fuse::become_flusher();
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
         let served = sim::run(&setup, move || self.in_run(&region, quiet));
