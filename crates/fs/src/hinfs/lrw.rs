@@ -76,10 +76,10 @@ impl Lrw {
     }
 
     /// The owners of all entries that were not removed, on the list or not, by slot; each slot once.
-    pub(crate) fn slots(&self) -> Vec<u64> {
+    pub(crate) fn slots(&self) -> BTreeSet<u64> {
         let gone: BTreeSet<EntryId> = self.unused.iter().copied().collect();
         let all = (0..).zip(&self.entries).filter(|(id, _)| !gone.contains(id));
-        all.map(|(_, entry)| entry.owner.slot).collect::<BTreeSet<_>>().into_iter().collect()
+        all.map(|(_, entry)| entry.owner.slot).collect()
     }
 
     /// The block was written at `now`.

@@ -14,7 +14,7 @@
 //!
 //! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -75,6 +75,13 @@ pub(crate) struct Usage {
     pub(crate) pending: u64,
 }
 
+/// An open transaction that waits for write-back.
+struct Noted {
+    slot: u64,
+    /// Write-back has it in hand.
+    chosen: bool,
+}
+
 /// What the pool's lock guards.
 pub(crate) struct PoolState {
     used: u64,
@@ -83,8 +90,8 @@ pub(crate) struct PoolState {
     pub(crate) blocks: Lrw,
     /// Ghost entries.
     pub(crate) ghosts: Lrw,
-    /// Files with an open transaction: slot by ticket, the oldest first.
-    pub(crate) pending: BTreeMap<u64, u64>,
+    /// Open transactions that wait for write-back, by ticket, the oldest first. One stays until it is durable.
+    pending: BTreeMap<u64, Noted>,
     next_ticket: u64,
     /// Free pages went below `low` and are not yet above `high`.
     pub(crate) reclaiming: bool,
@@ -95,6 +102,19 @@ pub(crate) struct PoolState {
     /// When old blocks are looked for next.
     pub(crate) next_round: Nanos,
     pub(crate) stop: bool,
+}
+
+impl PoolState {
+    /// Ticket and slot of the oldest transaction that nobody completes yet: the caller does.
+    pub(crate) fn choose_pending(&mut self) -> Option<(u64, u64)> {
+        let (ticket, noted) = self.pending.iter_mut().find(|(_, noted)| !noted.chosen)?;
+        noted.chosen = true;
+        Some((*ticket, noted.slot))
+    }
+
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending.values().any(|noted| !noted.chosen)
+    }
 }
 
 impl Pool {
@@ -204,14 +224,14 @@ impl Pool {
         let mut state = self.lock();
         let ticket = ticket.unwrap_or(state.next_ticket);
         state.next_ticket = state.next_ticket.max(ticket + 1);
-        state.pending.insert(ticket, slot);
+        state.pending.insert(ticket, Noted { slot, chosen: false });
         if short {
             self.wanted.notify_one();
         }
         ticket
     }
 
-    /// Notes that a transaction has ended.
+    /// Notes that a transaction has ended, and is durable if it was committed.
     pub(crate) fn forget_pending(&self, ticket: Option<u64>) {
         if let Some(ticket) = ticket {
             self.lock().pending.remove(&ticket);
@@ -221,7 +241,7 @@ impl Pool {
     /// The journal is short of space: wakes write-back, if there is a transaction that they can complete.
     pub(crate) fn call_writeback(&self) {
         let state = self.lock();
-        if !state.pending.is_empty() {
+        if state.has_pending() {
             self.wanted.notify_one();
         }
     }
@@ -254,10 +274,12 @@ impl Pool {
         }
     }
 
-    /// The files of which something is buffered.
-    pub(crate) fn owners(&self) -> Vec<u64> {
+    /// The files of which something is not durable: a buffered block, or a transaction whose last block has just become so.
+    pub(crate) fn owners(&self) -> BTreeSet<u64> {
         let state = self.lock();
         sim::work(Work::Step, state.used);
-        state.blocks.slots()
+        let mut owners = state.blocks.slots();
+        owners.extend(state.pending.values().map(|noted| noted.slot));
+        owners
     }
 }

@@ -43,8 +43,10 @@ impl HiNfs {
 
     /// Commits a transaction whose data is durable.
     pub(crate) fn commit(&self, open: OpenTransaction) -> Result<()> {
+        let done = self.volume.journal.commit(open.tx);
+        // Not before: a sync of everything asks for what is noted.
         self.pool.forget_pending(open.ticket);
-        self.volume.journal.commit(open.tx)
+        done
     }
 
     /// Completes the open transaction of a file: writes back what it waits for, and commits it.
@@ -150,7 +152,10 @@ impl HiNfs {
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
-            // A block that write-back has chosen is in its file until it is durable.
+            // A block that write-back has chosen is in its file until it is durable, and a transaction is noted until it is. For
+            // writing, as in fsync: no write of another task may have the open transaction in its hands.
+            let inode = self.volume.inodes.get(slot * INODE_SLOT)?;
+            let _state = inode.state.write();
             done = done.and(self.sync_file(slot, self.file_of_slot(slot)?).map(drop));
         }
         self.volume.region.fence();

@@ -71,7 +71,7 @@ impl HiNfs {
             }
             if let Some(job) = self.choose(&mut pool) {
                 let more = (pool.reclaiming || pool.aging) && pool.blocks.len() > 0;
-                if more || self.is_journal_short() && !pool.pending.is_empty() {
+                if more || self.is_journal_short() && pool.has_pending() {
                     self.pool.pass_on();
                 }
                 return Some(job);
@@ -82,7 +82,7 @@ impl HiNfs {
 
     fn choose(&self, pool: &mut MutexGuard<'_, PoolState>) -> Option<Job> {
         if self.is_journal_short()
-            && let Some((ticket, slot)) = pool.pending.pop_first()
+            && let Some((ticket, slot)) = pool.choose_pending()
         {
             return Some(Job::Transaction { slot, ticket });
         }
