@@ -152,14 +152,18 @@ impl HiNfs {
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
-            // A block that write-back has chosen is in its file until it is durable, and a transaction is noted until it is. For
-            // writing, as in fsync: no write of another task may have the open transaction in its hands.
-            let inode = self.volume.inodes.get(slot * INODE_SLOT)?;
-            let _state = inode.state.write();
-            done = done.and(self.sync_file(slot, self.file_of_slot(slot)?).map(drop));
+            done = done.and(self.sync_slot(slot));
         }
         self.volume.region.fence();
         done.and_then(|()| self.trim_ghosts())
+    }
+
+    /// Makes a file durable: a block that write-back has chosen is in its file until it is, and a transaction is noted until then.
+    fn sync_slot(&self, slot: u64) -> Result<()> {
+        let inode = self.volume.inodes.get(slot * INODE_SLOT)?;
+        // For writing, as in fsync: no write of another task may have the open transaction in its hands.
+        let _state = inode.state.write();
+        self.sync_file(slot, self.file_of_slot(slot)?).map(drop)
     }
 
     /// The open transaction of a file has been rolled back: what it had mapped is dropped, the file's next sync will say so.

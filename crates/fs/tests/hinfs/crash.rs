@@ -19,11 +19,11 @@ use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{CrashPoint, Image, Mode, Plan, ReadSet, Recorder, Scratch, Trace};
 use rand::RngExt;
-use sim::{Bytes, Nanos, Rng, Seed};
+use sim::{Bytes, Nanos, Rng, Seed, TaskSpec};
 use vfs::{FileSystem, Ino, IoFlags, RenameFlags, SetAttr};
 
 use crate::harness::with_options;
-use crate::support::{DESIGNS, Mounted, PAGE, free_region, virtually};
+use crate::support::{DESIGNS, Mounted, PAGE, free_region, paper_region, virtually};
 
 const SIZE: Bytes = Bytes::mib(1);
 const GARBAGE: u8 = 0xEE;
@@ -607,6 +607,57 @@ fn random_op(rng: &mut Rng) -> Op {
         17 => Op::Chmod(file),
         _ => Op::Sleep([1, 6, 40][rng.random_range(0..3)]),
     }
+}
+
+/// Write-back commits a transaction after its last block has left the buffer, and a writer has it in its hands while it appends: at
+/// both times a file has nothing buffered, and is not durable. A sync at any time after a write must leave what was written.
+#[test]
+fn a_sync_of_everything_waits_for_every_transaction() {
+    for design in DESIGNS {
+        for appends in [false, true] {
+            let met = virtually(1, move || sync_at_any_time(design, appends));
+            println!(
+                "{design}, appending meanwhile {appends}: {met} syncs with an open transaction and no buffered block"
+            );
+            assert!(met > 0, "{design}: the moment was never met");
+        }
+    }
+}
+
+/// Syncs after a write, from at once until write-back has long been through with it; returns how often there was an open
+/// transaction that waited for no block.
+fn sync_at_any_time(design: &'static str, appends: bool) -> usize {
+    const STEP: Nanos = Nanos(20);
+    let options = [("jsize", "64k"), ("buffer", "64k"), ("wake", "10us"), ("dirty_age", "10us")];
+    let mounted = Arc::new(Mounted::new(design, paper_region(SIZE), &options));
+    let recorder = Recorder::attach(&mounted.region, Mode::Adr, None).expect("a recorder");
+    let mut crashed = Scratch::new(SIZE, Box::new(Null)).expect("memory");
+    let (mut met, mut delay) = (0, Nanos::ZERO);
+    while delay < Nanos::from_micros(40) {
+        let file = mounted.create(&name(0));
+        mounted.write(file, 0, &[1; 64]);
+        let writer = appends.then(|| {
+            let mounted = Arc::clone(&mounted);
+            sim::spawn(TaskSpec::named("writer"), move || mounted.write(file, 64, &[2; 4 * PAGE]))
+        });
+        sim::sleep(delay);
+        met += usize::from(mounted.counter("pages_used") == 0 && mounted.counter("transactions_open") > 0);
+        mounted.fs.sync().expect("sync");
+        let point = recorder.crash_point();
+        let region = crashed.load(&point.image(&point.none())).expect("the image fits");
+        let fs = mounted.recovered(region).expect("recovers");
+        let files = read_files(&*fs, 1).expect("reads");
+        let durable = files[0].as_ref().is_some_and(|bytes| bytes.starts_with(&[1; 64]));
+        assert!(
+            durable,
+            "{design}, appending meanwhile {appends}: {delay} after a write, sync left {files:?}"
+        );
+        fs.unmount().expect("unmount");
+        writer.into_iter().for_each(sim::JoinHandle::join);
+        mounted.unlink(&name(0));
+        delay += STEP;
+    }
+    met
 }
 
 #[test]
