@@ -10,10 +10,10 @@ set -euo pipefail
 weir=$(realpath "$1")
 cd "$(dirname "$0")/.."
 export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
-# What the suites of cargo's test, built without optimisation.
+# What cargo's suites test: this commit, in the profile that tests are built in.
 WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
 export WEIR_BUILD
-steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed suites programs}
+steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites programs}
 designs=pmfs,hinfs
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
@@ -41,12 +41,13 @@ step_schedules() { check schedules --fs $designs --seconds 300; }
 step_fuzz() { check fuzz --fs $designs --seconds 300; }
 step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }
 step_killed() { WEIR_KILL_ROUNDS=200 cargo test --workspace --locked --test mount killed -- --nocapture; }
+step_contents() { WEIR_EXERCISE_STEPS=100000 cargo test --workspace --locked --test exercise -- --nocapture; }
 step_suites() {
     record_suite suite/format "designs and their format" --test smoke --test damage --test formats --test crash --test model --test hinfs \
         --test faults
     record_suite suite/medium "the recorder and its lints" --test region --test recorder --test lints
     record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool
-    record_suite suite/mount "mounts of each design" --test mount
+    record_suite suite/mount "mounts of each design" --test mount --test exercise
 }
 step_programs() { env -u ONLY tests/mount/run.sh "$weir" pmfs hinfs; }
 

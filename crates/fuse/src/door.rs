@@ -12,7 +12,7 @@ use sim::{Attached, Handle, Op, TaskSpec};
 use vfs::credentials::Subject;
 use vfs::{
     AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    Result, SetAttr, Timestamp,
+    Result, SeekTo, SetAttr, Timestamp,
 };
 
 use crate::convert::{self, Numbers, generation};
@@ -154,8 +154,9 @@ impl Door {
         Ok(new)
     }
 
-    /// How the kernel is to treat an open file.
+    /// A file was opened: how the kernel is to treat it.
     fn opened(&self, ino: Ino, flags: OpenFlags) -> FopenFlags {
+        self.nodes.opened(ino, flags);
         match self.cache {
             Cache::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
             // The first read after a change must be seen, for it moves the access time.
@@ -302,6 +303,15 @@ impl Door {
     }
 
     /// Makes an inode durable, and the medium with it.
+    /// Finds data or a hole. The kernel does not write before it asks, so the design may not know what a program has stored through
+    /// a shared map: where there may be such a map, nothing is a hole, as POSIX allows.
+    fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
+        if !self.nodes.may_be_mapped(ino) {
+            return self.fs().seek(ino, offset, to);
+        }
+        to.without_holes(self.fs().getattr(ino)?.size, offset)
+    }
+
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.fs().fsync(ino, data_only)?;
         self.backing.sync()

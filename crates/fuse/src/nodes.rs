@@ -25,6 +25,9 @@ struct Node {
     lookups: u64,
     /// Its access time is later than every change that went through this mount.
     accessed: bool,
+    /// Descriptors that let a program store through a shared map: those for reading and writing. The kernel releases one when its
+    /// maps have gone as well, and have been written.
+    mappable: u32,
 }
 
 /// The inodes that the kernel knows.
@@ -78,6 +81,29 @@ impl Nodes {
                 fs.release(ino);
             }
         }
+    }
+
+    /// A descriptor of it was opened with `flags`.
+    pub(crate) fn opened(&self, ino: Ino, flags: OpenFlags) {
+        self.count_mappable(ino, flags, |mappable| mappable + 1);
+    }
+
+    /// A descriptor that was opened with `flags` has gone, with its maps.
+    pub(crate) fn closed(&self, ino: Ino, flags: OpenFlags) {
+        self.count_mappable(ino, flags, |mappable| mappable.saturating_sub(1));
+    }
+
+    fn count_mappable(&self, ino: Ino, flags: OpenFlags, change: impl Fn(u32) -> u32) {
+        if flags.contains(OpenFlags::READ | OpenFlags::WRITE)
+            && let Some(node) = self.shard(ino).lock().get_mut(&ino)
+        {
+            node.mappable = change(node.mappable);
+        }
+    }
+
+    /// Whether a program may have stored to it through a map what the kernel has not written yet.
+    pub(crate) fn may_be_mapped(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|node| node.mappable > 0)
     }
 
     /// Contents or attributes have changed: the access time is old again.

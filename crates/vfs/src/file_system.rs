@@ -135,12 +135,7 @@ pub trait FileSystem: Send + Sync {
     /// The next data or hole at or after `offset`. `ENXIO` at or beyond the end. By default all of a file is
     /// data.
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
-        let size = self.getattr(ino)?.size;
-        match to {
-            _ if offset >= size => Err(Errno::ENXIO),
-            SeekTo::Data => Ok(offset),
-            SeekTo::Hole => Ok(size),
-        }
+        to.without_holes(self.getattr(ino)?.size, offset)
     }
 
     /// Makes one inode durable; with `data_only`, what is needed to read its data.

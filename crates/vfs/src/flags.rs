@@ -2,6 +2,8 @@
 
 use bitflags::bitflags;
 
+use crate::errno::{Errno, Result};
+
 bitflags! {
     /// Flags of `open`. Exactly one of reading, writing or both follows from `READ` and `WRITE`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -90,6 +92,17 @@ pub enum SeekTo {
     Data,
     /// The next hole; the end of the file is one.
     Hole,
+}
+
+impl SeekTo {
+    /// Where it leads from `offset` in a file of `size` bytes that has no hole but its end. `ENXIO` at or beyond the end.
+    pub fn without_holes(self, size: u64, offset: u64) -> Result<u64> {
+        match self {
+            _ if offset >= size => Err(Errno::ENXIO),
+            Self::Data => Ok(offset),
+            Self::Hole => Ok(size),
+        }
+    }
 }
 
 /// From where `lseek` counts.

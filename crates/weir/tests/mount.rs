@@ -7,67 +7,18 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 #[path = "shared/evidence.rs"]
 mod evidence;
+#[path = "shared/place.rs"]
+mod place;
 
-const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
-
-fn weir() -> Command {
-    Command::new(assert_cmd::cargo::cargo_bin!("weir"))
-}
-
-/// Whether this host lets us mount.
-fn can_mount() -> bool {
-    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    let can = rustix::process::geteuid().is_root() && device.is_ok();
-    if !can {
-        println!("skipped: mounting takes root and /dev/fuse");
-    }
-    can
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A folder with a pool and a place to mount it, cleared away at the end.
-struct Place {
-    folder: tempfile::TempDir,
-    design: &'static str,
-}
+use place::{DESIGNS, Place, can_mount, stderr, weir};
 
 impl Place {
-    fn new(design: &'static str) -> Self {
-        let place = Self { folder: tempfile::tempdir().expect("a folder"), design };
-        fs::create_dir(place.dir()).expect("the directory");
-        place
-    }
-
-    fn pool(&self) -> PathBuf {
-        self.folder.path().join("pool.weir")
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.folder.path().join("mnt")
-    }
-
-    fn command(&self, words: &str) -> Command {
-        let mut command = weir();
-        let buffer = if self.design == "hinfs" { "buffer=4MiB" } else { "" };
-        command.args(["mount", self.design]).arg(self.pool()).arg(self.dir());
-        command.args(["--size", "64MiB", "-o", buffer, "-o", words]);
-        command
-    }
-
-    fn mount(&self, words: &str) {
-        let output = self.command(words).output().expect("weir runs");
-        assert!(output.status.success(), "{}", stderr(&output));
-    }
-
     /// In the foreground: the server is the child.
     fn serve(&self, words: &str) -> Child {
         self.serve_and_listen(words).0
@@ -81,31 +32,6 @@ impl Place {
         let told: Vec<_> = lines.by_ref().take_while(|line| !line.contains("is mounted on")).collect();
         assert!(self.is_mounted(), "{told:?}");
         (child, lines)
-    }
-
-    fn is_mounted(&self) -> bool {
-        let list = fs::read_to_string("/proc/self/mounts").expect("the list of mounts");
-        list.contains(&format!(" {} ", self.dir().display()))
-    }
-
-    fn umount(&self) {
-        let output = weir().arg("umount").arg(self.dir()).output().expect("weir runs");
-        assert!(output.status.success(), "{}", stderr(&output));
-        assert!(!self.is_mounted());
-    }
-
-    /// Nothing is wrong with the pool, which nobody uses.
-    fn check(&self) {
-        let output = weir().arg("fsck").arg(self.pool()).output().expect("weir runs");
-        assert!(output.status.success(), "{}: {}", self.design, stderr(&output));
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        if self.is_mounted() {
-            let _ = weir().args(["umount", "--lazy"]).arg(self.dir()).output();
-        }
     }
 }
 

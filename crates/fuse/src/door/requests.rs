@@ -274,13 +274,15 @@ impl Filesystem for Door {
         _: &Request,
         ino: INodeNo,
         _: FileHandle,
-        _: OpenFlags,
+        flags: OpenFlags,
         _: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
         let _op = self.begin(ops::CLOSE);
-        self.fs().release(self.numbers.ino(ino));
+        let ino = self.numbers.ino(ino);
+        self.nodes.closed(ino, open_flags(flags.0));
+        self.fs().release(ino);
         reply.ok();
     }
 
@@ -487,7 +489,7 @@ impl Filesystem for Door {
             _ => Err(Errno::EINVAL),
         };
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO);
-        let found = to.and_then(|to| self.fs().seek(self.numbers.ino(ino), offset?, to));
+        let found = to.and_then(|to| self.seek(self.numbers.ino(ino), offset?, to));
         answer(found, reply, |reply, offset| reply.offset(offset.cast_signed()));
     }
 

@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::store::{date, now};
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 17] = [
+pub(super) const CLAIMS: [(&str, &str); 18] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("crash/depth-1", "a crash within a call leaves what is promised"),
@@ -27,6 +27,7 @@ pub(super) const CLAIMS: [(&str, &str); 17] = [
     ("schedules", "calls of several tasks at once are atomic, and none waits for ever"),
     ("posix", "programs see what POSIX says"),
     ("mount/killed", "a killed server loses nothing that was promised"),
+    ("mount/contents", "calls, shared maps and holes of a file agree in any order"),
     ("mount/programs", "programs work, and leave a clean pool"),
     ("suite/format", "each design and its format do what their tests say"),
     ("suite/medium", "what may persist is what the crash model says"),

@@ -1,0 +1,85 @@
+//! A pool and a place to mount it, for the tests that mount.
+
+use std::fs::{self, OpenOptions};
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+pub(crate) const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
+
+pub(crate) fn weir() -> Command {
+    Command::new(assert_cmd::cargo::cargo_bin!("weir"))
+}
+
+/// Whether this host lets us mount.
+pub(crate) fn can_mount() -> bool {
+    let device = OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    let can = rustix::process::geteuid().is_root() && device.is_ok();
+    if !can {
+        println!("skipped: mounting takes root and /dev/fuse");
+    }
+    can
+}
+
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A folder with a pool and a place to mount it, cleared away at the end.
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) design: &'static str,
+}
+
+impl Place {
+    pub(crate) fn new(design: &'static str) -> Self {
+        let place = Self { folder: tempfile::tempdir().expect("a folder"), design };
+        fs::create_dir(place.dir()).expect("the directory");
+        place
+    }
+
+    pub(crate) fn pool(&self) -> PathBuf {
+        self.folder.path().join("pool.weir")
+    }
+
+    pub(crate) fn dir(&self) -> PathBuf {
+        self.folder.path().join("mnt")
+    }
+
+    pub(crate) fn command(&self, words: &str) -> Command {
+        let mut command = weir();
+        let buffer = if self.design == "hinfs" { "buffer=4MiB" } else { "" };
+        command.args(["mount", self.design]).arg(self.pool()).arg(self.dir());
+        command.args(["--size", "64MiB", "-o", buffer, "-o", words]);
+        command
+    }
+
+    pub(crate) fn mount(&self, words: &str) {
+        let output = self.command(words).output().expect("weir runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+
+    pub(crate) fn is_mounted(&self) -> bool {
+        let list = fs::read_to_string("/proc/self/mounts").expect("the list of mounts");
+        list.contains(&format!(" {} ", self.dir().display()))
+    }
+
+    pub(crate) fn umount(&self) {
+        let output = weir().arg("umount").arg(self.dir()).output().expect("weir runs");
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(!self.is_mounted());
+    }
+
+    /// Nothing is wrong with the pool, which nobody uses.
+    pub(crate) fn check(&self) {
+        let output = weir().arg("fsck").arg(self.pool()).output().expect("weir runs");
+        assert!(output.status.success(), "{}: {}", self.design, stderr(&output));
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_mounted() {
+            let _ = weir().args(["umount", "--lazy"]).arg(self.dir()).output();
+        }
+    }
+}
