@@ -302,7 +302,6 @@ impl Door {
         Ok(written.bytes)
     }
 
-    /// Makes an inode durable, and the medium with it.
     /// Finds data or a hole. The kernel does not write before it asks, so the design may not know what a program has stored through
     /// a shared map: where there may be such a map, nothing is a hole, as POSIX allows.
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
@@ -312,8 +311,15 @@ impl Door {
         to.without_holes(self.fs().getattr(ino)?.size, offset)
     }
 
+    /// Makes an inode durable, and the medium with it.
     fn sync(&self, ino: Ino, data_only: bool) -> Result<()> {
         self.fs().fsync(ino, data_only)?;
+        self.backing.sync()
+    }
+
+    /// Makes everything durable, and the medium with it.
+    fn sync_all(&self) -> Result<()> {
+        self.fs().sync()?;
         self.backing.sync()
     }
 

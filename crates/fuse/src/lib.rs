@@ -46,6 +46,6 @@ mod options;
 mod serve;
 mod writeback;
 
-pub use options::{Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR};
+pub use options::{Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR};
 pub use serve::{MountError, Server, Unmounter};
 pub use writeback::become_flusher;

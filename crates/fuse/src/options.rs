@@ -10,6 +10,10 @@ pub const RESULT_XATTR: &str = "weir.result";
 /// The longest value of an attribute that a kernel passes on.
 pub const RESULT_BYTES_MAX: usize = 64 << 10;
 
+/// An attribute of the root, in no list: who asks for it has everything made durable, and gets nothing. The kernel tells a server
+/// nothing of sync(2) and syncfs(2), unless it serves a block device.
+pub const SYNC_XATTR: &str = "weir.sync";
+
 /// The medium under a design, as far as a mount has to do with it.
 pub trait Backing: Send + Sync {
     /// Orders what the calling thread has written before everything that comes later: who syncs a file may be another thread

@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Mkfs(c::mkfs::Mkfs),
     /// Mount a file system
     Mount(c::mount::Mount),
+    /// Make everything on it durable
+    Sync(c::sync::Sync),
     /// Unmount it, and wait until its pool is clean
     Umount(c::umount::Umount),
     /// Check an image
@@ -91,6 +93,7 @@ impl Command {
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),
             Self::Mount(command) => command.run(output),
+            Self::Sync(command) => command.run(),
             Self::Umount(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
             Self::Check(command) => command.run(output),

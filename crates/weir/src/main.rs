@@ -21,6 +21,7 @@ mod command;
 mod experiment;
 mod failure;
 mod interrupt;
+mod mounted;
 mod output;
 mod progress;
 mod store;

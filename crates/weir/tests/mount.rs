@@ -368,6 +368,32 @@ fn a_server_that_was_killed_leaves_what_it_had_promised() {
 }
 
 #[test]
+fn a_sync_of_the_mount_makes_durable_what_no_file_was_asked_for() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let slow = if design == "hinfs" { "medium_write=1us" } else { "" };
+        let mut server = place.serve(slow);
+        let (synced, later) = (place.dir().join("synced"), place.dir().join("later"));
+        fs::write(&synced, pattern(1, 500_000)).unwrap();
+        run(weir().arg("sync").arg(place.dir()));
+        fs::write(&later, pattern(2, 500_000)).unwrap();
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let stale = weir().arg("sync").arg(place.dir()).output().unwrap();
+        assert_eq!(stale.status.code(), Some(4), "{}", stderr(&stale));
+        place.umount();
+        let idle = weir().arg("sync").arg(place.dir()).output().unwrap();
+        assert!(stderr(&idle).contains("nothing is mounted"), "{}", stderr(&idle));
+        place.mount("");
+        assert!(fs::read(&synced).unwrap() == pattern(1, 500_000), "{design}");
+        // What the design keeps in DRAM goes with its server: the sync has done something.
+        assert_eq!(fs::metadata(&later).unwrap().len() == 0, design == "hinfs", "{design}");
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
 fn a_file_without_a_name_stays_until_it_is_closed_and_then_gives_its_space_back() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);

@@ -19,4 +19,5 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod sync;
 pub(crate) mod umount;

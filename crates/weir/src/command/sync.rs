@@ -1,0 +1,31 @@
+//! `weir sync`: makes everything on a mount durable.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use crate::failure::{Exit, Failure};
+use crate::mounted;
+
+/// Make everything on a mount durable
+#[derive(Args, Debug)]
+#[command(after_help = "\
+The kernel does not tell a mount of sync(1) and sync(2): what a design keeps in DRAM stays there. \
+This does what they would do. fsync(2) of a file needs no such help.")]
+pub(crate) struct Sync {
+    /// The directory
+    #[arg(value_name = "DIR")]
+    dir: PathBuf,
+}
+
+impl Sync {
+    pub(crate) fn run(self) -> Result<(), Failure> {
+        let dir = mounted::absolute(&self.dir)?;
+        mounted::ours(&dir, "sync")?;
+        let mut nothing: [u8; 0] = [];
+        rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing).map(drop).map_err(|errno| {
+            let shown = dir.display();
+            Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {errno}"))
+        })
+    }
+}
