@@ -368,6 +368,27 @@ fn a_server_that_was_killed_leaves_what_it_had_promised() {
 }
 
 #[test]
+fn whoever_makes_a_pool_owns_its_root() {
+    const USER: u32 = 65_534;
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let folder = place.folder.path();
+        std::os::unix::fs::chown(folder, Some(USER), Some(USER)).unwrap();
+        // The user may not be able to reach the folder of this build.
+        let program = folder.join("weir");
+        fs::copy(weir().get_program(), &program).unwrap();
+        let mut mkfs = Command::new(program);
+        mkfs.args(["mkfs", "--fs", design, "--size", "64MiB"]).arg(place.pool()).uid(USER).gid(USER);
+        run(&mut mkfs);
+        place.check();
+        place.mount("");
+        let root = fs::metadata(place.dir()).unwrap();
+        assert_eq!((root.uid(), root.gid(), root.mode() & 0o7777), (USER, USER, 0o755), "{design}");
+        place.umount();
+    }
+}
+
+#[test]
 fn a_sync_of_the_mount_makes_durable_what_no_file_was_asked_for() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);

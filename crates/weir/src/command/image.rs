@@ -7,6 +7,7 @@ use fs::{FILE_SYSTEMS, FsError, FsType};
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
 use sim::Bytes;
+use vfs::{Credentials, FileSystem, Owner, SetAttr};
 
 use crate::failure::{Exit, Failure};
 
@@ -47,6 +48,16 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
         _ => "",
     };
     Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
+}
+
+/// Whoever makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
+pub(super) fn give_to_maker(made: &dyn FileSystem) -> vfs::Result<()> {
+    let maker = Credentials::of_this_process();
+    if maker.is_root() {
+        return Ok(());
+    }
+    let Owner { uid, gid } = maker.owner();
+    made.setattr(made.root(), &SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() }).map(drop)
 }
 
 /// A private copy in memory: whatever is done to it, the image stays as it is.
