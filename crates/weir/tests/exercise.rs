@@ -14,6 +14,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
+use media::MediaError;
 use media::nvmm::null::Null;
 use media::nvmm::{Access, Region};
 use rand::RngExt;
@@ -70,7 +71,13 @@ fn opened(path: &Path) -> File {
 }
 
 fn mapped(path: &Path) -> Region {
-    Region::file(path, None, Access::ReadWrite, Box::new(Null)).expect("the file is mapped")
+    loop {
+        match Region::file(path, None, Access::ReadWrite, Box::new(Null)) {
+            // A program that another test has just started keeps the lock of the last map until it runs.
+            Err(MediaError::InUse) => thread::yield_now(),
+            mapped => return mapped.expect("the file is mapped"),
+        }
+    }
 }
 
 impl Exercise {
