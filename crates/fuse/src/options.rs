@@ -10,8 +10,8 @@ pub const RESULT_XATTR: &str = "weir.result";
 /// The longest value of an attribute that a kernel passes on.
 pub const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// An attribute of the root, in no list: who asks for it has everything made durable, and gets nothing. The kernel tells a server
-/// nothing of sync(2) and syncfs(2), unless it serves a block device.
+/// An attribute of the root, in no list: who asks for it has everything made durable, and gets nothing. The kernel does not tell
+/// this server of sync(2) and syncfs(2).
 pub const SYNC_XATTR: &str = "weir.sync";
 
 /// The medium under a design, as far as a mount has to do with it.

@@ -27,7 +27,7 @@ mod evidence;
 #[path = "shared/place.rs"]
 mod place;
 
-use place::{DESIGNS, Place, can_mount};
+use place::{DESIGNS, Place, can_mount, wanted};
 
 /// No step begins beyond.
 const REACH: u64 = 300_000;
@@ -273,10 +273,6 @@ impl Exercise {
             _ => self.file.sync_all().expect("fsync"),
         }
     }
-}
-
-fn wanted(name: &str, usual: u64) -> u64 {
-    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
 #[test]

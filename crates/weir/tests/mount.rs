@@ -16,7 +16,7 @@ mod evidence;
 #[path = "shared/place.rs"]
 mod place;
 
-use place::{DESIGNS, Place, can_mount, stderr, weir};
+use place::{DESIGNS, Place, can_mount, stderr, wanted, weir};
 
 impl Place {
     /// In the foreground: the server is the child.
@@ -317,9 +317,6 @@ fn check_promises(dir: &Path, worker: u64, promised: &Promised, told: &str) {
 /// `WEIR_KILL_ROUNDS=200` for a campaign, `WEIR_KILL_SEED` for another one.
 #[test]
 fn a_server_that_was_killed_leaves_what_it_had_promised() {
-    let wanted = |name: &str, usual: u64| {
-        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
-    };
     let (rounds, seed) = (wanted("WEIR_KILL_ROUNDS", 5), wanted("WEIR_KILL_SEED", 1));
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);
@@ -402,6 +399,7 @@ fn a_sync_of_the_mount_makes_durable_what_no_file_was_asked_for() {
         server.wait().unwrap();
         let stale = weir().arg("sync").arg(place.dir()).output().unwrap();
         assert_eq!(stale.status.code(), Some(4), "{}", stderr(&stale));
+        assert!(stderr(&stale).contains("weir umount"), "{}", stderr(&stale));
         place.umount();
         let idle = weir().arg("sync").arg(place.dir()).output().unwrap();
         assert!(stderr(&idle).contains("nothing is mounted"), "{}", stderr(&idle));

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsError, FsType};
+use fs::{FILE_SYSTEMS, FsError, FsType, Options};
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
-use sim::Bytes;
-use vfs::{Credentials, FileSystem, Owner, SetAttr};
+use sim::{Bytes, Machine, Seed, Setup};
+use vfs::{Credentials, Owner, SetAttr};
 
 use crate::failure::{Exit, Failure};
 
@@ -51,13 +51,26 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
 }
 
 /// Whoever makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
-pub(super) fn give_to_maker(made: &dyn FileSystem) -> vfs::Result<()> {
+pub(super) fn give_to_maker(
+    design: &'static dyn FsType,
+    region: &Arc<Region>,
+    options: &Options,
+) -> Result<(), Failure> {
     let maker = Credentials::of_this_process();
     if maker.is_root() {
         return Ok(());
     }
     let Owner { uid, gid } = maker.owner();
-    made.setattr(made.root(), &SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() }).map(drop)
+    let (region, options) = (Arc::clone(region), options.clone());
+    let given = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
+        let made = design.mount(&region, &options)?;
+        let owner = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
+        let set = made.setattr(made.root(), &owner).map(drop);
+        set.and(made.unmount()).map_err(|errno| {
+            Failure::new(Exit::Run, format!("the root directory cannot change its owner: {errno}"))
+        })
+    });
+    given.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
 }
 
 /// A private copy in memory: whatever is done to it, the image stays as it is.

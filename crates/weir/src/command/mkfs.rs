@@ -2,14 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use clap::Args;
-use fs::{FsType, Options};
-use media::Region;
+use fs::Options;
 use media::nvmm::Access;
-use sim::{Bytes, Machine, Seed, Setup};
-use vfs::Credentials;
+use sim::Bytes;
 
 use super::image;
 use crate::failure::{Exit, Failure};
@@ -56,9 +53,10 @@ impl Mkfs {
             )));
         }
         design.mkfs(&region, &options).map_err(|error| image::unusable(&self.image, error))?;
-        let fail = |error: String| Failure::new(Exit::Run, format!("{}: {error}", self.image.display()));
-        give_to_maker(design, &region, options).map_err(fail)?;
-        region.sync().map_err(|error| fail(error.to_string()))?;
+        image::give_to_maker(design, &region, &options)?;
+        region
+            .sync()
+            .map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.image.display())))?;
         output.note(&format!("{}: {} in {}", self.image.display(), design.name(), Bytes(region.len())));
         if output.is_json() {
             let bytes = region.len();
@@ -86,19 +84,6 @@ impl Mkfs {
         }
         Ok(())
     }
-}
-
-/// Whoever makes a file system owns its root directory; root does already.
-fn give_to_maker(design: &'static dyn FsType, region: &Arc<Region>, options: Options) -> Result<(), String> {
-    if Credentials::of_this_process().is_root() {
-        return Ok(());
-    }
-    let region = Arc::clone(region);
-    let given = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-        let mounted = design.mount(&region, &options).map_err(|error| error.to_string())?;
-        image::give_to_maker(&*mounted).and(mounted.unmount()).map_err(|errno| errno.to_string())
-    });
-    given.map_err(|error| error.to_string())?
 }
 
 pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rustix::io::Errno;
 
 use crate::failure::{Exit, Failure};
 use crate::mounted;
@@ -25,7 +26,14 @@ impl Sync {
         let mut nothing: [u8; 0] = [];
         rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing).map(drop).map_err(|errno| {
             let shown = dir.display();
-            Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {errno}"))
+            let advice = match errno {
+                Errno::NOTCONN => {
+                    format!("; its server has gone: `weir umount {shown}`, then mount it again")
+                }
+                Errno::ACCESS => "; ask whoever has mounted it".to_owned(),
+                _ => String::new(),
+            };
+            Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {errno}{advice}"))
         })
     }
 }

@@ -24,6 +24,11 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// A number that the environment gives to a test, to make a campaign of it.
+pub(crate) fn wanted(name: &str, usual: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
+}
+
 /// A folder with a pool and a place to mount it, cleared away at the end.
 pub(crate) struct Place {
     pub(crate) folder: tempfile::TempDir,

@@ -57,12 +57,12 @@ impl Job {
 
     /// Mounts, serves until it is unmounted, and leaves a clean pool.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
-        let (region, is_new) = self.region(output)?;
+        let region = self.region(output)?;
         end_on_panic();
         fuse::become_flusher();
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
-        let served = sim::run(&setup, move || self.in_run(&region, is_new, quiet));
+        let served = sim::run(&setup, move || self.in_run(&region, quiet));
         served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
     }
 
@@ -74,12 +74,8 @@ impl Job {
         Arc::new(move || lab::cell::so_far("mount", axes.clone(), since).to_json().into_bytes())
     }
 
-    fn in_run(&self, region: &Arc<Region>, is_new: bool, quiet: bool) -> Result<(), Failure> {
+    fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
         let mounted = self.design.mount(region, &self.options).map_err(|error| self.unusable(error))?;
-        if is_new {
-            image::give_to_maker(&*mounted)
-                .map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.source)))?;
-        }
         let door = self.door(region);
         let mut server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
             Ok(server) => server,
@@ -128,8 +124,8 @@ impl Job {
         }
     }
 
-    /// Opens the pool; makes it when it is missing and its size is known, and says whether it did.
-    fn region(&self, output: &Output) -> Result<(Arc<Region>, bool), Failure> {
+    /// Opens the pool; makes it when it is missing and its size is known.
+    fn region(&self, output: &Output) -> Result<Arc<Region>, Failure> {
         let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
         let (region, is_new) = opened.map_err(|error| match (error, self.source.path()) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
@@ -140,10 +136,13 @@ impl Job {
             (PoolError::Design { error, .. }, _) => self.unusable(error),
             (error, _) => Failure::new(Exit::Run, error.to_string()),
         })?;
+        if is_new {
+            image::give_to_maker(self.design, &region, &self.options)?;
+        }
         if is_new && self.source != Source::Memory {
             output.note(&format!("{}: {} in {}", self.source, self.design.name(), Bytes(region.len())));
         }
-        Ok((region, is_new))
+        Ok(region)
     }
 
     fn say_ready(&self, quiet: bool) {
