@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount evidence install lint docs bench build clean
+.PHONY: demo test test-mount test-suites evidence install lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
@@ -31,6 +31,10 @@ test-mount: build
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends \
 	     git sqlite3 gcc make fio dbench rsync postgresql postgresql-contrib >/dev/null; } || true
 	tests/mount/run.sh $(WEIR)
+
+# Public suites, written elsewhere, on a mount of each design. As root; cargo installs them.
+test-suites: build
+	tests/mount/suites.sh $(WEIR)
 
 # Every check at full size, into the ledger that the command carries: hours. As root.
 evidence: build

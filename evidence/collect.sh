@@ -13,7 +13,7 @@ export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
 # What cargo's suites test: this commit, in the profile that tests are built in.
 WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
 export WEIR_BUILD
-steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites programs}
+steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites programs public}
 designs=pmfs,hinfs
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
@@ -50,6 +50,7 @@ step_suites() {
     record_suite suite/mount "mounts of each design" --test mount --test exercise
 }
 step_programs() { env -u ONLY tests/mount/run.sh "$weir" pmfs hinfs; }
+step_public() { tests/mount/suites.sh "$weir" pmfs hinfs; }
 
 scratch=$(mktemp -d)
 memory=$(mktemp -d /dev/shm/weir.XXXXXX)

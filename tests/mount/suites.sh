@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Public suites on a mounted design, which others wrote: pjdfstest (calls, and what each answers) and fsx (the contents of one file
+# under reads, writes, maps, truncations, holes and copies in any order). Cargo installs them, at the versions below.
+#
+#   tests/mount/suites.sh WEIR [DESIGN…]
+#
+# As root with /dev/fuse, and cargo. OPERATIONS (20000) is how much fsx does with each of three seeds. Both suites run on tmpfs
+# first: what fails there says nothing about Weir. Then each design must pass all of both, with either cache, and leave a clean pool.
+# WEIR_LEDGER names a ledger that what passed goes to (`weir check --evidence`).
+set -euo pipefail
+
+weir=$(realpath "$1")
+shift
+designs=("${@:-pmfs hinfs}")
+read -ra designs <<<"${designs[*]}"
+operations=${OPERATIONS:-20000}
+tools=$(realpath "${CARGO_TARGET_DIR:-$(dirname "$0")/../../target}")/suites
+
+work=$(mktemp -d)
+pool=$work/pool.weir
+dir=$work/mnt
+host=$work/host
+mkdir "$dir" "$host"
+chmod 755 "$work"
+
+say() { printf '%s\n' "$*" >&2; }
+die() {
+    say "FAILED: $*"
+    exit 1
+}
+
+cleanup() {
+    if grep -q " $dir " /proc/self/mounts; then "$weir" umount --lazy "$dir" || true; fi
+    if grep -q " $host " /proc/self/mounts; then umount --lazy "$host"; fi
+    rm -rf "$work"
+}
+trap cleanup EXIT
+
+install_suites() {
+    local suite
+    [ "$(id -u)" = 0 ] || die "it mounts and changes owners: run it as root"
+    for suite in pjdfstest@0.2.2 fsx@0.3.2; do
+        CARGO_TARGET_DIR=$tools/build cargo install --quiet --locked --root "$tools" "$suite" 2>"$work/install" ||
+            die "cargo install $suite: $(cat "$work/install")"
+        # Where nobody in particular may run it.
+        install -m 755 "$tools/bin/${suite%@*}" "$work"
+    done
+    cat >"$work/calls.toml" <<-'END'
+		[features]
+		posix_fallocate = {}
+		rename_ctime = {}
+		utime_now = {}
+		utimensat = {}
+		[settings]
+		naptime = 0.01
+		[dummy_auth]
+		entries = [["nobody", "nogroup"], ["games", "games"]]
+	END
+    # A mount is made read-only under those tests, and only theirs: the suite leaves files open in others.
+    sed 's/^naptime/allow_remount = true\n&/' "$work/calls.toml" >"$work/read-only.toml"
+    cat >"$work/contents.toml" <<-'END'
+		flen = 262144
+		[weights]
+		close_open = 1
+		invalidate = 1
+		read = 10
+		write = 10
+		mapread = 10
+		mapwrite = 10
+		truncate = 5
+		fsync = 1
+		fdatasync = 1
+		posix_fallocate = 2
+		posix_fadvise = 1
+		punch_hole = 3
+		sendfile = 3
+		copy_file_range = 3
+	END
+}
+
+# Runs pjdfstest as a user, in a directory of that user's; sets `passed` and `left_out`.
+run_calls() {
+    local user=$1 on=$2 config=$3
+    shift 3
+    install -d -o "$user" -m 755 "$on/of-$user"
+    NO_COLOR=1 setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups \
+        "$work/pjdfstest" -c "$work/$config.toml" -p "$on/of-$user" -s "$other" "$@" >"$work/calls" 2>&1 ||
+        die "pjdfstest as $user: $(grep -A 3 FAILED "$work/calls" || tail -n 5 "$work/calls")"
+    passed=$(sed -n 's/^Summary.* \([0-9]*\) passed.*/\1/p' "$work/calls")
+    left_out=$(awk '/ skipped$/ { print $1 }' "$work/calls")
+}
+
+# All of pjdfstest: as root, the part that makes the mount read-only, and what it can do as an ordinary user. Sets `tests`.
+calls() {
+    run_calls root "$1" calls
+    # The C library knows no greatest link count of tmpfs or FUSE, and so the suite leaves that test out (conformance/pmfs.toml).
+    [ "$(grep -v '::erofs_' <<<"$left_out")" = link::link_count_max ] || die "pjdfstest left out: $left_out"
+    tests=$passed
+    run_calls root "$1" read-only erofs
+    [ -z "$left_out" ] || die "pjdfstest left out: $left_out"
+    tests=$((tests + passed))
+    say "  pjdfstest as root: $tests tests passed; link::link_count_max left out by the suite"
+    run_calls nobody "$1" calls
+    tests=$((tests + passed))
+    say "  pjdfstest as nobody: $passed tests passed, $(wc -l <<<"$left_out") need root"
+}
+
+contents() {
+    local seed
+    for seed in 1 2 3; do
+        "$work/fsx" -q -f "$work/contents.toml" -S "$seed" -N "$operations" -P "$work" "$1/contents" >"$work/contents" 2>&1 ||
+            die "fsx with seed $seed: $(tail -n 20 "$work/contents")"
+    done
+    say "  fsx: $((3 * operations)) operations, nothing differed"
+}
+
+record() { [ -z "${WEIR_LEDGER:-}" ] || "$weir" check record "$@" --failures 0 --ledger "$WEIR_LEDGER"; }
+
+install_suites
+say tmpfs
+mount -t tmpfs none "$host"
+other=/dev/shm
+calls "$host"
+contents "$host"
+other=$host
+for design in "${designs[@]}"; do
+    for cache in pages direct; do
+        subject="$design mounted, cache=$cache"
+        say "$subject"
+        rm -f "$pool"
+        "$weir" mount "$design" "$pool" "$dir" --size 256MiB --quiet -o "allow_other,dev,suid,cache=$cache"
+        calls "$dir"
+        contents "$dir"
+        "$weir" umount "$dir"
+        "$weir" fsck "$pool" >&2
+        record posix --subject "$subject, pjdfstest" --unit tests --count "$tests"
+        record mount/contents --subject "$subject, fsx" --unit operations --count $((3 * operations))
+    done
+done
+say "every suite passed, all pools are clean"
