@@ -9,32 +9,11 @@
 # WEIR_LEDGER names a ledger that what passed goes to (`weir check --evidence`).
 set -euo pipefail
 
-weir=$(realpath "$1")
-shift
-designs=("${@:-pmfs hinfs}")
-read -ra designs <<<"${designs[*]}"
+. "$(dirname "$0")/place.sh" "$@"
 operations=${OPERATIONS:-20000}
-tools=$(realpath "${CARGO_TARGET_DIR:-$(dirname "$0")/../../target}")/suites
-
-work=$(mktemp -d)
-pool=$work/pool.weir
-dir=$work/mnt
+tools=$(realpath -m "${CARGO_TARGET_DIR:-$(dirname "$0")/../../target}")/suites
 host=$work/host
-mkdir "$dir" "$host"
-chmod 755 "$work"
-
-say() { printf '%s\n' "$*" >&2; }
-die() {
-    say "FAILED: $*"
-    exit 1
-}
-
-cleanup() {
-    if grep -q " $dir " /proc/self/mounts; then "$weir" umount --lazy "$dir" || true; fi
-    if grep -q " $host " /proc/self/mounts; then umount --lazy "$host"; fi
-    rm -rf "$work"
-}
-trap cleanup EXIT
+mkdir "$host"
 
 install_suites() {
     local suite
@@ -114,7 +93,21 @@ contents() {
     say "  fsx: $((3 * operations)) operations, nothing differed"
 }
 
-record() { [ -z "${WEIR_LEDGER:-}" ] || "$weir" check record "$@" --failures 0 --ledger "$WEIR_LEDGER"; }
+# Canaries: a root that may make no devices, and a file that somebody else appends to.
+suites_notice() {
+    local file=$1/canary appending
+    NO_COLOR=1 setpriv --bounding-set=-mknod "$work/pjdfstest" -c "$work/calls.toml" -p "$1" mknod >"$work/calls" 2>&1 &&
+        die "pjdfstest does not notice that nobody can make devices"
+    grep -q '^mknod::.* FAILED$' "$work/calls" || die "pjdfstest fails otherwise: $(tail -n 5 "$work/calls")"
+    while sleep 0.01; do printf x >>"$file"; done &
+    appending=$!
+    if "$work/fsx" -q -f "$work/contents.toml" -S 1 -N 1000000 -P "$work" "$file" >"$work/contents" 2>&1; then
+        die "fsx does not notice that somebody else writes"
+    fi
+    kill "$appending"
+    rm "$file"
+    say "  canaries: both suites notice what is wrong"
+}
 
 install_suites
 say tmpfs
@@ -122,6 +115,7 @@ mount -t tmpfs none "$host"
 other=/dev/shm
 calls "$host"
 contents "$host"
+suites_notice "$host"
 other=$host
 for design in "${designs[@]}"; do
     for cache in pages direct; do
