@@ -14,7 +14,7 @@ use sim::{Activity, MutexGuard, Work};
 use vfs::Timestamp;
 
 use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
-use super::flight::Wanted;
+use super::in_flight::Wanted;
 use super::lrw::Owner;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
