@@ -9,7 +9,7 @@ use vfs::FileSystem;
 
 use super::benefit::Benefit;
 use super::pool::Pool;
-use super::{HiNfs, Settings};
+use super::{HiNfs, Settings, mutant};
 use crate::fs_type::{FsError, FsType, FsckReport};
 use crate::mutant::Mutant;
 use crate::options::{OptionKind, OptionSpec, Options};
@@ -205,7 +205,7 @@ impl FsType for HinfsType {
     }
 
     fn mutants(&self) -> &'static [Mutant] {
-        Mutant::ALL
+        mutant::ALL
     }
 
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

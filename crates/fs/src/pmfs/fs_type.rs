@@ -10,7 +10,7 @@ use vfs::FileSystem;
 
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, recovery, superblock};
+use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
 use crate::fs_type::{FsError, FsType, FsckReport};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -174,7 +174,7 @@ impl FsType for PmfsType {
     }
 
     fn mutants(&self) -> &'static [Mutant] {
-        Mutant::FORMAT
+        &mutant::ALL
     }
 
     fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

@@ -17,7 +17,6 @@ use check::canary::{Flaw, flawed};
 use check::crash::programs::{self, Program};
 use check::crash::{Guarantee, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
-use fs::Mutant;
 use harness::{with_mutant, with_options};
 use media::recorder::Mode;
 use sim::Bytes;
@@ -99,7 +98,7 @@ fn a_design_that_hides_failures_is_found() {
 #[test]
 fn a_design_that_does_not_roll_back_is_found() {
     for (name, options, guarantee) in [("pmfs", PMFS, IN_PLACE), ("hinfs", HINFS, Guarantee::Buffered)] {
-        let design = with_mutant(name, options, Mutant::RollbackLeftOut);
+        let design = with_mutant(name, options, mutant(name, "rollback-left-out"));
         let subject = Subject { design, size: Bytes::mib(1), guarantee, mode: Mode::Adr };
         assert_ne!(fail_operations(&subject, &named("mkdir A"), SEED).violations, [], "{name}");
     }

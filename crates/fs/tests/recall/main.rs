@@ -14,7 +14,7 @@ use check::crash::programs::{self, Program};
 use check::crash::{Guarantee, Subject};
 use check::recall::{Seeded, find, find_all, forgotten};
 use fs::Mutant;
-use harness::{with_mutant, with_options};
+use harness::{mutant, with_mutant, with_options};
 use media::fault::Target;
 use media::recorder::Mode;
 use sim::Bytes;
@@ -91,7 +91,7 @@ fn every_bug_seeded_in_hinfs_is_found() {
 
 #[test]
 fn a_bug_that_is_not_there_is_not_found() {
-    let mut sound = seeded("pmfs", Mutant::UndoSkipsOldest);
+    let mut sound = seeded("pmfs", mutant("pmfs", "undo-skips-oldest"));
     sound.subjects.iter_mut().for_each(|subject| subject.design = with_options("pmfs", PMFS));
     let programs: Vec<Program> = programs::all().into_iter().take(5).collect();
     assert!(find(&sound, &programs, SEED).is_none());

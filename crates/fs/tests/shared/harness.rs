@@ -34,6 +34,13 @@ pub fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<dyn Design> {
 }
 
 /// The same with a seeded bug.
+/// The seeded bug of a design that has this name.
+pub fn mutant(design: &str, name: &str) -> Mutant {
+    let mutants = fs::by_name(design).expect("a design").mutants();
+    *mutants.iter().find(|mutant| mutant.name() == name).expect("the design has the bug")
+}
+
+/// The design with a seeded bug.
 pub fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dyn Design> {
     let design = fs::by_name(name).expect("a design");
     let options = options(design, given).with_mutant(mutant);

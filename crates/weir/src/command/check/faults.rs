@@ -44,7 +44,7 @@ impl FaultsCheck {
         let family = self.chosen.family(&self.shared, 1);
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let programs: Vec<_> = numbers.into_iter().map(|number| family.program(number)).collect();
-        let mutant = self.canary.then_some(Mutant::RollbackLeftOut);
+        let mutant = self.canary;
         let subjects = self.shared.subjects(self.chosen.size, mutant)?;
         let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
         let failed = failed.collect::<Vec<_>>();
