@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fs::{FsType, Options};
 use media::Region;
+use media::Storage;
 use results::Sample;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock};
@@ -60,8 +61,8 @@ impl Job {
         region: &Arc<Region>,
         options: &Options,
     ) -> Result<Sample, Failed> {
-        design.mkfs(region, options).map_err(words)?;
-        let mounted = design.mount(region, options).map_err(words)?;
+        design.mkfs(&Storage::from(region), options).map_err(words)?;
+        let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
         let process = Process::new(Arc::clone(&mount), Credentials::root());
         let engine = self.engine()?;
@@ -155,7 +156,7 @@ fn verify_again(
     region: &Arc<Region>,
     options: &Options,
 ) -> Result<(), Failed> {
-    let mounted = design.mount(region, options).map_err(words)?;
+    let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
     let mount = Mount::new(mounted, MountOptions::default()).map_err(words)?;
     let process = Process::new(Arc::clone(&mount), Credentials::root());
     let verified = engine.verify(&process).map_err(words);
