@@ -180,6 +180,10 @@ impl FsType for HinfsType {
         pmfs::fs_type::min_size(options)
     }
 
+    fn dram(&self, options: &Options) -> Bytes {
+        options.size("buffer")
+    }
+
     fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
         pmfs::fs_type::make(self.name, region, options, usual_journal(region, options))
     }
