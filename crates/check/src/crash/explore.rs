@@ -11,7 +11,7 @@ use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch};
 use rustix::time::ClockId;
 
 use super::afterwards::use_everything;
-use super::allowed::{Allowed, is_soft};
+use super::allowed::Allowed;
 use super::programs::Program;
 use super::record::{Recording, record};
 use super::recovery::crash_recovery;
@@ -109,13 +109,12 @@ impl<'a> Explorer<'a> {
         let (program, recording) = (self.program, self.recording);
         let mut replay = recording.trace.replay(self.subject.mode);
         let (mut done, mut inside) = (0, false);
-        let mut soft: Vec<usize> = Vec::new();
         let mut point = Some(Point::OpEnd);
         while let Some(kind) = point {
             if kind != Point::AfterCommit || self.effort.after_commits {
-                let guarantee = self.subject.guarantee;
+                let promises = self.subject.promises;
                 let (ops, states) = (&program.core[..], &recording.states);
-                let allowed = Allowed { guarantee, ops, states, done, inside, soft: &soft };
+                let allowed = Allowed { promises, ops, states, done, inside };
                 self.visit(&replay, &allowed);
             }
             if self.tally.violations.len() >= self.effort.violations_max {
@@ -123,13 +122,7 @@ impl<'a> Explorer<'a> {
             }
             point = replay.next_point(|_, event| match event {
                 Event::Mark(Mark::OpBegin(_)) => inside = true,
-                Event::Mark(Mark::OpEnd(..)) => {
-                    if is_soft(self.subject.guarantee, &program.core[done], recording.states.sizes[done].0) {
-                        soft.push(done);
-                    }
-                    (done, inside) = (done + 1, false);
-                }
-                Event::Fence => soft.clear(),
+                Event::Mark(Mark::OpEnd(..)) => (done, inside) = (done + 1, false),
                 _ => {}
             });
         }
@@ -175,7 +168,7 @@ impl<'a> Explorer<'a> {
         unmount(&*fs)?;
         fsck(design, &region)?;
         let fs = mount()?;
-        let again = difference(&observe(&*fs)?, &tree, &[]);
+        let again = difference(&observe(&*fs)?, &tree);
         again.map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
         let free = use_everything(&*fs, &tree)?;
         self.check_free(free, allowed)?;
@@ -210,7 +203,7 @@ impl<'a> Explorer<'a> {
             let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
             let seen = observe(&*fs)?;
             unmount(&*fs)?;
-            difference(&seen, &expected, &[]).map_or(Ok(()), Err)?;
+            difference(&seen, &expected).map_or(Ok(()), Err)?;
             fsck(design, &region)
         })?;
         self.tally.nested_images += images;

@@ -12,9 +12,9 @@ mod harness;
 use std::sync::Arc;
 
 use check::crash::programs::{self, Program};
-use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore, explore_many, lints};
+use check::crash::{Effort, Subject, Tally, Watch, explore, explore_many, lints};
 use check::{Design, File, Op, Pattern};
-use harness::{virtually, with_options};
+use harness::{promises, virtually, with_options};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::recorder::Mode;
@@ -23,12 +23,16 @@ use vfs::FileSystem;
 
 const SEED: u64 = 20_261_121;
 
+/// A design on 1 MiB that keeps its caches in a power loss no more than ADR does.
+fn subject(name: &str, options: &[(&str, &str)]) -> Subject {
+    let (design, promises) = (with_options(name, options), promises(name, options));
+    Subject { design, size: Bytes::mib(1), promises, mode: Mode::Adr }
+}
+
 /// The designs that are explored.
 fn subjects() -> Vec<Subject> {
     // Mounted `sync`, HiNFS promises what PMFS does; what it may do otherwise is tested in `tests/hinfs/crash.rs`.
     let sync = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")];
-    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::InPlace { block: 4096 }, Mode::Adr);
-    let subject = |name, options| Subject { design: with_options(name, options), size, guarantee, mode };
     vec![subject("pmfs", &[("jsize", "64k")]), subject("hinfs", sync)]
 }
 
@@ -48,16 +52,12 @@ fn variants() -> Vec<(Subject, &'static [&'static str])> {
     ];
     // Zeroing 2 MiB makes crash points large, so these are few.
     let data = &["write 100 ", "write over", "append", "truncate 12288", "fallocate: punch"];
-    let linear = with_options("pmfs", &[("jsize", "64k"), ("dir_index", "false")]);
-    let large = Subject {
-        design: with_options("pmfs", &[("jsize", "64k"), ("block_size", "2M")]),
-        size: Bytes::mib(16),
-        guarantee: Guarantee::InPlace { block: 2 << 20 },
-        mode: Mode::Adr,
-    };
+    let linear = subject("pmfs", &[("jsize", "64k"), ("dir_index", "false")]);
+    let large =
+        Subject { size: Bytes::mib(16), ..subject("pmfs", &[("jsize", "64k"), ("block_size", "2M")]) };
     let [pmfs, hinfs]: [Subject; 2] = subjects().try_into().expect("two subjects");
     vec![
-        (Subject { design: linear, ..pmfs.clone() }, names),
+        (linear, names),
         (large, data),
         (Subject { mode: Mode::Eadr, ..pmfs }, &[""]),
         (Subject { mode: Mode::Eadr, ..hinfs }, &[""]),
@@ -141,8 +141,7 @@ fn crashes_of_random_programs_leave_allowed_states() {
 /// Designs that buffer data, with few pages, so that write-back is at work while programs run.
 fn buffered(name: &str) -> Subject {
     let options = &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];
-    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::Buffered, Mode::Adr);
-    Subject { design: with_options(name, options), size, guarantee, mode }
+    subject(name, options)
 }
 
 #[test]
@@ -286,7 +285,7 @@ impl Design for Restless {
         region.store_u64(last, count + 1).map_err(|error| error.to_string())
     }
 
-    fn fsck(&self, region: &Region) -> Vec<String> {
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
         self.0.fsck(region)
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fs::{FsType, Options};
 use media::Region;
+use media::Storage;
 use results::Sample;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock};
@@ -45,8 +46,8 @@ impl Work {
         region: &Arc<Region>,
         options: &Options,
     ) -> Result<Sample, Failed> {
-        design.mkfs(region, options).map_err(words)?;
-        let mounted = design.mount(region, options).map_err(words)?;
+        design.mkfs(&Storage::from(region), options).map_err(words)?;
+        let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
         let (tallies, of) = (Arc::new(Tallies::new()), Arc::clone(&mount));
         let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
@@ -163,7 +164,7 @@ fn verify_again(
     region: &Arc<Region>,
     options: &Options,
 ) -> Result<(), Failed> {
-    let mounted = design.mount(region, options).map_err(words)?;
+    let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
     let mount = Mount::new(mounted, MountOptions::default()).map_err(words)?;
     let process = Process::new(Arc::clone(&mount), Credentials::root());
     let verified = job.verify(&process).map_err(words);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::crash::{Effort, Family, Guarantee, Subject, Tally, Watch, explore_many, programs};
+use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
 use clap::Args;
 use media::fault::{Fault, Target};
 use report::table::Table;
@@ -51,7 +51,7 @@ impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let family = self.chosen.family(&self.shared, self.depth);
         let numbers = self.chosen.numbers(&family, &self.shared)?;
-        let subjects = self.shared.subjects(self.chosen.size, None)?;
+        let subjects = self.shared.subjects(self.chosen.size, false)?;
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
         let recalled = if self.is_whole() {
@@ -176,7 +176,7 @@ impl CrashCheck {
             json!({
                 "fs": one.subject.design.name(),
                 "options": one.subject.design.arguments(),
-                "buffered": one.subject.guarantee == Guarantee::Buffered,
+                "buffered": one.subject.promises.buffers_data(),
                 "workloads": one.tally.programs,
                 "workloads_all": one.programs,
                 "without_space": one.tally.without_space,
