@@ -12,6 +12,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`block`] | [`BlockDevice`], requests, devices over memory; [`Storage`]: what a design is made on |
 //! | [`nvmm`] | [`Region`], and the cost models of byte-addressable media, a file each |
 //! | [`cost`] | [`CostModel`], and what models are made of: channels, token buckets |
 //! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
@@ -25,6 +26,7 @@
 
 #![allow(unsafe_code)] // mappings and cache-line instructions; every block says why it is sound
 
+pub mod block;
 pub mod cost;
 pub mod error;
 pub mod event;
@@ -34,9 +36,11 @@ pub mod medium;
 pub mod nvmm;
 mod preset;
 pub mod recorder;
+mod watch;
 
+pub use block::{BlockDevice, Storage};
 pub use cost::CostModel;
 pub use error::MediaError;
-pub use event::{Event, Mark, Promise, Tap};
+pub use event::{BlockEvent, Event, Mark, Promise, Tap};
 pub use medium::{MEDIA, Medium, MediumError, MediumType};
 pub use nvmm::Region;
