@@ -320,7 +320,7 @@ impl Ftl {
 
     /// Whether a host's page has a place: in the open line, or in a free one that collection does not need.
     fn has_room(&self, group: u32) -> bool {
-        let reserve = if self.config.allocation == Allocation::On { 1 } else { 0 };
+        let reserve = u32::from(self.config.allocation == Allocation::On);
         self.groups[group as usize].open[Role::Host as usize] != NONE || self.free_lines(group) > reserve
     }
 
@@ -382,7 +382,7 @@ impl Ftl {
         Ok(slot)
     }
 
-    /// The open line of a role is full; the next is opened at once, as in the published code.
+    /// The open line of a role is full.
     fn close_line(&mut self, group: u32, role: Role) {
         let line = self.groups[group as usize].open[role as usize];
         self.groups[group as usize].open[role as usize] = NONE;
@@ -416,10 +416,10 @@ impl Ftl {
 
     /// What is not yet programmed at `now` is gone: the copies before it are valid again. Returns what was undone, latest first.
     pub(super) fn power_cut(&mut self, now: u64) -> Vec<Undo> {
-        let undone = self.volatile.as_mut().map_or_else(Vec::new, |volatile| volatile.power_cut(now));
-        for undo in &undone {
+        let mut undone = self.volatile.as_mut().map_or_else(Vec::new, |volatile| volatile.power_cut(now));
+        undone.retain(|undo| {
             if self.map.get(undo.short) != undo.new {
-                continue; // a later version was programmed earlier, or the page was trimmed
+                return false; // a later version was programmed earlier, or the page was trimmed
             }
             self.map.set(undo.short, undo.old);
             if undo.old != NONE {
@@ -427,7 +427,8 @@ impl Ftl {
                 self.lines[line as usize].valid += 1;
             }
             self.invalidate(undo.new);
-        }
+            true
+        });
         for group in 0..self.groups.len() as u32 {
             self.pad(group);
             self.groups[group as usize].held = 0;

@@ -45,7 +45,7 @@ type Event<T> = Reverse<(Nanos, u64, T)>;
 /// Queues and what is on its way.
 #[derive(Debug, Default)]
 pub struct Queues {
-    queues: Vec<VecDeque<Waiting>>,
+    entries: Vec<VecDeque<Waiting>>,
     /// When the device looks at a queue again.
     fetches: BinaryHeap<Event<u16>>,
     done: BinaryHeap<Event<(u64, Nanos)>>,
@@ -56,19 +56,19 @@ impl Queues {
     /// `count` queues, at least one, at most [`QUEUES`].
     pub fn new(count: u16) -> Self {
         let count = count.clamp(1, QUEUES);
-        Self { queues: vec![VecDeque::new(); usize::from(count)], ..Self::default() }
+        Self { entries: vec![VecDeque::new(); usize::from(count)], ..Self::default() }
     }
 
     /// How many queues there are.
     pub fn count(&self) -> u16 {
-        self.queues.len() as u16
+        self.entries.len() as u16
     }
 
     /// Puts a command into a queue at `now`; false when the queue is full.
     ///
     /// Times of posts must not go back behind a completion that was taken out.
     pub fn post(&mut self, queue: u16, tag: u64, command: Command, now: Nanos) -> bool {
-        let entries = &mut self.queues[usize::from(queue)];
+        let entries = &mut self.entries[usize::from(queue)];
         if entries.len() >= QUEUE_ENTRIES {
             return false;
         }
@@ -103,13 +103,13 @@ impl Queues {
 
     /// Commands that wait in queues.
     pub fn waiting(&self) -> usize {
-        self.queues.iter().map(VecDeque::len).sum()
+        self.entries.iter().map(VecDeque::len).sum()
     }
 
     /// The device takes the command at the head of a queue, if it can.
     fn fetch(&mut self, ssd: &mut Ssd) -> Result<(), FlashError> {
         let Some(Reverse((now, _, queue))) = self.fetches.pop() else { return Ok(()) };
-        let entries = &mut self.queues[usize::from(queue)];
+        let entries = &mut self.entries[usize::from(queue)];
         let Some(head) = entries.front().copied() else { return Ok(()) };
         match ssd.submit(&head.command, now)? {
             Outcome::Busy { retry_at } => self.fetch_at(retry_at, queue),

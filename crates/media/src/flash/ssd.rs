@@ -8,6 +8,7 @@ use super::conventional::{Conventional, Span, WriteHow};
 use super::ftl::Counters;
 use super::store::{Data, Store};
 use super::units::UnitDevice;
+use super::volatile::Before;
 use super::zoned::Zoned;
 
 #[derive(Clone, Debug)]
@@ -146,11 +147,34 @@ impl Ssd {
         let undone = device.power_cut(now.0);
         let count = undone.len();
         for undo in undone {
-            if let Some(content) = undo.content {
-                self.store.restore(device.ftl.map.lpn(undo.short), content);
+            let lpn = device.ftl.map.lpn(undo.short);
+            match undo.content {
+                Before::NotKept => {}
+                Before::Zero => self.store.restore(lpn, None),
+                Before::Bytes(bytes) => self.store.restore(lpn, Some(bytes)),
             }
         }
         Ok(count)
+    }
+
+    /// When the device will have done everything that it was told.
+    pub fn idle_at(&self) -> Nanos {
+        let at = match &self.device {
+            Device::Conventional(device) => device.array.all_free_at(),
+            Device::Zoned(device) => device.idle_at(),
+            Device::Units(device) => device.idle_at(),
+        };
+        Nanos(at.max(self.now))
+    }
+
+    /// The time of the latest command.
+    pub fn now(&self) -> Nanos {
+        Nanos(self.now)
+    }
+
+    /// Bytes as they are, at no cost in time; `offset` counts over the device.
+    pub fn peek(&self, offset: u64, bytes: &mut [u8]) {
+        self.store.read(offset, bytes);
     }
 
     /// What it has done so far.

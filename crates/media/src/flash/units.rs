@@ -57,6 +57,10 @@ impl UnitDevice {
         finish
     }
 
+    pub(super) fn idle_at(&self) -> u64 {
+        self.free_at.iter().copied().max().unwrap_or(0)
+    }
+
     pub(super) fn statistics(&self) -> Statistics {
         Statistics {
             counters: Counters::default(),

@@ -21,8 +21,18 @@ pub(super) struct Undo {
     pub(super) old: u32,
     /// Where the page lies.
     pub(super) new: u32,
-    /// The bytes before, when the device keeps data; `None` inside for a page that was never written.
-    pub(super) content: Option<Option<Box<[u8]>>>,
+    pub(super) content: Before,
+}
+
+/// The bytes of a page before it was written.
+#[derive(Clone, Debug)]
+pub(super) enum Before {
+    /// The device keeps no data.
+    NotKept,
+    /// It was zero.
+    Zero,
+    /// These.
+    Bytes(Box<[u8]>),
 }
 
 /// Every page that is not durable, in the order in which they were written.
@@ -43,7 +53,7 @@ impl Volatile {
     pub(super) fn wrote(&mut self, group: u32, short: Short, old: u32, new: u32) {
         let number = self.next;
         self.next += 1;
-        self.undo.insert(number, Undo { short, old, new, content: None });
+        self.undo.insert(number, Undo { short, old, new, content: Before::NotKept });
         if old != NONE {
             self.by_old.insert(old, number);
         }
@@ -53,8 +63,10 @@ impl Volatile {
 
     /// The bytes of the page at `new` before it was written; the first call counts.
     pub(super) fn remember(&mut self, new: u32, before: impl FnOnce() -> Option<Box<[u8]>>) {
-        if let Some(undo) = self.by_new.get(&new).and_then(|number| self.undo.get_mut(number)) {
-            undo.content.get_or_insert_with(before);
+        if let Some(undo) = self.by_new.get(&new).and_then(|number| self.undo.get_mut(number))
+            && matches!(undo.content, Before::NotKept)
+        {
+            undo.content = before().map_or(Before::Zero, Before::Bytes);
         }
     }
 

@@ -62,7 +62,7 @@ impl Zoned {
             Op::Read => Ok(done(self.read(offset, bytes, now))),
             Op::Write => self.write(offset, bytes, command.fua, now),
             Op::Flush => Ok(done(self.array.all_free_at().max(now))),
-            Op::ResetZone => self.reset(offset, now),
+            Op::ResetZone => Ok(done(self.reset(offset, now))),
             Op::Trim => Err(unsupported(command.op, "reset the zone instead")),
         }
     }
@@ -145,11 +145,11 @@ impl Zoned {
         latest
     }
 
-    fn reset(&mut self, offset: u64, now: u64) -> Result<Outcome, FlashError> {
+    fn reset(&mut self, offset: u64, now: u64) -> u64 {
         let zone = offset / self.zones.size;
         let held = self.held_pages(zone);
         if self.pointers.remove(&zone).is_none() {
-            return Ok(done(now));
+            return now;
         }
         self.buffer(zone).give_back_now(held);
         let dies =
@@ -157,7 +157,7 @@ impl Zoned {
         let dies: Vec<u32> = dies.map(|at| self.place(at).die).collect();
         let latest = dies.into_iter().map(|die| self.array.erase(now, die)).fold(now, u64::max);
         *self.erases.entry(zone).or_default() += 1;
-        Ok(done(latest))
+        latest
     }
 
     /// Pages of the zone's one-shot page that is not complete.
@@ -171,6 +171,10 @@ impl Zoned {
             return &mut self.shared;
         }
         self.own.entry(zone).or_insert_with(|| WriteBuffer::new(self.config.buffer / PAGE))
+    }
+
+    pub(super) fn idle_at(&self) -> u64 {
+        self.array.all_free_at()
     }
 
     pub(super) fn statistics(&self) -> Statistics {
