@@ -17,6 +17,7 @@ use vfs::{
 };
 
 use crate::convert::{self, Numbers, generation};
+use crate::invalidate::{Invalidator, PLACES};
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
 use crate::times::{Times, is_stale};
@@ -41,6 +42,7 @@ const WISHES: [InitFlags; 8] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // In `Cache::Pages` only beside `invalidate.rs`.
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
@@ -62,6 +64,7 @@ pub(crate) struct Door {
     names_wait: bool,
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
+    invalidator: Invalidator,
 }
 
 thread_local! {
@@ -72,7 +75,7 @@ thread_local! {
 }
 
 impl Door {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options) -> Self {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options, invalidator: Invalidator) -> Self {
         let numbers = Numbers::new(fs.root());
         Self {
             fs,
@@ -85,6 +88,7 @@ impl Door {
             names_wait: options.synchronous || options.flags.contains(MountFlags::DIRSYNC),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
+            invalidator,
         }
     }
 
@@ -122,6 +126,7 @@ impl Door {
         }
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_readahead(REQUEST_BYTES);
+        let _ = config.set_max_background(PLACES);
     }
 
     fn attr(&self, attr: &Attr) -> FileAttr {

@@ -14,6 +14,7 @@
 //! | `options` | [`Options`] |
 //! | `attach` | the directory and the kernel: mount(2), or `fusermount3` for users |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
+//! | `invalidate` | dropping cached pages after direct writes |
 //! | `times` | when reading sets access times |
 //! | `writeback` | how much of shared maps the kernel may keep back |
 //!
@@ -44,6 +45,7 @@
 mod attach;
 mod convert;
 mod door;
+mod invalidate;
 mod nodes;
 mod options;
 mod serve;

@@ -10,7 +10,7 @@ use vfs::FileSystem;
 use crate::attach::{self, Attached};
 use crate::door::Door;
 use crate::options::Options;
-use crate::writeback;
+use crate::{invalidate, writeback};
 
 /// Why a directory could not be mounted on.
 #[derive(Debug, thiserror::Error)]
@@ -63,12 +63,17 @@ impl Server {
     /// The thread should have called [`become_flusher`](crate::become_flusher) before the design was mounted, which starts threads.
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
-        let door = Door::new(fs, options);
+        let (invalidator, invalidations) = invalidate::channel();
+        let door = Door::new(fs, options, invalidator);
         let (fuse, mount) = attach::attach(dir, options)?;
         let session = Session::from_fd(door, fuse, acl(options), config(options)).map_err(|error| {
             let _ = mount.detach();
             MountError::Io { dir: dir.into(), error }
         })?;
+        if let Err(error) = invalidations.start(session.notifier()) {
+            let _ = mount.detach();
+            return Err(MountError::Io { dir: dir.into(), error });
+        }
         writeback::lift_limit(mount.dir());
         Ok(Self { session, mount })
     }

@@ -15,7 +15,7 @@ use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, op
 
 use super::{BUFFER, Door, name};
 use crate::convert::{self, errno, generation, io_flags, open_flags};
-use crate::options::{REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
+use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
 
 /// Open files need no number of their own: what a request depends on comes with it.
 const NO_HANDLE: FileHandle = FileHandle(0);
@@ -74,6 +74,12 @@ fn answer_sized(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
         len if len > size => reply.error(fuser::Errno::ERANGE),
         _ => reply.data(&bytes),
     });
+}
+
+/// Whether a read or write is a program's own, past the page cache. The kernel names the owner of its locks only for those:
+/// `fuse_direct_io` does, reading and writing pages does not.
+fn is_direct(owner: Option<LockOwner>) -> bool {
+    owner.is_some()
 }
 
 impl Filesystem for Door {
@@ -299,11 +305,14 @@ impl Filesystem for Door {
         offset: u64,
         size: u32,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let _op = self.begin(ops::READ);
         let (fs, ino) = (self.fs(), self.numbers.ino(ino));
+        if !is_direct(owner) {
+            self.nodes.set_cached(ino);
+        }
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(buffer.len().max(size as usize), 0);
             answer(
@@ -328,17 +337,24 @@ impl Filesystem for Door {
         data: &[u8],
         how: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let _op = self.begin(ops::WRITE);
-        let ino = self.numbers.ino(ino);
+        let (node, ino) = (ino, self.numbers.ino(ino));
+        if !is_direct(owner) {
+            self.nodes.set_cached(ino);
+        }
         let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let allowed = if clears { self.clear_set_id(request, ino) } else { Ok(()) };
         let allowed = allowed.and_then(|()| self.drop_capabilities(ino));
         let written = allowed.and_then(|()| self.put(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
-        answer(written, reply, |reply, bytes| reply.written(bytes as u32));
+        let stale = self.cache == Cache::Pages && is_direct(owner) && self.nodes.may_be_cached(ino);
+        answer(written, reply, |reply, bytes| match stale && bytes > 0 {
+            true => self.invalidator.answer(node, offset, bytes, reply),
+            false => reply.written(bytes as u32),
+        });
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
