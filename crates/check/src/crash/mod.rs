@@ -77,7 +77,7 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
+    /// All choices of up to 512; beyond, the single units, pairs and draws of `docs/models/crash.md`.
     pub fn usual(seed: u64, nested: usize) -> Self {
         Self {
             plan: Plan { seed: Seed(seed), ..Plan::default() },

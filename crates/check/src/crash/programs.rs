@@ -1,4 +1,4 @@
-//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
+//! The programs: one operation of each kind and shape (in the manner of ACE, OSDI 2018), with what makes it possible; and random
 //! ones.
 
 use rand::RngExt;
