@@ -11,7 +11,7 @@ use crate::op::{File, Op, Pattern};
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// For reports, and to find it again.
+    /// For reports, and to select it.
     pub name: String,
     /// Carried out first.
     pub setup: Vec<Op>,
