@@ -1,4 +1,4 @@
-//! The reference: inodes and names in maps, with POSIX's rules and nothing else.
+//! The reference model: inodes and names in maps, with the rules of POSIX.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -97,7 +97,7 @@ impl Op {
         }
     }
 
-    /// Whether it changes the data of a file, which need not change as one.
+    /// Whether it changes the data of a file, which need not be atomic.
     pub fn changes_data(&self) -> bool {
         let zeroes = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
         matches!(self, Self::Write(..))
@@ -155,7 +155,8 @@ impl Runner {
     }
 
     /// Looks a path up and opens what it leads to, once for all: operations that go by that path mean this inode from now on,
-    /// whatever has the name. So an operation is one call of the design, and others cannot come between lookup and call.
+    /// whatever has the name. So an operation is one call of the design, and no call of another task comes between lookup and
+    /// call.
     pub fn pin(&mut self, path: &str) -> Result<(), Errno> {
         let ino = self.find(path)?;
         self.fs.open(ino, OpenFlags::READ)?;

@@ -1,4 +1,4 @@
-//! A file system as programs see it: what the model says and what a design shows are compared in this form.
+//! A file system as programs see it. The model and a design are compared in this form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

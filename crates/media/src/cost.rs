@@ -5,7 +5,7 @@
 //! the real one. What a model charges is *extra*: the CPU's own part of a copy (`sim::copy`) and of an
 //! instruction (`sim::work`) is charged by the region.
 //!
-//! The parts that models are made of (nvm-media-models.md, section 3):
+//! The parts that models are made of (`docs/models/nvmm.md`):
 //!
 //! | part | a request of service time `s` at `now` |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Cost models against closed forms, under the virtual clock (nvm-media-models.md, sections 3, 5, 6 and 10).
+//! Cost models against closed forms, under the virtual clock (`docs/models/nvmm.md`).
 #![allow(missing_docs)]
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn hinfs_frac_is_a_token_bucket_at_exactly_the_bandwidth() {
 
 #[test]
 fn the_hinfs_emulator_rounds_as_its_table_says() {
-    // Table of hinfs.md 5.1: latency, writers by floor, resulting cap.
+    // Table of `docs/models/nvmm.md`, "hinfs": latency, writers by floor, resulting cap.
     for (latency, writers, cap) in
         [(50, 1, 1280), (100, 1, 640), (200, 3, 960), (400, 6, 960), (800, 12, 960)]
     {

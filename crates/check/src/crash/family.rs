@@ -1,4 +1,4 @@
-//! Programs by number: each alone, several one after the other, and random ones.
+//! Programs by number: single ones, sequences, and random ones.
 
 use super::programs::{self, Program};
 use crate::model::Model;
@@ -29,8 +29,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// All programs, alone or in sequence. From a depth of three on there are so many that only those are taken that change
-    /// names.
+    /// All programs, alone or in sequence. From depth three on, only programs that change names are taken, because there are too
+    /// many.
     pub fn of_depth(depth: u32) -> Self {
         let mut programs = programs::all();
         programs.retain(|program| depth < 3 || program.changes_names());
@@ -112,8 +112,8 @@ fn beside(first: &Program, second: &Program) -> Program {
     Program { name: format!("{} | {}", first.name, second.name), setup, core, together: true }
 }
 
-/// The second program after the first, on one tree: what both need comes first; where the first has taken away what the second
-/// needs, that is made anew between them, and crashed as everything else.
+/// The second program after the first, on one tree. The setup of both comes first. Where the first program removes what the
+/// second needs, the setup of the second is repeated between them, and explored like the rest.
 fn pair(first: &Program, second: &Program) -> Program {
     let mut model = Model::new(0o755, (0, 0));
     let mut setup = first.setup.clone();

@@ -1,4 +1,4 @@
-//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
+//! The programs: one operation of each kind and shape (in the manner of ACE, OSDI 2018), with what makes it possible; and random
 //! ones.
 
 use rand::RngExt;
@@ -11,7 +11,7 @@ use crate::op::{File, Op, Pattern};
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// For reports, and to find it again.
+    /// For reports, and to select it.
     pub name: String,
     /// Carried out first.
     pub setup: Vec<Op>,

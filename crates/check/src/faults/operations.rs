@@ -11,7 +11,7 @@ use super::{Failure, Kind, Outcome, Tally, violation};
 use crate::crash::{Program, Subject};
 use crate::design::try_virtually;
 
-/// After so many violations a program is given up: more of them say no more.
+/// The check of a program ends after this many violations.
 pub(super) const VIOLATIONS_MAX: usize = 5;
 /// More accesses than any operation has: a count that goes beyond does not end.
 const ACCESSES_MAX: u64 = 20_000;
@@ -69,7 +69,7 @@ impl Failing<'_> {
         Ok(())
     }
 
-    /// What is free in the end before the operation and after it.
+    /// Blocks that are free at the end, before the operation and after it.
     fn free(&self) -> Result<Option<Free>, String> {
         let mut shorter = self.program.clone();
         let last = shorter.core.pop().or_else(|| shorter.setup.pop());

@@ -25,10 +25,10 @@
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
 //! the block map's locks are leaves.
 //!
-//! On the medium this is PMFS: the same format, recovery and fsck. Everything follows `specs/hinfs.md` section 4. Choices
-//! where the paper leaves them open: space is allocated when a block is first written; a new block inherits the state of the
-//! file's last judged block (`new_blocks`); a file has one open transaction, which later growth and the removal of its last
-//! name join, so that undoing it never undoes something newer.
+//! On the medium this is PMFS: the same format, recovery and fsck. `docs/designs/hinfs.md` describes the mechanism, what is
+//! durable when, and what differs from the paper. Choices where the paper leaves them open: space is allocated when a block is
+//! first written; a new block inherits the state of the file's last judged block (`new_blocks`); a file has one open
+//! transaction, which later growth and the removal of its last name join, so that undoing it never undoes something newer.
 
 mod benefit;
 mod file;
@@ -59,7 +59,7 @@ use pool::Pool;
 
 static TASKS: LockClass = LockClass::new("hinfs.tasks");
 
-/// How a HiNFS is mounted (`specs/hinfs.md` 4.10).
+/// How a HiNFS is mounted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
     /// Fetch and write back by line; otherwise whole blocks (HiNFS-NCLFW).

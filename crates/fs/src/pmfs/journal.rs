@@ -1,6 +1,6 @@
 //! The undo journal: a ring of one-line log entries.
 //!
-//! # Protocol (PMFS, section 3.2 of `specs/hinfs.md`)
+//! # Protocol (PMFS paper, section 3.2; `fs/pmfs/journal.c` of its kernel module)
 //!
 //! 1. *Begin* reserves entries, contiguous, by moving the tail. Where they would pass the end of the ring, tail and generation
 //!    change together in one store and the transaction starts at 0.

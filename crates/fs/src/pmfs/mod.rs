@@ -21,13 +21,8 @@
 //! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
-//! Lock order: see `namei.rs`. Everything is in `specs/hinfs.md` sections 2 and 3, which this design follows.
-//!
-//! Differences to the kernel module, each on purpose: block and inode maps are bitmaps with summaries instead of a sorted
-//! list and a linear scan (same choice, bounded time); names have a DRAM index (`dir_index=false` for the linear search); a
-//! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call; a file that
-//! nobody has open is freed by the transaction that removes its last name, without the truncate list; times have nanoseconds, and
-//! attribute blocks hold attributes (`layout.rs` on versions).
+//! Lock order: see `namei.rs`. `docs/designs/pmfs.md` describes format, mechanism and recovery, lists what differs from the kernel
+//! module and why, and names the sources.
 
 pub(crate) mod alloc;
 pub(crate) mod dir;

@@ -1,4 +1,4 @@
-//! What a power loss leaves (crash-testing.md 5.2, level "hinfs").
+//! What a power loss leaves (`docs/models/crash.md`, data durable on sync).
 //!
 //! Programs run under the virtual clock with their write-back, on an image whose free blocks hold `GARBAGE`. At each fence,
 //! before and after it, images of what may have persisted are recovered and compared with the history of each file:

@@ -1,5 +1,5 @@
-//! `optane`: a buffer of 256-byte lines in front of the medium (nvm-media-models.md, section 6.1,
-//! `optane.lite`).
+//! `optane`: a buffer of 256-byte lines in front of the medium (Yang et al., FAST 2020; VANS, MICRO 2020;
+//! `docs/models/nvmm.md`).
 //!
 //! ```text
 //!            64 B lines                   64 x 256 B, LRU                256 B
@@ -24,8 +24,7 @@
 //! random 64 B 0.25 · random 128 B 0.5 · aligned 256 B 1 · sequential 1 while at most 64 lines are open
 //! ```
 //!
-//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media
-//! (section 6.2).
+//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media.
 
 use parking_lot::Mutex;
 use rand::RngExt;
@@ -100,8 +99,8 @@ struct Dimm {
     newest: usize,
     oldest: usize,
     /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the
-    /// reads of partial lines would take bandwidth from the writes, which measurements do not show (section
-    /// 6.2: bandwidth is EWR times that of the media).
+    /// reads of partial lines would take bandwidth from the writes, which measurements do not show (Yang et
+    /// al., FAST 2020: bandwidth is EWR times that of the media).
     read_free_ps: u64,
     write_free_ps: u64,
     rng: Rng,
@@ -358,7 +357,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// The line of `optane` in the table of media.
 pub(crate) struct OptaneType;
 
-const SPEC: &str = "nvm-media-models.md, sections 2 and 6";
+const SPEC: &str = "docs/models/nvmm.md, optane";
 
 const fn param(name: &'static str, kind: ParamKind, default: &'static str, help: &'static str) -> ParamSpec {
     ParamSpec { name, kind, default, help, source: SPEC }
