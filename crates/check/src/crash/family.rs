@@ -39,9 +39,7 @@ impl Family {
 
     /// Every two programs of one operation at once.
     pub fn together() -> Self {
-        let mut programs = programs::all();
-        programs.retain(|program| program.core.len() == 1 && !matches!(program.core[0], Op::Remount));
-        Self::Together { programs }
+        Self::Together { programs: programs::single() }
     }
 
     /// How many there are.

@@ -54,7 +54,7 @@ pub fn explore_many(
 /// One program in a run of its own. A run that panics or hangs is a violation.
 fn explore_one(subject: &Subject, program: Program, effort: &Effort, faults: &[Fault]) -> Tally {
     if program.together {
-        return explore_together(subject, &program, effort);
+        return explore_together(subject, &program, effort, faults);
     }
     let (name, subject, effort, faults) = (program.name.clone(), subject.clone(), *effort, faults.to_vec());
     let run = move || explore(&subject, &program, &effort, &faults);

@@ -125,6 +125,15 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
+/// Programs of one operation, for tasks that work at once: those of [`all`], and syncs, which alone would sync nothing.
+pub fn single() -> Vec<Program> {
+    let mut table = Table(all());
+    table.0.retain(|program| program.core.len() == 1 && !matches!(program.core[0], Op::Remount));
+    table.add("fsync", foo(12288), vec![Op::Fsync(at("foo"))]);
+    table.add("sync", foo(12288), vec![Op::Sync]);
+    table.0
+}
+
 /// One to five random operations on a tree in which most operations can succeed: program `number` of `seed`.
 pub fn random(seed: u64, number: usize) -> Program {
     let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };

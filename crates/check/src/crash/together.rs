@@ -15,6 +15,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use media::event::{Event, Mark, Promise, Tap, TaskId};
+use media::fault::Fault;
 use media::recorder::Trace;
 use sim::{Machine, Schedule, Seed, Setup, TaskSpec};
 use vfs::Errno;
@@ -44,14 +45,21 @@ struct Recorded {
     answers: Vec<Result<Reply, Errno>>,
 }
 
-/// Explores all crashes of a program whose two operations are carried out at once, in several orders.
-pub(super) fn explore_together(subject: &Subject, program: &Program, effort: &Effort) -> Tally {
+/// Explores all crashes of a program whose two operations are carried out at once, in several orders; `faults` go wrong while
+/// they run.
+pub(super) fn explore_together(
+    subject: &Subject,
+    program: &Program,
+    effort: &Effort,
+    faults: &[Fault],
+) -> Tally {
     let mut sum = Tally { programs: 1, ..Tally::default() };
     for (schedule, number) in SCHEDULES.iter().zip(0..) {
-        let tally = match explore_one(subject, program, effort, (schedule, effort.plan.seed.0 + number)) {
-            Ok(tally) => tally,
-            Err(what) => Tally::failed(&program.name, format!("schedule {number}: {what}")),
-        };
+        let tally =
+            match explore_one(subject, program, (effort, faults), (schedule, effort.plan.seed.0 + number)) {
+                Ok(tally) => tally,
+                Err(what) => Tally::failed(&program.name, format!("schedule {number}: {what}")),
+            };
         sum.add(Tally { programs: 0, ..tally });
         if !sum.violations.is_empty() || sum.without_space > 0 {
             break;
@@ -63,13 +71,13 @@ pub(super) fn explore_together(subject: &Subject, program: &Program, effort: &Ef
 fn explore_one(
     subject: &Subject,
     program: &Program,
-    effort: &Effort,
+    (effort, faults): (&Effort, &[Fault]),
     (schedule, seed): (&Schedule, u64),
 ) -> Result<Tally, String> {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
     let (recorded, _) = {
-        let (subject, program) = (subject.clone(), program.clone());
-        sim::explore(&setup, schedule, move || record(&subject, &program))
+        let (subject, program, faults) = (subject.clone(), program.clone(), faults.to_vec());
+        sim::explore(&setup, schedule, move || record(&subject, &program, &faults))
     };
     let Some(recorded) = recorded.map_err(|error| error.to_string())?? else {
         return Ok(Tally { without_space: 1, ..Tally::default() });
@@ -85,7 +93,7 @@ fn explore_one(
 }
 
 /// Runs the setup, then both operations at once. None: no space for them.
-fn record(subject: &Subject, program: &Program) -> Result<Option<Recorded>, String> {
+fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Option<Recorded>, String> {
     let (design, region) = (&subject.design, design::region(subject.size));
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
@@ -99,6 +107,7 @@ fn record(subject: &Subject, program: &Program) -> Result<Option<Recorded>, Stri
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    faults.iter().for_each(|fault| region.inject(*fault));
     let preempt: Arc<dyn Tap> = Arc::new(Preempt);
     region.attach(Arc::clone(&preempt));
     let began = Arc::new(Mutex::new(Vec::new()));

@@ -45,7 +45,8 @@ impl Process {
     #[inline]
     fn room_for(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
-        if offset.saturating_add(len as u64) <= limit && !file.io.contains(IoFlags::APPEND) {
+        let known = limit == OFFSET_MAX || !file.io.contains(IoFlags::APPEND);
+        if known && offset.saturating_add(len as u64) <= limit {
             return Ok(len);
         }
         self.room_at_limit(file, offset, len)
@@ -57,7 +58,6 @@ impl Process {
     fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
         let start = match file.io.contains(IoFlags::APPEND) {
-            true if limit == OFFSET_MAX => return Ok(len),
             true => self.mount.file_system().getattr(file.vnode.ino)?.size,
             false => offset,
         };
