@@ -81,8 +81,9 @@ pub fn copy(bytes: u64) {
         return advance(cx, activity, alone);
     }
     let shared = Nanos(bytes * machine.dram_ps_per_byte / 1_000);
-    let start = cx.now();
-    let done = cx.run.dram.reserve(shared).max(start + alone);
+    let reserved = cx.run.dram.reserve(shared);
+    let start = cx.now(); // after the interaction, which may have cost the core
+    let done = reserved.max(start + alone);
     advance(cx, activity, done - start);
 }
 
@@ -127,8 +128,9 @@ pub fn sleep_until(deadline: Nanos) {
         None => spin(cx, activity, deadline),
         Some(scheduler) => {
             scheduler.watch_quiet(cx);
-            pass(cx, activity, deadline.since(cx.now()));
-            scheduler.doze(cx);
+            let since = cx.now();
+            pass(cx, activity, deadline.since(since));
+            scheduler.sleep(cx, since.0);
         }
     }
 }

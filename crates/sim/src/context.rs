@@ -19,7 +19,7 @@ use crate::rng::Seed;
 use crate::sync::Server;
 use crate::task::{RunError, Setup};
 use crate::units::Nanos;
-use crate::virt::{Parking, Scheduler};
+use crate::virt::{OnCore, Parking, Scheduler};
 
 /// Number of a task within its run.
 pub(crate) type TaskId = u32;
@@ -86,7 +86,12 @@ pub(crate) struct Context {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) run: Arc<RunShared>,
     pub(crate) id: TaskId,
-    pub(crate) core: u16,
+    /// The core that it runs on, or waits for.
+    pub(crate) core: Cell<u16>,
+    /// Virtual clock: the last time of its own that it has left where other tasks see it.
+    pub(crate) seen: Cell<u64>,
+    /// Virtual clock: its place on the core.
+    pub(crate) on_core: OnCore,
     pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
@@ -114,7 +119,9 @@ impl Context {
             ledger,
             run: Arc::clone(run),
             id,
-            core: core % run.machine.cores().max(1),
+            core: Cell::new(core % run.machine.cores().max(1)),
+            seen: Cell::new(0),
+            on_core: OnCore::default(),
             activity: Cell::new(Activity::Data),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),
@@ -144,6 +151,12 @@ impl Context {
             Clock::Virtual => Nanos(self.time.get()),
             Clock::Real => self.run.tsc().now(),
         }
+    }
+
+    /// Virtual clock: what the task has done until now can be seen by others, so it cannot be put off.
+    #[inline]
+    pub(crate) fn show(&self) {
+        self.seen.set(self.time.get());
     }
 
     /// Books time of the virtual clock on `activity`.

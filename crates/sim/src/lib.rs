@@ -60,7 +60,7 @@ mod virt;
 pub use cache::Recency;
 pub use clock::{Clock, clock, copy, interact, medium, medium_until, now, sleep, sleep_until, work};
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
-pub use machine::{Machine, Work};
+pub use machine::{Machine, Scheduling, Work};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{

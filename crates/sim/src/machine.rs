@@ -89,6 +89,20 @@ pub struct Machine {
     pub dram_ps_per_byte: u64,
     /// Size of the last-level cache of a socket.
     pub cache: Bytes,
+    /// How tasks share a core. None: each runs as if the core were its own, however many there are.
+    pub scheduling: Option<Scheduling>,
+}
+
+/// When a core goes from one task to another: the three times of the Completely Fair Scheduler of Linux, as an administrator
+/// finds them below /sys/kernel/debug/sched or in sysctl(8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// The tasks of a core each run once in this time (sched_latency_ns).
+    pub latency: Nanos,
+    /// But none for less than this (sched_min_granularity_ns).
+    pub granularity: Nanos,
+    /// A task that wakes preempts one that has run longer by more than this (sched_wakeup_granularity_ns).
+    pub wakeup_granularity: Nanos,
 }
 
 impl Machine {
@@ -103,6 +117,7 @@ impl Machine {
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
             cache: Bytes::mib(16),
+            scheduling: None,
         }
     }
 

@@ -345,7 +345,7 @@ impl Volume {
 
     fn start_cleaner(&self) {
         let journal = Arc::clone(&self.journal);
-        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background(), move || {
+        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background().movable(), move || {
             // A medium that fails under the cleaner fails under the next transaction, too, which reports it.
             let _ = journal.clean_until_stopped();
         });
