@@ -32,9 +32,9 @@ pub(crate) struct RunShared {
     pub(crate) seed: Seed,
     /// The time-stamp counter of a real run.
     tsc: Option<Tsc>,
-    /// The memory bandwidth of the machine, shared by all copies.
-    pub(crate) dram: Server,
-    /// Virtual clock: what came into the last-level cache.
+    /// The bandwidth of memory, shared by all copies: the machine's, or each socket's own.
+    dram: Box<[Server]>,
+    /// Virtual clock: what came into the caches.
     pub(crate) inflow: Inflow,
     pub(crate) ledgers: Mutex<Ledgers>,
     /// Real clock: the first panic of any task.
@@ -50,13 +50,14 @@ pub(crate) struct RunShared {
 impl RunShared {
     pub(crate) fn new(setup: &Setup) -> Arc<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
+        let memories = if setup.machine.dram_per_socket { setup.machine.sockets } else { 1 };
         Arc::new(Self {
             number: NEXT.fetch_add(1, Relaxed),
             machine: setup.machine.clone(),
             seed: setup.seed,
             tsc: (setup.clock == Clock::Real).then(Tsc::new),
-            dram: Server::new(1),
-            inflow: Inflow::new(),
+            dram: (0..memories.max(1)).map(|_| Server::new(1)).collect(),
+            inflow: Inflow::new(&setup.machine),
             ledgers: Mutex::default(),
             failure: Mutex::new(None),
             next_real_id: AtomicU32::new(0),
@@ -67,6 +68,15 @@ impl RunShared {
 
     pub(crate) fn next_real_id(&self) -> TaskId {
         self.next_real_id.fetch_add(1, Relaxed)
+    }
+
+    /// The memory that a task on `core` copies from and to.
+    #[inline]
+    pub(crate) fn dram_of(&self, core: u16) -> &Server {
+        match &*self.dram {
+            [only] => only,
+            sockets => &sockets[usize::from(self.machine.socket(core)) % sockets.len()],
+        }
     }
 
     #[inline]

@@ -266,6 +266,13 @@ pub fn current_id() -> Option<u32> {
     context::current().map(|cx| cx.id)
 }
 
+/// The number of the current run among those of this process, from 1; none outside a run. What outlives a run forgets by it the
+/// times that another has left behind.
+#[inline]
+pub fn run_number() -> Option<u32> {
+    context::current().map(|cx| cx.run.number)
+}
+
 static JOIN: LockClass = LockClass::new("sim.join");
 
 /// Where a task leaves its result.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use sim::{
-    Activity, LockClass, Machine, Mutex, Nanos, Scheduling, Seed, Setup, TaskSpec, Work, ledger::Snapshot,
+    Activity, Condvar, LockClass, Machine, Mutex, Nanos, Scheduling, Seed, Setup, TaskSpec, Work,
+    ledger::Snapshot,
 };
 
 static LOCK: LockClass = LockClass::new("test.lock");
@@ -183,14 +184,20 @@ fn a_preempted_task_keeps_its_locks_and_loses_none_of_its_work() {
 fn at_random(seed: u64, cores: u16) -> (Vec<u64>, u64, u64) {
     let body = move || {
         let locks: Arc<[Mutex<u64>; 3]> = Arc::new([0; 3].map(|zero| Mutex::new(&LOCK, zero)));
+        let changed = Arc::new(Condvar::new());
         let tasks: Vec<_> = (0..20_u16)
             .map(|n| {
-                let locks = Arc::clone(&locks);
+                let (locks, changed) = (Arc::clone(&locks), Arc::clone(&changed));
                 let spec = TaskSpec::named(format!("t{n}")).on_core(n);
                 let mut rng = sim::seed().derive("task", u64::from(n)).rng();
                 sim::spawn(if n % 3 == 0 { spec.movable() } else { spec }, move || {
                     for _ in 0..100 {
-                        match rng.random_range(0..4) {
+                        match rng.random_range(0..6) {
+                            4 => {
+                                let timeout = Nanos(rng.random_range(1..MS));
+                                drop(changed.wait_timeout(locks[0].lock(), timeout));
+                            }
+                            5 => changed.notify_all(),
                             0 => sim::sleep(Nanos(rng.random_range(0..3 * MS))),
                             1 => {
                                 let mut value = locks[rng.random_range(0..3)].lock();

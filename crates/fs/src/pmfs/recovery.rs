@@ -232,7 +232,7 @@ impl Volume {
             region: Arc::clone(region),
             journal: Arc::new(Journal::open(region, &descriptor)),
             blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
-            inodes: InodeTable::new(superblock.size, table.block_shift()),
+            inodes: InodeTable::new(region, superblock.size, table.block_shift()),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
             settings,

@@ -130,7 +130,7 @@ impl Core {
 impl Scheduler {
     /// The current task, which has been woken or has just begun, waits until it has a core.
     #[inline]
-    pub(super) fn enter_core(&self, cx: &Context) {
+    pub(crate) fn enter_core(&self, cx: &Context) {
         if let Some(cores) = &self.cores
             && self.mode.get() == Mode::Ordinary
         {

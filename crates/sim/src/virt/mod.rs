@@ -404,7 +404,7 @@ impl Scheduler {
     }
 
     /// Parks the current task until [`Scheduler::wake`], or until the deadline. True when woken, false when
-    /// the deadline came.
+    /// the deadline came. It has no core then: the caller takes it out of its queue, and it enters one.
     pub(crate) fn park(&self, cx: &Context, waiting: Waiting) -> bool {
         self.before_park(cx, &waiting);
         // A deadline beyond the end of time never comes.
@@ -424,7 +424,6 @@ impl Scheduler {
             }
             cx.time.set(deadline.unwrap_or(0).max(cx.time.get()));
         }
-        self.enter_core(cx);
         cx.run_ahead_limit.set(cx.time.get().saturating_add(self.run_ahead_ns));
         woken
     }
