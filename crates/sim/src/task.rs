@@ -209,18 +209,20 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// Name and place of a task.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    name: String,
-    core: u16,
-    background: bool,
+    pub(crate) name: String,
+    pub(crate) core: u16,
+    pub(crate) background: bool,
+    pub(crate) movable: bool,
 }
 
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false }
+        Self { name: name.into(), core: 0, background: false, movable: false }
     }
 
-    /// Places the task on `core` of the modelled machine (modulo its number of cores).
+    /// Places the task on `core` of the modelled machine (modulo its number of cores). It stays there, as with
+    /// sched_setaffinity(2) of one processor, unless it is [`TaskSpec::movable`].
     #[must_use]
     pub fn on_core(mut self, core: u16) -> Self {
         self.core = core;
@@ -236,8 +238,12 @@ impl TaskSpec {
         self
     }
 
-    pub(crate) fn into_parts(self) -> (String, u16, bool) {
-        (self.name, self.core, self.background)
+    /// Lets the task go to a free core when it wakes and finds its own taken, as a task without an affinity does. Matters
+    /// under the virtual clock on a machine whose cores are shared ([`Machine::scheduling`]).
+    #[must_use]
+    pub fn movable(mut self) -> Self {
+        self.movable = true;
+        self
     }
 }
 
@@ -246,7 +252,7 @@ impl TaskSpec {
 /// of which each core has its own: take it modulo their number, and let any core use any of them.
 #[inline]
 pub fn core() -> u16 {
-    context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core)
+    context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core.get())
 }
 
 /// The number of the host's CPU that runs the calling thread, read without entering the kernel where that is possible.
@@ -258,6 +264,13 @@ fn host_cpu() -> u16 {
 #[inline]
 pub fn current_id() -> Option<u32> {
     context::current().map(|cx| cx.id)
+}
+
+/// The number of the current run among those of this process, from 1; none outside a run. What outlives a run forgets by it the
+/// times that another has left behind.
+#[inline]
+pub fn run_number() -> Option<u32> {
+    context::current().map(|cx| cx.run.number)
 }
 
 static JOIN: LockClass = LockClass::new("sim.join");
@@ -362,6 +375,7 @@ pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send 
         Some(cx) => match cx.scheduler() {
             Some(scheduler) => {
                 let body = Box::new(move || delivery.deliver(Ok(body())));
+                cx.show();
                 outcome.task.store(scheduler.spawn(spec, cx.time.get(), body), Relaxed);
                 scheduler.turn(cx);
             }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
+use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
 
 use super::lrw::{EntryId, Lrw, Owner};
 
@@ -28,7 +28,11 @@ static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
 /// A DRAM block. Its bytes are an allocation of their own: together with the counts of an `Arc` they would be more than a
 /// page, which allocators round up by a quarter.
-pub(crate) struct Page(Box<Lines>);
+pub(crate) struct Page {
+    lines: Box<Lines>,
+    /// Whether the processor's caches have it.
+    recency: Recency,
+}
 
 /// A page that begins at a line: copies of whole lines stay within lines.
 #[repr(align(64))]
@@ -36,15 +40,20 @@ struct Lines([u8; PAGE_BYTES]);
 
 impl Page {
     fn new() -> Self {
-        Self(Box::new(Lines([0; PAGE_BYTES])))
+        Self { lines: Box::new(Lines([0; PAGE_BYTES])), recency: Recency::new() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8; PAGE_BYTES] {
-        &self.0.0
+        &self.lines.0
+    }
+
+    /// Charges a copy of `len` bytes between the page and a buffer of the caller.
+    pub(crate) fn charge_copy(&self, len: usize) {
+        sim::copy_cached(&self.recency, len as u64);
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        &mut self.0.0
+        &mut self.lines.0
     }
 }
 
@@ -187,8 +196,8 @@ impl Pool {
 
     /// Moves an entry to the end of the list of blocks, because its block was written; returns the number of the move.
     pub(crate) fn touch(&self, entry: EntryId) -> u64 {
-        sim::work(Work::Step, 3);
         let mut state = self.lock();
+        sim::work(Work::Step, 3);
         let was_empty = state.blocks.len() == 0;
         state.blocks.touch(entry, sim::now());
         if was_empty && state.reclaiming {

@@ -48,7 +48,9 @@ enum Job {
 pub(crate) fn start(design: &Arc<HiNfs>) {
     let tasks = (0..design.settings.tasks).map(|number| {
         let design = Arc::clone(design);
-        let spec = TaskSpec::named(format!("hinfs writeback {number}")).on_core(number as u16).background();
+        // As a kernel thread without an affinity: it begins on a core, and wakes on a free one.
+        let spec = TaskSpec::named(format!("hinfs writeback {number}")).on_core(number as u16);
+        let spec = spec.background().movable();
         sim::spawn(spec, move || {
             while let Some(job) = design.next_job() {
                 let _op = sim::op(vfs::ops::WRITEBACK);

@@ -6,6 +6,7 @@
 //! lock it.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
@@ -120,6 +121,8 @@ impl Inode {
 
 /// All inodes.
 pub(crate) struct InodeTable {
+    /// Where the inodes lie: the first use of one is priced by its medium.
+    region: Arc<Region>,
     slots: SlotTable<Inode>,
     free: Mutex<FreeSlots>,
     slots_per_block: u64,
@@ -133,11 +136,12 @@ struct FreeSlots {
 }
 
 impl InodeTable {
-    /// An empty table for an image of `size` bytes whose table has blocks of `1 << shift` bytes.
-    pub(crate) fn new(size: u64, shift: u32) -> Self {
+    /// An empty table for an image of `size` bytes in `region` whose table has blocks of `1 << shift` bytes.
+    pub(crate) fn new(region: &Arc<Region>, size: u64, shift: u32) -> Self {
         let max_blocks = (size >> shift).max(1);
         let slots_per_block = (1 << shift) / INODE_SLOT;
         Self {
+            region: Arc::clone(region),
             slots: SlotTable::new(max_blocks, slots_per_block),
             free: Mutex::new(
                 &INODE_TABLE,
@@ -153,7 +157,7 @@ impl InodeTable {
         let slot =
             if ino.is_multiple_of(INODE_SLOT) && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
         let inode = slot.ok_or(Error::NoEntry)?;
-        inode.recency.touch(INODE_LINES);
+        self.region.touch(&inode.recency, inode.offset, INODE_LINES);
         Ok(inode)
     }
 

@@ -233,7 +233,7 @@ impl Volume {
             region: Arc::clone(region),
             journal: Arc::new(Journal::open(region, &descriptor)),
             blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
-            inodes: InodeTable::new(superblock.size, table.block_shift()),
+            inodes: InodeTable::new(region, superblock.size, table.block_shift()),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
             settings,
@@ -346,7 +346,7 @@ impl Volume {
 
     fn start_cleaner(&self) {
         let journal = Arc::clone(&self.journal);
-        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background(), move || {
+        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background().movable(), move || {
             // A medium that fails under the cleaner fails under the next transaction, too, which reports it.
             let _ = journal.clean_until_stopped();
         });

@@ -90,8 +90,8 @@ impl Hinfs {
         match &self.limit {
             Limit::Writers { slots, .. } => slots.reserve(service.0 * 1_000).pass(Nanos::ZERO),
             Limit::Bucket { bucket, .. } => {
-                let start = sim::now();
                 let admitted = bucket.take(lines * LINE_BYTES as u64);
+                let start = sim::now(); // after the interaction of `take`, which may have cost the core
                 sim::medium_until(sim::ledger::current_scope(), start + service);
                 sim::medium_until(Activity::MediumWait, admitted);
             }

@@ -67,6 +67,7 @@ fn virtual_task() -> Option<(&'static Context, &'static Scheduler)> {
 fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
     let arrival = cx.time.get();
     cx.time.set(turn.start + turn.own);
+    cx.show();
     book_turn(cx, class, turn.start - arrival, turn.own);
 }
 

@@ -215,12 +215,13 @@ impl MutexState {
             self.contended.store(false, Relaxed); // what another run has left
         }
         self.holder.store(cx.id, Relaxed);
-        take_turn(cx, class, self.line.take(&cx.run, cx.core, arrival));
+        take_turn(cx, class, self.line.take(&cx.run, cx.core.get(), arrival));
         true
     }
 
     /// Sleeping kind: makes the mutex free, and then wakes the first sleeper, if there may be one.
     fn leave_and_wake(&self, cx: &Context, scheduler: &Scheduler) {
+        cx.show();
         self.free_at.store(cx.time.get(), Relaxed);
         self.holder.store(NOBODY, Relaxed);
         if !self.contended.load(Relaxed) {
@@ -232,6 +233,7 @@ impl MutexState {
         let cost = cx.run.machine.cost(call, 1);
         clock::pass(cx, cx.software(Activity::Software), cost);
         if let Some(sleeper) = sleeper {
+            cx.show();
             scheduler.wake(sleeper, cx.time.get() + cost.0);
         }
     }
@@ -239,6 +241,7 @@ impl MutexState {
     /// Gives the mutex to the first waiter, or leaves the time of the release behind.
     #[inline]
     fn leave(&self, cx: &Context, scheduler: &Scheduler) {
+        cx.show();
         let now = cx.time.get();
         let next = self.waiters.pop(scheduler).unwrap_or(NOBODY);
         self.holder.store(next, Relaxed);
@@ -246,7 +249,7 @@ impl MutexState {
             self.free_at.store(now, Relaxed);
         } else {
             let waiter = scheduler.context_of(next);
-            let turn = self.line.take(&cx.run, waiter.core, now);
+            let turn = self.line.take(&cx.run, waiter.core.get(), now);
             waiter.parking.own.set(turn.own);
             scheduler.wake(next, turn.start + turn.own);
         }

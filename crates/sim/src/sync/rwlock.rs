@@ -131,7 +131,7 @@ impl RwLockState {
         } else if self.excludes(write) || !self.waiters.is_empty() {
             return false;
         }
-        let turn = self.admit(cx, cx.id, cx.core, cx.time.get(), write);
+        let turn = self.admit(cx, cx.id, cx.core.get(), cx.time.get(), write);
         take_turn(cx, class, turn);
         true
     }
@@ -164,6 +164,7 @@ impl RwLockState {
 
     #[inline]
     fn leave(&self, cx: &Context, scheduler: &Scheduler, write: bool) {
+        cx.show();
         let now = cx.time.get();
         if write {
             self.writer.store(NOBODY, Relaxed);
@@ -186,7 +187,7 @@ impl RwLockState {
             }
             self.waiters.pop(scheduler);
             let waiter = scheduler.context_of(first);
-            let turn = self.admit(cx, first, waiter.core, waiter.time.get(), write);
+            let turn = self.admit(cx, first, waiter.core.get(), waiter.time.get(), write);
             waiter.parking.own.set(turn.own);
             scheduler.wake(first, turn.start + turn.own);
         }
