@@ -93,7 +93,7 @@ pub(crate) struct Blocks {
 
 /// The shard of the task that runs now: that of its core.
 pub(crate) fn home(shards: usize) -> usize {
-    sim::task::current_id().unwrap_or(0) as usize % shards
+    usize::from(sim::core()) % shards
 }
 
 impl Blocks {

@@ -21,7 +21,7 @@ use super::index::Place;
 use super::inode::{Changing, Loaded};
 use super::layout::{BLOCK, LinksEntry, NameEntry, SetEntry, WriteEntry, ino, kind, set};
 use super::log::{Append, Entry, Log, PageUse, Reader};
-use super::mutant::Bug;
+use super::mutant;
 use crate::error::{Error, Result};
 
 /// The longest run of entries that one call may append: a page's worth is looked at beforehand.
@@ -61,7 +61,7 @@ impl Volume {
     }
 
     fn is_dead(&self, page: &PageUse) -> bool {
-        page.live == 0 && (page.pinned == 0 || self.has(Bug::CleanerDropsRemovals))
+        page.live == 0 && (page.pinned == 0 || self.has(mutant::CLEANER_DROPS_REMOVALS))
     }
 
     fn clean_fast(&self, inode: &mut Changing<'_>) -> Result<()> {
@@ -98,7 +98,7 @@ impl Volume {
     fn clean_thoroughly(&self, inode: &mut Changing<'_>) -> Result<()> {
         let mut chain = self.begin_append(&Log::default(), Need::Removal);
         let mut moved = Vec::new();
-        if !self.has(Bug::CleanerDropsAttributes) {
+        if !self.has(mutant::CLEANER_DROPS_ATTRIBUTES) {
             self.append(&mut chain, &attributes_now(inode, inode.inode.access_is_logged()))?;
         }
         let links = LinksEntry {

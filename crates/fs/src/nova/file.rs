@@ -19,7 +19,7 @@ use super::index::Place;
 use super::inode::{Changing, Inode, Loaded, apply_set, apply_write};
 use super::layout::{BLOCK, FILE_BLOCKS_MAX, SetEntry, WriteEntry, ino, kind, pack, set};
 use super::log::Append;
-use super::mutant::Bug;
+use super::mutant;
 use crate::error::{Error, Result};
 
 /// An entry that is written and does not count yet.
@@ -118,7 +118,7 @@ impl Volume {
         }
         let end = offset.checked_add(data.len() as u64).filter(|end| *end <= FILE_BLOCKS_MAX * BLOCK);
         let span = Span { start: offset, end: end.ok_or(Error::TooLarge)? };
-        if self.has(Bug::TwoCommits) && data.len() as u64 > BLOCK {
+        if self.has(mutant::TWO_COMMITS) && data.len() as u64 > BLOCK {
             let half = data.len() / 2;
             let done = self.write_span(file, Span { end: offset + half as u64, ..span }, &data[..half])?;
             return Ok(
@@ -209,11 +209,6 @@ impl Volume {
     fn commit_draft(&self, file: &mut Changing<'_>, draft: Draft<'_>) -> Result<()> {
         let Draft { append, taken, changes, .. } = draft;
         let inode = file.inode;
-        let early = if self.has(Bug::FreedBeforeCommit) { self.replaced(file, &changes) } else { Vec::new() };
-        for block in early {
-            let pointer = inode.offset + ino::TAIL;
-            self.region.mark(Mark::Free { off: block * BLOCK, len: BLOCK, pointer });
-        }
         {
             let _scope = sim::scope(Activity::Metadata);
             self.commit_append(inode.offset, &mut file.log, append)?;
@@ -233,18 +228,6 @@ impl Volume {
             }
         }
         self.retire(inode, ino::TAIL, &freed)
-    }
-
-    /// Blocks that a draft will replace.
-    fn replaced(&self, file: &Loaded, changes: &[(Change, u64)]) -> Vec<u64> {
-        let mut blocks = Vec::new();
-        for (change, _) in changes {
-            if let Change::Write(entry) = change {
-                file.blocks
-                    .for_each(entry.first, entry.first + entry.pages, |_, old| blocks.push(old.block()));
-            }
-        }
-        blocks
     }
 
     /// Frees blocks that nothing durable leads to any more; copies of them are forgotten first.
@@ -322,7 +305,7 @@ impl Volume {
         let within = size % BLOCK;
         let cuts_block = change.size.is_some() && size < file.facts.size && within != 0;
         let entry = set_entry(file, change, draft.mtime);
-        if cuts_block && !self.has(Bug::TailNotZeroed) {
+        if cuts_block && !self.has(mutant::TAIL_NOT_ZEROED) {
             let page = size / BLOCK;
             let tail = Span { start: size, end: (page + 1) * BLOCK };
             self.draft_edge(file, &mut draft, page, tail)?;

@@ -3,15 +3,17 @@
 use std::io;
 use std::sync::Arc;
 
+use media::Storage;
 use media::nvmm::Region;
 use sim::{Bytes, MIB};
-use vfs::FileSystem;
+use vfs::{FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, recovery};
-use crate::fs_type::{FsError, FsType, FsckReport};
+use super::{Settings, Volume, dump, fsck, mutant, recovery};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
+use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// NOVA.
@@ -99,13 +101,13 @@ pub(crate) fn make(design: &'static str, region: &Arc<Region>, options: &Options
     if size > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size: Bytes(region.len()) });
     }
-    recovery::format(region, &Superblock::new(size, shards, log_bytes, chunk))
+    recovery::format(region, &Superblock::new(size, shards, log_bytes, chunk), options.mutant())
         .map_err(|error| FsError::Damaged { design, what: error.to_string() })
 }
 
 /// How to mount.
 pub(crate) fn settings(options: &Options) -> Settings {
-    Settings { cleaning: options.flag("cleaning"), bug: None }
+    Settings { cleaning: options.flag("cleaning"), mutant: options.mutant() }
 }
 
 /// Whether a region has the magic of the format, in either superblock.
@@ -116,10 +118,21 @@ pub(crate) fn has_magic(region: &Region) -> bool {
 
 /// Recovers an image and says what that took.
 pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-    let (volume, done) = Volume::mount(region, Settings { cleaning: true, bug: None })?;
+    let (volume, done) = Volume::mount(region, Settings { cleaning: true, mutant: None })?;
     volume.unmount().map_err(recovery::damaged)?;
     Ok(done)
 }
+
+/// Checks storage that holds the format.
+pub(crate) fn check(storage: &Storage) -> FsckReport {
+    match storage.memory() {
+        Ok(region) => fsck::check(region),
+        Err(error) => FsckReport::unchecked(error.to_string()),
+    }
+}
+
+/// Two shards, and log pages in which few entries fit: logs grow and are cleaned in short programs.
+pub(crate) const SMALL: Given = &[("shards", "2"), ("log_page", "512")];
 
 impl FsType for NovaType {
     fn name(&self) -> &'static str {
@@ -134,33 +147,45 @@ impl FsType for NovaType {
         OPTIONS
     }
 
+    fn promises(&self, _: &Options) -> Promises {
+        Promises::STRICT
+    }
+
+    fn checking(&self) -> Checking {
+        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        &mutant::ALL
+    }
+
     fn min_size(&self, options: &Options) -> Bytes {
         min_size(options)
     }
 
-    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
-        make(NAME, region, options)
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
+        make(NAME, storage.memory()?, options)
     }
 
-    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let (volume, _) = Volume::mount(region, settings(options))?;
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let (volume, _) = Volume::mount(storage.memory()?, settings(options))?;
         Ok(Arc::new(Mounted(volume)))
     }
 
-    fn recognises(&self, region: &Region) -> bool {
-        has_magic(region)
+    fn recognises(&self, storage: &Storage) -> bool {
+        storage.memory().is_ok_and(|region| has_magic(region))
     }
 
-    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-        recover(region)
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        recover(storage.memory()?)
     }
 
-    fn fsck(&self, region: &Region) -> FsckReport {
-        fsck::check(region)
+    fn fsck(&self, storage: &Storage) -> FsckReport {
+        check(storage)
     }
 
-    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        dump::dump(region, part, out)
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        dump::dump(storage.memory()?, part, out)
     }
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {

@@ -30,8 +30,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 use super::Volume;
 use super::alloc::home;
 use super::layout::{BLOCK, Geometry, checksum};
-use super::mutant::Bug;
+use super::mutant;
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 static JOURNAL: LockClass = LockClass::new("nova.journal");
 
@@ -81,7 +82,7 @@ impl Words {
         self.0.extend(words);
     }
 
-    /// The first word by itself ([`Bug::RenameInTwoSteps`]).
+    /// The first word by itself ([`mutant::RENAME_IN_TWO_STEPS`]).
     pub(crate) fn split_first(&self) -> Self {
         Self(self.0[..1].to_vec())
     }
@@ -145,14 +146,19 @@ pub(crate) fn unfinished(region: &Region, geometry: &Geometry, shard: u64) -> Re
 }
 
 /// Undoes the unfinished transaction of a shard; answers how many words that took.
-pub(crate) fn recover(region: &Region, geometry: &Geometry, shard: u64, bug: Option<Bug>) -> Result<usize> {
+pub(crate) fn recover(
+    region: &Region,
+    geometry: &Geometry,
+    shard: u64,
+    mutant: Option<Mutant>,
+) -> Result<usize> {
     let words = unfinished(region, geometry, shard)?;
     let Some(number) =
         (!words.is_empty()).then(|| region.load_u64(geometry.journal_at(shard))).transpose()?
     else {
         return Ok(0);
     };
-    let skipped = usize::from(bug == Some(Bug::UndoSkipsFirst));
+    let skipped = usize::from(mutant == Some(mutant::UNDO_SKIPS_FIRST));
     // The oldest value of a word that is there twice comes last.
     for (at, old) in words.iter().skip(skipped).rev() {
         let possible = at.is_multiple_of(8) && *at < geometry.blocks * BLOCK;
@@ -192,6 +198,9 @@ impl Volume {
         self.region.fence();
         let done =
             self.store_words(words, needs).and_then(|()| store_committed(&self.region, shard as u64, number));
+        if self.has(mutant::ROLLBACK_LEFT_OUT) {
+            return done;
+        }
         done.or_else(|error| self.take_back(shard as u64, number, words).and(Err(error)))
     }
 

@@ -68,9 +68,9 @@ use file::FreedRun;
 use inode::Inodes;
 use journal::Journal;
 use layout::Geometry;
-use mutant::Bug;
 
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 
 static RENAME: LockClass = LockClass::new("nova.rename");
 static LEFT_OVER: LockClass = LockClass::new("nova.left_over");
@@ -81,7 +81,7 @@ pub(crate) struct Settings {
     /// Logs are cleaned when they are about to grow.
     pub(crate) cleaning: bool,
     /// A bug that checks must find.
-    pub(crate) bug: Option<Bug>,
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// Copies of blocks in DRAM, above the medium: what a read asks first, and what a change tells.
@@ -140,8 +140,8 @@ pub(crate) struct Volume {
 
 impl Volume {
     /// Whether this bug is seeded.
-    pub(crate) fn has(&self, bug: Bug) -> bool {
-        self.settings.bug == Some(bug)
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
     }
 
     /// Complains when a change could be neither ended nor undone: the next mount undoes it, and with it whatever would be changed

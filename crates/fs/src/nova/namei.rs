@@ -29,6 +29,7 @@ use super::layout::{
     BLOCK, FILE_BLOCKS_MAX, LinksEntry, MAX_LINKS, NameEntry, WriteEntry, ino, kind, pack, state, state_word,
 };
 use super::log::{Append, Log};
+use super::mutant;
 use super::names::Known;
 use crate::error::{Error, Result};
 
@@ -351,7 +352,11 @@ impl Volume {
             return Ok(Lost { links, counted: Some((own, at)) });
         }
         let state = if victim.state().opens > 0 { state::ORPHAN } else { state::FREE };
-        self.plan_state(plan, victim, state);
+        if self.has(mutant::STATE_NOT_LOGGED) {
+            self.store_state(victim.inode, state_word(victim.facts.generation, state), &[])?;
+        } else {
+            self.plan_state(plan, victim, state);
+        }
         Ok(Lost { links, counted: None })
     }
 

@@ -25,10 +25,11 @@ use super::layout::{
     SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock, checksum, entry_checksum, ino, kind,
     name_entry_bytes, pack, state, state_word,
 };
-use super::mutant::Bug;
+use super::mutant;
 use super::{Counters, LEFT_OVER, RENAME, Settings, Volume, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
+use crate::mutant::Mutant;
 
 /// Tasks that walk inode tables side by side.
 const SCANNERS_MAX: u64 = 16;
@@ -42,7 +43,7 @@ pub(crate) fn damaged(error: Error) -> FsError {
 }
 
 /// Makes an empty file system; its superblocks are written last.
-pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock) -> Result<()> {
+pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Option<Mutant>) -> Result<()> {
     let geometry = Geometry::of(superblock);
     region.nt_zero(0, geometry.first_block() * BLOCK)?;
     let mut next = geometry.first_block();
@@ -78,7 +79,9 @@ pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock) -> Result<()
     region.store_u64(at + ino::STATE, root.state)?;
     region.flush(at, INODE_BYTES);
     region.fence();
-    superblock::store(region, COPY, superblock)?;
+    if mutant != Some(mutant::COPY_NOT_WRITTEN) {
+        superblock::store(region, COPY, superblock)?;
+    }
     superblock::store(region, 0, superblock)
 }
 
@@ -160,7 +163,7 @@ impl Volume {
         }
         let geometry = Geometry::of(&superblock);
         for shard in 0..geometry.shards {
-            let words = journal::recover(region, &geometry, shard, settings.bug).map_err(damaged)?;
+            let words = journal::recover(region, &geometry, shard, settings.mutant).map_err(damaged)?;
             if words > 0 {
                 done.push(format!(
                     "journal of shard {shard}: {words} words of an unfinished change were undone"
@@ -200,7 +203,7 @@ impl Volume {
     fn load_all(self: &Arc<Self>, done: &mut Vec<String>) -> Result<()> {
         let saved = self.region.load_u64(CLEAN)?;
         if saved != 0 && self.load_saved(saved)? {
-            if self.settings.bug != Some(Bug::CleanWordStays) {
+            if !self.has(mutant::CLEAN_WORD_STAYS) {
                 store_clean(&self.region, 0)?;
             }
             return Ok(());

@@ -13,7 +13,7 @@ use super::alloc::Need;
 use super::inode::{Changing, apply_name};
 use super::layout::MAX_LINKS;
 use super::log::Append;
-use super::mutant::Bug;
+use super::mutant;
 use super::namei::{Plan, Written, apply_links, drop_name};
 use super::names::Known;
 use crate::error::{Error, Result};
@@ -214,7 +214,7 @@ impl Volume {
         let parent = change.crosses().then(|| dirs[dst].inode.ino);
         let (own, noted) = self.note_move(&mut plan, moved, parent)?;
         let loses = replaced.as_mut().map(|replaced| self.lose_link(&mut plan, replaced)).transpose()?;
-        if self.has(Bug::RenameInTwoSteps) {
+        if self.has(mutant::RENAME_IN_TWO_STEPS) {
             let first = plan.words.split_first();
             self.transact(&first, &plan.needs)?;
         }
