@@ -10,6 +10,7 @@ pub mod error;
 pub mod fs_type;
 mod hinfs;
 pub mod mutant;
+mod nova;
 pub mod options;
 mod persist;
 mod pmfs;
@@ -25,6 +26,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &hinfs::fs_type::HINFS,
     &hinfs::fs_type::HINFS_NCLFW,
     &hinfs::fs_type::HINFS_WB,
+    &nova::fs_type::NovaType,
     &redo::fs_type::RedoType,
 ];
 

@@ -1,0 +1,285 @@
+//! Checking an image without changing it.
+//!
+//! | predicate | holds when |
+//! |---|---|
+//! | `superblock_copied` | both superblocks can be used and are the same |
+//! | `inode_table_sound` | chunks lie where they can, and each state is one |
+//! | `log_sound` | every live inode can be read, and every entry of its log: checksums, kinds, ranges, pages |
+//! | `attributes_sound` | attribute blocks are what they should be |
+//! | `block_used_once` | no block has two uses |
+//! | `names_lead_to_inodes` | every name leads to a live inode |
+//! | `directory_sound` | `..` is there and leads to the directory that has the name; no directory has two names |
+//! | `link_count_right` | links are names, for a directory 2 and one for each below it |
+//! | `nothing_lost` | every live inode but the root has a name, and none waits to be freed |
+//! | `saved_blocks_right` `saved_inodes_right` | what unmounting saved is what logs and tables say |
+
+use std::collections::BTreeMap;
+
+use media::nvmm::Region;
+
+use super::inode::{Loaded, replay};
+use super::journal;
+use super::layout::{BLOCK, CLEAN, Geometry, INODE_BYTES, ROOT_INO, RawInode, Superblock, state};
+use super::names::read_name;
+use super::recovery::{Marks, Saved, chunks, read_saved};
+use super::superblock;
+use super::xattr::Attributes;
+use crate::error::Result;
+use crate::fs_type::{FsckReport, Violation};
+
+/// What is known of a live inode.
+#[derive(Default)]
+struct Found {
+    is_dir: bool,
+    links: u32,
+    parent: u64,
+    /// Names that lead to it, and the directory of the last of them.
+    names: u32,
+    named_in: u64,
+    /// Directories below it.
+    subdirs: u32,
+}
+
+struct Checker<'a> {
+    region: &'a Region,
+    geometry: Geometry,
+    report: FsckReport,
+    marks: Marks,
+    inodes: BTreeMap<u64, Found>,
+    /// Slots in use, as unmounting saves them.
+    used: Vec<(u64, u64)>,
+    /// Every inode could be read.
+    is_whole: bool,
+}
+
+/// Checks an image.
+pub(crate) fn check(region: &Region) -> FsckReport {
+    let (superblock, _) = match superblock::load(region) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            let violation = Violation { predicate: "superblock_copied", what: error.to_string() };
+            return FsckReport { violations: vec![violation], ..FsckReport::default() };
+        }
+    };
+    let geometry = Geometry::of(&superblock);
+    let mut checker = Checker {
+        region,
+        geometry,
+        report: FsckReport::default(),
+        marks: Marks::new(&geometry),
+        inodes: BTreeMap::new(),
+        used: Vec::new(),
+        is_whole: true,
+    };
+    if let Some(what) = unclean(region, &geometry) {
+        checker.report.notes.push(what);
+        return checker.report;
+    }
+    checker.run(&superblock);
+    checker.report
+}
+
+/// Why an image has to be recovered first.
+fn unclean(region: &Region, geometry: &Geometry) -> Option<String> {
+    let armed = (0..geometry.shards).find_map(|shard| match journal::unfinished(region, geometry, shard) {
+        Ok(words) if words.is_empty() => None,
+        Ok(words) => Some(format!("unclean: the journal of shard {shard} has {} words to undo", words.len())),
+        Err(error) => Some(format!("unclean: {error}")),
+    });
+    let mounted = match region.load_u64(CLEAN) {
+        Ok(0) => Some("unclean: mounted, or not unmounted".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(format!("unclean: {error}")),
+    };
+    armed.or(mounted)
+}
+
+impl Checker<'_> {
+    fn violate(&mut self, predicate: &'static str, what: String) {
+        self.report.violations.push(Violation { predicate, what });
+    }
+
+    fn run(&mut self, superblock: &Superblock) {
+        if let Some(what) = superblock::copy_fault(self.region, superblock) {
+            self.violate("superblock_copied", what);
+        }
+        let mut dirs = Vec::new();
+        for shard in 0..self.geometry.shards {
+            match chunks(self.region, &self.geometry, shard) {
+                Ok(chunks) => self.check_table(shard, &chunks, &mut dirs),
+                Err(error) => {
+                    self.is_whole = false;
+                    self.violate("inode_table_sound", error.to_string());
+                }
+            }
+        }
+        for (number, dir) in &dirs {
+            if let Err(error) = self.check_names(*number, dir) {
+                self.violate("log_sound", error.to_string());
+            }
+        }
+        if self.is_whole {
+            self.check_links();
+            self.check_saved();
+        }
+        let directories = dirs.len() as u64;
+        self.report.checked = vec![
+            ("inodes", self.inodes.len() as u64),
+            ("directories", directories),
+            ("shards", self.geometry.shards),
+        ];
+    }
+
+    fn mark(&mut self, block: u64, owner: &dyn Fn() -> String) {
+        if !self.marks.mark(block) {
+            self.violate("block_used_once", format!("{}: block {block} has another use, too", owner()));
+        }
+    }
+
+    fn check_table(&mut self, shard: u64, chunks: &[u64], dirs: &mut Vec<(u64, Loaded)>) {
+        let (geometry, shards) = (self.geometry, self.geometry.shards);
+        for (number, chunk) in (0u64..).zip(chunks) {
+            for block in 0..geometry.chunk_blocks() {
+                self.mark(chunk / BLOCK + block, &|| format!("inode table of shard {shard}, chunk {number}"));
+            }
+            for slot in 0..geometry.slots_per_chunk() {
+                let index = number * geometry.slots_per_chunk() + slot;
+                let inode = index * shards + shard;
+                let is_used = self.check_inode(inode, chunk + slot * INODE_BYTES, dirs);
+                if is_used || inode == 0 {
+                    self.note_used(shard << 48 | index);
+                }
+            }
+        }
+    }
+
+    fn note_used(&mut self, key: u64) {
+        match self.used.last_mut() {
+            Some((_, last)) if *last + 1 == key => *last = key,
+            _ => self.used.push((key, key)),
+        }
+    }
+
+    /// Checks a slot of an inode table; whether it is in use.
+    fn check_inode(&mut self, number: u64, at: u64, dirs: &mut Vec<(u64, Loaded)>) -> bool {
+        let raw = match self.region.read::<RawInode>(at) {
+            Ok(raw) => raw,
+            Err(error) => {
+                self.is_whole = false;
+                self.violate("log_sound", format!("inode {number}: {error}"));
+                return true;
+            }
+        };
+        match raw.state() {
+            state::FREE => return false,
+            state::LIVE => {}
+            state::ORPHAN => {
+                self.violate("nothing_lost", format!("inode {number} waits to be freed"));
+                return true;
+            }
+            other => {
+                self.violate("inode_table_sound", format!("inode {number}: state {other}"));
+                return true;
+            }
+        }
+        match replay(self.region, &self.geometry, number, &raw) {
+            Ok(loaded) => self.take(number, loaded, dirs),
+            Err(error) => {
+                self.is_whole = false;
+                self.violate("log_sound", error.to_string());
+            }
+        }
+        true
+    }
+
+    fn take(&mut self, number: u64, loaded: Loaded, dirs: &mut Vec<(u64, Loaded)>) {
+        if let Some(block) = self.marks.mark_inode(&loaded) {
+            self.violate("block_used_once", format!("inode {number}: block {block} has another use, too"));
+        }
+        if let Err(error) = Attributes::of(self.region, &loaded.facts) {
+            self.violate("attributes_sound", format!("inode {number}: {error}"));
+        }
+        if loaded.facts.kind().is_none() {
+            self.violate("log_sound", format!("inode {number}: mode {:o} is of no kind", loaded.facts.mode));
+        }
+        let found = self.inodes.entry(number).or_default();
+        found.is_dir = loaded.facts.is_dir();
+        found.links = loaded.facts.links;
+        found.parent = loaded.names.parent;
+        if found.is_dir {
+            dirs.push((number, loaded));
+        }
+    }
+
+    fn check_names(&mut self, number: u64, dir: &Loaded) -> Result<()> {
+        let (mut slot, mut bytes) = (0, [0; 256]);
+        while let Some((found, known)) = dir.names.from_slot(slot) {
+            slot = found + 1;
+            let len = read_name(self.region, known.at, &mut bytes)?;
+            let shown = String::from_utf8_lossy(&bytes[..len]).into_owned();
+            let Some(child) = self.inodes.get_mut(&known.ino) else {
+                let what = format!("directory {number}: {shown} leads to inode {}, which is free", known.ino);
+                self.violate("names_lead_to_inodes", what);
+                continue;
+            };
+            child.names += 1;
+            child.named_in = number;
+            let (is_dir, parent) = (child.is_dir, child.parent);
+            if is_dir && parent != number {
+                let what = format!("directory {}: .. leads to {parent}, its name is in {number}", known.ino);
+                self.violate("directory_sound", what);
+            }
+            if is_dir && let Some(own) = self.inodes.get_mut(&number) {
+                own.subdirs += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_links(&mut self) {
+        let inodes = std::mem::take(&mut self.inodes);
+        for (number, found) in &inodes {
+            let is_root = *number == ROOT_INO;
+            let expected = if found.is_dir { 2 + found.subdirs } else { found.names };
+            if found.names == 0 && !is_root {
+                self.violate("nothing_lost", format!("inode {number} has no name"));
+            } else if found.links != expected {
+                let what = format!("inode {number}: {} links, expected {expected}", found.links);
+                self.violate("link_count_right", what);
+            }
+            if found.is_dir && found.names > u32::from(!is_root) {
+                self.violate("directory_sound", format!("directory {number} has {} names", found.names));
+            }
+        }
+        match inodes.get(&ROOT_INO) {
+            Some(root) if root.is_dir && root.parent == ROOT_INO => {}
+            _ => self.violate("directory_sound", "the root is no directory above itself".to_owned()),
+        }
+        self.inodes = inodes;
+    }
+
+    fn check_saved(&mut self) {
+        let Geometry { blocks, .. } = self.geometry;
+        let mut free: Vec<(u64, u64)> = Vec::new();
+        for block in (self.geometry.first_block()..blocks).filter(|block| !self.marks.is_marked(*block)) {
+            match free.last_mut() {
+                Some((_, last)) if *last + 1 == block => *last = block,
+                _ => free.push((block, block)),
+            }
+        }
+        let saved =
+            self.region.load_u64(CLEAN).ok().and_then(|at| read_saved(self.region, &self.geometry, at).ok());
+        let Some(Saved { blocks, inodes }) = saved.flatten() else {
+            self.violate("saved_blocks_right", "what unmounting saved is damaged".to_owned());
+            return;
+        };
+        if blocks != free {
+            let what = format!("{} ranges of free blocks were saved, there are {}", blocks.len(), free.len());
+            self.violate("saved_blocks_right", what);
+        }
+        if inodes != self.used {
+            let what = format!("{} ranges of inodes were saved, there are {}", inodes.len(), self.used.len());
+            self.violate("saved_inodes_right", what);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! NOVA: a log for each inode, new data in new blocks, journals only for changes of several inodes (FAST 2016).
+//!
+//! A call is durable when it returns, and after a crash it is all there or not at all, a write of any length included. What the log
+//! of an inode says is what is so; indexes of blocks and names are in DRAM and are built when the inode is first used.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `layout.rs` `superblock.rs` | the format, byte by byte; the superblock and its copy |
+//! | `alloc.rs` | free blocks, by shard |
+//! | `journal.rs` | changes of several words |
+//! | `log.rs` `cleaner.rs` | logs: reading, appending, committing; cleaning |
+//! | `inode.rs` `index.rs` `names.rs` | inodes and their replay; the index of blocks; that of names |
+//! | `file.rs` `xattr.rs` | contents and attributes of files; extended attributes |
+//! | `namei.rs` `rename.rs` | what changes names |
+//! | `recovery.rs` | mkfs, mount, unmount |
+//! | `fsck.rs` `dump.rs` | checking, showing |
+//! | `mutant.rs` | bugs that can be seeded |
+//! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
+//!
+//! Lock order: see `namei.rs`.
+//!
+//! # Fences
+//!
+//! | call | published code | here |
+//! |---|---|---|
+//! | write, truncate, chmod, fallocate | 3 | 2 |
+//! | create, mkdir, symlink, link, unlink, rmdir, rename | about 9 | 3 |
+//!
+//! One inode: a fence before the tail moves and one after it. Several: `journal.rs`. A log that grows adds none; a cleaning, none or
+//! two.
+//!
+//! # Differences to the kernel module, each on purpose
+//!
+//! Nothing in a log is ever rewritten: the hints `invalid` and `invalid_pages` and the reuse of the last attribute entry are where
+//! three of its known bugs were. Journal records say for themselves that they are whole. Shards are a number in the superblock, not
+//! the number of processors. A truncation within a block replaces the block. Names have no collisions: two of one hash are compared.
+//! Exchanging renames, holes that are punched, ranges that are zeroed, and extended attributes are here and not there. Not here:
+//! replicas, checksums and parity of data, snapshots (Fortis), updates in place, and `mmap`.
+
+mod alloc;
+mod cleaner;
+mod dump;
+mod file;
+pub(crate) mod fs_type;
+mod fsck;
+mod index;
+mod inode;
+mod journal;
+mod layout;
+mod log;
+mod mutant;
+mod namei;
+mod names;
+mod recovery;
+mod rename;
+mod superblock;
+mod vfs;
+mod xattr;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use media::nvmm::Region;
+use sim::{LockClass, Mutex};
+
+use alloc::Blocks;
+use file::FreedRun;
+use inode::Inodes;
+use journal::Journal;
+use layout::Geometry;
+
+use crate::error::{Error, Result};
+use crate::mutant::Mutant;
+
+static RENAME: LockClass = LockClass::new("nova.rename");
+static LEFT_OVER: LockClass = LockClass::new("nova.left_over");
+
+/// How a volume is mounted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Settings {
+    /// Logs are cleaned when they are about to grow.
+    pub(crate) cleaning: bool,
+    /// A bug that checks must find.
+    pub(crate) mutant: Option<Mutant>,
+}
+
+/// Copies of blocks in DRAM, above the medium: what a read asks first, and what a change tells.
+pub(crate) trait PageCache: Send + Sync {
+    /// Copies bytes of a page from `within` on, if it has the page as it is in `block`; otherwise the caller reads the medium. The
+    /// caller holds the inode's lock for reading.
+    fn read(&self, page: (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool;
+
+    /// Forgets pages of an inode, whose blocks are about to be free. True: it gives them back itself, later. The caller holds the
+    /// inode's lock for writing.
+    fn invalidate(&self, inode: u64, run: &FreedRun) -> bool;
+}
+
+/// What is counted since the mount.
+#[derive(Default)]
+pub(crate) struct Counters {
+    fast: AtomicU64,
+    thorough: AtomicU64,
+}
+
+impl Counters {
+    fn cleaned_fast(&self) {
+        self.fast.fetch_add(1, Relaxed);
+    }
+
+    fn cleaned_thoroughly(&self) {
+        self.thorough.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn all(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("logs cleaned fast", self.fast.load(Relaxed)),
+            ("logs cleaned thoroughly", self.thorough.load(Relaxed)),
+        ]
+    }
+}
+
+/// A mounted volume.
+pub(crate) struct Volume {
+    pub(crate) region: Arc<Region>,
+    pub(crate) geometry: Geometry,
+    pub(crate) blocks: Blocks,
+    pub(crate) inodes: Inodes,
+    journals: Vec<Journal>,
+    renames: Mutex<()>,
+    /// Inodes without a name that could not be freed.
+    left_over: Mutex<Vec<u64>>,
+    /// Inodes without a name that are not free: an image with one is not clean.
+    orphans: AtomicU64,
+    /// A change could be neither ended nor undone.
+    failed: AtomicBool,
+    pub(crate) settings: Settings,
+    pub(crate) counters: Counters,
+    pub(crate) cache: Option<Box<dyn PageCache>>,
+}
+
+impl Volume {
+    /// Whether this bug is seeded.
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
+    }
+
+    /// Complains when a change could be neither ended nor undone: the next mount undoes it, and with it whatever would be changed
+    /// until then.
+    #[inline]
+    pub(crate) fn check_sound(&self) -> Result<()> {
+        if self.failed.load(Relaxed) { Err(Error::Failed) } else { Ok(()) }
+    }
+}

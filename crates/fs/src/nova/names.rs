@@ -1,0 +1,120 @@
+//! The names of a directory, in DRAM: a hash table over the name entries of its log.
+//!
+//! Names themselves stay on the medium. A name keeps its slot as long as it is there, and the slot is what a reader of the directory
+//! continues from: whatever else comes and goes, it meets each name that stays exactly once.
+
+use std::hash::Hasher;
+
+use hashbrown::HashTable;
+use media::nvmm::Region;
+use sim::Work;
+
+use super::layout::{NAME_HEADER, NameEntry};
+use crate::error::{Error, Result};
+
+/// A name that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    hash: u64,
+    /// Where its entry lies.
+    pub(crate) at: u64,
+    pub(crate) ino: u64,
+}
+
+/// All names but `.` and `..`.
+#[derive(Default)]
+pub(crate) struct Names {
+    table: HashTable<u32>,
+    slots: Vec<Option<Known>>,
+    free: Vec<u32>,
+    /// What `..` leads to.
+    pub(crate) parent: u64,
+    /// Where the entry of `..` lies.
+    pub(crate) parent_at: u64,
+}
+
+fn hash_of(name: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(name);
+    // The table wants its upper bits varied, too.
+    hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+impl Names {
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    /// The name, if it is there: its slot, and what is known.
+    pub(crate) fn find(&self, region: &Region, name: &[u8]) -> Result<Option<(u32, Known)>> {
+        sim::work(Work::Miss, 1);
+        let hash = hash_of(name);
+        for slot in self.table.iter_hash(hash) {
+            let known = self.slots[*slot as usize]
+                .ok_or_else(|| Error::Corrupt("a name without its slot".to_owned()))?;
+            if known.hash == hash && entry_is(region, known.at, name)? {
+                return Ok(Some((*slot, known)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a name that is not there.
+    pub(crate) fn insert(&mut self, name: &[u8], at: u64, ino: u64) {
+        let known = Known { hash: hash_of(name), at, ino };
+        let slot = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            self.slots.len() as u32 - 1
+        });
+        self.slots[slot as usize] = Some(known);
+        let slots = &self.slots;
+        let rehash = |slot: &u32| slots[*slot as usize].map_or(0, |known| known.hash);
+        self.table.insert_unique(known.hash, slot, rehash);
+    }
+
+    /// Takes the name in a slot out; answers where its entry lies now.
+    pub(crate) fn remove(&mut self, slot: u32) -> Option<u64> {
+        let known = self.slots.get_mut(slot as usize)?.take()?;
+        if let Ok(found) = self.table.find_entry(known.hash, |other| *other == slot) {
+            found.remove();
+        }
+        self.free.push(slot);
+        Some(known.at)
+    }
+
+    /// The entry of a name has moved from `from` to `to`.
+    pub(crate) fn moved(&mut self, from: &Known, to: u64) {
+        let found = self
+            .table
+            .iter_hash(from.hash)
+            .find(|slot| self.slots[**slot as usize].is_some_and(|known| known.at == from.at));
+        if let Some(known) = found.and_then(|slot| self.slots[*slot as usize].as_mut()) {
+            known.at = to;
+        }
+    }
+
+    /// The first name in a slot from `slot` on.
+    pub(crate) fn from_slot(&self, slot: u64) -> Option<(u64, Known)> {
+        let rest = self.slots.get(slot as usize..)?;
+        let found = rest.iter().position(Option::is_some)?;
+        Some((slot + found as u64, rest[found]?))
+    }
+}
+
+fn entry_is(region: &Region, at: u64, name: &[u8]) -> Result<bool> {
+    let header: NameEntry = region.read(at)?;
+    if usize::from(header.name_len) != name.len() {
+        return Ok(false);
+    }
+    let mut bytes = [0; 256];
+    region.peek(at + NAME_HEADER as u64, &mut bytes[..name.len()])?;
+    Ok(&bytes[..name.len()] == name)
+}
+
+/// Copies the name of the entry at `at` into `bytes`; answers its length.
+pub(crate) fn read_name(region: &Region, at: u64, bytes: &mut [u8; 256]) -> Result<usize> {
+    let header: NameEntry = region.read(at)?;
+    let len = usize::from(header.name_len);
+    region.peek(at + NAME_HEADER as u64, &mut bytes[..len])?;
+    Ok(len)
+}

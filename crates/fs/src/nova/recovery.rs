@@ -1,0 +1,440 @@
+//! Making, mounting and unmounting an image.
+//!
+//! *Unmounting* writes the ranges of free blocks and of inode numbers in use into blocks that are free, and then, as the last durable
+//! store, where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again.
+//!
+//! *Mounting* a clean image reads the ranges and zeroes the clean word, durably, before anything else is written. Any other image is
+//! *recovered*: each journal is undone; then one task for each of several shards walks the shard's inode table, replays the log of
+//! every live inode and marks its pages and blocks; inodes without a name that a crash found open are freed. What nobody marked is
+//! free. Logs are replayed again when an inode is first used.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use media::event::Mark;
+use media::nvmm::Region;
+use sim::{Mutex, TaskSpec};
+use vfs::{FileKind, Timestamp};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::alloc::{Blocks, Extent};
+use super::inode::{Inodes, Loaded, link_chunk, replay, write_raw};
+use super::journal::{self, Journal};
+use super::layout::{
+    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NameEntry, ROOT_INO, RawInode,
+    SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock, checksum, entry_checksum, ino, kind,
+    name_entry_bytes, pack, state, state_word,
+};
+use super::mutant;
+use super::{Counters, LEFT_OVER, RENAME, Settings, Volume, superblock};
+use crate::error::{Error, Result};
+use crate::fs_type::FsError;
+use crate::mutant::Mutant;
+
+/// Tasks that walk inode tables side by side.
+const SCANNERS_MAX: u64 = 16;
+
+/// Why an image cannot be mounted.
+pub(crate) fn damaged(error: Error) -> FsError {
+    match error {
+        Error::Media(error) => FsError::Media(error),
+        other => FsError::Damaged { design: "nova", what: other.to_string() },
+    }
+}
+
+/// Makes an empty file system; its superblocks are written last.
+pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Option<Mutant>) -> Result<()> {
+    let geometry = Geometry::of(superblock);
+    region.nt_zero(0, geometry.first_block() * BLOCK)?;
+    let mut next = geometry.first_block();
+    for shard in 0..geometry.shards {
+        link_chunk(region, (Geometry::shard_at(shard) + SHARD_INODES, next * BLOCK), geometry.chunk_bytes)?;
+        next += geometry.chunk_blocks();
+    }
+    let log = next * BLOCK;
+    let now = pack(Timestamp::now());
+    let header =
+        NameEntry { kind: kind::NAME, name_len: 2, links: 2, checksum: 0, ino: ROOT_INO, mtime: now };
+    let mut entry = [0; NAME_HEADER + 256];
+    let entry = &mut entry[..name_entry_bytes(2) as usize];
+    entry[..NAME_HEADER].copy_from_slice(header.as_bytes());
+    entry[NAME_HEADER..NAME_HEADER + 2].copy_from_slice(b"..");
+    let sum = entry_checksum(entry);
+    entry[super::layout::ENTRY_CHECKSUM].copy_from_slice(&sum.to_le_bytes());
+    region.store(log, entry)?;
+    region.flush(log, entry.len() as u64);
+    let (shard, slot) = (ROOT_INO % geometry.shards, ROOT_INO / geometry.shards);
+    let chunk = region.load_u64(Geometry::shard_at(shard) + SHARD_INODES)?;
+    let at = chunk + slot * INODE_BYTES;
+    let root = RawInode {
+        state: state_word(1, state::LIVE),
+        mode: FileKind::Directory.mode_bits() | 0o755,
+        created: now,
+        head: log,
+        tail: log + entry.len() as u64,
+        ino: ROOT_INO,
+        ..RawInode::default()
+    };
+    write_raw(region, at, &root)?;
+    region.store_u64(at + ino::STATE, root.state)?;
+    region.flush(at, INODE_BYTES);
+    region.fence();
+    if mutant != Some(mutant::COPY_NOT_WRITTEN) {
+        superblock::store(region, COPY, superblock)?;
+    }
+    superblock::store(region, 0, superblock)
+}
+
+/// The chunks of the inode table of a shard.
+pub(crate) fn chunks(region: &Region, geometry: &Geometry, shard: u64) -> Result<Vec<u64>> {
+    let (mut chunks, mut link) = (Vec::new(), Geometry::shard_at(shard) + SHARD_INODES);
+    loop {
+        let at = region.load_u64(link)?;
+        if at == 0 {
+            return Ok(chunks);
+        }
+        let loops = chunks.len() as u64 > geometry.blocks / geometry.chunk_blocks();
+        if loops || !geometry.holds(at, geometry.chunk_blocks()) {
+            let number = chunks.len();
+            return Err(Error::Corrupt(format!(
+                "inode table of shard {shard}: chunk {number} at {at} is impossible"
+            )));
+        }
+        chunks.push(at);
+        link = at + geometry.chunk_bytes - INODE_BYTES + ino::NEXT_CHUNK;
+    }
+}
+
+/// Which blocks are in use: a bit each.
+pub(crate) struct Marks {
+    words: Vec<u64>,
+}
+
+impl Marks {
+    pub(crate) fn new(geometry: &Geometry) -> Self {
+        let mut marks = Self { words: vec![0; geometry.blocks.div_ceil(64) as usize] };
+        (0..geometry.first_block()).for_each(|block| {
+            marks.mark(block);
+        });
+        marks
+    }
+
+    pub(crate) fn is_marked(&self, block: u64) -> bool {
+        self.words.get((block / 64) as usize).is_some_and(|word| word >> (block % 64) & 1 == 1)
+    }
+
+    /// Marks a block; false when it was marked or does not exist.
+    pub(crate) fn mark(&mut self, block: u64) -> bool {
+        let Some(word) = self.words.get_mut((block / 64) as usize) else { return false };
+        let is_new = *word >> (block % 64) & 1 == 0;
+        *word |= 1 << (block % 64);
+        is_new
+    }
+
+    /// Marks what an inode has; answers the first block that was marked before.
+    pub(crate) fn mark_inode(&mut self, loaded: &Loaded) -> Option<u64> {
+        let mut twice = None;
+        let mut mark = |block: u64| {
+            if !self.mark(block) && twice.is_none() {
+                twice = Some(block);
+            }
+        };
+        loaded.log.pages.iter().for_each(|page| mark(page.page));
+        loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |_, place| mark(place.block()));
+        if loaded.facts.xattr != 0 {
+            mark(loaded.facts.xattr / BLOCK);
+        }
+        twice
+    }
+}
+
+impl Volume {
+    /// Mounts: reads what unmounting saved, or recovers.
+    pub(crate) fn mount(
+        region: &Arc<Region>,
+        settings: Settings,
+    ) -> Result<(Arc<Self>, Vec<String>), FsError> {
+        region.mark(Mark::RecoveryBegin);
+        let (superblock, from_copy) = superblock::load(region)?;
+        let mut done = Vec::new();
+        if from_copy {
+            superblock::store(region, 0, &superblock).map_err(damaged)?;
+            done.push("the primary superblock is bad; the copy was used".to_owned());
+        }
+        let geometry = Geometry::of(&superblock);
+        for shard in 0..geometry.shards {
+            let words = journal::recover(region, &geometry, shard, settings.mutant).map_err(damaged)?;
+            if words > 0 {
+                done.push(format!(
+                    "journal of shard {shard}: {words} words of an unfinished change were undone"
+                ));
+            }
+        }
+        let volume = Self::empty(region, geometry, settings).map_err(damaged)?;
+        volume.load_all(&mut done).map_err(damaged)?;
+        region.mark(Mark::RecoveryEnd);
+        Ok((volume, done))
+    }
+
+    fn empty(region: &Arc<Region>, geometry: Geometry, settings: Settings) -> Result<Arc<Self>> {
+        let journals = (0..geometry.shards).map(|shard| Journal::load(region, &geometry, shard));
+        let inodes = Inodes::new(&geometry);
+        for shard in 0..geometry.shards {
+            for chunk in chunks(region, &geometry, shard)? {
+                inodes.add_chunk(shard, chunk)?;
+            }
+        }
+        Ok(Arc::new(Self {
+            journals: journals.collect::<Result<_>>()?,
+            blocks: Blocks::new(&geometry, region),
+            inodes,
+            region: Arc::clone(region),
+            geometry,
+            settings,
+            renames: Mutex::new(&RENAME, ()),
+            left_over: Mutex::new(&LEFT_OVER, Vec::new()),
+            orphans: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            counters: Counters::default(),
+            cache: None,
+        }))
+    }
+
+    fn load_all(self: &Arc<Self>, done: &mut Vec<String>) -> Result<()> {
+        let saved = self.region.load_u64(CLEAN)?;
+        if saved != 0 && self.load_saved(saved)? {
+            if !self.has(mutant::CLEAN_WORD_STAYS) {
+                store_clean(&self.region, 0)?;
+            }
+            return Ok(());
+        }
+        if saved != 0 {
+            store_clean(&self.region, 0)?;
+        }
+        done.push("not unmounted: free blocks and inodes were found by a scan".to_owned());
+        self.scan()
+    }
+
+    /// Reads what unmounting saved; false when it cannot be.
+    fn load_saved(&self, first: u64) -> Result<bool> {
+        let Some(saved) = read_saved(&self.region, &self.geometry, first)? else { return Ok(false) };
+        let geometry = &self.geometry;
+        let possible = |(first, last): &(u64, u64)| {
+            first <= last && *first >= geometry.first_block() && *last < geometry.blocks
+        };
+        if !saved.blocks.iter().all(possible) || saved.blocks.windows(2).any(|pair| pair[0].1 >= pair[1].0) {
+            return Ok(false);
+        }
+        for (first, last) in saved.blocks {
+            self.blocks.put(Extent { offset: first * BLOCK, blocks: last - first + 1 })?;
+        }
+        let mut used = saved.inodes.into_iter().peekable();
+        for shard in 0..geometry.shards {
+            let slots = chunks(&self.region, geometry, shard)?.len() as u64 * geometry.slots_per_chunk();
+            let mut slot = 0;
+            while slot < slots {
+                let key = shard << 48 | slot;
+                match used.peek() {
+                    Some((first, last)) if *first <= key && key <= *last => {
+                        slot = (last & 0xffff_ffff_ffff) + 1;
+                        used.next();
+                    }
+                    _ => {
+                        self.inodes.put(slot * geometry.shards + shard);
+                        slot += 1;
+                    }
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Finds out by the logs of all inodes what is in use.
+    fn scan(self: &Arc<Self>) -> Result<()> {
+        let tasks = self.geometry.shards.min(SCANNERS_MAX);
+        let spawn = |task| {
+            let volume = Arc::clone(self);
+            let spec = TaskSpec::named(format!("nova.scan {task}")).on_core(task as u16);
+            sim::spawn(spec, move || {
+                volume.scan_shards((task..volume.geometry.shards).step_by(tasks as usize))
+            })
+        };
+        let scanners: Vec<_> = (1..tasks).map(spawn).collect();
+        let mut marks = self.scan_shards((0..self.geometry.shards).step_by(tasks as usize));
+        // All have ended before any failure is told.
+        let others: Vec<_> = scanners.into_iter().map(sim::JoinHandle::join).collect();
+        for other in others {
+            marks = merge(marks, other, self.geometry.first_block());
+        }
+        let marks = marks?;
+        let mut free: Option<Extent> = None;
+        for block in self.geometry.first_block()..=self.geometry.blocks {
+            let is_free = block < self.geometry.blocks && !marks.is_marked(block);
+            match &mut free {
+                Some(run) if is_free => run.blocks += 1,
+                None if is_free => free = Some(Extent { offset: block * BLOCK, blocks: 1 }),
+                _ => free.take().map_or(Ok(()), |run| self.blocks.put(run))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn scan_shards(&self, shards: impl Iterator<Item = u64>) -> Result<Marks> {
+        let geometry = &self.geometry;
+        let mut marks = Marks::new(geometry);
+        let twice = |number, block| Error::Corrupt(format!("inode {number}: block {block} is used twice"));
+        for shard in shards {
+            for (number, chunk) in (0u64..).zip(chunks(&self.region, geometry, shard)?) {
+                for block in 0..geometry.chunk_blocks() {
+                    if !marks.mark(chunk / BLOCK + block) {
+                        return Err(Error::Corrupt(format!(
+                            "inode table of shard {shard}: chunk {number} is used twice"
+                        )));
+                    }
+                }
+                for slot in 0..geometry.slots_per_chunk() {
+                    let number = (number * geometry.slots_per_chunk() + slot) * geometry.shards + shard;
+                    if let Some(loaded) = self.scan_inode(number, chunk + slot * INODE_BYTES)? {
+                        marks.mark_inode(&loaded).map_or(Ok(()), |block| Err(twice(number, block)))?;
+                    }
+                }
+            }
+        }
+        Ok(marks)
+    }
+
+    /// What a live inode has. One that is not is free from now on.
+    fn scan_inode(&self, number: u64, at: u64) -> Result<Option<Loaded>> {
+        let word = self.region.load_u64(at)?;
+        match word as u32 {
+            state::LIVE => {
+                let raw: RawInode = self.region.read(at)?;
+                return replay(&self.region, &self.geometry, number, &raw).map(Some);
+            }
+            state::FREE => {}
+            state::ORPHAN => {
+                let at = at + ino::STATE;
+                self.region.mark(Mark::Commit { at, needs: &[] });
+                self.region.store_u64(at, state_word((word >> 32) as u32, state::FREE))?;
+                self.region.flush(at, 8);
+                self.region.fence();
+            }
+            other => return Err(Error::Corrupt(format!("inode {number}: state {other} is none"))),
+        }
+        self.inodes.put(number);
+        Ok(None)
+    }
+
+    /// Leaves a clean image. Without space to save what is free nothing is saved, and the next mount scans.
+    pub(crate) fn unmount(&self) -> Result<()> {
+        self.check_sound()?;
+        self.region.fence();
+        if self.blocks.is_doubted() || self.orphans.load(Relaxed) > 0 {
+            return Ok(());
+        }
+        let blocks = self.blocks.free_ranges(self.geometry.blocks);
+        let shards = 0..self.geometry.shards;
+        let inodes: Vec<_> = shards
+            .flat_map(|shard| {
+                let key = move |slot: u64| shard << 48 | slot;
+                self.inodes.used_slots(shard).into_iter().map(move |(first, last)| (key(first), key(last)))
+            })
+            .collect();
+        let wanted = (blocks.len() + inodes.len()).div_ceil(SAVED_RANGES).max(1);
+        let places = blocks.iter().flat_map(|(first, last)| *first..=*last).map(|block| block * BLOCK);
+        let places: Vec<_> = places.take(wanted).collect();
+        if places.len() < wanted {
+            return Ok(());
+        }
+        write_saved(&self.region, &places, &blocks, &inodes)?;
+        store_clean(&self.region, places[0])
+    }
+}
+
+fn merge(one: Result<Marks>, other: Result<Marks>, first: u64) -> Result<Marks> {
+    let (mut one, other) = (one?, other?);
+    for (number, (word, more)) in (0u64..).zip(one.words.iter_mut().zip(other.words)) {
+        let fixed =
+            if first >= (number + 1) * 64 { u64::MAX } else { (1 << first.saturating_sub(number * 64)) - 1 };
+        let twice = *word & more & !fixed;
+        if twice != 0 {
+            let block = number * 64 + u64::from(twice.trailing_zeros());
+            return Err(Error::Corrupt(format!("block {block} is used by two inodes")));
+        }
+        *word |= more;
+    }
+    Ok(one)
+}
+
+/// Stores the clean word; durable on return.
+fn store_clean(region: &Region, value: u64) -> Result<()> {
+    region.fence();
+    region.mark(Mark::Commit { at: CLEAN, needs: &[] });
+    region.store_u64(CLEAN, value)?;
+    region.flush(CLEAN, 8);
+    region.fence();
+    Ok(())
+}
+
+/// What unmounting saves.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Saved {
+    /// Free blocks.
+    pub(crate) blocks: Vec<(u64, u64)>,
+    /// Slots of inodes in use, the shard in the upper 16 bits.
+    pub(crate) inodes: Vec<(u64, u64)>,
+}
+
+fn write_saved(region: &Region, places: &[u64], blocks: &[(u64, u64)], inodes: &[(u64, u64)]) -> Result<()> {
+    let all: Vec<_> = blocks.iter().chain(inodes).collect();
+    for (number, at) in places.iter().enumerate() {
+        let range = number * SAVED_RANGES..all.len().min((number + 1) * SAVED_RANGES);
+        let of_blocks = blocks.len().clamp(range.start, range.end) - range.start;
+        let mut page = vec![0; BLOCK as usize];
+        let words = all[range.clone()].iter().flat_map(|(first, last)| [*first, *last]);
+        for (place, word) in page[size_of::<SavedHeader>()..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let mut header = SavedHeader {
+            magic: SAVED_MAGIC,
+            checksum: 0,
+            next: places.get(number + 1).copied().unwrap_or(0),
+            blocks: of_blocks as u32,
+            inodes: (range.len() - of_blocks) as u32,
+            zero: 0,
+        };
+        header.checksum = checksum(&[header.as_bytes(), &page[size_of::<SavedHeader>()..]]);
+        page[..size_of::<SavedHeader>()].copy_from_slice(header.as_bytes());
+        region.nt_store(*at, &page)?;
+    }
+    Ok(())
+}
+
+/// What unmounting saved, from the page at `first` on; none when it is damaged.
+pub(crate) fn read_saved(region: &Region, geometry: &Geometry, first: u64) -> Result<Option<Saved>> {
+    let (mut saved, mut at, mut pages) = (Saved::default(), first, 0);
+    while at != 0 {
+        if !geometry.holds(at, 1) || pages > geometry.blocks {
+            return Ok(None);
+        }
+        pages += 1;
+        let mut page = vec![0; BLOCK as usize];
+        region.peek(at, &mut page)?;
+        let Ok((header, _)) = SavedHeader::read_from_prefix(&page) else { return Ok(None) };
+        let ranges = header.blocks as usize + header.inodes as usize;
+        let blank = SavedHeader { checksum: 0, ..header };
+        let sum = checksum(&[blank.as_bytes(), &page[size_of::<SavedHeader>()..]]);
+        if header.magic != SAVED_MAGIC || header.checksum != sum || ranges > SAVED_RANGES {
+            return Ok(None);
+        }
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("chunks of eight bytes"));
+        let pairs = page[size_of::<SavedHeader>()..].chunks_exact(16).take(ranges);
+        for (number, pair) in pairs.enumerate() {
+            let range = (word(&pair[..8]), word(&pair[8..]));
+            let list = if number < header.blocks as usize { &mut saved.blocks } else { &mut saved.inodes };
+            list.push(range);
+        }
+        at = header.next;
+    }
+    Ok(Some(saved))
+}

@@ -1,0 +1,313 @@
+//! Renaming: one transaction over up to two directories, what is moved, and what is replaced.
+//!
+//! Lock order and words: see `namei.rs`. An entry of a name that is there replaces the older one, so that the name of what is
+//! replaced needs no removal of its own.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use sim::Activity;
+use vfs::RenameFlags;
+
+use super::Volume;
+use super::alloc::Need;
+use super::inode::{Changing, apply_name};
+use super::layout::MAX_LINKS;
+use super::log::Append;
+use super::mutant;
+use super::namei::{Plan, Written, apply_links, drop_name};
+use super::names::Known;
+use crate::error::{Error, Result};
+
+/// What a rename is about.
+#[derive(Clone, Copy)]
+struct Move<'n> {
+    /// Places of the two directories among those that are locked.
+    src: usize,
+    dst: usize,
+    old: &'n [u8],
+    new: &'n [u8],
+    source: (u32, Known),
+    target: Option<(u32, Known)>,
+}
+
+impl Move<'_> {
+    fn crosses(&self) -> bool {
+        self.src != self.dst
+    }
+}
+
+/// What was written to the log of an inode that changes its name.
+enum Noted {
+    Links(u32, u64),
+    Parent(Written),
+}
+
+impl Volume {
+    /// Whether `ancestor` is `number` or above it. The caller keeps directories from moving.
+    fn is_below(&self, mut number: u64, ancestor: u64) -> Result<bool> {
+        for _ in 0..self.inodes.counts().0 {
+            if number == ancestor {
+                return Ok(true);
+            }
+            let inode = self.inodes.get(number)?;
+            let parent = match inode.parent.load(Relaxed) {
+                // Not loaded, so the caller has not locked it.
+                0 => self.reading(inode)?.names.parent,
+                parent => parent,
+            };
+            if parent == number {
+                return Ok(false);
+            }
+            number = parent;
+        }
+        Err(Error::Corrupt(format!("directory {number} is below itself")))
+    }
+
+    /// Locks one or two directories in order; the places of `from` and `to` in the result.
+    fn lock_dirs(&self, from: u64, to: u64) -> Result<(Vec<Changing<'_>>, usize, usize)> {
+        if from == to {
+            return Ok((vec![self.lock_dir(from)?], 0, 0));
+        }
+        for number in [from, to] {
+            if !self.reading(self.inodes.get(number)?)?.facts.is_dir() {
+                return Err(Error::NotDirectory);
+            }
+        }
+        let from_first = self.is_below(to, from)? || (!self.is_below(from, to)? && from < to);
+        match from_first {
+            true => Ok((vec![self.lock_dir(from)?, self.lock_dir(to)?], 0, 1)),
+            false => Ok((vec![self.lock_dir(to)?, self.lock_dir(from)?], 1, 0)),
+        }
+    }
+
+    /// Renames.
+    pub(crate) fn rename(
+        &self,
+        (from, old): (u64, &[u8]),
+        (to, new): (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<()> {
+        let _scope = sim::scope(Activity::Metadata);
+        let _rename = (from != to).then(|| self.renames.lock());
+        let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
+        let source = self.find_in(&dirs[src], old)?.ok_or(Error::NoEntry)?;
+        let target = self.find_in(&dirs[dst], new)?;
+        match target {
+            Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Error::Exists),
+            None if flags.contains(RenameFlags::EXCHANGE) => return Err(Error::NoEntry),
+            Some((_, target)) if target.ino == source.1.ino => return Ok(()),
+            _ => {}
+        }
+        let exchanges = flags.contains(RenameFlags::EXCHANGE);
+        let numbers = (source.1.ino, target.map(|(_, known)| known.ino));
+        if [Some(numbers.0), numbers.1].iter().flatten().any(|number| *number == from || *number == to) {
+            return self.refuse_ancestor((from, to), numbers, exchanges);
+        }
+        self.check_subtrees((from, to), numbers, exchanges)?;
+        let (mut moved, mut replaced) = self.lock_both(numbers)?;
+        if !exchanges {
+            check_kinds(&dirs[dst], &moved, replaced.as_ref(), src != dst)?;
+        }
+        let change = Move { src, dst, old, new, source, target };
+        match replaced.as_mut() {
+            Some(replaced) if exchanges => self.exchange(&mut dirs, change, &mut moved, replaced),
+            replaced => self.move_name(&mut dirs, change, &mut moved, replaced),
+        }
+    }
+
+    /// The answer where what is moved or replaced is one of the two directories.
+    fn refuse_ancestor(
+        &self,
+        (from, to): (u64, u64),
+        numbers: (u64, Option<u64>),
+        exchanges: bool,
+    ) -> Result<()> {
+        self.check_subtrees((from, to), numbers, exchanges)?;
+        Err(Error::Corrupt(format!("directory {from} or {to} contains itself")))
+    }
+
+    /// A directory may not go below itself; a directory that is replaced cannot hold the source.
+    fn check_subtrees(
+        &self,
+        (from, to): (u64, u64),
+        (moved, replaced): (u64, Option<u64>),
+        exchanges: bool,
+    ) -> Result<()> {
+        if from == to {
+            return Ok(());
+        }
+        let into_itself = Error::Invalid("a directory cannot be moved below itself");
+        if self.is_below(to, moved)? {
+            return Err(into_itself);
+        }
+        match replaced {
+            Some(replaced) if self.is_below(from, replaced)? => {
+                if exchanges {
+                    Err(into_itself)
+                } else {
+                    Err(Error::NotEmpty)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lock_both(
+        &self,
+        (moved, replaced): (u64, Option<u64>),
+    ) -> Result<(Changing<'_>, Option<Changing<'_>>)> {
+        let lock = |number| self.changing(self.inodes.get(number)?);
+        match replaced {
+            Some(replaced) if replaced < moved => {
+                let replaced = lock(replaced)?;
+                Ok((lock(moved)?, Some(replaced)))
+            }
+            Some(replaced) => Ok((lock(moved)?, Some(lock(replaced)?))),
+            None => Ok((lock(moved)?, None)),
+        }
+    }
+
+    /// Writes the entry of an inode whose name changes: its parent, for a directory that gets another one; else its ctime.
+    fn note_move<'v>(
+        &'v self,
+        plan: &mut Plan,
+        inode: &mut Changing<'_>,
+        parent: Option<u64>,
+    ) -> Result<(Append<'v>, Noted)> {
+        self.make_log_room(inode);
+        let mut own = self.begin_append(&inode.log, Need::Growth);
+        let links = inode.facts.links;
+        let noted = match parent.filter(|_| inode.facts.is_dir()) {
+            Some(parent) => Noted::Parent(self.write_name(&mut own, (links, plan.now), (b"..", parent))?),
+            None => Noted::Links(links, self.write_links(&mut own, (links, plan.now))?),
+        };
+        self.plan_append(plan, inode.inode, &inode.log, &own);
+        Ok((own, noted))
+    }
+
+    fn move_name(
+        &self,
+        dirs: &mut [Changing<'_>],
+        change: Move<'_>,
+        moved: &mut Changing<'_>,
+        mut replaced: Option<&mut Changing<'_>>,
+    ) -> Result<()> {
+        let Move { src, dst, .. } = change;
+        dirs.iter_mut().for_each(|dir| self.make_log_room(dir));
+        let mut plan = Self::plan();
+        let now = plan.now;
+        let crosses = u32::from(moved.facts.is_dir() && change.crosses());
+        let lost = u32::from(replaced.as_ref().is_some_and(|replaced| replaced.facts.is_dir()));
+        let to_links = (dirs[dst].facts.links + crosses).saturating_sub(lost);
+        let from_links =
+            if change.crosses() { dirs[src].facts.links.saturating_sub(crosses) } else { to_links };
+        let number = moved.inode.ino;
+        let mut to = self.begin_append(&dirs[dst].log, Need::Growth);
+        let added = self.write_name(&mut to, (to_links, now), (change.new, number))?;
+        let mut from = change.crosses().then(|| self.begin_append(&dirs[src].log, Need::Growth));
+        let removed =
+            self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), (change.old, 0))?;
+        self.plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
+        if let Some(from) = &from {
+            self.plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
+        }
+        let parent = change.crosses().then(|| dirs[dst].inode.ino);
+        let (own, noted) = self.note_move(&mut plan, moved, parent)?;
+        let loses = replaced.as_mut().map(|replaced| self.lose_link(&mut plan, replaced)).transpose()?;
+        if self.has(mutant::RENAME_IN_TWO_STEPS) {
+            let first = plan.words.split_first();
+            self.transact(&first, &plan.needs)?;
+        }
+        self.transact(&plan.words, &plan.needs)?;
+        to.apply(&mut dirs[dst].log);
+        if let Some(from) = from {
+            from.apply(&mut dirs[src].log);
+        }
+        if let Some((slot, _)) = change.target {
+            drop_name(&mut dirs[dst], slot);
+        }
+        apply_name(&mut dirs[dst], (added.0, &added.1), change.new);
+        drop_name(&mut dirs[src], change.source.0);
+        apply_name(&mut dirs[src], (removed.0, &removed.1), change.old);
+        own.apply(&mut moved.log);
+        apply_noted(moved, noted, now);
+        if let (Some(replaced), Some(loses)) = (replaced, loses) {
+            self.lost_link(replaced, loses, now);
+        }
+        Ok(())
+    }
+
+    /// Lets two names change places.
+    fn exchange(
+        &self,
+        dirs: &mut [Changing<'_>],
+        change: Move<'_>,
+        first: &mut Changing<'_>,
+        second: &mut Changing<'_>,
+    ) -> Result<()> {
+        let Move { src, dst, .. } = change;
+        let Some(target) = change.target else { return Err(Error::NoEntry) };
+        dirs.iter_mut().for_each(|dir| self.make_log_room(dir));
+        let mut plan = Self::plan();
+        let now = plan.now;
+        let crosses = |inode: &Changing<'_>| u32::from(inode.facts.is_dir() && change.crosses());
+        let (comes, goes) = (crosses(first), crosses(second));
+        let to_links = (dirs[dst].facts.links + comes).saturating_sub(goes);
+        let from_links = match change.crosses() {
+            true => (dirs[src].facts.links + goes).saturating_sub(comes),
+            false => to_links,
+        };
+        let mut to = self.begin_append(&dirs[dst].log, Need::Growth);
+        let there = self.write_name(&mut to, (to_links, now), (change.new, first.inode.ino))?;
+        let mut from = change.crosses().then(|| self.begin_append(&dirs[src].log, Need::Growth));
+        let second_name = (change.old, second.inode.ino);
+        let here = self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), second_name)?;
+        self.plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
+        if let Some(from) = &from {
+            self.plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
+        }
+        let parents = change.crosses().then(|| (dirs[dst].inode.ino, dirs[src].inode.ino));
+        let (own, noted) = self.note_move(&mut plan, first, parents.map(|(to, _)| to))?;
+        let (other, also) = self.note_move(&mut plan, second, parents.map(|(_, from)| from))?;
+        self.transact(&plan.words, &plan.needs)?;
+        to.apply(&mut dirs[dst].log);
+        if let Some(from) = from {
+            from.apply(&mut dirs[src].log);
+        }
+        drop_name(&mut dirs[dst], target.0);
+        drop_name(&mut dirs[src], change.source.0);
+        apply_name(&mut dirs[dst], (there.0, &there.1), change.new);
+        apply_name(&mut dirs[src], (here.0, &here.1), change.old);
+        own.apply(&mut first.log);
+        apply_noted(first, noted, now);
+        other.apply(&mut second.log);
+        apply_noted(second, also, now);
+        Ok(())
+    }
+}
+
+fn apply_noted(inode: &mut Changing<'_>, noted: Noted, now: u64) {
+    match noted {
+        Noted::Links(links, at) => apply_links(inode, (links, now), at),
+        Noted::Parent((at, header)) => {
+            apply_name(inode, (at, &header), b"..");
+            inode.inode.parent.store(header.ino, Relaxed);
+        }
+    }
+}
+
+fn check_kinds(
+    to: &Changing<'_>,
+    moved: &Changing<'_>,
+    replaced: Option<&Changing<'_>>,
+    crosses: bool,
+) -> Result<()> {
+    let is_dir = moved.facts.is_dir();
+    match replaced {
+        Some(old) if is_dir && !old.facts.is_dir() => Err(Error::NotDirectory),
+        Some(old) if !is_dir && old.facts.is_dir() => Err(Error::IsDirectory),
+        Some(old) if old.facts.is_dir() && old.names.len() > 0 => Err(Error::NotEmpty),
+        None if is_dir && crosses && to.facts.links >= MAX_LINKS => Err(Error::TooManyLinks),
+        _ => Ok(()),
+    }
+}
