@@ -212,12 +212,13 @@ pub struct TaskSpec {
     name: String,
     core: u16,
     background: bool,
+    pinned: bool,
 }
 
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false }
+        Self { name: name.into(), core: 0, background: false, pinned: false }
     }
 
     /// Places the task on `core` of the modelled machine (modulo its number of cores).
@@ -233,6 +234,15 @@ impl TaskSpec {
     #[must_use]
     pub fn background(mut self) -> Self {
         self.background = true;
+        self
+    }
+
+    /// Keeps the thread of a task of the real clock on one of the host's processors: the one at the place of its core among
+    /// those on which this process may run. Where the host refuses, the thread runs wherever its scheduler puts it. A task of
+    /// the virtual clock is always on its core.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
         self
     }
 
@@ -367,6 +377,9 @@ fn spawn_thread<T: Send + 'static>(
 ) {
     let thread = std::thread::Builder::new().name(spec.name.clone());
     let started = thread.spawn(move || {
+        if spec.pinned {
+            pin(spec.core);
+        }
         let result = match run {
             Some(run) => in_context(&run, spec, body),
             None => catch_unwind(AssertUnwindSafe(body)),
@@ -374,4 +387,17 @@ fn spawn_thread<T: Send + 'static>(
         delivery.deliver(result.map_err(Failed::Panicked));
     });
     started.expect("a host thread for the task");
+}
+
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run.
+fn pin(core: u16) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    if let Some(number) = processors.get(usize::from(core) % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(*number);
+        // Refused where a container may not choose: then the thread runs wherever the host puts it.
+        let _ = sched_setaffinity(None, &one);
+    }
 }
