@@ -121,7 +121,7 @@ pub(crate) fn record(
 }
 
 /// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
-fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
+pub(super) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     let filled = || {
         let ino = fs.create(fs.root(), b"garbage", &NEW)?.ino;
         let piece = vec![GARBAGE; 16 * PAGE_BYTES];
