@@ -27,6 +27,8 @@ pub struct Setup {
     pub seed: Seed,
     /// Stack of each task of the virtual clock, with a guard page below it. Default 256 KiB.
     pub stack: Bytes,
+    /// Classes of locks that are free in this run: see [`crate::sync`]. Default none.
+    pub free: Vec<String>,
     /// How far a task may run ahead of its last interaction before it must interact. Default 10 ms.
     pub run_ahead: Nanos,
 }
@@ -39,6 +41,7 @@ impl Setup {
             machine,
             seed,
             stack: Bytes::kib(256),
+            free: Vec::new(),
             run_ahead: Nanos::from_millis(10),
         }
     }

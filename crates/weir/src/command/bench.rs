@@ -31,6 +31,9 @@ pub(crate) struct Bench {
     /// Thread counts: 1,2,4 [default: the workload's]
     #[arg(long, value_delimiter = ',', value_name = "N,M")]
     threads: Vec<u64>,
+    /// Run each cell again with this class of locks taking no time; repeatable
+    #[arg(long, value_name = "LOCK", hide_short_help = true)]
+    free: Vec<String>,
     /// Which clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
@@ -108,6 +111,10 @@ impl Bench {
         if !self.threads.is_empty() {
             let threads = self.threads.iter().map(|threads| AxisValue::plain(threads.to_string()));
             plan.axis.extend(Axis::known("threads", threads));
+        }
+        if !self.free.is_empty() {
+            let names = [lab::plan::matrix::NOTHING].into_iter().chain(self.free.iter().map(String::as_str));
+            plan.axis.extend(Axis::known("free", names.map(AxisValue::plain)));
         }
         let vars = assignments(&self.vars, "-D")?;
         let names = self.workloads.iter().flat_map(|name| lab::named::full_names(name));

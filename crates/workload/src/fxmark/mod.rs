@@ -115,6 +115,7 @@ impl Workload for Loaded {
             parameters: self.parameters.clone(),
             seed: how.seed,
             stop: how.stop,
+            check: how.check,
         };
         Ok(Arc::new(Run::new(plan, how, &*processes)?))
     }

@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub(super) parameters: Parameters,
     pub(super) seed: Seed,
     pub(super) stop: Stop,
+    /// Whether every read is compared with what was written.
+    pub(super) check: bool,
 }
 
 impl Plan {

@@ -48,6 +48,8 @@ pub(super) struct Worker<'a> {
     targets: Numbered,
     tree: TreePath,
     block: Block,
+    /// What it reads, where that is compared and no worker overwrites it.
+    expected: Option<Block>,
     rng: sim::Rng,
     /// Number of the next operation.
     next: u64,
@@ -84,6 +86,11 @@ impl<'a> Worker<'a> {
             targets: names::moved(w),
             tree: TreePath::new(),
             block: Block::new(plan.seed, w, plan.parameters.switches.zero_data),
+            expected: (plan.check && plan.parameters.background == 0).then(|| {
+                let writer =
+                    if matches!(work, Loop::Read(Sharing::Medium | Sharing::High)) { u64::MAX } else { w };
+                Block::new(plan.seed, writer, plan.parameters.switches.zero_data)
+            }),
             rng: plan.seed.derive("fxmark.worker", w).rng(),
             // The first block of each file has the number 0.
             next: u64::from(matches!(work, Loop::Overwrite(_) | Loop::OverwriteSync)),
@@ -185,6 +192,11 @@ impl<'a> Worker<'a> {
     fn read(&mut self, offset: u64) -> Outcome {
         let (calls, fd) = (self.calls, self.fd());
         let len = again("pread", || calls.pread(fd, self.block.bytes_mut(), offset))?;
+        if let Some(expected) = &mut self.expected
+            && self.block.bytes() != expected.numbered(offset / BLOCK)
+        {
+            return Err(("pread, which read what was not written,", Errno::EIO));
+        }
         whole("pread", len)
     }
 
