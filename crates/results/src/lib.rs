@@ -6,6 +6,7 @@
 //! | [`histogram`] | [`Histogram`] of latencies, kept whole in the file |
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, bootstrap intervals, verdicts |
 //! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
 //!
@@ -22,6 +23,7 @@ pub mod environment;
 pub mod file;
 pub mod histogram;
 pub mod record;
+pub mod scaling;
 pub mod statistics;
 
 pub use claim::{ClaimOutcome, ClaimsFile};

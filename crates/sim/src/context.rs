@@ -43,6 +43,8 @@ pub(crate) struct RunShared {
     next_real_id: AtomicU32,
     /// Stack of a coroutine, in bytes.
     pub(crate) stack_bytes: usize,
+    /// Classes of locks that are free.
+    pub(crate) free: Vec<String>,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,
 }
@@ -62,6 +64,7 @@ impl RunShared {
             failure: Mutex::new(None),
             next_real_id: AtomicU32::new(0),
             stack_bytes: setup.stack.as_usize(),
+            free: setup.free.clone(),
             run_ahead_ns: setup.run_ahead.0,
         })
     }

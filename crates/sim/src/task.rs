@@ -27,6 +27,8 @@ pub struct Setup {
     pub seed: Seed,
     /// Stack of each task of the virtual clock, with a guard page below it. Default 256 KiB.
     pub stack: Bytes,
+    /// Classes of locks that are free in this run: see [`crate::sync`]. Default none.
+    pub free: Vec<String>,
     /// How far a task may run ahead of its last interaction before it must interact. Default 10 ms.
     pub run_ahead: Nanos,
 }
@@ -39,6 +41,7 @@ impl Setup {
             machine,
             seed,
             stack: Bytes::kib(256),
+            free: Vec::new(),
             run_ahead: Nanos::from_millis(10),
         }
     }
@@ -213,12 +216,13 @@ pub struct TaskSpec {
     pub(crate) core: u16,
     pub(crate) background: bool,
     pub(crate) movable: bool,
+    pub(crate) pinned: bool,
 }
 
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false, movable: false }
+        Self { name: name.into(), core: 0, background: false, movable: false, pinned: false }
     }
 
     /// Places the task on `core` of the modelled machine (modulo its number of cores). It stays there, as with
@@ -243,6 +247,15 @@ impl TaskSpec {
     #[must_use]
     pub fn movable(mut self) -> Self {
         self.movable = true;
+        self
+    }
+
+    /// Keeps the thread of a task of the real clock on one of the host's processors: the one at the place of its core among
+    /// those on which this process may run. Where the host refuses, the thread runs wherever its scheduler puts it. A task of
+    /// the virtual clock is always on its core.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
         self
     }
 }
@@ -394,6 +407,9 @@ fn spawn_thread<T: Send + 'static>(
 ) {
     let thread = std::thread::Builder::new().name(spec.name.clone());
     let started = thread.spawn(move || {
+        if spec.pinned {
+            pin(spec.core);
+        }
         let result = match run {
             Some(run) => in_context(&run, spec, body),
             None => catch_unwind(AssertUnwindSafe(body)),
@@ -401,4 +417,17 @@ fn spawn_thread<T: Send + 'static>(
         delivery.deliver(result.map_err(Failed::Panicked));
     });
     started.expect("a host thread for the task");
+}
+
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run.
+fn pin(core: u16) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    if let Some(number) = processors.get(usize::from(core) % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(*number);
+        // Refused where a container may not choose: then the thread runs wherever the host puts it.
+        let _ = sched_setaffinity(None, &one);
+    }
 }

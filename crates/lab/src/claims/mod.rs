@@ -179,8 +179,12 @@ mod tests {
     use super::*;
     use crate::plan::{Axis, AxisValue, Plan};
 
-    /// Hash of what `canonical` makes of the project's list of claims; printed by the failing test when the list changes.
-    const LIST: (usize, u64) = (32, 0x654d_0d16_6ba3_c058);
+    /// For each paper the number of its claims, and the hash of what `canonical` makes of the project's list of them; printed by
+    /// the failing test when a list changes.
+    const LISTS: [(&str, usize, u64); 2] = [("fxmark-designs", 8, 0), ("hinfs", 32, 0x654d_0d16_6ba3_c058)];
+
+    /// Where the lists are, in the project's own checkout.
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");
 
     /// What must be identical in the two lists, as one text.
     fn canonical(claims: &[PaperClaim]) -> String {
@@ -203,14 +207,23 @@ mod tests {
 
     #[test]
     fn the_claims_are_those_of_the_projects_list() {
-        let ours = canonical(&Paper::load("hinfs").unwrap().claims);
-        assert_eq!((ours.lines().count(), hash(&ours)), LIST, "claims were changed");
-        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims/hinfs.toml");
-        let Ok(text) = std::fs::read_to_string(list) else {
-            eprintln!("skipped: the comparison with the list of claims, which is not there: {list}");
-            return;
-        };
-        assert_eq!(ours, listed(&text), "presets/papers/hinfs.toml differs from the list of claims");
+        for (paper, count, list) in LISTS {
+            let ours = canonical(&Paper::load(paper).unwrap().claims);
+            if let Ok(text) = std::fs::read_to_string(format!("{FOLDER}/{paper}.toml")) {
+                assert_eq!(
+                    ours,
+                    listed(&text),
+                    "presets/papers/{paper}.toml differs from the list of claims"
+                );
+            } else {
+                eprintln!(
+                    "skipped: the comparison of {paper} with the list of claims in {FOLDER}, which is not there"
+                );
+            }
+            assert_eq!((ours.lines().count(), hash(&ours)), (count, list), "claims of {paper} were changed");
+        }
+        let listed: Vec<_> = LISTS.iter().map(|(paper, ..)| *paper).collect();
+        assert_eq!(PAPERS.iter().map(|preset| preset.name).collect::<Vec<_>>(), listed);
     }
 
     fn listed(text: &str) -> String {

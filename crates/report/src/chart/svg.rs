@@ -34,6 +34,23 @@ impl Svg {
         self.close("rect", title);
     }
 
+    /// A rectangle whose colour is only as dense as `shade`, from 0 to 1.
+    pub(super) fn shaded(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (w, h): (f64, f64),
+        shade: f64,
+        title: &str,
+    ) {
+        let (x, y, w, h) = (n(x), n(y), n(w.max(0.0)), n(h.max(0.0)));
+        let shade = (shade * 100.0).round() / 100.0;
+        self.push(&format!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}" fill-opacity="{shade}""#
+        ));
+        self.close("rect", title);
+    }
+
     pub(super) fn path(&mut self, class: &str, d: &str, title: &str) {
         self.push(&format!(r#"<path class="{class}" d="{d}""#));
         self.close("path", title);

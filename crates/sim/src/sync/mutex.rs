@@ -45,7 +45,7 @@ use parking_lot::lock_api::RawMutex as _;
 
 use super::line::Line;
 use super::queue::WaitQueue;
-use super::{book_granted, book_wait, held_outside, take_turn, timed_wait, virtual_task};
+use super::{book_granted, book_wait, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::clock;
 use crate::context::Context;
 use crate::ledger::{Activity, LockClass};
@@ -205,8 +205,9 @@ impl MutexState {
     #[inline]
     fn enter(&self, cx: &Context, class: &'static LockClass, latest: u64) -> bool {
         let mut arrival = cx.time.get();
+        let free = !self.sleeping && is_free(cx, class);
         if self.line.is_of(&cx.run) {
-            let free_at = self.free_at.load(Relaxed);
+            let free_at = if free { 0 } else { self.free_at.load(Relaxed) };
             if self.holder.load(Relaxed) != NOBODY || free_at > latest {
                 return false;
             }
@@ -215,7 +216,10 @@ impl MutexState {
             self.contended.store(false, Relaxed); // what another run has left
         }
         self.holder.store(cx.id, Relaxed);
-        take_turn(cx, class, self.line.take(&cx.run, cx.core.get(), arrival));
+        let turn = self.line.take(&cx.run, cx.core.get(), arrival);
+        if !free {
+            take_turn(cx, class, turn);
+        }
         true
     }
 
@@ -240,7 +244,7 @@ impl MutexState {
 
     /// Gives the mutex to the first waiter, or leaves the time of the release behind.
     #[inline]
-    fn leave(&self, cx: &Context, scheduler: &Scheduler) {
+    fn leave(&self, cx: &Context, scheduler: &Scheduler, class: &'static LockClass) {
         cx.show();
         let now = cx.time.get();
         let next = self.waiters.pop(scheduler).unwrap_or(NOBODY);
@@ -250,6 +254,10 @@ impl MutexState {
         } else {
             let waiter = scheduler.context_of(next);
             let turn = self.line.take(&cx.run, waiter.core.get(), now);
+            if is_free(cx, class) {
+                waiter.parking.own.set(0);
+                return scheduler.wake(next, waiter.time.get());
+            }
             waiter.parking.own.set(turn.own);
             scheduler.wake(next, turn.start + turn.own);
         }
@@ -288,7 +296,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         }
         // SAFETY: the guard holds the lock, and is dropped or forgotten after this.
         unsafe { self.mutex.raw.unlock() };
-        self.mutex.state.leave(cx, scheduler);
+        self.mutex.state.leave(cx, scheduler, self.mutex.class);
     }
 }
 
