@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsType, Options};
+use media::Storage;
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Count, Machine, Seed, Setup};
@@ -30,15 +31,15 @@ fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
             let report = sim::run(&setup, move || {
                 let region = region(size);
                 let options = options(design);
-                design.mkfs(&region, &options).expect("mkfs");
-                let fs = design.mount(&region, &options).expect("mount");
+                design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+                let fs = design.mount(&Storage::from(&region), &options).expect("mount");
                 body(&*fs);
                 fs.unmount().expect("unmount");
                 drop(fs);
-                let first = design.fsck(&region);
-                let fs = design.mount(&region, &options).expect("mount again");
+                let first = design.fsck(&Storage::from(&region));
+                let fs = design.mount(&Storage::from(&region), &options).expect("mount again");
                 fs.unmount().expect("unmount again");
-                (first, design.fsck(&region))
+                (first, design.fsck(&Storage::from(&region)))
             });
             let (first, second) = report.unwrap_or_else(|error| panic!("{} {clock}: {error}", design.name()));
             assert_eq!(first.violations, [], "{} {clock}", design.name());
@@ -47,9 +48,9 @@ fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
     }
 }
 
-/// One fence for the log, one before the commit and one after it; an open file needs the truncate list besides.
+/// PMFS: one fence for the log, one before the commit and one after it; an open file needs the truncate list besides.
 #[test]
-fn removing_a_file_that_nobody_has_open_takes_three_fences() {
+fn removing_a_file_that_is_not_open_takes_three_fences_at_most() {
     on_every_design(Bytes::mib(32), |fs| {
         let mut free = Vec::new();
         for name in [b"warm", b"file"] {
@@ -58,7 +59,7 @@ fn removing_a_file_that_nobody_has_open_takes_three_fences() {
             fs.fsync(file, false).expect("fsync");
             let before = Snapshot::of_task();
             fs.unlink(fs.root(), name).expect("unlink");
-            assert_eq!(Snapshot::of_task().since(&before).count_all(Count::Fences), 3);
+            assert!(Snapshot::of_task().since(&before).count_all(Count::Fences) <= 3);
             assert_eq!(fs.getattr(file), Err(vfs::Errno::ENOENT));
             free.push(fs.statfs().expect("statfs"));
         }

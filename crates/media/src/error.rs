@@ -49,6 +49,31 @@ pub enum MediaError {
         /// First byte.
         offset: u64,
     },
+    /// A request that is longer than the block device takes.
+    #[error("request of {len} bytes to a block device that takes {most} at once")]
+    TransferTooLarge {
+        /// Length of the request.
+        len: u64,
+        /// Largest that the device takes.
+        most: u64,
+    },
+    /// The block device does not know the command.
+    #[error("the block device has no discard")]
+    NoDiscard,
+    /// A flash device found no erased block to write to.
+    #[error(
+        "the SSD has no free line left to write byte {offset} to: its mapping is full, or collection frees nothing"
+    )]
+    NoFreeLine {
+        /// First byte of the write.
+        offset: u64,
+    },
+    /// A design that needs byte-addressable memory was given none.
+    #[error("this needs byte-addressable memory, and the storage has only a block device")]
+    NoMemory,
+    /// A design that needs a block device was given none.
+    #[error("this needs a block device, and the storage has only byte-addressable memory")]
+    NoBlockDevice,
     /// A medium of no bytes.
     #[error("the medium has no bytes: give a length, or a file that has one")]
     Empty,

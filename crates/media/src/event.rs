@@ -1,4 +1,4 @@
-//! The event tap: everything that reaches a region, as one stream.
+//! The event tap: everything that reaches a region or a block device, as one stream.
 //!
 //! The crash explorer, the statistics and the hardware simulator read the same events. The tap is always
 //! compiled: what is tested is what ships. While nothing listens it costs one predictable branch for each
@@ -10,6 +10,7 @@
 //! | [`Event::Load`] | before the bytes are read, to taps that hear loads | the range |
 //! | [`Event::Store`], [`Event::NtStore`] | after the bytes are in place | the range and the new bytes |
 //! | [`Event::Flush`], [`Event::Fence`] | after the instruction | the range |
+//! | [`Event::Block`] | a request was submitted to a block device, or its completion waited for | the request |
 //! | [`Event::Mark`] | where the design says so | what the design is doing |
 //!
 //! Events of one task come in its program order; events of several tasks interleave as they happen. An access
@@ -19,6 +20,8 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use crate::block::WriteFlags;
 
 /// Which task did it: numbers are unique among the tasks that are alive.
 pub type TaskId = u32;
@@ -69,8 +72,45 @@ pub enum Event<'a> {
     },
     /// The task's earlier flushes and non-temporal stores are complete.
     Fence,
+    /// Something happened to a block device.
+    Block(BlockEvent<'a>),
     /// What the design says about itself.
     Mark(Mark<'a>),
+}
+
+/// Something that happened to a block device. Reads are told as [`Event::Load`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockEvent<'a> {
+    /// A write was submitted.
+    Write {
+        /// Number of the request, unique on its device and rising.
+        id: u64,
+        /// First byte.
+        off: u64,
+        /// The new bytes.
+        data: &'a [u8],
+        /// FUA, and what the device was told beside.
+        flags: WriteFlags,
+    },
+    /// A discard was submitted.
+    Discard {
+        /// Number of the request.
+        id: u64,
+        /// First byte.
+        off: u64,
+        /// Length.
+        len: u64,
+    },
+    /// A flush was submitted.
+    Flush {
+        /// Number of the request.
+        id: u64,
+    },
+    /// The submitter knows that a request is complete, without error.
+    Complete {
+        /// Number of the request.
+        id: u64,
+    },
 }
 
 /// What a design, or whoever drives it, says about the stream of events.
@@ -115,7 +155,7 @@ pub enum Promise {
     All,
 }
 
-/// Receives the events of a region.
+/// Receives the events of a region or a block device.
 ///
 /// It is called on the task's own stack, while the design may hold locks. It must not access the region that
 /// it listens to.
@@ -130,7 +170,7 @@ pub trait Tap: Send + Sync {
 }
 
 /// Kinds of events that [`Counting`] tells apart.
-const KINDS: usize = 5;
+const KINDS: usize = 9;
 /// Tasks that count without locked instructions.
 const ROWS: usize = 64;
 
@@ -195,6 +235,10 @@ fn kind_of(event: Event<'_>) -> Option<usize> {
         Event::Flush { .. } => 2,
         Event::Fence => 3,
         Event::Mark(_) => 4,
+        Event::Block(BlockEvent::Write { .. }) => 5,
+        Event::Block(BlockEvent::Discard { .. }) => 6,
+        Event::Block(BlockEvent::Flush { .. }) => 7,
+        Event::Block(BlockEvent::Complete { .. }) => 8,
     })
 }
 

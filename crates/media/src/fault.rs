@@ -5,6 +5,7 @@
 //! | [`Fault::Poison`] | loads of the line fail until it is written whole | a media error |
 //! | [`Fault::FailNth`] | the nth load or store from now fails once, and changes nothing | a device error |
 //! | [`Fault::FailFrom`] | so do all that follow, until the faults are cleared | a device that has failed |
+//! | [`Fault::TearNth`] | the nth write from now leaves its first blocks only, and fails once | power lost in a write |
 //! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
 //!
 //! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves
@@ -67,6 +68,14 @@ pub enum Fault {
         /// Counted from 1.
         nth: u64,
     },
+    /// The nth write to a block device from now (1 is the next) leaves its first `blocks` logical blocks, and
+    /// fails. Regions do not show it.
+    TearNth {
+        /// Counted from 1.
+        nth: u64,
+        /// How many blocks arrive; all of them if the write has fewer.
+        blocks: u64,
+    },
     /// The nth access of this kind from now (1 is the next) is left out. Loads and stores cannot be left out.
     DropNth {
         /// [`Target::Flush`] or [`Target::Fence`].
@@ -90,6 +99,8 @@ struct Countdown {
 pub(crate) struct Faults {
     poisoned: BTreeSet<u64>,
     countdowns: Vec<Countdown>,
+    /// Writes that will be torn: how many come before each, counting it, and the blocks that arrive.
+    tears: Vec<(u64, u64)>,
     /// Accesses that have gone wrong.
     struck: u64,
 }
@@ -106,6 +117,7 @@ impl Faults {
             Fault::FailFrom { target, nth } => {
                 self.countdowns.push(Countdown { target, left: nth.max(1), lasting: true });
             }
+            Fault::TearNth { nth, blocks } => self.tears.push((nth.max(1), blocks)),
         }
     }
 
@@ -127,6 +139,20 @@ impl Faults {
         });
         self.struck += u64::from(struck);
         struck
+    }
+
+    /// The blocks of this write that arrive, if it is one that is to be torn.
+    pub(crate) fn tears(&mut self) -> Option<u64> {
+        let mut torn = None;
+        self.tears.retain_mut(|(left, blocks)| {
+            *left -= 1;
+            if *left == 0 {
+                torn = Some(*blocks);
+            }
+            *left > 0
+        });
+        self.struck += u64::from(torn.is_some());
+        torn
     }
 
     /// Refuses a load of a poisoned line; a store heals the lines that it covers.

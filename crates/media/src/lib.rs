@@ -12,9 +12,11 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`block`] | [`BlockDevice`], requests, devices over memory; [`Storage`]: what a design is made on |
 //! | [`nvmm`] | [`Region`], and the cost models of byte-addressable media, a file each |
 //! | [`cost`] | [`CostModel`], and what models are made of: channels, token buckets |
 //! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
+//! | [`flash`] | an NVMe SSD: when each command completes, down to the die |
 //! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
 //! | [`recorder`] | which bytes are guaranteed, crash images, lints |
 //! | [`fault`] | what goes wrong on request |
@@ -24,17 +26,21 @@
 
 #![allow(unsafe_code)] // mappings and cache-line instructions; every block says why it is sound
 
+pub mod block;
 pub mod cost;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod flash;
 pub mod medium;
 pub mod nvmm;
 mod preset;
 pub mod recorder;
+mod watch;
 
+pub use block::{BlockDevice, Storage};
 pub use cost::CostModel;
 pub use error::MediaError;
-pub use event::{Event, Mark, Promise, Tap};
+pub use event::{BlockEvent, Event, Mark, Promise, Tap};
 pub use medium::{MEDIA, Medium, MediumError, MediumType};
 pub use nvmm::Region;

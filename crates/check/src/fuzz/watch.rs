@@ -50,7 +50,7 @@ impl Tap for Watch {
             Event::Load { off, len } => (off, len, true),
             Event::Store { off, data, .. } | Event::NtStore { off, data } => (off, data.len() as u64, false),
             Event::Flush { off, len } => (off, len, false),
-            Event::Fence | Event::Mark(_) => return,
+            Event::Fence | Event::Block(_) | Event::Mark(_) => return,
         };
         let lines = off / LINE_BYTES as u64..(off + len).div_ceil(LINE_BYTES as u64);
         let touched = self.touched.fetch_add(1 + lines.end - lines.start, Relaxed);

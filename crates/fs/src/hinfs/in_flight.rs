@@ -26,10 +26,10 @@ use media::nvmm::Region;
 use sim::{Activity, Condvar, LockClass, MutexGuard};
 
 use super::file_buffer::{Buffered, FileBuffer, FileSlot, runs};
+use super::mutant;
 use super::pool::Page;
 use super::{HiNfs, add};
 use crate::error::Result;
-use crate::mutant::Mutant;
 
 static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 
@@ -150,7 +150,7 @@ impl HiNfs {
             .filter(|(_, buffered)| wanted.includes(buffered) && !buffered.in_flight)
             .map(|(block, buffered)| InFlight::start(*block, buffered))
             .collect();
-        if self.volume.has(Mutant::LastLineLeftOut) {
+        if self.volume.has(mutant::LAST_LINE_LEFT_OUT) {
             let last = |lines: u64| lines.checked_ilog2().map_or(0, |last| 1 << last);
             for block in &mut batch {
                 block.lines &= !last(block.lines);

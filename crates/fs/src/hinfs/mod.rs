@@ -19,6 +19,7 @@
 //! | `in_flight.rs` | blocks on their way to the medium |
 //! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
 //! | `writeback.rs` | the background tasks |
+//! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | what the adapter of PMFS calls; the variants |
 //!
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
@@ -35,6 +36,7 @@ mod file_buffer;
 pub(crate) mod fs_type;
 mod in_flight;
 mod lrw;
+mod mutant;
 mod pool;
 mod sync;
 mod vfs;

@@ -21,10 +21,10 @@ use sim::{MutexGuard, TaskSpec};
 use super::file_buffer::FileBuffer;
 use super::in_flight::Wanted;
 use super::lrw::{EntryId, Owner};
+use super::mutant;
 use super::pool::PoolState;
 use super::{HiNfs, add};
 use crate::error::Result;
-use crate::mutant::Mutant;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;
@@ -127,7 +127,7 @@ impl HiNfs {
         if !same || self.pool.lock().blocks.is_linked(entry) {
             return Ok(());
         }
-        if self.volume.has(Mutant::EvictionDrops) {
+        if self.volume.has(mutant::EVICTION_DROPS) {
             self.forget_block(file, &mut buffer, owner.block);
             return self.commit_if_done(&mut buffer);
         }

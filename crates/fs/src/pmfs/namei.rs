@@ -14,10 +14,10 @@ use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
+use super::mutant;
 use super::tree::{Freed, fill_entries};
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
 
 /// What a design that buffers on top of PMFS does with an inode's open transaction and buffered blocks when a change of its names
 /// is about to log the inode.
@@ -149,8 +149,11 @@ impl Volume {
         place: Place,
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
-        let parent =
-            if self.has(Mutant::ParentLinksNotLogged) { (dir.inode.offset, ino::LINKS) } else { dir.half() };
+        let parent = if self.has(mutant::PARENT_LINKS_NOT_LOGGED) {
+            (dir.inode.offset, ino::LINKS)
+        } else {
+            dir.half()
+        };
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
@@ -515,7 +518,7 @@ impl Volume {
         change: &mut Move<'a, '_>,
     ) -> Result<Option<&'a Inode>> {
         let name_len = change.new.len();
-        if self.has(Mutant::RenameRemovesFirst) {
+        if self.has(mutant::RENAME_REMOVES_FIRST) {
             change.removed = Some(self.remove_unlogged(&mut dirs[src], change.source, change.old)?);
         }
         let place = match change.target {
@@ -547,7 +550,7 @@ impl Volume {
         Ok(change.replaced.filter(|_| moved.orphan))
     }
 
-    /// Removes a name for good before the transaction that should ([`Mutant::RenameRemovesFirst`]).
+    /// Removes a name for good before the transaction that should ([`mutant::RENAME_REMOVES_FIRST`]).
     fn remove_unlogged(&self, dir: &mut Dir<'_>, found: Found, name: &[u8]) -> Result<Removal> {
         let removal = self.plan_removal(&dir.raw, found)?;
         self.remove_name((dir.inode, &mut dir.raw), &removal)?;
@@ -686,7 +689,7 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
-    /// The old name is gone before the transaction ([`Mutant::RenameRemovesFirst`]).
+    /// The old name is gone before the transaction ([`mutant::RENAME_REMOVES_FIRST`]).
     removed: Option<Removal>,
 }
 

@@ -28,9 +28,9 @@ use super::inode::{Inode, InodeState};
 use super::layout::{
     BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
 };
+use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
@@ -102,7 +102,7 @@ impl Volume {
         }
         let next = order.first().copied().unwrap_or(0);
         let at = inode.offset + INODE_BYTES;
-        let stale = if self.has(Mutant::StaleTruncateSize) { self.region.load_u64(at)? } else { 0 };
+        let stale = if self.has(mutant::STALE_TRUNCATE_SIZE) { self.region.load_u64(at)? } else { 0 };
         let size = if stale > 0 { stale } else { size };
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);

@@ -60,7 +60,6 @@ pub mod lost;
 mod mapping;
 pub mod null;
 pub mod optane;
-mod watch;
 
 use std::path::Path;
 use std::ptr;
@@ -74,10 +73,10 @@ use crate::MediaError;
 use crate::cost::CostModel;
 use crate::event::{Event, Mark, StoreKind, Tap};
 use crate::fault::{Fault, Target};
+use crate::watch::Watch;
 use instruction::Instructions;
 pub use mapping::Access;
 use mapping::Mapping;
-use watch::Watch;
 
 const LINE: u64 = LINE_BYTES as u64;
 const PAGE: u64 = PAGE_BYTES as u64;

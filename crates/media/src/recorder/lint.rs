@@ -162,7 +162,7 @@ impl Linter {
             Event::Flush { off, len } => self.check_flush(state, task, off, len),
             Event::Fence => self.check_fence(state, task),
             Event::Mark(mark) => self.check_mark(state, task, mark),
-            Event::Load { .. } => {}
+            Event::Load { .. } | Event::Block(_) => {}
         }
     }
 

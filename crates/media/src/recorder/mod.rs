@@ -49,7 +49,7 @@ use lint::Linter;
 pub use lint::{Class, Describe, Lint, OpCounts, Rule, Structure};
 pub use snapshot::{Image, Scratch, Snapshot};
 pub use state::{Durability, LineReport, Mode, Persistency};
-pub use trace::{OwnedEvent, OwnedMark, Point, ReadSet, Replay, Trace};
+pub use trace::{OwnedBlockEvent, OwnedEvent, OwnedMark, Point, ReadSet, Replay, Trace};
 
 /// A tap that follows what is durable, and checks as it goes.
 pub struct Recorder {

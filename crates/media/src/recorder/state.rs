@@ -261,7 +261,7 @@ impl Persistency {
                 let own = needs.iter().fold(0, |mask, (off, len)| mask | mask_of(at / LINE, *off, *len));
                 self.tasks.entry(task).or_default().commit = Some(Announced { at, own });
             }
-            Event::Load { .. } | Event::Mark(_) => {}
+            Event::Load { .. } | Event::Block(_) | Event::Mark(_) => {}
         }
     }
 

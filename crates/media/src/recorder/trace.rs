@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use super::lint::{Class, Describe, Lint, Rule};
 use super::snapshot::{LINE, Snapshot};
 use super::state::{Mode, Persistency, mask_of, overlaps};
-use crate::event::{Event, Mark, Promise, StoreKind, Tap, TaskId};
+use crate::block::WriteFlags;
+use crate::event::{BlockEvent, Event, Mark, Promise, StoreKind, Tap, TaskId};
 use crate::{MediaError, Region};
 
 /// A [`Mark`] that owns what it holds.
@@ -31,6 +32,41 @@ pub enum OwnedMark {
     RecoveryEnd,
 }
 
+/// A [`BlockEvent`] that owns what it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OwnedBlockEvent {
+    /// See [`BlockEvent::Write`]: request, offset, bytes, flags.
+    Write(u64, u64, Box<[u8]>, WriteFlags),
+    /// See [`BlockEvent::Discard`]: request, offset, length.
+    Discard(u64, u64, u64),
+    /// See [`BlockEvent::Flush`].
+    Flush(u64),
+    /// See [`BlockEvent::Complete`].
+    Complete(u64),
+}
+
+impl OwnedBlockEvent {
+    fn keep(event: BlockEvent<'_>) -> Self {
+        match event {
+            BlockEvent::Write { id, off, data, flags } => Self::Write(id, off, data.into(), flags),
+            BlockEvent::Discard { id, off, len } => Self::Discard(id, off, len),
+            BlockEvent::Flush { id } => Self::Flush(id),
+            BlockEvent::Complete { id } => Self::Complete(id),
+        }
+    }
+
+    fn as_event(&self) -> BlockEvent<'_> {
+        match self {
+            Self::Write(id, off, data, flags) => {
+                BlockEvent::Write { id: *id, off: *off, data, flags: *flags }
+            }
+            Self::Discard(id, off, len) => BlockEvent::Discard { id: *id, off: *off, len: *len },
+            Self::Flush(id) => BlockEvent::Flush { id: *id },
+            Self::Complete(id) => BlockEvent::Complete { id: *id },
+        }
+    }
+}
+
 /// An [`Event`] that owns what it holds. Loads are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnedEvent {
@@ -42,6 +78,8 @@ pub enum OwnedEvent {
     Flush(u64, u64),
     /// See [`Event::Fence`].
     Fence,
+    /// See [`Event::Block`].
+    Block(OwnedBlockEvent),
     /// See [`Event::Mark`].
     Mark(OwnedMark),
 }
@@ -54,6 +92,7 @@ impl OwnedEvent {
             Event::NtStore { off, data } => Self::NtStore(off, data.into()),
             Event::Flush { off, len } => Self::Flush(off, len),
             Event::Fence => Self::Fence,
+            Event::Block(event) => Self::Block(OwnedBlockEvent::keep(event)),
             Event::Mark(mark) => Self::Mark(match mark {
                 Mark::OpBegin(op) => OwnedMark::OpBegin(op),
                 Mark::OpEnd(op, promise) => OwnedMark::OpEnd(op, promise),
@@ -72,6 +111,7 @@ impl OwnedEvent {
             Self::NtStore(off, data) => Event::NtStore { off: *off, data },
             Self::Flush(off, len) => Event::Flush { off: *off, len: *len },
             Self::Fence => Event::Fence,
+            Self::Block(event) => Event::Block(event.as_event()),
             Self::Mark(mark) => Event::Mark(match mark {
                 OwnedMark::OpBegin(op) => Mark::OpBegin(op),
                 OwnedMark::OpEnd(op, promise) => Mark::OpEnd(op, *promise),

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use fs::{FsType, Options};
 use fuse::{Backing, MountError, Server};
+use media::Storage;
 use media::{Medium, Region};
 use pool::{PoolError, Source};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -96,7 +97,7 @@ impl Job {
     }
 
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Ended> {
-        let mounted = self.design.mount(region, &self.options);
+        let mounted = self.design.mount(&Storage::from(region), &self.options);
         let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
         let door = self.door(region);
         let server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {

@@ -1,4 +1,4 @@
-//! Who watches a region: its taps and its faults.
+//! Who watches a medium: its taps and its faults. Regions and block devices have one each.
 //!
 //! The list of taps is read by every event and changed by almost none, so readers take no lock: they load a
 //! pointer to an immutable list. A list that was replaced stays allocated until the region goes, because a
@@ -15,7 +15,7 @@ use crate::event::{Event, Tap, Taps, current_task};
 use crate::fault::{Fault, Faults, Target};
 
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     /// The current list, or null; it is the last of `lists`.
     taps: AtomicPtr<Taps>,
     /// Every list there has been.
@@ -26,7 +26,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             taps: AtomicPtr::new(ptr::null_mut()),
             lists: Mutex::new(Vec::new()),
@@ -36,17 +36,17 @@ impl Watch {
     }
 
     /// Somebody listens.
-    pub(super) fn is_heard(&self) -> bool {
+    pub(crate) fn is_heard(&self) -> bool {
         !self.current().is_empty()
     }
 
     /// Somebody listens to loads.
-    pub(super) fn hears_loads(&self) -> bool {
+    pub(crate) fn hears_loads(&self) -> bool {
         self.current().iter().any(|tap| tap.hears_loads())
     }
 
     /// Something is to fail.
-    pub(super) fn is_faulty(&self) -> bool {
+    pub(crate) fn is_faulty(&self) -> bool {
         self.faulty.load(Ordering::Acquire)
     }
 
@@ -58,7 +58,7 @@ impl Watch {
     }
 
     /// Replaces the list of taps by `change` of it.
-    pub(super) fn change_taps(&self, change: impl FnOnce(&mut Vec<Arc<dyn Tap>>)) {
+    pub(crate) fn change_taps(&self, change: impl FnOnce(&mut Vec<Arc<dyn Tap>>)) {
         let mut lists = self.lists.lock();
         let mut next = lists.last().map_or_else(Taps::default, |taps| (**taps).clone());
         change(&mut next.0);
@@ -67,20 +67,20 @@ impl Watch {
         lists.push(next);
     }
 
-    pub(super) fn add_fault(&self, fault: Fault) {
+    pub(crate) fn add_fault(&self, fault: Fault) {
         self.faults.lock().add(fault);
         self.faulty.store(true, Ordering::Release);
     }
 
     /// Forgets the faults; returns how many accesses have gone wrong.
-    pub(super) fn clear_faults(&self) -> u64 {
+    pub(crate) fn clear_faults(&self) -> u64 {
         let faults = std::mem::take(&mut *self.faults.lock());
         self.faulty.store(false, Ordering::Release);
         faults.struck()
     }
 
     #[inline]
-    pub(super) fn tell(&self, event: Event<'_>) {
+    pub(crate) fn tell(&self, event: Event<'_>) {
         let taps = self.current();
         if !taps.is_empty() {
             let task = current_task();
@@ -91,14 +91,14 @@ impl Watch {
     }
 
     /// Tells a load to those who want to hear of loads.
-    pub(super) fn tell_load(&self, off: u64, len: u64) {
+    pub(crate) fn tell_load(&self, off: u64, len: u64) {
         for tap in self.current().iter().filter(|tap| tap.hears_loads()) {
             tap.event(current_task(), Event::Load { off, len });
         }
     }
 
     /// Whether a load or store may go on.
-    pub(super) fn admit(&self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
+    pub(crate) fn admit(&self, target: Target, offset: u64, len: u64) -> Result<(), MediaError> {
         if !self.is_faulty() {
             return Ok(());
         }
@@ -109,8 +109,13 @@ impl Watch {
         faults.check_poison(target, offset, len)
     }
 
+    /// The blocks of this write to a block device that arrive, if a fault tears it.
+    pub(crate) fn tears(&self) -> Option<u64> {
+        if self.is_faulty() { self.faults.lock().tears() } else { None }
+    }
+
     /// Whether this flush or fence is to be left out, or this allocation to be refused.
-    pub(super) fn drops(&self, target: Target) -> bool {
+    pub(crate) fn drops(&self, target: Target) -> bool {
         self.is_faulty() && self.faults.lock().strikes(target)
     }
 }
