@@ -630,7 +630,12 @@ fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it
             String::from_utf8(output.stdout).unwrap()
         };
         let told = format!("\"fs\": \"{design}\"");
-        assert!(said("fsck").contains(&told) && said("df").contains(&told), "{} {}", said("fsck"), said("df"));
+        assert!(
+            said("fsck").contains(&told) && said("df").contains(&told),
+            "{} {}",
+            said("fsck"),
+            said("df")
+        );
         assert!(said("fsck").contains("never mounted") && !said("fsck").contains("not unmounted"));
         fs::set_permissions(&pool, fs::Permissions::from_mode(0o644)).unwrap();
         let mount = |more: &[&str]| {
@@ -656,7 +661,8 @@ fn what_df_calls_available_can_be_reserved() {
         let place = Place::new(design);
         place.mount("");
         let space = rustix::fs::statvfs(place.dir()).unwrap();
-        assert!(space.f_bavail < space.f_bfree && space.f_bavail * 100 > space.f_bfree * 98, "{space:?}");
+        let (free, available) = (space.f_bfree, space.f_bavail);
+        assert!(available < free && available * 100 > free * 98, "{design}: {available} of {free}");
         let file = File::create(place.dir().join("file")).unwrap();
         // The name may take a block of the directory.
         let bytes = (space.f_bavail - 1) * space.f_frsize;
