@@ -174,8 +174,23 @@ impl Door {
         }
     }
 
+    /// A directory was opened. The kernel keeps what it lists until a name in it changes, which it sees itself; the first
+    /// listing after a change must be seen, for it moves the access time.
+    fn opened_directory(&self, ino: Ino) -> FopenFlags {
+        match self.cache {
+            Cache::Direct => FopenFlags::empty(),
+            Cache::Pages if self.wants(self.times.policy(true), ino) => FopenFlags::FOPEN_CACHE_DIR,
+            Cache::Pages => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
+        }
+    }
+
     fn wants_reads(&self, ino: Ino) -> bool {
-        match self.times.policy(false) {
+        self.wants(self.times.policy(false), ino)
+    }
+
+    /// Whether reading again would move the access time.
+    fn wants(&self, policy: AccessTimes, ino: Ino) -> bool {
+        match policy {
             AccessTimes::Never => false,
             AccessTimes::Strict => true,
             AccessTimes::Relative => !self.nodes.is_accessed(ino),
@@ -208,38 +223,48 @@ impl Door {
         let _ = fs.accessed(ino);
     }
 
-    /// The entries of a directory after `cursor`, at most `limit`, with their attributes. Those that go meanwhile are left out.
-    fn entries(&self, ino: Ino, cursor: u64, limit: usize) -> Result<Vec<Entry>> {
+    /// The entries of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or the directory
+    /// does not know a kind.
+    fn entries(&self, ino: Ino, cursor: u64, limit: usize, with_attr: bool) -> Result<Vec<Entry>> {
         let fs = self.fs();
         let mut found = Vec::new();
         fs.readdir(ino, cursor, &mut |entry| {
-            found.push((entry.ino, entry.next, entry.name.to_vec()));
+            let name = entry.name.to_vec();
+            found.push(Entry { ino: entry.ino, kind: entry.kind, attr: None, next: entry.next, name });
             found.len() < limit
         })?;
-        let with_attr = found.into_iter().map(|(ino, next, name)| match fs.getattr(ino) {
-            Ok(attr) => Ok(Entry { attr: Some(attr), next, name }),
-            Err(Errno::ENOENT) => Ok(Entry { attr: None, next, name }),
-            Err(errno) => Err(errno),
-        });
-        with_attr.collect()
+        for entry in found.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
+            match fs.getattr(entry.ino) {
+                Ok(attr) => (entry.kind, entry.attr) = (Some(attr.kind), Some(attr)),
+                Err(Errno::ENOENT) => entry.kind = None,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(found)
     }
 
     /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given
     /// is left for the next request: the kernel is to hear of what it was given.
-    fn list(&self, ino: INodeNo, cursor: u64, mut add: impl FnMut(&Entry, &Attr) -> bool) -> Result<()> {
+    fn list(
+        &self,
+        ino: INodeNo,
+        cursor: u64,
+        with_attr: bool,
+        mut add: impl FnMut(&Entry, FileKind) -> bool,
+    ) -> Result<()> {
         /// What a reply of 4 KiB holds, about.
         const AT_ONCE: usize = 64;
         let ino = self.numbers.ino(ino);
         let mut at = cursor;
         loop {
-            let entries = match self.entries(ino, at, AT_ONCE) {
+            let entries = match self.entries(ino, at, AT_ONCE, with_attr) {
                 Ok(entries) => entries,
                 Err(errno) if at == cursor => return Err(errno),
                 Err(_) => return Ok(()),
             };
             for entry in &entries {
-                if let Some(attr) = &entry.attr
-                    && add(entry, attr)
+                if let Some(kind) = entry.kind
+                    && add(entry, kind)
                 {
                     self.listed(ino);
                     return Ok(());
@@ -358,7 +383,9 @@ impl Door {
 
 /// An entry of a directory.
 struct Entry {
+    ino: Ino,
     /// None when it has gone since it was listed.
+    kind: Option<FileKind>,
     attr: Option<Attr>,
     next: u64,
     name: Vec<u8>,

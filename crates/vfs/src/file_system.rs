@@ -39,6 +39,11 @@ pub trait FileSystem: Send + Sync {
     /// Space and inodes.
     fn statfs(&self) -> Result<StatFs>;
 
+    /// Of the free blocks, those that files can have: a design needs some of them to find the others.
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        space.blocks_free
+    }
+
     /// Makes everything durable that was done before the call.
     fn sync(&self) -> Result<()>;
 

@@ -217,19 +217,19 @@ impl FsType for HinfsType {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let region = storage.memory()?;
-        let volume = Volume::mount(region, pmfs::Settings::from_options(options))?;
+        let volume = Volume::mount(region, pmfs::Settings::from_options(options));
+        let volume = volume.map_err(|error| error.of(self.name))?;
         let pages = options.size("buffer").0 / PAGE_BYTES as u64;
         let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
         Ok(Arc::new(Mounted(HiNfs::new(volume, self.settings(region, options), pool))))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
-        // The format is PMFS's; an image says nothing of how it was buffered.
-        pmfs::fs_type::PmfsType.recognises(storage)
+        pmfs::fs_type::is_made_for(self.name, storage)
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        pmfs::fs_type::recover(storage.memory()?)
+        pmfs::fs_type::recover(storage.memory()?).map_err(|error| error.of(self.name))
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

@@ -42,9 +42,9 @@ pub(crate) fn damaged(error: Error) -> FsError {
     }
 }
 
-/// Makes an empty file system with a journal of `journal_bytes` and room for `inodes` inodes from the start.
+/// Makes an empty file system for `design`, which its superblock names, with a journal of `journal_bytes` and room for `inodes` inodes from the start.
 pub(crate) fn format(
-    region: &Arc<Region>,
+    (region, design): (&Arc<Region>, &str),
     journal_bytes: u64,
     inodes: u64,
     mutant: Option<Mutant>,
@@ -94,7 +94,7 @@ pub(crate) fn format(
     region.flush(table, FIRST_SLOTS);
     write_root_dir(region, root_block)?;
     region.fence();
-    region.write(0, &Superblock::new(size))?;
+    region.write(0, &Superblock::new(size, design))?;
     region.flush(0, BLOCK);
     region.fence();
     if mutant != Some(mutant::COPY_NOT_WRITTEN) {

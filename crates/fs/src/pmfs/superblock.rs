@@ -19,14 +19,16 @@ use crate::fs_type::FsError;
 const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);
 
 impl Superblock {
-    /// The static part of a new image.
-    pub(crate) fn new(size: u64) -> Self {
+    /// The static part of a new image, made for a design.
+    pub(crate) fn new(size: u64, design: &str) -> Self {
+        let mut volume_name = [0; 16];
+        volume_name[..design.len()].copy_from_slice(design.as_bytes());
         let mut superblock = Self {
             checksum: 0,
             magic: MAGIC,
             block_size: BLOCK as u32,
             size,
-            volume_name: [0; 16],
+            volume_name,
             journal: JOURNAL_DESCRIPTOR as u32,
             version: VERSION,
             table_inode: TABLE_INODE,
@@ -42,6 +44,11 @@ impl Superblock {
         };
         superblock.checksum = superblock.compute_checksum();
         superblock
+    }
+
+    /// The name that mkfs gave it: the design's, or none in an older image.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.volume_name.split(|byte| *byte == 0).next().unwrap_or_default()
     }
 
     fn compute_checksum(&self) -> u16 {

@@ -13,7 +13,7 @@ use vfs::{
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
+use super::layout::{BLOCK, FANOUT_SHIFT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
 use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
 use crate::error::{Error, Result as DesignResult};
@@ -249,6 +249,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn statfs(&self) -> Result<StatFs> {
         Ok(self.volume().stat_fs())
+    }
+
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        // One file that takes all of it needs a node for each 512 blocks, and so on up to the root.
+        let nodes =
+            (1..=u32::from(MAX_HEIGHT)).map(|level| (space.blocks_free >> (FANOUT_SHIFT * level)) + 1);
+        space.blocks_free.saturating_sub(nodes.sum())
     }
 
     fn sync(&self) -> Result<()> {

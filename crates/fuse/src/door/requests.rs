@@ -370,15 +370,15 @@ impl Filesystem for Door {
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let _op = self.begin(ops::OPEN);
         answer(self.fs().open(self.numbers.ino(ino), open_flags(flags.0)), reply, |reply, ()| {
-            reply.opened(NO_HANDLE, fuser::FopenFlags::empty());
+            reply.opened(NO_HANDLE, self.opened_directory(self.numbers.ino(ino)));
         });
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let _op = self.begin(ops::READDIR);
-        let listed = self.list(ino, offset, |entry, attr| {
-            let kind = convert::file_type(attr.kind);
-            reply.add(self.numbers.node(attr.ino), entry.next, kind, OsStr::from_bytes(&entry.name))
+        let listed = self.list(ino, offset, false, |entry, kind| {
+            let (node, kind) = (self.numbers.node(entry.ino), convert::file_type(kind));
+            reply.add(node, entry.next, kind, OsStr::from_bytes(&entry.name))
         });
         answer(listed, reply, |reply, ()| reply.ok());
     }
@@ -393,7 +393,8 @@ impl Filesystem for Door {
     ) {
         let _op = self.begin(ops::READDIR);
         let fs = self.fs();
-        let listed = self.list(ino, offset, |entry, attr| {
+        let listed = self.list(ino, offset, true, |entry, _| {
+            let Some(attr) = &entry.attr else { return false };
             let counts = !entry.is_dots();
             if counts && self.nodes.learn(fs, attr.ino).is_err() {
                 return false; // it has gone since it was listed
@@ -421,7 +422,7 @@ impl Filesystem for Door {
             reply.statfs(
                 space.blocks,
                 space.blocks_free,
-                space.blocks_free,
+                self.fs().blocks_available(&space),
                 space.files,
                 space.files_free,
                 space.block_size,

@@ -75,7 +75,7 @@ fn translate_mount(given: &[OsString], is_root: bool) -> Vec<OsString> {
     let privileges = if is_root || by_line { "suid,dev," } else { "" };
     let sloppy = if said.flags.contains(&"-s") { ",sloppy" } else { "" };
     let words = format!("{privileges}{}{sloppy}", said.words.join(","));
-    let head = ["weir", "mount", said.design.unwrap_or("pmfs")].map(OsString::from);
+    let head = ["weir", "mount", said.design.unwrap_or(super::AUTO)].map(OsString::from);
     let tail = [OsString::from("-o"), words.into()];
     let flags = [("-f", "--fake"), ("-v", "--verbose")];
     let flags =

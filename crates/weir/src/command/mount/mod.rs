@@ -23,8 +23,11 @@ mod words;
 use std::path::PathBuf;
 
 use clap::Args;
+use fs::FsType;
+use media::nvmm::Access;
 use sim::Bytes;
 
+use super::image;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::pool_file::Mode;
@@ -46,7 +49,7 @@ mount ignores (defaults, auto, user, nofail, x-…) is accepted. docs/mount.md s
 does."
 )]
 pub(crate) struct Mount {
-    /// The design (`weir list fs`)
+    /// The design (`weir list fs`), or `auto`: the one that the pool was made for
     #[arg(value_name = "FS")]
     design: String,
     /// The pool: a file, one on a DAX mount (-o dax), or `memory`
@@ -81,24 +84,37 @@ pub(crate) struct Mount {
     fake: bool,
 }
 
+/// The name that stands for the design that a pool was made for.
+const AUTO: &str = "auto";
+
 /// The pool that is not in a file.
 const MEMORY: &str = "memory";
 
 impl Mount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let words = Words::parse(&self.words, lab::plan::matrix::design(&self.design)?)?;
         if self.fake {
             return Ok(());
         }
-        if words.remount {
-            return remount::remount(&self.dir, &words);
+        if self.words.iter().any(|list| list.split(',').any(|word| word == "remount")) {
+            return remount::remount(&self.dir, &self.words);
         }
+        let design = self.design()?;
+        let words = Words::parse(&self.words, Some(design))?;
         words.check_allowed(rustix::process::geteuid().is_root())?;
-        let mut job = serve::Job::new(&self, &words)?;
+        let mut job = serve::Job::new(&self, design, &words)?;
         if self.foreground || self.tell_ready {
             job.tell_ready = self.tell_ready;
             return job.serve(output);
         }
         background::start(&job, output)
+    }
+
+    /// The design that is named, or the one that the pool was made for.
+    fn design(&self) -> Result<&'static dyn FsType, Failure> {
+        if self.design != AUTO {
+            return Ok(lab::plan::matrix::design(&self.design)?);
+        }
+        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        image::design(&region, None, &self.pool)
     }
 }

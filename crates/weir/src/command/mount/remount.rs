@@ -13,7 +13,8 @@ use super::words::Words;
 use crate::failure::{Exit, Failure};
 use crate::mounted;
 
-pub(super) fn remount(dir: &Path, words: &Words) -> Result<(), Failure> {
+pub(super) fn remount(dir: &Path, words: &[String]) -> Result<(), Failure> {
+    let words = Words::parse(words, None)?;
     let dir = mounted::absolute(dir)?;
     mounted::ours(&dir, "mount")?;
     let mut flags = words.flags | words.access_times.map_or(MountFlags::empty(), fuse::time_flags);

@@ -42,8 +42,7 @@ pub(super) struct Job {
 pub(super) const READY: &str = "ready";
 
 impl Job {
-    pub(super) fn new(mount: &Mount, words: &Words) -> Result<Self, Failure> {
-        let design = lab::plan::matrix::design(&mount.design)?;
+    pub(super) fn new(mount: &Mount, design: &'static dyn FsType, words: &Words) -> Result<Self, Failure> {
         let options = Options::resolve(design.name(), design.options(), &words.design)
             .map_err(|error| Failure::usage(format!("-o: {error}")))?;
         let medium = Medium::parse(mount.medium.as_deref().unwrap_or("dram"))?;

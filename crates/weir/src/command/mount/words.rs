@@ -11,8 +11,6 @@ use crate::failure::Failure;
 /// What the words ask for.
 #[derive(Clone, Debug)]
 pub(super) struct Words {
-    /// Only change what is mounted.
-    pub(super) remount: bool,
     pub(super) allow_other: bool,
     pub(super) non_empty: bool,
     /// What the kernel does by itself: [`FLAGS`], [`MountFlags::RDONLY`].
@@ -65,7 +63,8 @@ const OWN: [&str; 17] = [
 ];
 
 /// What mount(8), fstab and systemd write for themselves, and what is so anyway.
-const IGNORED: [&str; 23] = [
+const IGNORED: [&str; 24] = [
+    "remount",
     "defaults",
     "auto",
     "noauto",
@@ -98,7 +97,6 @@ const IGNORED_PAIRS: [&str; 9] =
 impl Default for Words {
     fn default() -> Self {
         Self {
-            remount: false,
             allow_other: false,
             non_empty: false,
             // As of any FUSE mount: a pool may come from somebody else.
@@ -115,14 +113,16 @@ impl Default for Words {
 }
 
 impl Words {
-    /// Reads the lists for a mount of `design`. Of two words that contradict each other the later one holds.
-    pub(super) fn parse(lists: &[String], design: &dyn FsType) -> Result<Self, Failure> {
+    /// Reads the lists for a mount of `design`; without one, what may be an option of a design is passed over. Of two words that
+    /// contradict each other the later one holds.
+    pub(super) fn parse(lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
         let mut words = Self::default();
         let given: Vec<_> =
             lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         for word in &given {
             words.take(word)?;
         }
+        let Some(design) = design else { return Ok(words) };
         let unknown = |key: &str| design.options().iter().all(|option| option.name != key);
         if given.contains(&"sloppy") {
             words.design.retain(|key, _| !unknown(key));
@@ -150,7 +150,6 @@ impl Words {
             return Ok(());
         }
         match word {
-            "remount" => self.remount = true,
             "allow_other" => self.allow_other = true,
             "nonempty" => self.non_empty = true,
             "noatime" => self.access_times = Some(AccessTimes::Never),
@@ -205,7 +204,7 @@ mod tests {
     use super::*;
 
     fn parse(words: &str) -> Result<Words, Failure> {
-        Words::parse(&[words.to_owned()], lab::plan::matrix::design("hinfs").unwrap())
+        Words::parse(&[words.to_owned()], lab::plan::matrix::design("hinfs").ok())
     }
 
     #[test]
@@ -233,7 +232,7 @@ mod tests {
         let words =
             "rw,remount,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,user=me";
         let words = parse(words).unwrap();
-        assert!(words.remount && words.allow_other && words.design.is_empty());
+        assert!(words.allow_other && words.design.is_empty());
     }
 
     #[test]
