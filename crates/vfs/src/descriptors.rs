@@ -5,8 +5,8 @@
 //! count, so that threads that use different descriptors share nothing: a lookup is two uncontended atomic
 //! updates to take a reference and two to give it back.
 //!
-//! Closing a descriptor that another thread is using takes it out of the table at once; whoever gives the
-//! last reference back ends the open file ([`Descriptors::put`]).
+//! Closing a descriptor that another thread is using takes it out of the table at once; the thread that gives
+//! the last reference back closes the open file ([`Descriptors::put`]).
 //!
 //! Lock order: `vfs.descriptors`, then a slot. Slots are never held over a yield.
 

@@ -5,13 +5,13 @@
 //!
 //! | | [`Host::new`] | [`Host::confined`] |
 //! |---|---|---|
-//! | for | measuring | tests, and paths that nobody vouches for |
+//! | for | measuring | tests, and paths that are not trusted |
 //! | a call is | one system call, relative to the directory | one or two more: the kernel resolves below the root |
 //! | `..` and symbolic links | may lead out of the tree | stay inside (`RESOLVE_IN_ROOT`) |
 //!
-//! Works under the real clock only: a virtual run would count the host's time as none, and stand still
-//! meanwhile. Credentials and umask are those of the process that runs this; [`Syscalls::umask`] changes them
-//! for all of it.
+//! Works under the real clock only: a virtual run would not count the host's time, and would stop while the
+//! host works. Credentials and umask are those of the process that runs this; [`Syscalls::umask`] changes
+//! them for all of it.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;

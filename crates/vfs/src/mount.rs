@@ -1,9 +1,9 @@
 //! A mounted file system: the design, its dentry cache, and the names that are being changed.
 //!
-//! All processes share a [`Mount`] by reference count. Names must change through it alone; whoever calls the
-//! design directly makes the cache lie. It adds no lock to the design's own: a call that changes names holds
-//! claims on exactly these names (`dentry.rs`), so calls on different names meet only in the design. Two
-//! claims (rename) are taken in the order of their keys.
+//! All processes share a [`Mount`] by reference count. Names must change through it alone; a direct call of
+//! the design would make the cache wrong. It adds no lock to the design's own: a call that changes names
+//! holds claims on exactly these names (`dentry.rs`), so calls on different names contend only in the design.
+//! Two claims (rename) are taken in the order of their keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -38,7 +38,7 @@ pub struct MountOptions {
     pub read_only: bool,
     /// When reading sets access times.
     pub access_times: AccessTimes,
-    /// Limit of the dentry cache, in names; what is in use does not count.
+    /// Limit of the dentry cache, in names; dentries in use do not count.
     pub dentries: usize,
 }
 
@@ -276,8 +276,8 @@ fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
 /// The right to ask the design about one name, and to change it. Dropped without a change, it leaves the name
 /// as it was.
 ///
-/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether anybody
-/// else holds it.
+/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether it is
+/// held elsewhere.
 pub(crate) struct Claim<'a> {
     mount: &'a Mount,
     dir: &'a Arc<Vnode>,

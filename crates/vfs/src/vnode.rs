@@ -3,10 +3,10 @@
 //!
 //! # The invariant of a held vnode
 //!
-//! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile.
-//! Removing the last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]);
-//! the pin goes when the vnode does. A destructor may not call a design (it could wait for a lock), so the
-//! number goes to [`DeferredReleases`], which the next call that changes names empties.
+//! *While a [`Vnode`] is held, its inode exists*: the design does not give its number to another file. A call
+//! that removes the last name of an inode whose vnode is held elsewhere first pins the inode
+//! ([`FileSystem::open`]); the pin ends with the vnode. A destructor may not call a design (it could wait for
+//! a lock), so the number goes to [`DeferredReleases`], which the next call that changes names empties.
 //!
 //! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is
 //! never evicted while the vnode is held, and files with several names are kept in a table of their own
@@ -39,7 +39,7 @@ pub(crate) struct Vnode {
     /// The access time is later than every change that went through this mount: a relative access time need
     /// not be set.
     accessed: AtomicBool,
-    /// Where the number goes that was opened to keep it from being given away.
+    /// Where the number of a pinned inode goes when the vnode ends.
     pinned: Mutex<Option<Arc<DeferredReleases>>>,
     /// A directory that has been removed.
     removed: AtomicBool,
@@ -47,11 +47,11 @@ pub(crate) struct Vnode {
     linked: AtomicBool,
     /// Orders changes of owner and permission, so that this copy is that of the design.
     pub(crate) changes: sim::Mutex<()>,
-    /// When a path led here last.
+    /// When a path lookup last ended here.
     recency: Recency,
     /// The kernel's reference count: every call that ends its walk here moves this line to its core.
     references: Line,
-    /// The directory that has a directory; a held directory holds its ancestors.
+    /// The parent of a directory; a held directory holds its ancestors.
     parent: Mutex<Option<Arc<Vnode>>>,
 }
 

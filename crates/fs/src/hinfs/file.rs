@@ -1,7 +1,7 @@
 //! Reading and writing.
 //!
-//! A write is split into chunks of at most 512 blocks. A chunk maps its holes under the file's open transaction, then each
-//! piece of a block goes its way:
+//! A write is split into chunks of at most 512 blocks. A chunk maps its holes under the file's open transaction, then each piece
+//! of a block is written:
 //!
 //! | block is | write is lazy | write is eager |
 //! |---|---|---|
@@ -148,7 +148,7 @@ impl HiNfs {
             let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: false };
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {
-                // The blocks may be there, and the size what it is, only by grace of the open transaction.
+                // The blocks and the size may depend on the open transaction.
                 self.complete_file(inode)?;
             }
             return Ok(written);
@@ -165,7 +165,7 @@ impl HiNfs {
             self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
         });
         match written {
-            // A growth that found no space leaves nothing behind, unless there is older growth that counts on its transaction.
+            // A growth that found no space is rolled back, unless older growth shares its transaction.
             Ok(0) if open.ticket.is_none() => self.volume.roll_back(open.tx).map(|()| 0),
             Ok(len) => self.leave_open(inode, file, open, sync).map(|()| len),
             Err(error) => {
@@ -247,7 +247,7 @@ impl HiNfs {
                 mapped.set_fresh(block, at);
                 Ok(())
             })?;
-            // New nodes must be durable before whoever commits: this task may not be the one.
+            // New nodes must be durable before the commit, which another task may do.
             self.volume.region.fence();
         }
         let placed = ((first + filled.mapped) << BLOCK_SHIFT).saturating_sub(offset).min(len as u64);

@@ -28,7 +28,7 @@ pub(crate) struct HinfsType {
     pub(crate) checker: bool,
 }
 
-/// The whole of it.
+/// HiNFS, complete.
 pub(crate) static HINFS: HinfsType = HinfsType {
     name: "hinfs",
     summary: "PMFS with a DRAM write buffer for lazy writes (EuroSys 2016)",

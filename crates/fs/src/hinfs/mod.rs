@@ -5,7 +5,7 @@
 //! * *lazy* writes go to DRAM pages and are written back later, by line, least recently written first;
 //! * *eager* writes, those that a sync would flush soon anyway, go straight to the medium;
 //! * reads take each line from where it is newest, and never fill the buffer;
-//! * which kind a block's writes are, a benefit model decides at each sync of the block.
+//! * a benefit model decides at each sync of a block whether its writes are lazy or eager.
 //!
 //! Metadata is PMFS's: changed in place under the undo journal. A write that grows a file leaves its transaction open until
 //! its data has been written back, so a crash shows the old size rather than bytes that were never written.

@@ -1,7 +1,7 @@
-//! Everything that ends buffering: fsync, settling before a change of names, dropping before blocks are freed.
+//! All paths that end buffering: fsync, settling before a change of names, dropping before blocks are freed.
 //!
-//! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped
-//! when a later one is done.
+//! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped if a
+//! later one follows.
 
 use sim::{MutexGuard, Work};
 
@@ -93,8 +93,8 @@ impl HiNfs {
         Ok(())
     }
 
-    /// fsync: makes the file durable and judges every block that took part. What the medium refuses stays buffered, and every call
-    /// fails until it is written; what was lost is told once.
+    /// fsync: makes the file durable and judges every block that took part. Data that the medium refuses stays buffered, and
+    /// every fsync fails until it is written; lost data is reported once.
     pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
         let lost = self.sync_file(inode.ino / INODE_SLOT, file)?.lost.take();
@@ -147,8 +147,8 @@ impl HiNfs {
         add(&self.counters.predictions_wrong, wrong);
     }
 
-    /// Makes everything durable that was written before the call, and judges the blocks that took part. What was lost of a file is
-    /// for its own fsync to tell.
+    /// Makes everything durable that was written before the call, and judges the blocks that took part. A file's own fsync
+    /// reports data that it lost.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
@@ -203,7 +203,7 @@ impl OpenTransactions for HiNfs {
             None => Ok(None),
             Some(open) if open.tx.room() > entries => {
                 self.pool.forget_pending(open.ticket);
-                // A file without a name needs no order between its data and its size: nobody will see it after a crash.
+                // A file without a name needs no order between its data and its size: no program can see it after a crash.
                 buffer.blocks.values_mut().for_each(|buffered| buffered.in_tx = false);
                 buffer.waits_for = 0;
                 Ok(Some(open.tx))

@@ -6,9 +6,9 @@
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
 //! | when four fifths of the journal are taken | they are not | the oldest open transaction: moved to the tail, or completed |
 //!
-//! A block is chosen under the pool's lock and its write-back starts (`in_flight.rs`) under its file's. In between it may be
-//! written again or dropped; the list's entry tells: a write links the block again, and a dropped block has another entry or
-//! none.
+//! A block is chosen under the pool's lock and its write-back starts (`in_flight.rs`) under its file's. In between, a task may
+//! write the block again or drop it. The list's entry shows this: a write links the block again, and a dropped block has another
+//! entry or none.
 //!
 //! A write-back task never waits for journal space, for a page or for an inode's lock, so a task that waits for one of these
 //! always proceeds: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) no task holds

@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// Somebody who is not root writes to a file with set-id bits.
+    /// A user who is not root writes to a file with set-id bits.
     #[cold]
     fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
         let subject = vnode.subject();

@@ -73,7 +73,7 @@ impl Process {
         let walk = self.walk_to_new(path)?;
         self.make(&walk, kind, mode, |claim, new| {
             let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-            // Device 0:0 stands for nothing, and anybody may make it.
+            // Device 0:0 stands for nothing, and every user may make it.
             let whiteout = kind == FileKind::CharDevice && rdev == 0;
             if device && !whiteout && !self.who.is_root() {
                 return Err(Errno::EPERM);
@@ -104,8 +104,8 @@ impl Process {
         if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
     }
 
-    /// Linux's `protected_hardlinks`, which every distribution sets: whoever does not own a file may give it
-    /// another name only when they could read and write it, and it gives nobody's rights away.
+    /// Linux's `protected_hardlinks`, which every distribution sets: a user who does not own a file may give
+    /// it another name only if they may read and write it, and if it has no set-id bits.
     fn check_link_source(&self, source: &Vnode) -> Result<()> {
         let subject = source.subject();
         if self.who.check_owner(&subject).is_ok() {

@@ -82,7 +82,7 @@ impl Process {
             FileKind::Directory | FileKind::Regular => {}
             FileKind::Fifo | FileKind::Socket | FileKind::CharDevice | FileKind::BlockDevice => {
                 self.check(vnode, want)?;
-                return Err(Errno::ENXIO); // nobody is at the other end
+                return Err(Errno::ENXIO); // no process has the other end open
             }
         }
         if want.contains(Access::WRITE) {
