@@ -36,7 +36,7 @@ use crate::xattr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The host's time cannot be told by the virtual clock.
+    /// The virtual clock cannot measure the host's time.
     #[error("{} is a directory of the host, which works only under the real clock: run with --clock real", .0.display())]
     VirtualClock(PathBuf),
     /// The directory cannot be opened.

@@ -61,7 +61,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `fs`. The design is not told: it was mounted when it was made.
+    /// Mounts `fs`, which the design has already mounted on its side.
     pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
         let deferred = Arc::default();
         let root = Vnode::new(&fs.getattr(fs.root())?, None);

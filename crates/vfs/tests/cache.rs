@@ -147,8 +147,8 @@ impl Dice {
 const NAMES: u64 = 6;
 
 /// Makes, opens, moves and removes files among few names. A file holds its name until it is moved within its
-/// directory's group; whoever opens a name must find that name inside, or nothing yet. A mistaken inode shows
-/// as another file's name.
+/// directory's group; a task that opens a name must find that name inside, or no content yet. A mistaken
+/// inode shows as another file's name.
 fn churn(process: &Process, dice: &mut Dice, rounds: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..rounds {

@@ -220,7 +220,7 @@ fn list(calls: &dyn Syscalls, fd: Fd) -> Result<Vec<String>, Errno> {
 /// What a program sees of the call.
 fn perform(calls: &dyn Syscalls, call: &Call) -> String {
     let done = match call {
-        // The kernel waits for somebody at the other end of a FIFO, and has drivers for devices.
+        // The kernel waits for a process at the other end of a FIFO, and has drivers for devices.
         Call::Open(path, ..) if calls.stat(path.as_bytes()).is_ok_and(|attr| is_special(attr.kind)) => {
             Ok(String::new())
         }

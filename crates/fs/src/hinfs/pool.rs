@@ -274,7 +274,7 @@ impl Pool {
         }
     }
 
-    /// The files of which something is not durable: a buffered block, or a transaction whose last block has just become so.
+    /// Files that are not durable: with a buffered block, or a transaction that has not committed.
     pub(crate) fn owners(&self) -> BTreeSet<u64> {
         let state = self.lock();
         sim::work(Work::Step, state.used);

@@ -44,7 +44,7 @@ impl HiNfs {
     /// Commits a transaction whose data is durable.
     pub(crate) fn commit(&self, open: OpenTransaction) -> Result<()> {
         let done = self.volume.journal.commit(open.tx);
-        // Not before: a sync of everything asks for what is noted.
+        // Only now: a sync of all files looks at the noted transactions.
         self.pool.forget_pending(open.ticket);
         done
     }
@@ -158,15 +158,17 @@ impl HiNfs {
         done.and_then(|()| self.trim_ghosts())
     }
 
-    /// Makes a file durable: a block that write-back has chosen is in its file until it is, and a transaction is noted until then.
+    /// Makes a file durable. A block that write-back has chosen stays in its file until it is durable, and a transaction stays
+    /// noted until then.
     fn sync_slot(&self, slot: u64) -> Result<()> {
         let inode = self.volume.inodes.get(slot * INODE_SLOT)?;
-        // For writing, as in fsync: no write of another task may have the open transaction in its hands.
+        // For writing, as in fsync: no write of another task may have taken the open transaction.
         let _state = inode.state.write();
         self.sync_file(slot, self.file_of_slot(slot)?).map(drop)
     }
 
-    /// The open transaction of a file has been rolled back: what it had mapped is dropped, the file's next sync will say so.
+    /// The open transaction of a file has been rolled back: drops the blocks that it had mapped; the file's next sync reports the
+    /// loss.
     pub(crate) fn forget_unmapped(&self, inode: &Inode, file: &FileSlot, why: Error) -> Result<()> {
         let raw = self.volume.raw(inode)?;
         let tree = Tree::of(&raw);

@@ -27,7 +27,7 @@ impl DataPath for HiNfs {
     }
 
     fn fsync(&self, inode: &Inode) -> Result<()> {
-        // For writing: no write of another task may have the open transaction in its hands.
+        // For writing: no write of another task may have taken the open transaction.
         let state = inode.state.write();
         self.volume.live_or_open(inode, &state)?;
         HiNfs::fsync(self, inode)

@@ -136,10 +136,10 @@ impl HiNfs {
         Ok(())
     }
 
-    /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has
-    /// it in its hands there is nothing to do: the writer notes it again, or commits it.
+    /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has taken
+    /// it, there is nothing to do: the writer notes it again, or commits it.
     fn complete_oldest(&self, slot: u64, ticket: u64) -> Result<()> {
-        // What has ended and was not cleaned away counts as full.
+        // Ended transactions that are not yet cleaned still count in the fullness.
         self.volume.journal.clean()?;
         let file = self.file_of_slot(slot)?;
         let mut buffer = file.state.lock();
@@ -162,8 +162,8 @@ impl HiNfs {
         self.volume.journal.clean()
     }
 
-    /// Moves a file's open transaction to the tail of the journal, so that what has ended behind it can be cleaned away: a
-    /// few lines instead of the file's data. Not when open transactions themselves are what fills the journal.
+    /// Moves a file's open transaction to the tail of the journal, so that ended transactions behind it can be cleaned. That
+    /// writes a few lines instead of the file's data. It does not help when open transactions themselves fill the journal.
     fn move_to_tail(&self, slot: u64, buffer: &mut FileBuffer) -> Result<bool> {
         let Some(open) = buffer.open.as_mut() else { return Ok(false) };
         if self.volume.journal.open_share() > OPEN_SHARE {
@@ -172,7 +172,7 @@ impl HiNfs {
         let room = open.tx.room().saturating_sub(1);
         let moved = self.volume.journal.enlarge(&mut open.tx, room)?;
         if moved {
-            // A writer that had it in its hands since it was chosen has noted it again.
+            // A writer that has taken it since it was chosen has noted it again.
             self.pool.forget_pending(open.ticket);
             open.ticket = Some(self.pool.note_pending(slot, None, false));
             add(&self.counters.journal_moves, 1);

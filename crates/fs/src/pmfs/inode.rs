@@ -353,7 +353,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the slot of an inode free of which the first half is logged, and the pointer to its attributes if it has any.
+    /// Frees the slot of an inode. The caller has logged its first half, and the pointer to its attributes if it has any.
     pub(crate) fn erase(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         if raw.xattr != 0 {

@@ -307,8 +307,8 @@ impl Volume {
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Frees the `blocks` of an inode that a committed removal has erased; no other task can reach it. Its name is gone whatever
-    /// happens here: a failure leaves what could not be given back to the next mount.
+    /// Frees the `blocks` of an inode that a committed removal has erased; no other task can reach it. Its name is gone already:
+    /// after a failure, the next mount frees the blocks.
     fn free_removed(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, open: &dyn OpenTransactions) {
         let freed = open.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
         match freed {

@@ -150,7 +150,7 @@ impl Volume {
             return Ok(());
         }
         if raw.links == 0 {
-            // It is on the list already, to be freed: a crash frees it, whatever its size.
+            // It is already on the list to be freed: recovery frees it, with any size.
             return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
         // What cannot be read now could not be cut.
