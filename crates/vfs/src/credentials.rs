@@ -1,4 +1,4 @@
-//! Who acts, and what the permission bits allow them.
+//! Users and groups of a process, and what permission bits allow them.
 //!
 //! The rules are Linux's, without capabilities: user 0 has all of them, other users have none. Errors follow
 //! the kernel: `EACCES` when the bits of an inode deny, `EPERM` when only its owner or root may do a thing.
@@ -19,7 +19,7 @@ pub(crate) const GROUP_EXECUTE: u32 = 0o010;
 const ANY_EXECUTE: u32 = 0o111;
 
 bitflags! {
-    /// What is wanted of an inode, in the bits of a mode.
+    /// Kinds of access to an inode, in the bits of a mode.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Access: u32 {
         /// Executing a file, searching a directory.
@@ -200,7 +200,7 @@ impl Credentials {
         if self.is_root() || owner_may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Both times to the present is what the right to write allows; everything else only the owner may.
+    /// A user with the right to write may set both times to the present; only the owner may set other times.
     fn check_times(&self, subject: &Subject, set: &SetAttr) -> Result<()> {
         match (set.atime, set.mtime) {
             (None, None) => Ok(()),

@@ -103,11 +103,11 @@ impl Host {
             _ => return Err(Errno::ENAMETOOLONG),
         }
         let Some(last) = path.iter().rposition(|byte| *byte != b'/') else {
-            // The kernel's own root: all calls on names refuse it, as they would refuse ours.
+            // The host's own root: the kernel refuses all calls on names there, as it would for this root.
             return Ok(Place { dir: Arc::clone(&self.root), path: Cow::Borrowed(b"/") });
         };
         let start = path[..last].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        // The dot makes the kernel ask for the right to search the directory, as the walk to the name would.
+        // The dot makes the kernel check the right to search the directory, as the walk to the name would.
         let dir = Arc::new(self.resolve(&[&path[..start], b"."].concat(), OPEN_DIR)?);
         Ok(Place { dir, path: Cow::Borrowed(&path[start..]) })
     }
@@ -301,7 +301,7 @@ impl Syscalls for Host {
                 let next = entry.next_entry_cookie();
                 let (name, kind) = (entry.file_name().to_bytes(), kind_of(entry.file_type()));
                 if !sink(DirEntry { ino: Ino(entry.ino()), kind, name, next }) {
-                    // The kernel has read ahead: back to behind this entry.
+                    // The kernel has read ahead: seek back to the position after this entry.
                     fs::seek(file, fs::SeekFrom::Start(next))?;
                     break;
                 }

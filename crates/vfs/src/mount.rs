@@ -110,7 +110,7 @@ impl Mount {
         &self.root
     }
 
-    /// Lets the design free inodes whose last holder has gone.
+    /// Lets the design free inodes whose vnode has ended.
     #[inline]
     pub(crate) fn reap(&self) {
         self.deferred.release_all(&*self.fs);
@@ -158,8 +158,8 @@ impl Mount {
         }
     }
 
-    /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number
-    /// of the directory may have been given away meanwhile: the caller compares [`Mount::moves`].
+    /// Calls `see` with the vnode called `name` in the directory `parent`, if it is cached. The number of the
+    /// directory may have been reused meanwhile; the caller detects this with [`Mount::moves`].
     #[inline]
     pub(crate) fn with_cached<T>(
         &self,
@@ -170,7 +170,8 @@ impl Mount {
         self.dentries.with_cached(parent, name, see)
     }
 
-    /// Counts directories that were renamed or removed: each counts before it happens, with its name claimed.
+    /// Counts renames and removals of directories. Each is counted before it happens, while its name is
+    /// claimed.
     #[inline]
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(SeqCst)
@@ -185,7 +186,7 @@ impl Mount {
         Ok(claim)
     }
 
-    /// Claims two names, in an order in which no two callers can wait for each other.
+    /// Claims two names in a fixed order, so that two callers cannot wait for each other.
     pub(crate) fn claim_two<'a>(
         &'a self,
         first: (&'a Arc<Vnode>, &'a [u8]),
@@ -233,7 +234,7 @@ impl Mount {
         Ok(attr)
     }
 
-    /// Sets the access time after a read, as the policy has it. A failure is not the reader's.
+    /// Sets the access time after a read, by the mount's policy. A failure is not reported to the reader.
     #[inline]
     pub(crate) fn accessed(&self, vnode: &Vnode) {
         match self.options.access_times {
@@ -264,7 +265,7 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-/// Adds to the table of files with several names, and sweeps it when it would grow.
+/// Adds to the table of files with several names, and removes unused entries before the table grows.
 fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
     if linked.len() == linked.capacity() {
         linked.retain(|_, vnode| vnode.strong_count() > 0);
@@ -287,7 +288,7 @@ pub(crate) struct Claim<'a> {
     binding: Option<Binding>,
 }
 
-/// What a call that may make a name has found.
+/// What a call that may make a name finds.
 pub(crate) enum LookupOrClaim<'a> {
     /// The name is taken.
     There(Arc<Vnode>),

@@ -49,7 +49,8 @@ pub(crate) struct Vnode {
     pub(crate) changes: sim::Mutex<()>,
     /// When a path lookup last ended here.
     recency: Recency,
-    /// The kernel's reference count: every call that ends its walk here moves this line to its core.
+    /// The reference count as in the kernel: every call whose walk ends here moves this cache line to its
+    /// core.
     references: Line,
     /// The parent of a directory; a held directory holds its ancestors.
     parent: Mutex<Option<Arc<Vnode>>>,
@@ -92,14 +93,14 @@ impl Vnode {
         self.perm.load(Relaxed)
     }
 
-    /// Takes over what a change of attributes has led to.
+    /// Updates the copy after a change of attributes.
     pub(crate) fn note(&self, attr: &Attr) {
         self.perm.store(attr.perm, Relaxed);
         self.uid.store(attr.owner.uid, Relaxed);
         self.gid.store(attr.owner.gid, Relaxed);
     }
 
-    /// A name led here.
+    /// A lookup found this vnode.
     #[inline]
     pub(crate) fn found(&self) {
         self.recency.touch(DENTRY_LINES);
@@ -120,7 +121,7 @@ impl Vnode {
         self.accessed.store(true, Relaxed);
     }
 
-    /// Contents or attributes have changed: the access time is old again.
+    /// Contents or attributes have changed: the access time is older again.
     #[inline]
     pub(crate) fn changed(&self) {
         if self.accessed.load(Relaxed) {
@@ -167,7 +168,8 @@ impl Vnode {
         true
     }
 
-    /// Keeps the number from being given away after the last name is gone. True when this call pinned it.
+    /// Pins the inode, so that its number is not reused after the last name is gone. True when this call
+    /// pinned it.
     pub(crate) fn pin(&self, fs: &dyn FileSystem, deferred: &Arc<DeferredReleases>) -> Result<bool> {
         if self.pinned.lock().replace(Arc::clone(deferred)).is_some() {
             return Ok(false);
@@ -191,7 +193,7 @@ impl Vnode {
 }
 
 impl Drop for Vnode {
-    /// Climbs in a loop: a chain of directories may be longer than the stack of a task is deep.
+    /// Climbs in a loop, not by recursion: a chain of directories may be longer than a task's stack allows.
     fn drop(&mut self) {
         let mut above = self.detach();
         while let Some(mut vnode) = above.and_then(Arc::into_inner) {
@@ -213,7 +215,7 @@ impl DeferredReleases {
         self.any.store(true, SeqCst);
     }
 
-    /// Lets the design have them.
+    /// Releases them in the design.
     #[inline]
     pub(crate) fn release_all(&self, fs: &dyn FileSystem) {
         if self.any.load(Relaxed) {

@@ -24,7 +24,7 @@ static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {
     map: Mutex<FreeMap>,
-    /// Asked before a block is given out: tests let it say that there is none.
+    /// Asked before a block is given out; tests make it refuse.
     region: Arc<Region>,
     /// After a failure, blocks that no pointer leads to may be marked as used: such a map is not saved.
     doubted: AtomicBool,

@@ -403,8 +403,8 @@ impl Volume {
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
     }
 
-    /// Whether `ancestor` is `ino` or above it. The caller keeps directories from moving; whether it has locked those on the
-    /// way, so that they cannot go either, says `locked`.
+    /// Whether `ancestor` is `ino` or above it. The caller prevents renames of directories; `locked` says whether it has also
+    /// locked those on the way, so that they cannot be removed.
     fn is_below(&self, mut ino: u64, ancestor: u64, locked: bool) -> Result<bool> {
         for _ in 0..self.inodes.counts().0 {
             if ino == ancestor {
@@ -609,7 +609,7 @@ impl Volume {
         }
         moved.set_ctime(Timestamp::now());
         self.store_half(change.moved, &moved)?;
-        // Only now is it known which record stands before the old name.
+        // Only now the record before the old name is known.
         let from = &mut dirs[src];
         let removal = match change.removed {
             Some(removal) => removal,
@@ -628,7 +628,7 @@ impl Volume {
         Ok(Moved { inserted, removal, orphan })
     }
 
-    /// Lets two names change places.
+    /// Exchanges two names.
     fn exchange(
         &self,
         dirs: &mut [Dir<'_>],

@@ -241,7 +241,7 @@ impl Volume {
             cleaner: Mutex::new(&BACKGROUND, None),
         };
         Tree::of(&table).visit(region, &mut |visited| match visited.block {
-            // Every slot of it gets an object in DRAM, so it is not enough that accesses are refused.
+            // Every slot gets an object in DRAM, so a check at each access is not enough.
             Some(_) if region.len() - visited.offset < 1 << visited.shift => Err(Error::Corrupt(format!(
                 "inode table: the block at {} ends outside the image",
                 visited.offset
@@ -258,7 +258,7 @@ impl Volume {
             Some(map) => map,
             None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
         };
-        // Before anything is changed: a list that cannot be followed is a reason to refuse.
+        // Checked before any change: a list that cannot be followed makes the mount fail.
         volume.load_truncate_list()?;
         if volume.has(mutant::REPLAY_BEFORE_BLOCK_MAP) {
             volume.replay_truncates()?;

@@ -287,7 +287,7 @@ fn cut_below(
     for index in first..FANOUT {
         let slot = at + 8 * index;
         let child = region.load_u64(slot)?;
-        // A node that goes away entirely keeps its pointers: nothing leads to it after what leads to it has changed.
+        // A node that is freed entirely keeps its pointers: no pointer leads to it once its parent has changed.
         let cleared = if from > 0 { slot } else { pointer };
         let below = from.saturating_sub(index * span);
         if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, freed)? && from > 0 {

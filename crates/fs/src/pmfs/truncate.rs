@@ -153,11 +153,11 @@ impl Volume {
             // It is already on the list to be freed: recovery frees it, with any size.
             return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
-        // What cannot be read now could not be cut.
+        // A tree that cannot be read now could not be cut later.
         Tree::of(raw).visit(&self.region, &mut |_| Ok(()))?;
         self.truncate_add(inode, size)?;
         let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
-        // The next mount will cut the file as the list says, so nothing may be written to it until then.
+        // The next mount will cut the file as the list says, so no write may change it until then.
         cut.inspect_err(|_| self.journal.fail())
     }
 

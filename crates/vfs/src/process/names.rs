@@ -1,7 +1,7 @@
 //! Calls that change names.
 //!
-//! Each walks to the directory, claims the name (`dentry.rs`), asks in the kernel's order (what is there, may
-//! this process, is it of the right kind) and lets the design do it under the claim.
+//! Each call walks to the directory, claims the name (`dentry.rs`), checks in the kernel's order (existence,
+//! permission, kind), and calls the design under the claim.
 
 use std::sync::Arc;
 
@@ -89,7 +89,7 @@ impl Process {
             _ => {}
         }
         let walk = self.walk_to_new(path)?;
-        // The bits of a link mean nothing, and no mask applies.
+        // The permission bits of a symbolic link have no meaning, and no mask applies.
         self.make(&walk, FileKind::Symlink, 0o777, |claim, new| {
             claim.symlink(target, &NewInode { perm: 0o777, ..*new })
         })
@@ -180,7 +180,7 @@ impl Process {
             return self.rename_onto_itself(&old, &new, flags);
         }
         if let Err(errno) = check_name(new.dir(), new_name) {
-            // A missing old name comes first.
+            // A missing old name is reported first.
             return self.mount.lookup(old.dir(), old_name).and(Err(errno));
         }
         let (from, to) = self.mount.claim_two((old.dir(), old_name), (new.dir(), new_name))?;
@@ -272,7 +272,7 @@ fn check_slashes(
     if new_must_be_dir || old_must_be_dir { Err(Errno::ENOTDIR) } else { Ok(()) }
 }
 
-/// Neither may be above the other. The design decides again under its own locks.
+/// Neither may be above the other. The design checks this again under its own locks.
 fn check_ancestry(
     (old_dir, source): (&Arc<Vnode>, &Arc<Vnode>),
     (new_dir, target): (&Arc<Vnode>, Option<&Arc<Vnode>>),
