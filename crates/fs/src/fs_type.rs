@@ -38,6 +38,11 @@ pub trait FsType: Sync {
     /// The smallest storage that mkfs accepts with these options.
     fn min_size(&self, options: &Options) -> Bytes;
 
+    /// Host memory that a mounted file system takes with these options, beside its region: its buffers and caches of data.
+    fn dram(&self, _options: &Options) -> Bytes {
+        Bytes(0)
+    }
+
     /// Makes an empty file system.
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError>;
 

@@ -13,6 +13,7 @@ pub mod mutant;
 pub mod options;
 mod persist;
 mod pmfs;
+mod redo;
 
 pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
 pub use mutant::Mutant;
@@ -24,6 +25,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &hinfs::fs_type::HINFS,
     &hinfs::fs_type::HINFS_NCLFW,
     &hinfs::fs_type::HINFS_WB,
+    &redo::fs_type::RedoType,
 ];
 
 /// The design called `name`.

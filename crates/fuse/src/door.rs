@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
+use rustix::mount::MountFlags;
 use sim::ledger::OpGuard;
 use sim::{Attached, Handle, Op, TaskSpec};
 use vfs::credentials::Subject;
 use vfs::{
     AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    Result, SeekTo, SetAttr, Timestamp,
+    Result, SeekTo, SetAttr,
 };
 
 use crate::convert::{self, Numbers, generation};
+use crate::invalidate::{Invalidator, PLACES};
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
+use crate::times::{Times, is_stale};
 
 mod requests;
 
@@ -39,6 +42,7 @@ const WISHES: [InitFlags; 8] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // In `Cache::Pages` only beside `invalidate.rs`.
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
@@ -52,12 +56,15 @@ pub(crate) struct Door {
     numbers: Numbers,
     nodes: Nodes,
     cache: Cache,
-    access_times: AccessTimes,
+    times: Times,
     run: Option<Handle>,
     /// Flags of every write.
     always: IoFlags,
+    /// A change of names waits for the medium.
+    names_wait: bool,
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
+    invalidator: Invalidator,
 }
 
 thread_local! {
@@ -68,19 +75,20 @@ thread_local! {
 }
 
 impl Door {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options) -> Self {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options, invalidator: Invalidator) -> Self {
         let numbers = Numbers::new(fs.root());
-        let access_times = if options.read_only { AccessTimes::Never } else { options.access_times };
         Self {
             fs,
             numbers,
             nodes: Nodes::new(),
             cache: options.cache,
-            access_times,
+            times: Times::new(options),
             run: Handle::current(),
             always: if options.synchronous { IoFlags::SYNC } else { IoFlags::empty() },
+            names_wait: options.synchronous || options.flags.contains(MountFlags::DIRSYNC),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
+            invalidator,
         }
     }
 
@@ -118,6 +126,7 @@ impl Door {
         }
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_readahead(REQUEST_BYTES);
+        let _ = config.set_max_background(PLACES);
     }
 
     fn attr(&self, attr: &Attr) -> FileAttr {
@@ -166,17 +175,26 @@ impl Door {
     }
 
     fn wants_reads(&self, ino: Ino) -> bool {
-        match self.access_times {
+        match self.times.policy(false) {
             AccessTimes::Never => false,
             AccessTimes::Strict => true,
             AccessTimes::Relative => !self.nodes.is_accessed(ino),
         }
     }
 
-    /// Contents were read.
+    /// Contents of a file or a link were read.
     fn accessed(&self, ino: Ino) {
+        self.accessed_by(self.times.policy(false), ino);
+    }
+
+    /// A directory was read.
+    fn listed(&self, ino: Ino) {
+        self.accessed_by(self.times.policy(true), ino);
+    }
+
+    fn accessed_by(&self, policy: AccessTimes, ino: Ino) {
         let fs = self.fs();
-        match self.access_times {
+        match policy {
             AccessTimes::Never => return,
             AccessTimes::Strict => {}
             AccessTimes::Relative => {
@@ -223,13 +241,13 @@ impl Door {
                 if let Some(attr) = &entry.attr
                     && add(entry, attr)
                 {
-                    self.accessed(ino);
+                    self.listed(ino);
                     return Ok(());
                 }
                 at = entry.next;
             }
             if entries.len() < AT_ONCE {
-                self.accessed(ino);
+                self.listed(ino);
                 return Ok(());
             }
         }
@@ -317,6 +335,15 @@ impl Door {
         self.backing.sync()
     }
 
+    /// Names have changed: with `dirsync` or `sync` that waits for the medium.
+    fn settled<T>(&self, changed: Result<T>) -> Result<T> {
+        let changed = changed?;
+        if self.names_wait {
+            self.backing.sync()?;
+        }
+        Ok(changed)
+    }
+
     /// Makes everything durable, and the medium with it.
     fn sync_all(&self) -> Result<()> {
         self.fs().sync()?;
@@ -342,12 +369,6 @@ impl Entry {
     fn is_dots(&self) -> bool {
         self.name == b"." || self.name == b".."
     }
-}
-
-/// A relative access time: older than the last change, or a day old.
-fn is_stale(attr: &Attr) -> bool {
-    const DAY_SECS: i64 = 24 * 60 * 60;
-    attr.atime <= attr.mtime.max(attr.ctime) || Timestamp::now().secs - attr.atime.secs >= DAY_SECS
 }
 
 /// A name that a design accepts.

@@ -60,6 +60,14 @@ pub enum MediaError {
     /// The block device does not know the command.
     #[error("the block device has no discard")]
     NoDiscard,
+    /// A flash device found no erased block to write to.
+    #[error(
+        "the SSD has no free line left to write byte {offset} to: its mapping is full, or collection frees nothing"
+    )]
+    NoFreeLine {
+        /// First byte of the write.
+        offset: u64,
+    },
     /// A design that needs byte-addressable memory was given none.
     #[error("this needs byte-addressable memory, and the storage has only a block device")]
     NoMemory,

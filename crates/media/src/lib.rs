@@ -16,6 +16,7 @@
 //! | [`nvmm`] | [`Region`], and the cost models of byte-addressable media, a file each |
 //! | [`cost`] | [`CostModel`], and what models are made of: channels, token buckets |
 //! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
+//! | [`flash`] | an NVMe SSD: when each command completes, down to the die |
 //! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
 //! | [`recorder`] | which bytes are guaranteed, crash images, lints |
 //! | [`fault`] | what goes wrong on request |
@@ -30,6 +31,7 @@ pub mod cost;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod flash;
 pub mod medium;
 pub mod nvmm;
 mod preset;

@@ -218,6 +218,48 @@ pub struct Param {
 pub struct Params(Vec<Param>);
 
 impl Params {
+    /// What a table says when nobody says otherwise.
+    pub(crate) fn defaults(specs: &[ParamSpec]) -> Self {
+        let default = |spec: &ParamSpec| Param {
+            name: spec.name,
+            value: spec.kind.parse(spec.default).expect("a test parses every default"),
+            source: spec.source.to_owned(),
+        };
+        Self(specs.iter().map(default).collect())
+    }
+
+    /// Gives a parameter of `owner` another value; `specs` is its table.
+    pub(crate) fn set(
+        &mut self,
+        owner: &str,
+        specs: &[ParamSpec],
+        name: &str,
+        value: &str,
+        source: &str,
+    ) -> Result<(), MediumError> {
+        let Some(index) = specs.iter().position(|spec| spec.name == name) else {
+            return Err(MediumError::UnknownParameter {
+                medium: owner.to_owned(),
+                name: name.to_owned(),
+                suggestion: suggestion(name, specs.iter().map(|spec| spec.name)),
+                known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
+            });
+        };
+        let parsed = specs[index].kind.parse(value).ok_or_else(|| MediumError::BadValue {
+            medium: owner.to_owned(),
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected: specs[index].kind.expects(),
+        })?;
+        self.0[index] = Param { name: specs[index].name, value: parsed, source: source.to_owned() };
+        Ok(())
+    }
+
+    /// Every parameter, in the order of the table.
+    pub(crate) fn all(&self) -> &[Param] {
+        &self.0
+    }
+
     fn get(&self, name: &str) -> Value {
         let param = self.0.iter().find(|param| param.name == name);
         param.expect("a model asks for the parameters that its type declares").value
@@ -312,35 +354,14 @@ impl Medium {
     }
 
     fn of_type(name: &str, summary: &str, kind: &'static dyn MediumType) -> Self {
-        let default = |spec: &ParamSpec| Param {
-            name: spec.name,
-            value: spec.kind.parse(spec.default).expect("a test parses every default"),
-            source: spec.source.to_owned(),
-        };
-        let params = Params(kind.parameters().iter().map(default).collect());
+        let params = Params::defaults(kind.parameters());
         let (date, fitted_on) = (String::new(), Vec::new());
         Self { name: name.to_owned(), summary: summary.to_owned(), date, fitted_on, kind, params }
     }
 
     /// Gives a parameter another value.
     pub fn set(&mut self, name: &str, value: &str, source: &str) -> Result<(), MediumError> {
-        let specs = self.kind.parameters();
-        let Some(index) = specs.iter().position(|spec| spec.name == name) else {
-            return Err(MediumError::UnknownParameter {
-                medium: self.name.clone(),
-                name: name.to_owned(),
-                suggestion: suggestion(name, specs.iter().map(|spec| spec.name)),
-                known: specs.iter().map(|spec| spec.name).collect::<Vec<_>>().join(", "),
-            });
-        };
-        let parsed = specs[index].kind.parse(value).ok_or_else(|| MediumError::BadValue {
-            medium: self.name.clone(),
-            name: name.to_owned(),
-            value: value.to_owned(),
-            expected: specs[index].kind.expects(),
-        })?;
-        self.params.0[index] = Param { name: specs[index].name, value: parsed, source: source.to_owned() };
-        Ok(())
+        self.params.set(&self.name, self.kind.parameters(), name, value, source)
     }
 
     /// The preset's or type's name.

@@ -7,6 +7,7 @@
 //! | `history` | earlier contents of files, for designs that buffer data |
 //! | `allowed` | which states a crash may leave at one point, by the design's [`Promises`] |
 //! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
+//! | `together` | two operations at once, each by a task of its own |
 //! | `afterwards` | what a recovered file system must still be able to do |
 //! | `recovery` | [`crash_recovery`]: crashes of a recovery; recovering twice |
 //! | `lints` | [`lints`]: what is wrong without any crash |
@@ -28,6 +29,7 @@ pub(crate) mod many;
 pub mod programs;
 pub(crate) mod record;
 mod recovery;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -102,7 +102,8 @@ fn fill(runner: &mut Runner, model: &mut Model) -> Result<(), String> {
 
 /// Allows a switch after every store, flush and fence, so that other tasks see words that are stored without a lock, and the
 /// state between two stores that belong together. Designs must hold no lock of the host over a store.
-struct Preempt;
+#[derive(Debug)]
+pub(crate) struct Preempt;
 
 impl Tap for Preempt {
     fn event(&self, _: TaskId, event: Event<'_>) {

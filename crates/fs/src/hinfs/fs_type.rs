@@ -206,6 +206,10 @@ impl FsType for HinfsType {
         pmfs::fs_type::min_size(options)
     }
 
+    fn dram(&self, options: &Options) -> Bytes {
+        options.size("buffer")
+    }
+
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
         let region = storage.memory()?;
         pmfs::fs_type::make(self.name, region, options, usual_journal(region, options))

@@ -187,15 +187,15 @@ fn mutants(subject: &Subject, program: &Program, target: Target, most: u64) -> V
 
 #[test]
 fn a_forgotten_flush_or_fence_is_noticed() {
-    let create = Program { name: "creat foo".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
-    let append = Program {
-        name: "append".into(),
-        setup: vec![Op::Create("foo".into())],
-        core: vec![
+    let create = Program::new("creat foo", vec![], vec![Op::Create("foo".into())]);
+    let append = Program::new(
+        "append",
+        vec![Op::Create("foo".into())],
+        vec![
             Op::Write(File::At("foo".into()), Some(0), Pattern { len: 5000, tag: 1 }),
             Op::Write(File::At("foo".into()), Some(5000), Pattern { len: 100, tag: 2 }),
         ],
-    };
+    );
     // The counts below are PMFS's; HiNFS on top of it fences more often than it must.
     for subject in subjects().into_iter().take(1) {
         for program in [&create, &append] {
@@ -232,11 +232,11 @@ fn what_has_returned_is_flushed_and_fenced_and_commits_keep_their_order() {
 #[test]
 fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
     let subject = subjects().remove(0);
-    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let file = File::At("foo".into());
     let setup =
         vec![Op::Create("foo".into()), Op::Write(file.clone(), Some(0), Pattern { len: 5000, tag: 1 })];
-    let cut = Program { name: "cut".into(), setup, core: vec![Op::Truncate(file, 0)] };
+    let cut = Program::new("cut", setup, vec![Op::Truncate(file, 0)]);
     let broken = |program: &Program, nth| {
         let (subject, program) = (subject.clone(), program.clone());
         let fault = Fault::DropNth { target: Target::Fence, nth };
@@ -294,7 +294,7 @@ impl Design for Restless {
 fn a_recovery_that_changes_something_each_time_is_noticed() {
     let pmfs = subjects().remove(0);
     let subject = Subject { design: Arc::new(Restless(Arc::clone(&pmfs.design))), ..pmfs };
-    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let tally = explore_all(&subject, &[create], effort(1));
     let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
     assert!(found, "{:?}", tally.violations);

@@ -31,11 +31,13 @@
 //! | this one | [`BlockDevice`], [`Geometry`], [`Request`], [`Hint`], [`Ticket`] |
 //! | `port` | [`Port`]: what all devices share: checks, faults, taps |
 //! | `memory` | [`MemoryDevice`]: over a region: RAM, a file, NVMMBD |
+//! | `ssd` | [`SsdDevice`]: an NVMe SSD of dies and channels |
 //!
 //! Lock order: a device's own locks are leaves; none is held over a call that may switch tasks, or into a tap.
 
 mod memory;
 mod port;
+mod ssd;
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -48,6 +50,7 @@ use crate::fault::Fault;
 use crate::{MediaError, Region};
 pub use memory::MemoryDevice;
 pub use port::Port;
+pub use ssd::SsdDevice;
 
 /// What a device is: sizes, limits, whether it forgets what was not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,10 +11,12 @@
 //! | `words.rs` | the words after `-o` |
 //! | `serve.rs` | pool, design, kernel: from the first to the last request |
 //! | `background.rs` | the process that stays |
+//! | `remount.rs` | `-o remount` |
 //! | `by_type.rs` | the same for mount(8) and fstab |
 
 mod background;
 pub(crate) mod by_type;
+mod remount;
 mod serve;
 mod words;
 
@@ -25,6 +27,7 @@ use sim::Bytes;
 
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::pool_file::Mode;
 use words::Words;
 
 /// Mount a file system
@@ -36,10 +39,11 @@ use words::Words;
   weir mount pmfs pool.weir /mnt/x -o ro,allow_other
   weir umount /mnt/x
 
-Words of -o: ro sync allow_other nonempty noexec dev suid noatime relatime strictatime
-cache=pages|direct threads=N volatile, and the options of the design (`weir show hinfs`):
-buffer=512MiB. What mount(8) knows and a mount ignores (defaults, auto, user, nofail, x-…)
-is accepted. docs/mount.md says what each does."
+Words of -o: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
+nodiratime relatime strictatime lazytime remount cache=pages|direct threads=N volatile dax,
+and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows and a
+mount ignores (defaults, auto, user, nofail, x-…) is accepted. docs/mount.md says what each
+does."
 )]
 pub(crate) struct Mount {
     /// The design (`weir list fs`)
@@ -57,6 +61,12 @@ pub(crate) struct Mount {
     /// Make the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
+    /// Permissions of a new pool, in octal; of an existing one, the widest that are expected [default: 600]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// First unmount a mount on DIR whose server has gone
+    #[arg(long)]
+    replace_stale: bool,
     /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: the host's memory as it is]
     #[arg(long, value_name = "MEDIUM")]
     medium: Option<String>,
@@ -66,6 +76,9 @@ pub(crate) struct Mount {
     /// Tell the process that started this one when the mount is ready.
     #[arg(long, hide = true)]
     tell_ready: bool,
+    /// Check the words and mount nothing (`mount -f`).
+    #[arg(long, hide = true)]
+    fake: bool,
 }
 
 /// The pool that is not in a file.
@@ -73,7 +86,14 @@ const MEMORY: &str = "memory";
 
 impl Mount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let words = Words::parse(&self.words)?;
+        let words = Words::parse(&self.words, lab::plan::matrix::design(&self.design)?)?;
+        if self.fake {
+            return Ok(());
+        }
+        if words.remount {
+            return remount::remount(&self.dir, &words);
+        }
+        words.check_allowed(rustix::process::geteuid().is_root())?;
         let mut job = serve::Job::new(&self, &words)?;
         if self.foreground || self.tell_ready {
             job.tell_ready = self.tell_ready;

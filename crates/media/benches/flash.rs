@@ -1,0 +1,76 @@
+//! How many requests of 4 KiB the SSD model simulates in a second of one core, 32 outstanding.
+//!
+//! The device is `fast24` with 4 GiB in lines of 512 KiB, so that its map is larger than a core's cache. It is filled, then
+//! overwritten at random three times over: collection is in its steady state before anything is measured.
+
+use std::hint::black_box;
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use media::flash::{Command, Data, Op, PAGE, Queues, Ssd, SsdModel};
+use sim::Nanos;
+
+const REQUESTS: u64 = 200_000;
+const DEPTH: u64 = 32;
+
+/// A device in its steady state, and where time stands.
+fn steady() -> (Ssd, u64) {
+    let config =
+        SsdModel::parse("fast24,capacity=4GiB").and_then(|model| Ok(model.config().expect("possible")));
+    let mut ssd = Ssd::new(&config.expect("a preset"), Data::Drop).expect("possible");
+    let pages = ssd.size(0).expect("a namespace").0 / PAGE;
+    let mut random = Random(1);
+    replay(&mut ssd, Op::Write, pages, |i| i);
+    replay(&mut ssd, Op::Write, 3 * pages, |_| random.next() % pages);
+    (ssd, pages)
+}
+
+/// Closed loop; returns when the last request completed.
+fn replay(ssd: &mut Ssd, op: Op, count: u64, mut page: impl FnMut(u64) -> u64) -> Nanos {
+    let mut queues = Queues::new(1);
+    let mut last = ssd.now();
+    let mut next = 0;
+    while next < DEPTH.min(count) {
+        queues.post(0, next, Command::new(op, page(next) * PAGE, PAGE), last);
+        next += 1;
+    }
+    while let Some(done) = queues.next(ssd).expect("no refusal") {
+        last = done.at;
+        if next < count {
+            queues.post(0, next, Command::new(op, page(next) * PAGE, PAGE), last);
+            next += 1;
+        }
+    }
+    last
+}
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
+
+fn requests(c: &mut Criterion) {
+    let (ssd, pages) = steady();
+    println!("write amplification before: {:.2}", ssd.statistics().write_amplification);
+    let mut group = c.benchmark_group("flash");
+    group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
+    for (name, op) in [("random-read-4k", Op::Read), ("random-write-4k-steady", Op::Write)] {
+        let mut random = Random(7);
+        // The device goes on from batch to batch: a copy would be cold.
+        let mut ssd = ssd.clone();
+        group.bench_function(name, |b| {
+            b.iter_batched(
+                || (),
+                |()| black_box(replay(&mut ssd, op, REQUESTS, |_| random.next() % pages)),
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, requests);
+criterion_main!(benches);
