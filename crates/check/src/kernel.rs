@@ -199,7 +199,7 @@ struct Kernel {
 
 const NOFOLLOW: OpenFlags = OpenFlags::NOFOLLOW;
 
-/// What a call answered; none: this operation has no call here, and nothing was done.
+/// The answer of a call; none: this operation has no call here, and was skipped.
 type Answer = Option<Result<Reply, Errno>>;
 
 impl Kernel {
@@ -317,7 +317,7 @@ impl Kernel {
         .map(|()| Reply::Done)
     }
 
-    /// Those that programs may set; a host may have others of its own.
+    /// Attributes that programs may set; a host may have others of its own.
     fn xattrs(&self, path: &str, kind: FileKind) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
         if !has_user_attributes(kind) {
             return Ok(BTreeMap::new());
@@ -389,7 +389,7 @@ impl Kernel {
                 host.rmdir(path.as_bytes())?;
             }
             Op::Rename(from, to, flags) => {
-                // Both parents are found before either has to be a directory, as where a design is driven.
+                // Both parents are looked up before either must be a directory, as in a design.
                 let parents = [self.find(split(from).0)?, self.find(split(to).0)?];
                 parents.iter().try_for_each(is_dir)?;
                 host.rename(from.as_bytes(), to.as_bytes(), *flags)?;

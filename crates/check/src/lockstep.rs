@@ -293,7 +293,7 @@ pub fn run_many(
                 }
                 Err(failed) => {
                     stop.store(true, Relaxed);
-                    // The same whatever the number of threads, as far as that is known.
+                    // The same with any number of threads, except for timing.
                     if found.1.as_ref().is_none_or(|other| failed.seed < other.seed) {
                         found.1 = Some(failed);
                     }

@@ -6,7 +6,7 @@ use crate::op::{Op, Pattern};
 /// The cost of a fresh start, in operations.
 const FRESH_GROUND: usize = 20;
 
-/// What is known while a program shrinks.
+/// State while a program shrinks.
 struct Shrinking<'a> {
     program: Vec<Op>,
     what: String,

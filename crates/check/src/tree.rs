@@ -16,7 +16,7 @@ pub struct Entry {
     pub nlink: u32,
     /// The first path that leads to the same inode.
     pub same_as: String,
-    /// Last access, if it is known: a design tells every time, a model those that were set and have not changed since.
+    /// Last access, if it is known: a design knows all times, a model those that were set and have not changed since.
     pub atime: Option<Timestamp>,
     /// Last change of contents, if it is known.
     pub mtime: Option<Timestamp>,

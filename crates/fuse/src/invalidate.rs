@@ -1,17 +1,18 @@
 //! Dropping cached pages after a direct write.
 //!
-//! A program that waits for its direct write (`pwrite` on a file opened with `O_DIRECT`) is served well by the kernel: it drops the
-//! cached pages of the range before the write, and once more when it is done. Of asynchronous direct writes (libaio, `io_uring`)
-//! Linux drops them only before (`generic_file_direct_write` leaves the rest to `dio_complete`, which FUSE does not use): what a
-//! reader puts into the page cache until the server has written is old, and stays. The server does not see which of the two a
-//! write is, and so has the range dropped itself (`FUSE_NOTIFY_INVAL_INODE`), before it answers.
+//! For a program that waits for its direct write (`pwrite` on a file opened with `O_DIRECT`), the kernel drops the cached pages
+//! of the range before the write and again after it. For asynchronous direct writes (libaio, `io_uring`) Linux drops them only
+//! before (`generic_file_direct_write` leaves the rest to `dio_complete`, which FUSE does not use): pages that a reader brings
+//! into the cache before the server has written are outdated, and stay. The server cannot distinguish the two kinds of write, so
+//! it drops the range itself (`FUSE_NOTIFY_INVAL_INODE`) before it answers.
 //!
 //! The kernel answers a notification only when no page of the range is locked, and a page is locked while a read of it waits for
-//! the server. So a thread that serves requests must not wait for one: a thread of its own does, and then answers the write.
+//! the server. A thread that serves requests therefore must not wait for a notification; a separate thread does, and then answers
+//! the write.
 //!
-//! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds none
-//! keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`] writes wait;
-//! what comes beyond is answered first, and its pages are dropped right after.
+//! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds
+//! none keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`]
+//! writes wait; what comes beyond is answered first, and its pages are dropped right after.
 //!
 //! A file of which the kernel has no pages needs none of this: [`crate::nodes`] keeps whether it may have any.
 

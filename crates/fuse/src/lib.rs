@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `door` | the kernel's requests as calls of a [`vfs::FileSystem`] |
 //! | `nodes` | which inodes the kernel knows, and keeping them alive |
-//! | `convert` | numbers, attributes, flags, errors and times in both worlds' words |
+//! | `convert` | numbers, attributes, flags, errors and times, converted between kernel and design |
 //! | `options` | [`Options`] |
 //! | `attach` | the directory and the kernel: mount(2), or `fusermount3` for users |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
@@ -33,7 +33,7 @@
 //! | `Pages` | from the page cache | through it, before the call returns | yes |
 //! | `Direct` | always ask the design | always | where the kernel allows maps of such files |
 //!
-//! Never is a write kept back in the kernel: what a design does when it is written to is what a mount is for.
+//! The kernel never delays a write: a mount exists to show how a design handles writes.
 //!
 //! # Threads
 //!

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The kernel holds the lock of a directory over every change of its names, so between a design's answer to a lookup and the open
-//! here nobody can remove the last name of what was found.
+//! here no call can remove the last name of the inode.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;

@@ -14,7 +14,7 @@
 //! wired is absent; a counter that is 0 was counted and found to be 0. The JSON Schemas of the documents
 //! lie in `schema/`, and a test holds them equal to what is written.
 //!
-//! This crate knows nobody who runs an experiment or prints one. It takes no locks.
+//! This crate does not know the crates that run experiments or print results. It takes no locks.
 
 #![forbid(unsafe_code)]
 

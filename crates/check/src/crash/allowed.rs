@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | on return | on return | the state before or after the call under way; of a write in place, a mix by its unit of atomicity |
 //! | on return | on sync | names and attributes as above; of each file, contents that it had since its last sync |
-//! | on sync | on sync | names and attributes of one moment since the last sync; of each file, contents that it had since its last sync |
+//! | on sync | on sync | names and attributes of one moment since the last sync; of each file, contents since its last sync |
 
 use vfs::{Atomicity, Durability, Promises};
 

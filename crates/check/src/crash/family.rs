@@ -7,7 +7,7 @@ use crate::op::Op;
 /// Many programs, each made when it is asked for.
 #[derive(Clone, Debug)]
 pub enum Family {
-    /// Every `depth` of these programs, one after the other on one tree, the same one more than once among them.
+    /// All sequences of `depth` of these programs on one tree, including repeats of a program.
     Sequences {
         /// What the sequences are made of.
         programs: Vec<Program>,
@@ -100,7 +100,7 @@ fn unordered(number: usize) -> (usize, usize) {
     (number, second)
 }
 
-/// Both programs at once, on a tree that has what both need, as far as that is possible.
+/// Both programs at once, on a tree that has what both need, as far as possible.
 fn beside(first: &Program, second: &Program) -> Program {
     let mut model = Model::new(0o755, (0, 0));
     let mut setup = first.setup.clone();
@@ -143,7 +143,7 @@ fn possible(model: &mut Model, ops: &[Op]) -> Vec<Op> {
     ops.iter().filter(|op| run(model, op)).cloned().collect()
 }
 
-/// Whether the core of a program has the success on this tree that it has on its own.
+/// Whether the core of a program succeeds on this tree as it does alone.
 fn succeeds_as_alone(model: &Model, program: &Program) -> bool {
     let mut alone = Model::new(0o755, (0, 0));
     apply(&mut alone, &program.setup);

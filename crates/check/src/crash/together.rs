@@ -1,8 +1,8 @@
-//! Two operations at once: a task for each, recorded in orders that are not those of time, and crashed everywhere.
+//! Two operations at once, each in a task of its own: records them under several schedules and crashes them everywhere.
 //!
-//! A crash may leave what some order of the operations leaves. Those that have returned are in it, one that has not begun is
-//! not, and one that is under way is in it as a whole, in part as the clauses allow, or not at all. An order counts when both
-//! operations answer in it as they did in the run.
+//! A crash may leave what a sequential order of the operations leaves. An operation that has returned takes effect, one that has
+//! not begun does not, and one under way takes effect completely, in part as the clauses allow, or not at all. An order counts if
+//! both operations answer in it as they did in the run.
 //!
 //! | first | second | a crash may leave, for each order that counts |
 //! |---|---|---|
@@ -30,7 +30,7 @@ use crate::model::Model;
 use crate::op::{Op, Reply, Runner};
 use crate::schedules::Preempt;
 
-/// Orders in which the tasks of a pair take turns: random ones, and one with few preemptions.
+/// Schedules of a pair: random ones, and one with few preemptions.
 const SCHEDULES: [Schedule; 3] =
     [Schedule::Random, Schedule::Random, Schedule::Pct { depth: 3, length: 400 }];
 

@@ -18,7 +18,7 @@ use crate::observe::observe;
 use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::{Tree, difference};
 
-/// What is made to fail: the last operation of a program, or what happens in the minute after it.
+/// The part in which an access fails: the last operation of a program, or the minute after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Operation,
@@ -51,7 +51,7 @@ struct Ground<'a> {
     states: States,
 }
 
-/// What the operation under test has answered, and what was done when it was a remount.
+/// The answer of the operation under test, and what a remount did.
 struct Answer {
     reply: Result<Reply, Errno>,
     expected: Result<Reply, Errno>,

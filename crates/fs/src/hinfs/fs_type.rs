@@ -28,7 +28,7 @@ pub(crate) struct HinfsType {
     pub(crate) checker: bool,
 }
 
-/// The whole of it.
+/// HiNFS, complete.
 pub(crate) static HINFS: HinfsType = HinfsType {
     name: "hinfs",
     summary: "PMFS with a DRAM write buffer for lazy writes (EuroSys 2016)",
@@ -69,7 +69,7 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "high",
         kind: OptionKind::Fraction,
         default: "20%",
-        help: "mount: free pages above this end it",
+        help: "mount: free pages above this stop write-back",
     },
     OptionSpec {
         name: "wake",
@@ -81,13 +81,13 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "dirty_age",
         kind: OptionKind::Time,
         default: "30s",
-        help: "mount: blocks not written for so long are written back",
+        help: "mount: blocks not written for this long are written back",
     },
     OptionSpec {
         name: "eager_timeout",
         kind: OptionKind::Time,
         default: "5s",
-        help: "mount: without a sync for so long, eager blocks become lazy",
+        help: "mount: eager blocks become lazy after this long without a sync",
     },
     OptionSpec {
         name: "writeback_tasks",
@@ -105,7 +105,7 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "medium_write",
         kind: OptionKind::Time,
         default: "0ns",
-        help: "mount: L_nvmm of the benefit model, per line; 0: what the medium says",
+        help: "mount: L_nvmm of the benefit model, per line; 0: that of the medium",
     },
     OptionSpec {
         name: "new_blocks",

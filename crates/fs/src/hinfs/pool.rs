@@ -8,11 +8,11 @@
 //! | below `low` (5 %) | starts |
 //! | above `high` (20 %) | stops |
 //!
-//! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
-//! write. A later write moves it to the end, unless it is among the newest 64th. Whoever makes work for write-back wakes one
-//! task, which wakes the next when there is more: waking costs the waker.
+//! The first write into a page puts its entry on the list of blocks; before that, write-back would find no dirty line. A later
+//! write moves the entry to the end, unless it is among the newest 64th. A task that makes work for write-back wakes one
+//! write-back task, which wakes the next if there is more work, so that the first task pays for one wake-up only.
 //!
-//! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
+//! Lock order: `hinfs.pool` comes after `hinfs.file`. No task waits for the medium while it holds the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) struct Pool {
     high: u64,
 }
 
-/// How much of everything there is.
+/// Numbers of pages, entries and transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Pages in use.
@@ -114,7 +114,7 @@ pub(crate) struct PoolState {
 }
 
 impl PoolState {
-    /// Ticket and slot of the oldest transaction that nobody completes yet: the caller does.
+    /// Ticket and slot of the oldest transaction that no task completes yet; the caller then does.
     pub(crate) fn choose_pending(&mut self) -> Option<(u64, u64)> {
         let (ticket, noted) = self.pending.iter_mut().find(|(_, noted)| !noted.chosen)?;
         noted.chosen = true;
@@ -283,7 +283,7 @@ impl Pool {
         }
     }
 
-    /// The files of which something is not durable: a buffered block, or a transaction whose last block has just become so.
+    /// Files that are not durable: with a buffered block, or a transaction that has not committed.
     pub(crate) fn owners(&self) -> BTreeSet<u64> {
         let state = self.lock();
         sim::work(Work::Step, state.used);

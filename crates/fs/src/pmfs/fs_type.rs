@@ -19,7 +19,7 @@ use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 /// PMFS.
 pub(crate) struct PmfsType;
 
-/// Size of the journal where nobody says otherwise, as in PMFS.
+/// Default size of the journal, as in PMFS.
 pub(crate) const JOURNAL_USUAL: u64 = 4 * MIB;
 
 /// Options of mkfs and mount, shared with the designs that use this format.

@@ -1,7 +1,7 @@
 //! PMFS: a file system in persistent memory with direct access and an undo journal (EuroSys 2014).
 //!
-//! Data is read and written where it lies, without a page cache. Metadata is changed in place; what a change spans more than
-//! one word is protected by the undo journal. Allocation is not journaled: it is rebuilt by a scan after a crash.
+//! Data is read and written on the medium directly, without a page cache. Metadata is changed in place; the undo journal protects
+//! changes of more than one word. Allocation is not journaled: after a crash a scan rebuilds it.
 //!
 //! What is left out: write protection of the mapping (CR0.WP windows), and `mmap` without a mount.
 //!
@@ -69,7 +69,7 @@ pub(crate) struct Settings {
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// A mounted volume: the format and everything that is known of it in DRAM.
+/// A mounted volume: the image, and its state in DRAM.
 pub(crate) struct Volume {
     pub(crate) region: Arc<Region>,
     pub(crate) journal: Arc<Journal>,

@@ -1,8 +1,8 @@
 //! The superblock and its redundant copy.
 //!
-//! The copy repeats the first 512 bytes as they were at the last unmount. Only the static part, which the checksum covers, is
-//! ever taken from it: the journal descriptor, the inode table and the saved-map counter beside it may be long out of date,
-//! and an image mounted from them would undo nothing and hand out blocks that are in use.
+//! The copy repeats the first 512 bytes as they were at the last unmount. Recovery takes only the static part from it, which the
+//! checksum covers. The journal descriptor, the inode table and the saved-map counter in it may be out of date: a mount that used
+//! them would undo no transaction and give out blocks that are in use.
 
 use crc::{CRC_16_IBM_SDLC, Crc};
 use media::MediaError;
@@ -55,7 +55,7 @@ impl Superblock {
         CHECKSUM.checksum(&self.as_bytes()[sb::CHECKED])
     }
 
-    /// Whether it is one of a format that is newer than this code. Of such a one nothing else can be judged.
+    /// Whether its format is newer than this code. The other fields of such a superblock cannot be interpreted.
     fn is_newer(&self) -> bool {
         self.magic == MAGIC && self.checksum == self.compute_checksum() && self.version > VERSION
     }
@@ -185,8 +185,8 @@ pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Res
 }
 
 /// Makes an image of an older version one of [`VERSION`]; says whether it was older. Its journal is empty, and nothing of the new
-/// version was written yet. The copy comes first: whenever the primary is lost from then on, the image is of the new version, and
-/// until the primary says so as well, what is there is right in both.
+/// version was written yet. The copy is changed first. If the primary is lost after that, the image has the new version; until
+/// the primary is changed too, the image is valid in both versions.
 pub(crate) fn convert(region: &Region, superblock: &Superblock) -> Result<bool> {
     if superblock.version == VERSION {
         return Ok(false);

@@ -5,7 +5,7 @@
 //!
 //! * its size is one that it had since it was last synced, or gets by the call under way;
 //! * each byte below it is one that it had at that place since then, at a time when the file was that long: never garbage,
-//!   nor a zero that nobody wrote;
+//!   nor a zero that was never written;
 //! * a name that was created, removed or changed by a call that has returned is, is not, or is changed.
 
 use std::collections::BTreeSet;

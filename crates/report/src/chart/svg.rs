@@ -1,4 +1,4 @@
-//! The element writer: coordinates to a tenth of a pixel, text escaped, nothing else clever.
+//! The element writer: rounds coordinates to a tenth of a pixel and escapes text.
 
 use super::Size;
 use std::fmt::Write as _;

@@ -281,7 +281,7 @@ impl Scheduler {
 
     /// Adds a task that becomes ready at `time`.
     pub(crate) fn spawn(&self, spec: TaskSpec, time: u64, body: Body) -> TaskId {
-        let TaskSpec { name, core, background, movable } = spec;
+        let TaskSpec { name, core, background, movable, .. } = spec;
         let id = self.free.borrow_mut().pop().unwrap_or_else(|| self.numbers.replace(self.numbers.get() + 1));
         assert!((id as usize) < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
         let context = Context::new(&self.shared, ptr::from_ref(self), id, name, core);

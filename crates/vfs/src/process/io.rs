@@ -52,7 +52,7 @@ impl Process {
         self.room_at_limit(file, offset, len)
     }
 
-    /// The end of a file that is appended to may move before the write: the limit of a process is not exact
+    /// Another task may move the end of the file before an append: the limit of the process is not exact
     /// then.
     #[cold]
     fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// Somebody who is not root writes to a file with set-id bits.
+    /// A user who is not root writes to a file with set-id bits.
     #[cold]
     fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
         let subject = vnode.subject();
