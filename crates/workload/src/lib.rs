@@ -2,7 +2,11 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`block`] | requests to a block device as plain data, and the public formats of traces |
+//! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod filebench;
+pub mod fragmentation;
