@@ -65,7 +65,7 @@ impl Design for Flawed {
         self.design.recover(region)
     }
 
-    fn fsck(&self, region: &Region) -> Vec<String> {
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
         if let Flaw::PanicAt(offset) = self.flaw {
             assert!(!is_one(region, offset), "the word at {offset} is 1");
         }
@@ -76,7 +76,7 @@ impl Design for Flawed {
         self.design.dump_parts()
     }
 
-    fn dump(&self, region: &Region, part: &str) -> std::result::Result<String, String> {
+    fn dump(&self, region: &Arc<Region>, part: &str) -> std::result::Result<String, String> {
         self.design.dump(region, part)
     }
 }

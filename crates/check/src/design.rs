@@ -35,7 +35,7 @@ pub trait Design: Send + Sync {
     fn recover(&self, region: &Arc<Region>) -> Result<(), String>;
 
     /// What fsck holds against an image. One that could not be checked is a violation, too.
-    fn fsck(&self, region: &Region) -> Vec<String>;
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String>;
 
     /// The parts of an image that [`Design::dump`] shows; one that ends in ` N` takes an inode number there.
     fn dump_parts(&self) -> Vec<String> {
@@ -43,7 +43,7 @@ pub trait Design: Send + Sync {
     }
 
     /// Describes a part of an image for people.
-    fn dump(&self, _region: &Region, part: &str) -> Result<String, String> {
+    fn dump(&self, _region: &Arc<Region>, part: &str) -> Result<String, String> {
         Err(format!("{} shows no {part}", self.name()))
     }
 }
@@ -55,7 +55,7 @@ impl std::fmt::Debug for dyn Design {
 }
 
 /// The first thing that fsck holds against an image.
-pub fn fsck(design: &dyn Design, region: &Region) -> Result<(), String> {
+pub fn fsck(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
     design.fsck(region).into_iter().next().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))
 }
 

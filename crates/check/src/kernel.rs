@@ -144,7 +144,7 @@ pub fn run(dir: &HostDir, ops: &[Op], space: &[Space]) -> Result<usize, Differen
     let mut model = Model::making(new, root.perm, (owner.uid, owner.gid));
     let compare = |kernel: &Kernel, model: &Model| {
         let seen = dir.comparable(kernel.tree()?);
-        difference(&seen, &dir.comparable(model.tree()), &[]).map_or(Ok(()), Err)
+        difference(&seen, &dir.comparable(model.tree())).map_or(Ok(()), Err)
     };
     let mut compared = 0;
     for (number, op) in ops.iter().enumerate() {

@@ -160,7 +160,7 @@ impl Lockstep {
     }
 
     fn compare(&self) -> Result<(), String> {
-        difference(&observe(&*self.runner.fs)?, &self.model.tree(), &[]).map_or(Ok(()), Err)
+        difference(&observe(&*self.runner.fs)?, &self.model.tree()).map_or(Ok(()), Err)
     }
 
     /// Unmounts, checks, mounts; what was open is closed in both worlds.

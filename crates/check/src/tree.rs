@@ -52,7 +52,12 @@ pub fn without_times(mut tree: Tree) -> Tree {
 }
 
 /// The first difference between what was seen and what was expected.
-pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Option<String> {
+pub fn difference(seen: &Tree, expected: &Tree) -> Option<String> {
+    difference_by(seen, expected, None, 1)
+}
+
+/// The same, where each aligned `unit` of bytes of a file may also be that of another tree.
+pub fn difference_by(seen: &Tree, expected: &Tree, other_tree: Option<&Tree>, unit: usize) -> Option<String> {
     if let Some(path) = seen.keys().find(|path| !expected.contains_key(*path)) {
         return Some(format!("\"{path}\" should not be there"));
     }
@@ -61,30 +66,34 @@ pub fn difference(seen: &Tree, expected: &Tree, alternatives: &[&Tree]) -> Optio
         if let Some(what) = other.difference(entry) {
             return Some(format!("\"{path}\": {what}"));
         }
-        let older = alternatives.iter().filter_map(|tree| tree.get(path)).map(|entry| &entry.content[..]);
-        content_difference(&other.content, &entry.content, &older.collect::<Vec<_>>())
+        let alternative = other_tree.and_then(|tree| tree.get(path)).map(|entry| &entry.content[..]);
+        content_difference(&other.content, &entry.content, alternative, unit)
             .map(|what| format!("\"{path}\": {what}"))
     })
 }
 
-/// Each aligned word must be that of the expected content or of an alternative. Where several writes are not durable yet, their
-/// parts of one word may mix, so there it is each byte. A word in which an alternative ends goes on with zeros, as in its block.
-fn content_difference(seen: &[u8], expected: &[u8], alternatives: &[&[u8]]) -> Option<String> {
+/// Each aligned unit must be that of the expected content or of the alternative. A unit in which the alternative ends goes on with
+/// zeros, as in its block.
+fn content_difference(
+    seen: &[u8],
+    expected: &[u8],
+    alternative: Option<&[u8]>,
+    unit: usize,
+) -> Option<String> {
     if seen.len() != expected.len() {
         return Some(format!("{} bytes, expected {}", seen.len(), expected.len()));
     }
     if seen == expected {
         return None;
     }
-    let unit = if alternatives.len() > 1 { 1 } else { 8 };
     (0..seen.len()).step_by(unit).find_map(|at| {
-        let range = at..seen.len().min(at + unit);
+        let range = at..seen.len().min(at.saturating_add(unit));
         let mine = &seen[range.clone()];
         let fits = |content: &[u8]| {
             let there = content.get(at..content.len().min(at + mine.len())).unwrap_or_default();
             !there.is_empty() && mine.starts_with(there) && mine[there.len()..].iter().all(|byte| *byte == 0)
         };
-        let allowed = fits(expected) || alternatives.iter().any(|older| fits(older));
+        let allowed = fits(expected) || alternative.is_some_and(fits);
         (!allowed).then(|| format!("bytes at {at} are {mine:?}, expected {:?}", &expected[range.clone()]))
     })
 }
@@ -107,7 +116,7 @@ mod tests {
     #[test]
     fn a_word_is_old_or_new_as_a_whole_and_zero_beyond_the_end() {
         let (old, new) = ([7_u8; 13], [9_u8; 24]);
-        let differs = |seen: &[u8]| content_difference(seen, &new, &[&old]).is_some();
+        let differs = |seen: &[u8]| content_difference(seen, &new, Some(&old), 8).is_some();
         let mut seen = new;
         seen[8..13].fill(7);
         assert!(differs(&seen), "old bytes, new bytes after them in the same word");

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use media::Storage;
 use media::nvmm::Region;
 use sim::{Bytes, Machine, Nanos, Seed, Setup, TaskSpec};
 use vfs::{
@@ -41,8 +42,8 @@ fn image(
         settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let options = fs::Options::resolve(name, design.options(), &settings).expect("an option");
     let region = Arc::new(region);
-    design.mkfs(&region, &options).expect("mkfs");
-    (region, move |region| design.mount(region, &options).expect("mount"))
+    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    (region, move |region| design.mount(&Storage::from(region), &options).expect("mount"))
 }
 
 fn name_of(n: u64) -> Vec<u8> {

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
 use vfs::{FileSystem, IoFlags, NewInode, Owner};
@@ -16,8 +17,8 @@ fn mounted() -> Arc<dyn FileSystem> {
     let design = fs::by_name("pmfs").expect("pmfs is a design");
     let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
     let region = Arc::new(region);
-    design.mkfs(&region, &options).expect("mkfs");
-    design.mount(&region, &options).expect("mount")
+    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    design.mount(&Storage::from(&region), &options).expect("mount")
 }
 
 fn calls(criterion: &mut Criterion) {

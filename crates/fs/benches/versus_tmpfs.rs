@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use media::Storage;
 use media::event::{Counting, Tap};
 use media::nvmm::Region;
 use rustix::time::{ClockId, clock_gettime};
@@ -21,8 +22,8 @@ fn mounted() -> (Arc<Region>, Arc<dyn FileSystem>) {
         Arc::new(Region::anonymous(Bytes::mib(256), Box::new(media::nvmm::null::Null)).expect("memory"));
     let design = fs::by_name("pmfs").expect("pmfs is a design");
     let options = fs::Options::resolve("pmfs", design.options(), &BTreeMap::default()).expect("defaults");
-    design.mkfs(&region, &options).expect("mkfs");
-    let fs = design.mount(&region, &options).expect("mount");
+    design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let fs = design.mount(&Storage::from(&region), &options).expect("mount");
     (region, fs)
 }
 

@@ -4,9 +4,9 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use media::nvmm::Region;
+use media::Storage;
 use sim::Bytes;
-use vfs::FileSystem;
+use vfs::{FileSystem, Promises};
 
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionSpec, Options};
@@ -22,25 +22,43 @@ pub trait FsType: Sync {
     /// Its options for mkfs and mount.
     fn options(&self) -> &'static [OptionSpec];
 
-    /// The smallest region that mkfs accepts with these options.
+    /// What it is made on.
+    fn needs(&self) -> Needs {
+        Needs::Memory
+    }
+
+    /// What it promises of a crash when it is mounted with these options.
+    fn promises(&self, options: &Options) -> Promises;
+
+    /// How checks make and mount it, so that its limits are near.
+    fn checking(&self) -> Checking {
+        Checking::default()
+    }
+
+    /// The smallest storage that mkfs accepts with these options.
     fn min_size(&self, options: &Options) -> Bytes;
 
+    /// Host memory that a mounted file system takes with these options, beside its region: its buffers and caches of data.
+    fn dram(&self, _options: &Options) -> Bytes {
+        Bytes(0)
+    }
+
     /// Makes an empty file system.
-    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError>;
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError>;
 
     /// Mounts, after recovery where it is needed. Background tasks start in the current run.
-    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError>;
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError>;
 
-    /// Whether the region holds this design's format.
-    fn recognises(&self, region: &Region) -> bool;
+    /// Whether the storage holds this design's format.
+    fn recognises(&self, storage: &Storage) -> bool;
 
     /// Brings an image that was not unmounted to the state in which mounting would use it; says what was done. Give it a
     /// private mapping when the image itself must not change.
-    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError>;
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError>;
 
     /// Checks every invariant of the format without changing anything. An image that was not unmounted must have been
     /// recovered; one that was not is reported as such, and not checked further.
-    fn fsck(&self, region: &Region) -> FsckReport;
+    fn fsck(&self, storage: &Storage) -> FsckReport;
 
     /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.
     fn mutants(&self) -> &'static [Mutant] {
@@ -48,10 +66,45 @@ pub trait FsType: Sync {
     }
 
     /// Describes a part of the image for people: `superblock`, `journal`, `inode N`, `dir N`; see [`FsType::dump_parts`].
-    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError>;
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError>;
 
     /// The parts that [`FsType::dump`] knows, with what they show.
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)];
+}
+
+/// What a design is made on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needs {
+    /// A region of byte-addressable memory.
+    Memory,
+    /// A block device.
+    Block,
+    /// Both: data in memory, metadata or a journal on a block device, or the other way round.
+    Both,
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Memory => "memory",
+            Self::Block => "block",
+            Self::Both => "memory and block",
+        })
+    }
+}
+
+/// Options by name and value.
+pub type Given = &'static [(&'static str, &'static str)];
+
+/// How checks make and mount a design. Options that the user of a check gives come before these.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Checking {
+    /// Options that make it small, so that small programs reach its limits.
+    pub small: Given,
+    /// The same for tasks that work at once: smaller still, and background work at every moment.
+    pub tiny: Given,
+    /// Beside the usual mount, the options of mounts that promise something else.
+    pub variants: &'static [Given],
 }
 
 impl fmt::Debug for dyn FsType {
@@ -140,6 +193,13 @@ pub struct FsckReport {
     pub notes: Vec<String>,
     /// How many objects of each kind were checked.
     pub checked: Vec<(&'static str, u64)>,
+}
+
+impl FsckReport {
+    /// Nothing could be checked, for this reason.
+    pub(crate) fn unchecked(why: String) -> Self {
+        Self { notes: vec![why], ..Self::default() }
+    }
 }
 
 /// One violated invariant.

@@ -14,7 +14,7 @@ pub mod options;
 mod persist;
 mod pmfs;
 
-pub use fs_type::{FsError, FsType, FsckReport, Violation};
+pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
 pub use mutant::Mutant;
 pub use options::{OptionError, OptionKind, OptionSpec, Options};
 

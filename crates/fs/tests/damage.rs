@@ -12,6 +12,7 @@ use check::tree::without_times;
 use check::{File, NEW, Op, Pattern, Runner, Tree, observe};
 use fs::{FsError, FsType};
 use harness::virtually;
+use media::Storage;
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use sim::Bytes;
@@ -37,8 +38,8 @@ fn set_attribute(name: &str, len: usize) -> Op {
 fn image(size: Bytes) -> Arc<Region> {
     let region = harness::region(size);
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
-    pmfs().mkfs(&region, &options).expect("mkfs");
-    let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+    pmfs().mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let mut runner = Runner::new(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
     let write =
         |path: &str, offset, len| Op::Write(File::At(path.into()), Some(offset), Pattern { len, tag: 1 });
     let ops = [
@@ -64,16 +65,16 @@ fn image(size: Bytes) -> Arc<Region> {
 /// The offset of the inode slot that `path` leads to.
 fn slot_of(region: &Arc<Region>, path: &str) -> u64 {
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
-    let fs = pmfs().mount(region, &options).expect("mount");
+    let fs = pmfs().mount(&Storage::from(region), &options).expect("mount");
     let parts = path.split('/').filter(|part| !part.is_empty());
     let ino = parts.fold(fs.root(), |at, name| fs.lookup(at, name.as_bytes()).expect("it is there").ino);
     fs.unmount().expect("unmount");
     TABLE + ino.0
 }
 
-fn predicates(region: &Region) -> Vec<&'static str> {
+fn predicates(region: &Arc<Region>) -> Vec<&'static str> {
     let mut found: Vec<_> =
-        pmfs().fsck(region).violations.iter().map(|violation| violation.predicate).collect();
+        pmfs().fsck(&Storage::from(region)).violations.iter().map(|violation| violation.predicate).collect();
     found.sort_unstable();
     found.dedup();
     found
@@ -184,7 +185,7 @@ fn what_fuzzing_found_does_not_come_back() {
             let region = image(Bytes::mib(1));
             if crashed {
                 let options = harness::options(pmfs(), &[("jsize", "64k")]);
-                drop(pmfs().mount(&region, &options).expect("mount"));
+                drop(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
             }
             let mut bytes = vec![0; region.len() as usize];
             region.peek(0, &mut bytes).expect("a load");
@@ -200,10 +201,10 @@ fn what_nobody_reads_in_the_inode_of_the_block_map_counts_for_nothing() {
     virtually(1, || {
         let region = image(Bytes::mib(1));
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
-        drop(pmfs().mount(&region, &options).expect("mount"));
+        drop(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
         region.store_u64(TABLE + 2 * SLOT + 48, 2).expect("a store");
         assert_eq!(predicates(&region), Vec::<&str>::new(), "there is no saved map");
-        pmfs().mount(&region, &options).expect("mount").unmount().expect("unmount");
+        pmfs().mount(&Storage::from(&region), &options).expect("mount").unmount().expect("unmount");
         assert_eq!(predicates(&region), Vec::<&str>::new());
     });
 }
@@ -215,7 +216,7 @@ fn an_inode_table_that_ends_outside_the_image_is_refused_before_it_is_loaded() {
         let region = image(Bytes::mib(1));
         region.store(195, &[2]).expect("a store");
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
-        let error = pmfs().mount(&region, &options).err().expect("refused").to_string();
+        let error = pmfs().mount(&Storage::from(&region), &options).err().expect("refused").to_string();
         assert!(error.contains("ends outside the image"), "{error}");
         assert!(!predicates(&region).is_empty());
     });
@@ -228,11 +229,11 @@ fn a_free_inode_on_the_truncate_list_that_has_blocks_is_refused_each_time() {
         let region = image(Bytes::mib(1));
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
         let at = slot_of(&region, "dir/other");
-        drop(pmfs().mount(&region, &options).expect("mount"));
+        drop(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
         region.store_u32(at + 36, 0).expect("a store");
         region.store_u64(272 + 8, at - TABLE).expect("a store");
         for _ in 0..3 {
-            let error = pmfs().mount(&region, &options).err().expect("refused").to_string();
+            let error = pmfs().mount(&Storage::from(&region), &options).err().expect("refused").to_string();
             assert!(error.contains("is free and has blocks"), "{error}");
         }
     });
@@ -253,7 +254,7 @@ fn a_directory_that_leads_back_into_itself_has_an_end() {
         assert!(predicates(&region).contains(&"directory_sound"));
         for index in ["true", "false"] {
             let options = harness::options(pmfs(), &[("jsize", "64k"), ("dir_index", index)]);
-            let Ok(fs) = pmfs().mount(&region, &options) else { continue };
+            let Ok(fs) = pmfs().mount(&Storage::from(&region), &options) else { continue };
             let dir = fs.lookup(fs.root(), b"dir").expect("the name is there").ino;
             assert!(fs.lookup(dir, b"nothing").is_err());
             let _ = fs.readdir(dir, 0, &mut |_| true);
@@ -273,27 +274,27 @@ fn a_bad_superblock_is_read_from_the_copy_and_two_are_refused() {
             } else {
                 region.store(8, &[0xFF; 8]).expect("a store");
             }
-            let report = pmfs().fsck(&region);
+            let report = pmfs().fsck(&Storage::from(&region));
             assert!(report.violations.is_empty(), "{:?}", report.violations);
             assert!(report.notes.iter().any(|note| note.contains("redundant copy")), "{:?}", report.notes);
-            let done = pmfs().recover(&region).expect("recover");
+            let done = pmfs().recover(&Storage::from(&region)).expect("recover");
             assert!(done.iter().any(|line| line.contains("redundant copy")), "{done:?}");
-            let fs = pmfs().mount(&region, &options).expect("mount");
+            let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
             observe(&*fs).expect("all is there");
             fs.unmount().expect("unmount");
-            assert_eq!(pmfs().fsck(&region).notes, Vec::<String>::new());
+            assert_eq!(pmfs().fsck(&Storage::from(&region)).notes, Vec::<String>::new());
         }
         let region = image(Bytes::mib(1));
         for at in [8, COPY + 8] {
             region.store(at, &[0xFF; 8]).expect("a store");
         }
-        assert!(matches!(pmfs().mount(&region, &options), Err(FsError::Damaged { .. })));
+        assert!(matches!(pmfs().mount(&Storage::from(&region), &options), Err(FsError::Damaged { .. })));
         let region = image(Bytes::mib(1));
         for at in [2, COPY + 2] {
             region.store_u16(at, 0x1234).expect("a store");
         }
-        assert!(matches!(pmfs().mount(&region, &options), Err(FsError::WrongFormat { .. })));
-        assert!(!pmfs().recognises(&region));
+        assert!(matches!(pmfs().mount(&Storage::from(&region), &options), Err(FsError::WrongFormat { .. })));
+        assert!(!pmfs().recognises(&Storage::from(&region)));
     });
 }
 
@@ -302,12 +303,12 @@ fn the_copy_never_brings_back_a_journal_or_a_map_of_long_ago() {
     virtually(1, || {
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
         let region = image(Bytes::mib(1));
-        let fs = pmfs().mount(&region, &options).expect("mount");
+        let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
         let file = fs.create(fs.root(), b"later", &NEW).expect("create").ino;
         fs.write(file, 0, &[7; 9000], IoFlags::empty()).expect("write");
         drop(fs);
         region.store(0, &[0; 48]).expect("a store");
-        let fs = pmfs().mount(&region, &options).expect("mount");
+        let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
         let mut back = [0; 9000];
         assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(9000));
         assert_eq!(back, [7; 9000]);
@@ -327,7 +328,7 @@ fn a_truncated_image_is_refused() {
         region.peek(0, &mut bytes).expect("a load");
         short.store(0, &bytes).expect("a store");
         let options = harness::options(pmfs(), &[("jsize", "64k")]);
-        let error = pmfs().mount(&short, &options).err().expect("refused").to_string();
+        let error = pmfs().mount(&Storage::from(&short), &options).err().expect("refused").to_string();
         assert!(error.contains("1048576 bytes") && error.contains("524288"), "{error}");
         assert_eq!(predicates(&short), ["superblock_valid"]);
     });
@@ -342,7 +343,7 @@ fn the_last_generation_is_followed_by_the_first() {
         for generation in [65_534u16, 65_535] {
             region.store_u16(128 + 20, generation).expect("a store");
             for round in 0..3 {
-                let fs = pmfs().mount(&region, &options).expect("mount");
+                let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
                 for _ in 0..150 {
                     fs.create(fs.root(), b"tmp", &NEW).expect("create");
                     fs.unlink(fs.root(), b"tmp").expect("unlink");
@@ -352,7 +353,7 @@ fn the_last_generation_is_followed_by_the_first() {
                     fs.unmount().expect("unmount");
                 }
                 drop(fs);
-                let fs = pmfs().mount(&region, &options).expect("mount after a crash");
+                let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount after a crash");
                 assert_eq!(observe(&*fs).expect("a sound tree"), before);
                 fs.unmount().expect("unmount");
                 assert_eq!(predicates(&region), Vec::<&str>::new());
@@ -400,12 +401,12 @@ fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
     let options = harness::options(pmfs(), &[("jsize", "64k")]);
     let after = {
         let region = image(Bytes::mib(1));
-        let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+        let mut runner = Runner::new(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
         runner.run(op).expect("possible");
         observe(&*runner.fs).expect("a sound tree")
     };
     let region = image(Bytes::mib(1));
-    let mut runner = Runner::new(pmfs().mount(&region, &options).expect("mount"));
+    let mut runner = Runner::new(pmfs().mount(&Storage::from(&region), &options).expect("mount"));
     let before = observe(&*runner.fs).expect("a sound tree");
     // Counted on the operation itself: one that is not reached means that all were tried.
     region.inject(Fault::FailNth { target, nth });
@@ -427,13 +428,13 @@ fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
             return Err(format!("{op:?}: neither as before nor as after, still mounted"));
         }
         if runner.fs.unmount().is_err() {
-            pmfs().recover(&region).map_err(|error| error.to_string())?;
+            pmfs().recover(&Storage::from(&region)).map_err(|error| error.to_string())?;
         }
         let found = predicates(&region);
         if !found.is_empty() {
             return Err(format!("{op:?}: fsck finds {found:?}"));
         }
-        let fs = pmfs().mount(&region, &options).map_err(|error| error.to_string())?;
+        let fs = pmfs().mount(&Storage::from(&region), &options).map_err(|error| error.to_string())?;
         let tree = observe(&*fs)?;
         if !data && !fits(&tree) && !matches!(op, Op::Truncate(..)) {
             return Err(format!("{op:?}: neither as before nor as after"));

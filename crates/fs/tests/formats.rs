@@ -17,6 +17,7 @@ use check::tree::{Entry, without_times};
 use check::{File, Op, Pattern, Runner, Tree, observe};
 use fs::{FsError, FsType};
 use harness::{virtually, with_options};
+use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{Mode, Scratch, Trace};
@@ -53,7 +54,9 @@ fn design(name: &str) -> &'static dyn FsType {
 
 fn mount(name: &str, region: &Arc<Region>) -> Arc<dyn FileSystem> {
     let buffer = &[("buffer", "64k")][usize::from(name == "pmfs")..];
-    design(name).mount(region, &harness::options(design(name), buffer)).expect("the image can be mounted")
+    design(name)
+        .mount(&Storage::from(region), &harness::options(design(name), buffer))
+        .expect("the image can be mounted")
 }
 
 /// What is in every fixture.
@@ -92,7 +95,7 @@ fn open_and_use(name: &'static str, fixture_name: &'static str) -> Tree {
         let changed = observe(&*fs).expect("a sound tree");
         assert_eq!(times(&changed["sym"]), Some((at(-5, 5), at(1 << 32, 7))));
         fs.unmount().expect("unmount");
-        assert_eq!(design(name).fsck(&region).violations, []);
+        assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
         let fs = mount(name, &region);
         assert_eq!(observe(&*fs), Ok(changed));
         fs.unmount().expect("unmount again");
@@ -132,11 +135,11 @@ fn an_image_of_version_1_shows_what_it_held() {
 fn an_image_of_version_0_can_be_checked_and_shown_as_it_is() {
     virtually(1, || {
         let (pmfs, region) = (design("pmfs"), fixture(OLD[0]));
-        assert_eq!(pmfs.fsck(&region).violations, []);
+        assert_eq!(pmfs.fsck(&Storage::from(&region)).violations, []);
         let mut shown = Vec::new();
-        pmfs.dump(&region, "superblock", &mut shown).expect("it can be shown");
+        pmfs.dump(&Storage::from(&region), "superblock", &mut shown).expect("it can be shown");
         assert!(String::from_utf8_lossy(&shown).contains("format version  0"));
-        let done = pmfs.recover(&fixture(OLD[1])).expect("it can be recovered");
+        let done = pmfs.recover(&Storage::from(&fixture(OLD[1]))).expect("it can be recovered");
         assert!(done.iter().any(|line| line.contains("version 0 became 1")), "{done:?}");
     });
 }
@@ -183,13 +186,14 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
             let checksum = crc::Crc::<u16>::new(&crc::CRC_16_IBM_SDLC).checksum(&checked);
             region.store_u16(superblock, checksum).expect("a store");
         }
-        let refused = pmfs.mount(&region, &harness::options(pmfs, &[])).err().expect("refused");
+        let refused =
+            pmfs.mount(&Storage::from(&region), &harness::options(pmfs, &[])).err().expect("refused");
         assert!(matches!(refused, FsError::NewerFormat { found: 7, known: 1, .. }), "{refused}");
         assert!(
             refused.to_string().contains("version 7") && refused.to_string().contains("up to 1"),
             "{refused}"
         );
-        assert!(pmfs.recover(&region).is_err());
+        assert!(pmfs.recover(&Storage::from(&region)).is_err());
         assert_eq!(region.load_u32(VERSION), Ok(7));
     });
 }
@@ -198,8 +202,8 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
 fn make() -> Arc<Region> {
     let region = harness::region(SIZE);
     let (pmfs, options) = (design("pmfs"), harness::options(design("pmfs"), &[("jsize", "64k")]));
-    pmfs.mkfs(&region, &options).expect("mkfs");
-    let fs = pmfs.mount(&region, &options).expect("mount");
+    pmfs.mkfs(&Storage::from(&region), &options).expect("mkfs");
+    let fs = pmfs.mount(&Storage::from(&region), &options).expect("mount");
     let mut runner = Runner::new(Arc::clone(&fs));
     let write = |path: &str, len, tag| Op::Write(File::At(path.into()), Some(0), Pattern { len, tag });
     let set = |path: &str, name: &str, len| {

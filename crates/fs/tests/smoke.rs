@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsType, Options};
+use media::Storage;
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Count, Machine, Seed, Setup};
@@ -30,15 +31,15 @@ fn on_every_design(size: Bytes, body: fn(&dyn FileSystem)) {
             let report = sim::run(&setup, move || {
                 let region = region(size);
                 let options = options(design);
-                design.mkfs(&region, &options).expect("mkfs");
-                let fs = design.mount(&region, &options).expect("mount");
+                design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+                let fs = design.mount(&Storage::from(&region), &options).expect("mount");
                 body(&*fs);
                 fs.unmount().expect("unmount");
                 drop(fs);
-                let first = design.fsck(&region);
-                let fs = design.mount(&region, &options).expect("mount again");
+                let first = design.fsck(&Storage::from(&region));
+                let fs = design.mount(&Storage::from(&region), &options).expect("mount again");
                 fs.unmount().expect("unmount again");
-                (first, design.fsck(&region))
+                (first, design.fsck(&Storage::from(&region)))
             });
             let (first, second) = report.unwrap_or_else(|error| panic!("{} {clock}: {error}", design.name()));
             assert_eq!(first.violations, [], "{} {clock}", design.name());

@@ -219,7 +219,7 @@ const COPY_BYTES: usize = 64 << 20;
 /// Memory that all threads copy into: more than the caches of a large server hold.
 const TARGET_BYTES: usize = 512 << 20;
 
-/// The memory of a program: what each thread of Filebench's personalities has, more than a core's own caches hold.
+/// The memory of a program: what each thread of a load generator may have, more than a core's own caches hold.
 const BUFFER_BYTES: usize = 10 << 20;
 
 /// Copies pieces that lie far apart into a buffer, and as many from it to other memory, far apart, too; the nanoseconds that

@@ -18,7 +18,7 @@ use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 
 use crate::error::Error;
-use crate::plan::matrix::{Door, resolve};
+use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
 
 mod image;
@@ -61,9 +61,9 @@ pub fn clock(clock: Clock) -> results::Clock {
 
 /// Runs a cell.
 pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
-    let mut sample = match &spec.door {
-        Door::Design { design, options } => on_design(spec, run, *design, options)?,
-        Door::Host(path) => on_host(spec, run, path.clone())?,
+    let mut sample = match &spec.subject {
+        Subject::Design { design, options } => on_design(spec, run, *design, options)?,
+        Subject::Host(path) => on_host(spec, run, path.clone())?,
     };
     sample.axes.clone_from(&spec.axes);
     (sample.repeat, sample.seed) = (run.repeat, run.seed.0);
@@ -73,29 +73,27 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
 /// Memory that a cell is expected to fill: of its region the files with their metadata, and what the design buffers. It fills
 /// the rest of a region of the usual size only while its files are large.
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
-    let Door::Design { design, options } = &spec.door else { return Ok(Bytes(0)) };
+    let Subject::Design { design, options } = &spec.subject else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
-    let buffer =
-        options.iter().find(|(name, _)| *name == "buffer").map_or(Bytes(0), |_| options.size("buffer"));
-    let files = spec.script.data_bytes();
-    let region = spec.region.unwrap_or(Bytes(files + files / 4 + 256 * MIB));
-    Ok(region.max(design.min_size(&options)) + buffer)
+    let files = spec.workload.data_bytes();
+    let region = spec.region.unwrap_or(Bytes(files.saturating_add(files / 4 + 256 * MIB)));
+    Ok(region.max(design.min_size(&options)) + design.dram(&options))
 }
 
 /// How long a cell keeps its host thread, to compare cells with: a thread's second of the clock takes about as long as making
 /// a gibibyte of files, or 100 thousand operations.
 pub fn effort(spec: &CellSpec) -> u64 {
     let running = match spec.stop {
-        Stop::After(time) => time.0 * spec.script.program.thread_instances(),
-        Stop::Operations(count) => count * 10_000,
+        Stop::After(time) => time.0.saturating_mul(spec.workload.tasks()),
+        Stop::Operations(count) => count.saturating_mul(10_000),
     };
-    running + spec.script.data_bytes()
+    running.saturating_add(spec.workload.data_bytes())
 }
 
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
-    let files = spec.script.data_bytes();
-    let usual = Bytes(files + files / 2 + 256 * MIB);
+    let files = spec.workload.data_bytes();
+    let usual = Bytes(files.saturating_add(files / 2 + 256 * MIB));
     spec.region.unwrap_or_else(|| usual.max(design.min_size(options)))
 }
 
@@ -121,10 +119,10 @@ fn on_design(
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
     let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
-    let job = work::Job::new(spec, run);
+    let work = work::Work::new(spec, run);
     let inside = {
         let region = Arc::clone(&region);
-        move || job.on_design(design, &region, &options)
+        move || work.on_design(design, &region, &options)
     };
     let sample = sim::run(&setup(run), inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
@@ -134,7 +132,7 @@ fn on_design(
 }
 
 fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {
-    let job = work::Job::new(spec, run);
-    let sample = sim::run(&setup(run), move || job.on_host(&path)).map_err(|error| failed(spec, error))?;
+    let work = work::Work::new(spec, run);
+    let sample = sim::run(&setup(run), move || work.on_host(&path)).map_err(|error| failed(spec, error))?;
     sample.map_err(|what| failed(spec, what))
 }

@@ -61,14 +61,21 @@ pub enum Error {
 /// `did you mean "x"?`, or the list of names when none is near.
 pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     let known: Vec<&str> = known.collect();
-    let near = known.iter().map(|other| (strsim::damerau_levenshtein(name, other), *other)).min();
-    match near {
-        Some((distance, other)) if distance <= 1 + name.chars().count() / 3 => {
-            format!("did you mean \"{other}\"?")
-        }
-        _ if known.is_empty() => "there are none".to_owned(),
-        _ => format!("there are: {}", known.join(", ")),
+    match nearest_of(name, known.iter().copied()) {
+        Some(other) => format!("did you mean \"{other}\"?"),
+        None if known.is_empty() => "there are none".to_owned(),
+        None => format!("there are: {}", known.join(", ")),
     }
+}
+
+/// The name that `name` is likely to be meant as, in whichever case.
+pub fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let distance = |other: &str| {
+        let folded = strsim::damerau_levenshtein(&name.to_lowercase(), &other.to_lowercase());
+        folded.min(strsim::damerau_levenshtein(name, other))
+    };
+    let (distance, other) = known.map(|other| (distance(other), other)).min()?;
+    (distance <= 1 + name.chars().count() / 3).then_some(other)
 }
 
 /// A file's text. `what` and `advice` are for a file that is not there.

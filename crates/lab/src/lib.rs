@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`plan`] | [`Plan`]: what varies, what is kept, what is expected; checked whole before anything runs |
-//! | [`script`] | the workload of a cell |
+//! | [`named`] | the workload of a cell, by its name |
 //! | [`runner`] | [`Runner`]: cells side by side as memory allows, or one by one under the real clock |
 //! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
@@ -24,10 +24,10 @@ pub mod document;
 pub mod environment;
 pub mod error;
 pub mod machine;
+pub mod named;
 pub mod plan;
 pub mod presets;
 pub mod runner;
-pub mod script;
 
 pub use error::Error;
 pub use machine::MachinePreset;

@@ -313,7 +313,8 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
             let title = task.spec.title();
             return Err(Error::Host(format!(
                 "{title} needs {needed} of memory and this host has {available} free; \
-                 take --quick, fewer or smaller files (-D nfiles=…), or a smaller --region"
+                 take --quick, {}, or a smaller --region",
+                task.spec.workload.how_to_shrink()
             )));
         }
     }

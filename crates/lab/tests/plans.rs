@@ -1,7 +1,6 @@
 //! Plans are checked whole before anything runs, and every message says where and what to do.
 
 use lab::Plan;
-use workload::filebench::Value;
 
 const HEAD: &str = "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"10ms\"\n";
 const FS: &str = "[[axis]]\nfs = [\"pmfs\", \"hinfs\"]\n";
@@ -81,7 +80,7 @@ fn axes_reach_the_design_the_medium_and_the_workload() {
         cells(&["[[axis]]\nfs = [{ name = \"hinfs\", label = \"small\", buffer = \"1MiB\" }]\n", axes, WORK]);
     let cell = &cells[0];
     assert!(cell.medium.to_string().contains("latency=400ns"));
-    assert!(cell.script.program.variables.contains(&("nthreads".to_owned(), Value::Int(3))));
+    assert!(cell.workload.variables().contains(&("nthreads".to_owned(), "3".to_owned())));
     assert_eq!(cell.axes["fs"], "small");
     assert!(cell.settings().contains("\"buffer\": \"1MiB\""), "{}", cell.settings());
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsError, FsType, Options};
+use media::Storage;
 use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{AccessTimes, Credentials, FileSystem, Mount, MountOptions, Process};
@@ -166,5 +167,6 @@ fn mount(
     options: Options,
 ) -> Result<Result<Arc<dyn FileSystem>, FsError>, String> {
     let setup = Setup::real_clock(Machine::unit(), Seed(0));
-    sim::run(&setup, move || design.mount(&region, &options)).map_err(|error| error.to_string())
+    sim::run(&setup, move || design.mount(&Storage::from(&region), &options))
+        .map_err(|error| error.to_string())
 }

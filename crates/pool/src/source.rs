@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs::{FsType, Options};
+use media::Storage;
 use media::nvmm::Access;
 use media::{CostModel, Region};
 use sim::Bytes;
@@ -56,7 +57,7 @@ impl Source {
         };
         let refused = |error| PoolError::Media { pool: self.clone(), error };
         let region = Arc::new(region.map_err(refused)?);
-        if is_missing && let Err(error) = design.mkfs(&region, options) {
+        if is_missing && let Err(error) = design.mkfs(&Storage::from(&region), options) {
             // A pool without a file system is of no use.
             self.path().map(std::fs::remove_file);
             return Err(PoolError::Design { pool: self.clone(), error });

@@ -28,4 +28,6 @@ pub use claim::{ClaimOutcome, ClaimsFile};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
-pub use record::{Clock, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample};
+pub use record::{
+    Clock, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample, StepRecord, WorkerRecord,
+};

@@ -2,12 +2,12 @@
 //!
 //! A *cell* is one point of the plan's matrix; its [`axes`](Sample::axes) name it completely. Two samples of
 //! the same cell differ in `repeat` and `seed` only. What the workload did is kept by kind of operation
-//! ([`OperationRecord`]), with the ledger of where its time went, and by step of a Filebench personality
-//! ([`FlowopRecord`]).
+//! ([`OperationRecord`]), with the ledger of where its time went, and by step of the workload
+//! ([`StepRecord`]) and by worker ([`WorkerRecord`]).
 //!
 //! | axis | values look like |
 //! |---|---|
-//! | `workload` | `fxmark/DWOL`, `filebench/varmail` |
+//! | `workload` | `fxmark/DWOL` |
 //! | `fs` | `pmfs`, `hinfs`, `host:/mnt` |
 //! | `medium` | `nvmm`, `ssd` |
 //! | `threads`, `iosize`, `buffer`, `latency`, … | `8`, `4KiB`, `0.4`, `200ns` |
@@ -116,9 +116,12 @@ pub struct Sample {
     pub errors: u64,
     /// By kind of operation.
     pub operations: Vec<OperationRecord>,
-    /// By step of a Filebench personality; empty for other workloads.
+    /// By step of the workload; empty when it has none. Called `flowops` by older versions.
+    #[serde(alias = "flowops", skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepRecord>,
+    /// By worker; empty when the workload does not tell its workers apart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub flowops: Vec<FlowopRecord>,
+    pub workers: Vec<WorkerRecord>,
     /// Further counters, units in the names: `nvmm_written_bytes`, `lines_flushed.journal`. A counter that
     /// was never wired is absent.
     pub counters: BTreeMap<String, u64>,
@@ -156,11 +159,11 @@ pub struct OperationRecord {
     pub lock_wait_ns: BTreeMap<String, u64>,
 }
 
-/// One step of a Filebench personality in one sample, as Filebench's own summary reports it.
+/// One step of a workload in one sample: a line of its script, or a part of its loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct FlowopRecord {
-    /// Its name in the personality.
+pub struct StepRecord {
+    /// Its name in the workload.
     pub name: String,
     /// How often it ran.
     pub count: u64,
@@ -168,6 +171,24 @@ pub struct FlowopRecord {
     pub bytes: u64,
     /// Its latencies.
     pub latency_ns: Histogram,
+}
+
+/// What one worker did in one sample. Each stops by itself, so that the sum of their rates is not always the sample's
+/// throughput.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WorkerRecord {
+    /// The core on which it ran; none when it was not placed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core: Option<u16>,
+    /// Whether it worked beside those that are measured.
+    pub background: bool,
+    /// Its operations in the measured window.
+    pub ops: u64,
+    /// How many operations failed.
+    pub errors: u64,
+    /// From the start of the window to its last operation's end.
+    pub elapsed_ns: u64,
 }
 
 /// An expectation of the plan, judged.

@@ -5,8 +5,8 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimsFile, Clock, Environment, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile,
-    ResultsFile, Sample,
+    ClaimsFile, Clock, Environment, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample,
+    StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -172,7 +172,8 @@ fn full_sample() -> Sample {
     write.time_ns = map(&[("journal", 60), ("lock_wait", 40)]);
     write.lock_wait_ns = map(&[("inode", 40)]);
     sample.operations = vec![write];
-    sample.flowops = vec![FlowopRecord { name: "append".into(), ..FlowopRecord::default() }];
+    sample.steps = vec![StepRecord { name: "append".into(), ..StepRecord::default() }];
+    sample.workers = vec![WorkerRecord { core: Some(3), ops: 10, ..WorkerRecord::default() }];
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];
     sample
@@ -218,6 +219,16 @@ fn the_least_result_breaks_no_rule() {
 #[test]
 fn a_claims_document_uses_exactly_the_keys_of_its_schema() {
     assert_eq!(faults("weir.claims-1.schema.json", &ClaimsFile::new(claims()).to_json()), [""; 0]);
+}
+
+/// Steps had another name once: results of then are read with all that they hold.
+#[test]
+fn the_steps_of_an_older_result_are_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("r.json");
+    let older = full_file().to_json().replace("\"steps\"", "\"flowops\"");
+    std::fs::write(&path, older).expect("it is written");
+    assert_eq!(ResultFile::read(&path).expect("it is read").samples[0].steps[0].name, "append");
 }
 
 #[test]

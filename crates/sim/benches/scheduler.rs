@@ -8,6 +8,7 @@
 //! CPU time of the thread: other load on the host would double wall time.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
@@ -136,6 +137,15 @@ fn primitives(c: &mut Criterion, clock: Clock) {
     bench("server_serve", |p| {
         p.server.serve(Nanos(1));
     });
+    bench("atomic_fetch_add", |p| {
+        p.atomic.fetch_add(1, Relaxed);
+    });
+    bench("bare_atomic_fetch_add", |p| {
+        p.bare_atomic.fetch_add(1, Relaxed);
+    });
+    bench("core", |_| {
+        black_box(sim::core());
+    });
     bench("now", |_| {
         black_box(sim::now());
     });
@@ -150,6 +160,8 @@ struct Primitives {
     bare_rwlock: parking_lot::RwLock<u64>,
     line: Line,
     server: Server,
+    atomic: sim::sync::AtomicU64,
+    bare_atomic: AtomicU64,
 }
 
 impl Default for Primitives {
@@ -162,6 +174,8 @@ impl Default for Primitives {
             bare_rwlock: parking_lot::RwLock::new(0),
             line: Line::new(),
             server: Server::new(1),
+            atomic: sim::sync::AtomicU64::new(0),
+            bare_atomic: AtomicU64::new(0),
         }
     }
 }

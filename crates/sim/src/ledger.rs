@@ -85,7 +85,7 @@ impl Op {
     pub const MAX: usize = 40;
     /// Outside any operation.
     pub const NONE: Self = Self { index: 0, name: "none" };
-    /// An operation whose kind is known only when it is done: [`OpGuard::becomes`] decides. Snapshots see it from then on.
+    /// An operation whose kind is known only when it is done: [`OpGuard::set_op`] decides. Snapshots see it from then on.
     pub const UNDECIDED: Self = Self { index: Self::MAX as u8, name: "undecided" };
 
     /// Declares operation kind `index` (1..[`Op::MAX`]).
@@ -475,7 +475,7 @@ pub struct OpGuard {
 impl OpGuard {
     /// Decides the kind of an operation begun as [`Op::UNDECIDED`]: all of it, so far and from now on, is booked as `op`.
     /// Inside another operation nothing is booked, so nothing changes.
-    pub fn becomes(&self, op: Op) {
+    pub fn set_op(&self, op: Op) {
         let undecided = |cx: &&context::Context| self.outer && cx.op.get() == Op::UNDECIDED.index;
         if let Some(cx) = context::current().filter(undecided) {
             cx.ledger.decide(op);

@@ -18,9 +18,9 @@
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`cache`] | what is still in the last-level cache: [`Recency`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
-//! | [`task`] | [`run`], [`spawn`], [`Setup`] |
+//! | [`task`] | [`run`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
-//! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`] |
+//! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`], atomics |
 //! | [`rng`] | [`Seed`] and the generator |
 //!
 //! # The rule of interaction
@@ -66,5 +66,5 @@ pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
 };
-pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, run, spawn};
+pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, run, spawn};
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

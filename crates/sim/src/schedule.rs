@@ -14,11 +14,12 @@
 //! # Where tasks may take turns
 //!
 //! At *points*: before a lock is taken and after it is released, before a condition is notified, at a wait, at the start of a
-//! task, at every [`crate::interact`], and whenever any time passes (work, copies, media, fences). Between two points a task is
-//! alone: words of memory that it reads or writes without one of these are not divided further. At a *decision* two or more tasks
-//! can go on that do not wait for a time.
+//! task, before each access of an atomic of [`crate::sync`], at every [`crate::interact`], and whenever any time passes (work,
+//! copies, media, fences). Between two points a task is alone: words of memory that it reads or writes without one of these, the
+//! atomics of the standard library too, are not divided further. At a *decision* two or more tasks can go on that do not wait for
+//! a time.
 //!
-//! A task that sleeps, or waits with a timeout, could go on at any point, because others may be as slow as they like. It is chosen
+//! A task that sleeps, waits with a timeout, or is in [`crate::sync::spin_loop`], could go on at any point, because others may be as slow as they like. It is chosen
 //! when no other task can go on; [`Schedule::Random`] lets a timeout come earlier, too, at one point in [`EARLY_TIMEOUT`].
 //!
 //! The release that is part of waiting for a condition is no point: the two are one step, as with any condition variable.

@@ -241,6 +241,19 @@ impl TaskSpec {
     }
 }
 
+/// The core that the current task runs on: under the virtual clock that of the modelled machine, below [`Machine::cores`]; else,
+/// also behind a mount, the CPU of the host on which the thread runs now, and may run no longer when this returns. For structures
+/// of which each core has its own: take it modulo their number, and let any core use any of them.
+#[inline]
+pub fn core() -> u16 {
+    context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core)
+}
+
+/// The number of the host's CPU that runs the calling thread, read without entering the kernel where that is possible.
+fn host_cpu() -> u16 {
+    rustix::thread::sched_getcpu() as u16
+}
+
 /// The number of the current task, unique among the tasks of its run that are alive; none outside a run.
 #[inline]
 pub fn current_id() -> Option<u32> {

@@ -89,7 +89,7 @@ fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
         any_step(world, &mut rng, 0);
         drop(inner);
         if let Some(op) = &op {
-            op.becomes(kind);
+            op.set_op(kind);
         }
         any_step(world, &mut rng, 0);
         drop(op);
@@ -200,10 +200,10 @@ fn an_operation_decided_late_is_booked_whole_on_its_kind_with_its_lock_waits() {
             let op = sim::op(Op::UNDECIDED);
             drop(shared.lock());
             let inner = sim::op(OPS[0]);
-            inner.becomes(OPS[0]); // not its operation
+            inner.set_op(OPS[0]); // not its operation
             drop(inner);
-            op.becomes(OPS[1]);
-            op.becomes(OPS[2]); // too late
+            op.set_op(OPS[1]);
+            op.set_op(OPS[2]); // too late
             sim::medium(Nanos(5));
             drop(op);
             assert_eq!([sim::ledger::calls(OPS[0]), sim::ledger::calls(OPS[1])], [0, 1]);

@@ -63,7 +63,7 @@ pub(crate) struct Dentries {
     shards: Box<[Mutex<Shard>]>,
     /// Dentries that a shard keeps before it evicts.
     shard_limit: usize,
-    turnstile: sim::Mutex<()>,
+    waiters: sim::Mutex<()>,
     settled: Condvar,
 }
 
@@ -87,7 +87,7 @@ impl Dentries {
         Self {
             shards: (0..SHARDS).map(|_| Mutex::new(Shard::default())).collect(),
             shard_limit: (limit / SHARDS).max(8),
-            turnstile: sim::Mutex::new(&DENTRY, ()),
+            waiters: sim::Mutex::new(&DENTRY, ()),
             settled: Condvar::of_class(&DENTRY),
         }
     }
@@ -122,7 +122,7 @@ impl Dentries {
     /// Shows the vnode called `name` in `parent` to `see`, when it is cached and the name is not claimed. No
     /// reference is taken.
     #[inline]
-    pub(crate) fn glance<T>(
+    pub(crate) fn with_cached<T>(
         &self,
         parent: Ino,
         name: &[u8],
@@ -173,7 +173,7 @@ impl Dentries {
         // A task that is unwound because its run has ended must not wait for a lock; nobody waits for it
         // either.
         if awaited && !std::thread::panicking() {
-            let _turn = self.turnstile.lock();
+            let _turn = self.waiters.lock();
             self.settled.notify_all();
         }
     }
@@ -211,7 +211,7 @@ impl Dentries {
     /// Waits until the claim on this dentry has ended (or another has begun: the caller looks again).
     #[cold]
     fn wait(&self, ticket: Ticket) {
-        let turn = self.turnstile.lock();
+        let turn = self.waiters.lock();
         let mut shard = self.shards[ticket.shard as usize].lock();
         let dentry = &mut shard.dentries[ticket.slot as usize];
         if dentry.claim == ClaimState::Free {

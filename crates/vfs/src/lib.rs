@@ -21,6 +21,7 @@
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`host`] | [`Syscalls`] on a directory of the real kernel |
+//! | [`promises`] | what a design promises of a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!
 //! A design knows nothing of paths, descriptors or permissions; `Process` knows nothing of blocks. Errors are
@@ -39,6 +40,7 @@ pub mod host;
 pub mod mount;
 pub mod ops;
 pub mod process;
+pub mod promises;
 pub mod syscalls;
 mod vnode;
 pub mod walk;
@@ -52,4 +54,5 @@ pub use flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, Whence, 
 pub use host::{Host, HostError};
 pub use mount::{AccessTimes, Mount, MountOptions};
 pub use process::{Limits, Process};
+pub use promises::{Atomicity, Durability, Promises, SyncScope};
 pub use syscalls::{Fd, Syscalls};

@@ -16,7 +16,7 @@ use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::FileSystem;
 use crate::flags::RenameFlags;
-use crate::vnode::{Graves, Vnode};
+use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,14 +56,14 @@ pub struct Mount {
     dentries: Dentries,
     /// Vnodes of files that have, or had, several names.
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
-    graves: Arc<Graves>,
+    deferred: Arc<DeferredReleases>,
     moves: AtomicU64,
 }
 
 impl Mount {
     /// Mounts `fs`. The design is not told: it was mounted when it was made.
     pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
-        let graves = Arc::default();
+        let deferred = Arc::default();
         let root = Vnode::new(&fs.getattr(fs.root())?, None);
         let dentries = Dentries::new(options.dentries);
         Ok(Arc::new(Self {
@@ -72,7 +72,7 @@ impl Mount {
             root,
             dentries,
             linked: Mutex::default(),
-            graves,
+            deferred,
             moves: AtomicU64::new(0),
         }))
     }
@@ -113,7 +113,7 @@ impl Mount {
     /// Lets the design free inodes whose last holder has gone.
     #[inline]
     pub(crate) fn reap(&self) {
-        self.graves.empty(&*self.fs);
+        self.deferred.release_all(&*self.fs);
     }
 
     /// `EROFS` when nothing may change.
@@ -137,19 +137,23 @@ impl Mount {
 
     /// The vnode called `name` in `dir`, or else a claim on the name.
     #[inline]
-    pub(crate) fn lookup_or_claim<'a>(&'a self, dir: &'a Arc<Vnode>, name: &'a [u8]) -> Result<Sought<'a>> {
+    pub(crate) fn lookup_or_claim<'a>(
+        &'a self,
+        dir: &'a Arc<Vnode>,
+        name: &'a [u8],
+    ) -> Result<LookupOrClaim<'a>> {
         self.reap();
         sim::interact();
         match self.dentries.look(dir.ino, name, true) {
             Seen::Present(vnode) => {
                 vnode.found();
-                Ok(Sought::There(vnode))
+                Ok(LookupOrClaim::There(vnode))
             }
             Seen::Absent => Err(Errno::ENOENT),
             Seen::Claimed(ticket, binding) => {
                 let mut claim = Claim::new(self, dir, name, (ticket, binding));
                 claim.find()?;
-                Ok(claim.vnode().cloned().map_or(Sought::Free(claim), Sought::There))
+                Ok(claim.vnode().cloned().map_or(LookupOrClaim::Free(claim), LookupOrClaim::There))
             }
         }
     }
@@ -157,13 +161,13 @@ impl Mount {
     /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number
     /// of the directory may have been given away meanwhile: the caller compares [`Mount::moves`].
     #[inline]
-    pub(crate) fn glance<T>(
+    pub(crate) fn with_cached<T>(
         &self,
         parent: Ino,
         name: &[u8],
         see: impl FnOnce(&Arc<Vnode>) -> Option<T>,
     ) -> Option<T> {
-        self.dentries.glance(parent, name, see)
+        self.dentries.with_cached(parent, name, see)
     }
 
     /// Counts directories that were renamed or removed: each counts before it happens, with its name claimed.
@@ -284,7 +288,7 @@ pub(crate) struct Claim<'a> {
 }
 
 /// What a call that may make a name has found.
-pub(crate) enum Sought<'a> {
+pub(crate) enum LookupOrClaim<'a> {
     /// The name is taken.
     There(Arc<Vnode>),
     /// It is free, and claimed.
@@ -410,7 +414,7 @@ impl<'a> Claim<'a> {
         let fs = &*self.mount.fs;
         self.count_move();
         let held = self.vnode().filter(|vnode| Arc::strong_count(vnode) > 1);
-        let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.graves)).transpose()?.unwrap_or(false);
+        let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.deferred)).transpose()?.unwrap_or(false);
         let result = call(fs, self.dir.ino, self.name);
         if let Some(vnode) = held {
             if result.is_err() && pinned {

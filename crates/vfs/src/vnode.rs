@@ -6,7 +6,7 @@
 //! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile.
 //! Removing the last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]);
 //! the pin goes when the vnode does. A destructor may not call a design (it could wait for a lock), so the
-//! number goes to [`Graves`], which the next call that changes names empties.
+//! number goes to [`DeferredReleases`], which the next call that changes names empties.
 //!
 //! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is
 //! never evicted while the vnode is held, and files with several names are kept in a table of their own
@@ -40,7 +40,7 @@ pub(crate) struct Vnode {
     /// not be set.
     accessed: AtomicBool,
     /// Where the number goes that was opened to keep it from being given away.
-    pinned: Mutex<Option<Arc<Graves>>>,
+    pinned: Mutex<Option<Arc<DeferredReleases>>>,
     /// A directory that has been removed.
     removed: AtomicBool,
     /// In the table of files with several names, which finds it without its dentry.
@@ -168,8 +168,8 @@ impl Vnode {
     }
 
     /// Keeps the number from being given away after the last name is gone. True when this call pinned it.
-    pub(crate) fn pin(&self, fs: &dyn FileSystem, graves: &Arc<Graves>) -> Result<bool> {
-        if self.pinned.lock().replace(Arc::clone(graves)).is_some() {
+    pub(crate) fn pin(&self, fs: &dyn FileSystem, deferred: &Arc<DeferredReleases>) -> Result<bool> {
+        if self.pinned.lock().replace(Arc::clone(deferred)).is_some() {
             return Ok(false);
         }
         fs.open(self.ino, OpenFlags::PATH).inspect_err(|_| *self.pinned.lock() = None)?;
@@ -182,9 +182,9 @@ impl Vnode {
         fs.release(self.ino);
     }
 
-    fn bury(&mut self) -> Option<Arc<Self>> {
-        if let Some(graves) = self.pinned.get_mut().take() {
-            graves.add(self.ino);
+    fn detach(&mut self) -> Option<Arc<Self>> {
+        if let Some(deferred) = self.pinned.get_mut().take() {
+            deferred.push(self.ino);
         }
         self.parent.get_mut().take()
     }
@@ -193,29 +193,29 @@ impl Vnode {
 impl Drop for Vnode {
     /// Climbs in a loop: a chain of directories may be longer than the stack of a task is deep.
     fn drop(&mut self) {
-        let mut above = self.bury();
+        let mut above = self.detach();
         while let Some(mut vnode) = above.and_then(Arc::into_inner) {
-            above = vnode.bury();
+            above = vnode.detach();
         }
     }
 }
 
 /// Pinned inodes whose vnode is gone.
 #[derive(Default)]
-pub(crate) struct Graves {
+pub(crate) struct DeferredReleases {
     any: AtomicBool,
     inos: Mutex<Vec<Ino>>,
 }
 
-impl Graves {
-    fn add(&self, ino: Ino) {
+impl DeferredReleases {
+    fn push(&self, ino: Ino) {
         self.inos.lock().push(ino);
         self.any.store(true, SeqCst);
     }
 
     /// Lets the design have them.
     #[inline]
-    pub(crate) fn empty(&self, fs: &dyn FileSystem) {
+    pub(crate) fn release_all(&self, fs: &dyn FileSystem) {
         if self.any.load(Relaxed) {
             self.any.store(false, SeqCst);
             let inos = std::mem::take(&mut *self.inos.lock());

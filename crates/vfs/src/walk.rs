@@ -92,7 +92,7 @@ impl<'a> Walk<'a> {
     /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`],
     /// [`Walk::follow`].
     pub(crate) fn parent(&mut self) -> Result<()> {
-        self.skim();
+        self.rcu_walk();
         while self.next_component()? {
             let next = self.step()?;
             if next.kind == FileKind::Symlink {
@@ -106,8 +106,8 @@ impl<'a> Walk<'a> {
 
     /// Goes as far as the last component over cached directories, and takes a reference to the last of these
     /// only: what the kernel does in its RCU walk. Anything but names of searchable directories, and any
-    /// directory that is renamed or removed meanwhile, leaves the whole way to the careful walk.
-    fn skim(&mut self) {
+    /// directory that is renamed or removed meanwhile, leaves it to the reference walk.
+    fn rcu_walk(&mut self) {
         let moves = self.mount.moves();
         let (mut ahead, mut from, mut steps) = (Ahead::at(&self.text, self.at), self.dir.ino, 0);
         if ahead.is_last || !self.may_search(&self.dir) {
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
         }
         let dir = loop {
             let next = Ahead::at(&self.text, ahead.component.end);
-            let seen = self.mount.glance(from, &self.text[ahead.component.clone()], |vnode| {
+            let seen = self.mount.with_cached(from, &self.text[ahead.component.clone()], |vnode| {
                 self.may_search(vnode).then(|| (vnode.ino, next.is_last.then(|| Arc::clone(vnode))))
             });
             let Some((ino, last)) = seen else { return };

@@ -20,6 +20,7 @@ use fuser::{
     WriteFlags,
 };
 use media::Region;
+use media::Storage;
 use media::nvmm::null::Null;
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::AccessTimes;
@@ -169,8 +170,8 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
             let options = fs::Options::resolve(name, design.options(), &std::collections::BTreeMap::new());
             let options = options.expect("its defaults");
             let region = Arc::new(Region::anonymous(Bytes::mib(512), Box::new(Null)).expect("memory"));
-            design.mkfs(&region, &options).expect("mkfs");
-            let mounted = design.mount(&region, &options).expect("mount");
+            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            let mounted = design.mount(&Storage::from(&region), &options).expect("mount");
             let door = fuse::Options {
                 source: "memory".to_owned(),
                 design: name.to_owned(),

@@ -4,38 +4,29 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::Design;
-use check::crash::Guarantee;
 use fs::{FsType, Mutant, Options};
+use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, PAGE_BYTES};
-use vfs::FileSystem;
+use sim::Bytes;
+use vfs::{FileSystem, Promises};
 
 use crate::failure::Failure;
 
-/// Options that make a design small, so that its borders are near: set where a design has them and nobody says otherwise.
-pub(crate) const SMALL: [(&str, &str); 3] = [("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")];
+/// Which of a design's small options a check takes where the user does not say otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Size {
+    /// [`fs::Checking::small`].
+    Small,
+    /// [`fs::Checking::tiny`], for tasks that work at once.
+    Tiny,
+}
 
-/// Smaller still, for tasks that meet: a buffer of three pages, and write-back that finds every block old.
-pub(crate) const TINY: [(&str, &str); 6] = [
-    ("jsize", "64k"),
-    ("buffer", "12k"),
-    ("medium_write", "200ns"),
-    ("wake", "1us"),
-    ("dirty_age", "1us"),
-    ("writeback_tasks", "2"),
-];
-
-/// What a design promises of a crash with these options: data is buffered where a design could be mounted `sync` and is not.
-pub(crate) fn guarantee(name: &str, given: &BTreeMap<String, String>) -> Result<Guarantee, Failure> {
+/// What a design promises of a crash with these options.
+pub(crate) fn promises(name: &str, given: &BTreeMap<String, String>) -> Result<Promises, Failure> {
     let design = lab::plan::matrix::design(name)?;
     let resolved = Options::resolve(design.name(), design.options(), given)
         .map_err(|error| Failure::usage(error.to_string()))?;
-    let has = |option: &str| design.options().iter().any(|known| known.name == option);
-    if has("sync") && !resolved.flag("sync") {
-        return Ok(Guarantee::Buffered);
-    }
-    let block = if has("block_size") { resolved.choice("block_size").parse::<Bytes>().ok() } else { None };
-    Ok(Guarantee::InPlace { block: block.map_or(PAGE_BYTES as u64, |block| block.0) })
+    Ok(design.promises(&resolved))
 }
 
 /// A design with its options.
@@ -46,13 +37,13 @@ pub(crate) struct Checked {
     arguments: String,
 }
 
-/// The design called `name`, with the options given and, where it has them, those of `usual` that are not given.
+/// The design called `name`, with the options given and those that make it small.
 pub(crate) fn checked(
     name: &str,
     given: &BTreeMap<String, String>,
-    usual: &[(&str, &str)],
+    size: Size,
 ) -> Result<Arc<dyn Design>, Failure> {
-    Ok(Arc::new(Checked::new(name, given, usual)?))
+    Ok(Arc::new(Checked::new(name, given, size)?))
 }
 
 /// The same with a seeded bug.
@@ -61,31 +52,35 @@ pub(crate) fn seeded(
     given: &BTreeMap<String, String>,
     mutant: Mutant,
 ) -> Result<Arc<dyn Design>, Failure> {
-    let Checked { design, options, arguments } = Checked::new(name, given, &SMALL)?;
+    let Checked { design, options, arguments } = Checked::new(name, given, Size::Small)?;
     Ok(Arc::new(Checked { design, options: options.with_mutant(mutant), arguments }))
 }
 
-/// The ways in which a design is mounted: one that could be mounted `sync` in both, unless that is said.
+/// The ways in which a design is mounted: as given, and with each variant that is not given otherwise.
 pub(crate) fn mounts(
     name: &str,
     given: &BTreeMap<String, String>,
 ) -> Result<Vec<BTreeMap<String, String>>, Failure> {
-    let mut mounts = vec![given.clone()];
-    if guarantee(name, given)? == Guarantee::Buffered && !given.contains_key("sync") {
-        let sync = given.clone().into_iter().chain([("sync".to_owned(), "true".to_owned())]);
-        mounts.push(sync.collect());
-    }
-    Ok(mounts)
+    let variants = lab::plan::matrix::design(name)?.checking().variants.iter();
+    let new = variants.filter(|variant| variant.iter().all(|(option, _)| !given.contains_key(*option)));
+    let with = |variant: &fs::Given| given.clone().into_iter().chain(owned(variant)).collect();
+    Ok(std::iter::once(given.clone()).chain(new.map(with)).collect())
+}
+
+fn owned(options: &[(&str, &str)]) -> Vec<(String, String)> {
+    options.iter().map(|(option, value)| ((*option).to_owned(), (*value).to_owned())).collect()
 }
 
 impl Checked {
-    fn new(name: &str, given: &BTreeMap<String, String>, usual: &[(&str, &str)]) -> Result<Self, Failure> {
+    fn new(name: &str, given: &BTreeMap<String, String>, size: Size) -> Result<Self, Failure> {
         let design = lab::plan::matrix::design(name)?;
+        let usual = match size {
+            Size::Small => design.checking().small,
+            Size::Tiny => design.checking().tiny,
+        };
         let mut all = given.clone();
-        for (option, value) in usual {
-            if design.options().iter().any(|known| known.name == *option) {
-                all.entry((*option).to_owned()).or_insert_with(|| (*value).to_owned());
-            }
+        for (option, value) in owned(usual) {
+            all.entry(option).or_insert(value);
         }
         let options = Options::resolve(design.name(), design.options(), &all)
             .map_err(|error| Failure::usage(error.to_string()))?;
@@ -108,19 +103,19 @@ impl Design for Checked {
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(region, &self.options).map_err(|error| error.to_string())
+        self.design.mkfs(&Storage::from(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.mount(region, &self.options).map_err(|error| error.to_string())
+        self.design.mount(&Storage::from(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(region).map(drop).map_err(|error| error.to_string())
+        self.design.recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
     }
 
-    fn fsck(&self, region: &Region) -> Vec<String> {
-        let report = self.design.fsck(region);
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
+        let report = self.design.fsck(&Storage::from(region));
         if report.violations.is_empty() && report.checked.is_empty() {
             return vec![format!("nothing could be checked: {}", report.notes.join("; "))];
         }
@@ -131,9 +126,9 @@ impl Design for Checked {
         self.design.dump_parts().iter().map(|(part, _)| (*part).to_owned()).collect()
     }
 
-    fn dump(&self, region: &Region, part: &str) -> Result<String, String> {
+    fn dump(&self, region: &Arc<Region>, part: &str) -> Result<String, String> {
         let mut text = Vec::new();
-        self.design.dump(region, part, &mut text).map_err(|error| error.to_string())?;
+        self.design.dump(&Storage::from(region), part, &mut text).map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Show(c::show::Show),
     /// Say where the time of a result went, or what a word or error means
     Explain(c::explain::Explain),
+    /// Run a hardware simulator by itself
+    Sim(c::sim::Sim),
     /// Measure what CPU work costs on this host
     Calibrate(c::calibrate::Calibrate),
     /// Say what this host can do, what is missing, how to get it
@@ -89,6 +91,7 @@ impl Command {
             Self::List(command) => command.run(output),
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),
+            Self::Sim(command) => command.run(output),
             Self::Calibrate(command) => command.run(output),
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),

@@ -54,7 +54,7 @@ fn a_plan_error_points_at_line_and_column() {
 
 #[test]
 fn lists_and_shows_everything_there_is() {
-    for kind in ["fs", "media", "workloads", "plans", "papers", "machines"] {
+    for kind in ["fs", "media", "suites", "workloads", "plans", "papers", "machines"] {
         let list = document(&run(&["list", kind, "--json"]));
         for entry in list[kind].as_array().unwrap() {
             let name = entry["name"].as_str().unwrap();

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// Layers as `ARCHITECTURE.md` draws them; a crate uses crates of lower layers only.
-const LAYERS: [(&str, u8); 12] = [
+const LAYERS: [(&str, u8); 13] = [
     ("sim", 0),
     ("media", 1),
     ("vfs", 1),
@@ -15,6 +15,7 @@ const LAYERS: [(&str, u8); 12] = [
     ("fs", 2),
     ("workload", 2),
     ("check", 2),
+    ("archsim", 2),
     ("report", 2),
     ("fuse", 2),
     ("pool", 3),

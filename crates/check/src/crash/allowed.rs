@@ -1,66 +1,82 @@
-//! Which states a crash may leave at one point.
+//! Which states a crash may leave at one point, by the clauses of the design's [`Promises`].
+//!
+//! | metadata | data | a crash leaves |
+//! |---|---|---|
+//! | on return | on return | the state before or after the call under way; of a write in place, a mix by its unit of atomicity |
+//! | on return | on sync | names and attributes as above, of each file what it was since it was last synced |
+//! | on sync | on sync | names and attributes of one moment since the last sync, of each file what it was since it was last synced |
 
-use super::Guarantee;
+use vfs::{Atomicity, Durability, Promises};
+
 use super::record::States;
 use crate::op::Op;
-use crate::tree::{Tree, difference};
+use crate::tree::{Tree, difference, difference_by};
 
 /// A moment of a program.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed<'a> {
-    pub(crate) guarantee: Guarantee,
+    pub(crate) promises: Promises,
     pub(crate) ops: &'a [Op],
     pub(crate) states: &'a States,
     /// Operations that have returned.
     pub(crate) done: usize,
     /// The next one is under way.
     pub(crate) inside: bool,
-    /// States before writes that have returned but are not durable.
-    pub(crate) soft: &'a [usize],
 }
 
 impl Allowed<'_> {
     /// What is wrong with a tree that was recovered.
     pub(crate) fn judge(&self, seen: &Tree) -> Result<(), String> {
-        match self.guarantee {
-            Guarantee::InPlace { .. } => self.judge_in_place(seen),
-            Guarantee::Buffered => self.judge_buffered(seen),
+        match (self.promises.metadata, self.promises.data) {
+            (Durability::OnReturn, Durability::OnReturn) => self.judge_durable(seen),
+            (Durability::OnReturn, Durability::OnSync) => self.judge_since(seen, self.done),
+            (Durability::OnSync, _) => {
+                self.judge_since(seen, self.states.history().metadata_floor(self.done))
+            }
         }
     }
 
-    fn judge_buffered(&self, seen: &Tree) -> Result<(), String> {
+    /// Names and attributes must be those of one version from `first` on, contents those of the file since its last sync.
+    fn judge_since(&self, seen: &Tree, first: usize) -> Result<(), String> {
         let (trees, history) = (&self.states.trees, self.states.history());
         let last = if self.inside { self.done + 1 } else { self.done };
         let as_of = |version: usize| history.judge((seen, &trees[version]), version, (self.done, last));
-        let Err(old) = as_of(self.done) else { return Ok(()) };
-        if last == self.done {
-            return Err(old);
-        }
-        as_of(last).map_err(|new| format!("neither as before ({old}) nor as after ({new})"))
-    }
-
-    fn judge_in_place(&self, seen: &Tree) -> Result<(), String> {
-        let trees = &self.states.trees;
-        let soft: Vec<&Tree> = self.soft.iter().map(|index| &trees[*index]).collect();
-        let before = &trees[self.done];
-        let Some(after) = trees.get(self.done + 1).filter(|_| self.inside) else {
-            return difference(seen, before, &soft).map_or(Ok(()), Err);
-        };
-        let op = &self.ops[self.done];
-        let (mut with_after, mut with_before) = (soft.clone(), soft);
-        if op.changes_data() {
-            with_after.push(after);
-            // A write that changes the size: the new size shows only new bytes.
-            let (old_size, new_size) = self.states.sizes[self.done];
-            if old_size == new_size {
-                with_before.push(before);
+        let mut wrong = Vec::new();
+        for version in (first..=last).rev() {
+            match as_of(version) {
+                Ok(()) => return Ok(()),
+                Err(what) => wrong.push(format!("as after {version} operations: {what}")),
             }
         }
-        let Some(old) = difference(seen, before, &with_after) else { return Ok(()) };
-        if difference(&with_old_fractions(seen, before, op), before, &with_after).is_none() {
+        Err(format!("in no state that a crash may leave ({})", wrong.join("; ")))
+    }
+
+    fn judge_durable(&self, seen: &Tree) -> Result<(), String> {
+        let trees = &self.states.trees;
+        let before = &trees[self.done];
+        let Some(after) = trees.get(self.done + 1).filter(|_| self.inside) else {
+            return difference(seen, before).map_or(Ok(()), Err);
+        };
+        let op = &self.ops[self.done];
+        let (mut with_after, mut with_before) = (None, None);
+        if op.changes_data() && self.promises.write != Atomicity::Whole {
+            with_after = Some(after);
+            // A write that changes the size: the new size shows only new bytes.
+            let (old_size, new_size) = self.states.sizes[self.done];
+            with_before = Some(before).filter(|_| old_size == new_size);
+        }
+        let unit = match self.promises.write {
+            Atomicity::Words => 8,
+            Atomicity::Blocks(bytes) => bytes as usize,
+            Atomicity::Whole => usize::MAX,
+        };
+        let Some(old) = difference_by(seen, before, with_after, unit) else { return Ok(()) };
+        if self.promises.times_may_tear
+            && difference_by(&with_old_fractions(seen, before, op), before, with_after, unit).is_none()
+        {
             return Ok(());
         }
-        let Some(new) = difference(seen, after, &with_before) else { return Ok(()) };
+        let Some(new) = difference_by(seen, after, with_before, unit) else { return Ok(()) };
         Err(format!("neither as before ({old}) nor as after ({new})"))
     }
 }
@@ -80,13 +96,4 @@ fn with_old_fractions(seen: &Tree, before: &Tree, op: &Op) -> Tree {
         }
     }
     seen
-}
-
-/// Whether an operation may return before what it did is durable: a write in place that goes into one existing block and leaves
-/// the size, or any where data is buffered.
-pub(super) fn is_soft(guarantee: Guarantee, op: &Op, size: u64) -> bool {
-    let Guarantee::InPlace { block } = guarantee else { return true };
-    let Op::Write(_, Some(offset), pattern) = op else { return false };
-    let end = offset + pattern.len as u64;
-    pattern.len > 0 && end <= size && offset / block == (end - 1) / block
 }

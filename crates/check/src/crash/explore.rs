@@ -3,17 +3,17 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use media::event::{Event, Mark, Tap};
+use media::event::{Event, Mark, Tap, TaskId};
 use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
-use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch};
+use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch, Trace};
 use rustix::time::ClockId;
 
 use super::afterwards::use_everything;
-use super::allowed::{Allowed, is_soft};
+use super::allowed::Allowed;
 use super::programs::Program;
-use super::record::{Recording, record};
+use super::record::record;
 use super::recovery::crash_recovery;
 use super::{Effort, Subject, Tally, Violation};
 use crate::design::{cpu_time, fsck, unmount};
@@ -27,47 +27,78 @@ pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[
     let began = cpu_time(ClockId::ThreadCPUTime);
     let explored = record(subject, program, &inject).and_then(|recording| {
         let Some(recording) = recording else { return Ok(Tally { without_space: 1, ..Tally::default() }) };
-        let mut explorer = Explorer::new(subject, program, effort, &recording)?;
-        explorer.visit_all();
+        let mut explorer = Explorer::new(subject, &program.name, effort, &recording.trace)?;
+        explorer.measure_free()?;
+        let (ops, states) = (&program.core[..], &recording.states);
+        let (promises, done, inside) = (subject.promises, 0, false);
+        explorer.visit_all(&mut Alone(Allowed { promises, ops, states, done, inside }));
         Ok(explorer.tally)
     });
     let tally = explored.unwrap_or_else(|what| Tally::failed(&program.name, what));
     Tally { cpu: cpu_time(ClockId::ThreadCPUTime).saturating_sub(began), ..tally }
 }
 
-/// State of the exploration of one program.
-struct Explorer<'a> {
+/// How far the operations of a trace have come while it is replayed.
+pub(super) trait Progress {
+    /// An event is about to take effect.
+    fn see(&mut self, task: TaskId, event: Event<'_>);
+
+    /// What a crash may leave now: any of these.
+    fn allowed(&self) -> Vec<Allowed<'_>>;
+}
+
+/// The progress of a program whose operations follow one another.
+struct Alone<'a>(Allowed<'a>);
+
+impl Progress for Alone<'_> {
+    fn see(&mut self, _: TaskId, event: Event<'_>) {
+        match event {
+            Event::Mark(Mark::OpBegin(_)) => self.0.inside = true,
+            Event::Mark(Mark::OpEnd(..)) => (self.0.done, self.0.inside) = (self.0.done + 1, false),
+            _ => {}
+        }
+    }
+
+    fn allowed(&self) -> Vec<Allowed<'_>> {
+        vec![self.0]
+    }
+}
+
+/// State of the exploration of one trace.
+pub(super) struct Explorer<'a> {
     subject: &'a Subject,
-    program: &'a Program,
+    /// The name of the program.
+    name: &'a str,
     effort: &'a Effort,
-    recording: &'a Recording,
+    trace: &'a Trace,
     scratch: Scratch,
     /// What recovery reads of the scratch region.
     reads: Arc<ReadSet>,
     second: Option<Scratch>,
-    seen: HashSet<(u64, usize, bool)>,
+    seen: HashSet<(u64, Vec<(usize, bool)>)>,
     states: BTreeSet<u64>,
     nested_left: usize,
     /// Before the first and after each operation: blocks that are free when everything is removed. No crash may cost any.
+    /// Empty where it was not measured.
     free: Vec<u64>,
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 impl<'a> Explorer<'a> {
-    fn new(
+    pub(super) fn new(
         subject: &'a Subject,
-        program: &'a Program,
+        name: &'a str,
         effort: &'a Effort,
-        recording: &'a Recording,
+        trace: &'a Trace,
     ) -> Result<Self, String> {
         let scratch = Scratch::new(subject.size, Box::new(Null)).map_err(|error| error.to_string())?;
         let reads = Arc::new(ReadSet::new(subject.size.0));
         scratch.region().attach(Arc::clone(&reads) as Arc<dyn Tap>);
-        let mut explorer = Self {
+        Ok(Self {
             subject,
-            program,
+            name,
             effort,
-            recording,
+            trace,
             scratch,
             reads,
             second: None,
@@ -76,14 +107,12 @@ impl<'a> Explorer<'a> {
             nested_left: effort.nested,
             free: Vec::new(),
             tally: Tally { programs: 1, ..Tally::default() },
-        };
-        explorer.measure_free()?;
-        Ok(explorer)
+        })
     }
 
     /// Lets each operation end well, and counts what is free when everything is removed then.
     fn measure_free(&mut self) -> Result<(), String> {
-        let mut replay = self.recording.trace.replay(self.subject.mode);
+        let mut replay = self.trace.replay(self.subject.mode);
         loop {
             let point = replay.state().crash_point();
             let image = point.image(&point.all());
@@ -105,52 +134,38 @@ impl<'a> Explorer<'a> {
         self.scratch.load(image).map_err(|error| error.to_string())
     }
 
-    fn visit_all(&mut self) {
-        let (program, recording) = (self.program, self.recording);
-        let mut replay = recording.trace.replay(self.subject.mode);
-        let (mut done, mut inside) = (0, false);
-        let mut soft: Vec<usize> = Vec::new();
+    pub(super) fn visit_all(&mut self, progress: &mut dyn Progress) {
+        let mut replay = self.trace.replay(self.subject.mode);
         let mut point = Some(Point::OpEnd);
         while let Some(kind) = point {
             if kind != Point::AfterCommit || self.effort.after_commits {
-                let guarantee = self.subject.guarantee;
-                let (ops, states) = (&program.core[..], &recording.states);
-                let allowed = Allowed { guarantee, ops, states, done, inside, soft: &soft };
-                self.visit(&replay, &allowed);
+                self.visit(&replay, &progress.allowed());
             }
             if self.tally.violations.len() >= self.effort.violations_max {
                 return;
             }
-            point = replay.next_point(|_, event| match event {
-                Event::Mark(Mark::OpBegin(_)) => inside = true,
-                Event::Mark(Mark::OpEnd(..)) => {
-                    if is_soft(self.subject.guarantee, &program.core[done], recording.states.sizes[done].0) {
-                        soft.push(done);
-                    }
-                    (done, inside) = (done + 1, false);
-                }
-                Event::Fence => soft.clear(),
-                _ => {}
-            });
+            point = replay.next_point(|task, event| progress.see(task, event));
         }
         self.tally.distinct_states = self.states.len();
     }
 
-    fn visit(&mut self, replay: &Replay, allowed: &Allowed<'_>) {
+    fn visit(&mut self, replay: &Replay, allowed: &[Allowed<'_>]) {
         let point = replay.state().crash_point();
         self.tally.points += 1;
         self.tally.combinations = self.tally.combinations.saturating_add(point.combinations());
+        let moment: Vec<_> = allowed.iter().map(|one| (one.done, one.inside)).collect();
         for (number, choice) in point.choices(&self.effort.plan).iter().enumerate() {
             let image = point.image(choice);
             self.tally.images += 1;
-            if !self.seen.insert((image.fingerprint(), allowed.done, allowed.inside)) {
+            if !self.seen.insert((image.fingerprint(), moment.clone())) {
                 continue;
             }
             self.tally.distinct_images += 1;
             if let Err(what) = self.check(&point, &image, allowed) {
                 let lines = format!("{:?} of {} units", image.persisted_lines(), point.units().len());
-                let place = format!("op {}, event {}, choice {number}", allowed.done, replay.position());
-                let program = self.program.name.clone();
+                let done = allowed.iter().map(|one| one.done).max().unwrap_or(0);
+                let place = format!("op {done}, event {}, choice {number}", replay.position());
+                let program = self.name.to_owned();
                 let what = format!("{place}: {what}; persisted: {lines}");
                 self.tally.violations.push(Violation { program, what });
             }
@@ -161,7 +176,7 @@ impl<'a> Explorer<'a> {
     }
 
     /// Recovers an image and judges it.
-    fn check(&mut self, point: &CrashPoint, image: &Image, allowed: &Allowed<'_>) -> Result<(), String> {
+    fn check(&mut self, point: &CrashPoint, image: &Image, allowed: &[Allowed<'_>]) -> Result<(), String> {
         let region = Arc::clone(self.load(image)?);
         self.reads.clear();
         let design = &*self.subject.design;
@@ -170,18 +185,18 @@ impl<'a> Explorer<'a> {
         let luck = self.reads.lints(point.unguaranteed(), None);
         luck.first().map_or(Ok(()), |lint| Err(lint.to_string()))?;
         let tree = observe(&*fs)?;
-        allowed.judge(&tree)?;
+        judge_any(allowed, &tree)?;
         let new_state = self.states.insert(fingerprint(&tree));
         unmount(&*fs)?;
         fsck(design, &region)?;
         let fs = mount()?;
-        let again = difference(&observe(&*fs)?, &tree, &[]);
+        let again = difference(&observe(&*fs)?, &tree);
         again.map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
         let free = use_everything(&*fs, &tree)?;
         self.check_free(free, allowed)?;
         unmount(&*fs)?;
         fsck(design, &region)?;
-        if self.nested_left > 0 && (new_state || allowed.inside) {
+        if self.nested_left > 0 && (new_state || allowed.iter().any(|one| one.inside)) {
             self.nested_left -= 1;
             self.crash_recovery(image, &tree)?;
         }
@@ -190,9 +205,15 @@ impl<'a> Explorer<'a> {
 
     /// When everything was removed, as many blocks are free as without a crash, before or after the operation under way. (Fsck
     /// compares the map itself with what is reachable.)
-    fn check_free(&self, free: u64, allowed: &Allowed<'_>) -> Result<(), String> {
-        let last = allowed.done + usize::from(allowed.inside);
-        let without_crash = self.free.get(allowed.done..=last).unwrap_or(&self.free[allowed.done..]);
+    fn check_free(&self, free: u64, allowed: &[Allowed<'_>]) -> Result<(), String> {
+        if self.free.is_empty() {
+            return Ok(());
+        }
+        let without_crash = |one: &Allowed<'_>| {
+            let last = one.done + usize::from(one.inside);
+            self.free.get(one.done..=last).unwrap_or(&self.free[one.done..]).to_vec()
+        };
+        let without_crash = allowed.iter().flat_map(without_crash).collect::<Vec<_>>();
         if without_crash.contains(&free) {
             return Ok(());
         }
@@ -210,10 +231,22 @@ impl<'a> Explorer<'a> {
             let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
             let seen = observe(&*fs)?;
             unmount(&*fs)?;
-            difference(&seen, &expected, &[]).map_or(Ok(()), Err)?;
+            difference(&seen, &expected).map_or(Ok(()), Err)?;
             fsck(design, &region)
         })?;
         self.tally.nested_images += images;
         Ok(())
     }
+}
+
+/// Whether a tree is what one of these allows.
+fn judge_any(allowed: &[Allowed<'_>], tree: &Tree) -> Result<(), String> {
+    let mut wrong = Vec::new();
+    for one in allowed {
+        match one.judge(tree) {
+            Ok(()) => return Ok(()),
+            Err(what) => wrong.push(what),
+        }
+    }
+    Err(wrong.join("; or "))
 }

@@ -14,6 +14,11 @@ pub enum Family {
         /// How long they are.
         depth: u32,
     },
+    /// Every two of these programs at once, on one tree: those of one operation, each pair in one order.
+    Together {
+        /// What the pairs are made of.
+        programs: Vec<Program>,
+    },
     /// Random ones ([`programs::random`]).
     Random {
         /// Where they come from.
@@ -32,9 +37,17 @@ impl Family {
         Self::Sequences { programs, depth }
     }
 
+    /// Every two programs of one operation at once.
+    pub fn together() -> Self {
+        let mut programs = programs::all();
+        programs.retain(|program| program.core.len() == 1 && !matches!(program.core[0], Op::Remount));
+        Self::Together { programs }
+    }
+
     /// How many there are.
     pub fn count(&self) -> usize {
         match self {
+            Self::Together { programs } => programs.len() * (programs.len() + 1) / 2,
             Self::Sequences { programs, depth } => programs.len().pow(*depth),
             Self::Random { count, .. } => *count,
         }
@@ -46,6 +59,10 @@ impl Family {
             Self::Sequences { programs, depth } => {
                 let names = parts(programs, *depth, number).map(|program| program.name.as_str());
                 names.collect::<Vec<_>>().join("; ")
+            }
+            Self::Together { programs } => {
+                let (first, second) = unordered(number);
+                format!("{} | {}", programs[first].name, programs[second].name)
             }
             Self::Random { seed, .. } => programs::random_name(*seed, number),
         }
@@ -59,6 +76,10 @@ impl Family {
                 let first = parts.next().cloned().expect("a sequence has a first part");
                 parts.fold(first, |before, next| pair(&before, next))
             }
+            Self::Together { programs } => {
+                let (first, second) = unordered(number);
+                beside(&programs[first], &programs[second])
+            }
             Self::Random { seed, .. } => programs::random(*seed, number),
         }
     }
@@ -68,6 +89,27 @@ impl Family {
 fn parts(programs: &[Program], depth: u32, number: usize) -> impl Iterator<Item = &Program> {
     let base = programs.len();
     (0..depth).rev().map(move |place| &programs[number / base.pow(place) % base])
+}
+
+/// Pair `number` of the pairs (0, 0), (0, 1), (1, 1), (0, 2), …, each in one order.
+fn unordered(number: usize) -> (usize, usize) {
+    let mut second = 0;
+    let mut number = number;
+    while number > second {
+        second += 1;
+        number -= second;
+    }
+    (number, second)
+}
+
+/// Both programs at once, on a tree that has what both need, as far as that is possible.
+fn beside(first: &Program, second: &Program) -> Program {
+    let mut model = Model::new(0o755, (0, 0));
+    let mut setup = first.setup.clone();
+    apply(&mut model, &first.setup);
+    setup.extend(possible(&mut model, &second.setup));
+    let core = [&first.core[..], &second.core[..]].concat();
+    Program { name: format!("{} | {}", first.name, second.name), setup, core, together: true }
 }
 
 /// The second program after the first, on one tree: what both need comes first; where the first has taken away what the second
@@ -83,7 +125,7 @@ fn pair(first: &Program, second: &Program) -> Program {
         core.extend(possible(&mut model, &second.setup));
     }
     core.extend(second.core.iter().cloned());
-    Program { name: format!("{}; {}", first.name, second.name), setup, core }
+    Program::new(format!("{}; {}", first.name, second.name), setup, core)
 }
 
 fn apply(model: &mut Model, ops: &[Op]) -> Vec<bool> {
@@ -124,6 +166,13 @@ mod tests {
         assert_eq!(pair.name, "rename foo bar; write 100 over");
         let kinds: Vec<_> = pair.core.iter().map(Op::name).collect();
         assert_eq!(kinds, ["rename", "create", "write", "write"]);
+    }
+
+    #[test]
+    fn numbers_lead_to_every_pair_once() {
+        let pairs: BTreeSet<_> = (0..10).map(unordered).collect();
+        let all = (0..4).flat_map(|second| (0..=second).map(move |first| (first, second))).collect();
+        assert_eq!(pairs, all);
     }
 
     #[test]

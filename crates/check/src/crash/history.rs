@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vfs::{Durability, Promises, SyncScope};
+
 use crate::model::{Id, Model};
 use crate::op::Op;
 use crate::tree::Tree;
@@ -16,17 +18,31 @@ struct Floor {
     bytes: usize,
 }
 
-/// The files of a program, by the model's numbers. Version 0 is the state before the first operation, version `n` that after the
+/// The files of a program, by the model's numbers, under a design's clauses. Version 0 is the state before the first operation, version `n` that after the
 /// `n`th.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct History {
+    promises: Promises,
     /// For each version: contents, the file that each path leads to, floors once the operation has returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
     paths: Vec<BTreeMap<String, Id>>,
     floors: Vec<BTreeMap<Id, Floor>>,
+    /// For each version: the first one whose names and attributes a crash may show.
+    metadata_floors: Vec<usize>,
 }
 
 impl History {
+    /// Of a design with these promises; no version yet.
+    pub(super) fn of(promises: Promises) -> Self {
+        let (contents, paths, floors, metadata_floors) = Default::default();
+        Self { promises, contents, paths, floors, metadata_floors }
+    }
+
+    /// The first version whose names and attributes a crash may show when `done` operations have returned.
+    pub(super) fn metadata_floor(&self, done: usize) -> usize {
+        self.metadata_floors[done]
+    }
+
     /// Adds the version that an operation has led to, with the file that it was about if it succeeded: one that failed makes
     /// nothing durable. No operation: everything so far is durable.
     pub(super) fn push(&mut self, model: &Model, tree: &Tree, op: Option<(&Op, Option<Id>)>) {
@@ -40,13 +56,23 @@ impl History {
             let old = before.and_then(|floors| floors.get(id)).copied().unwrap_or(now);
             match op {
                 None | Some((Op::Sync | Op::Remount, _)) => now,
-                Some((Op::Fsync(_) | Op::Truncate(..), of)) if of == Some(*id) => now,
-                Some((Op::Rename(..) | Op::Link(..), of)) if of == Some(*id) => {
+                Some((Op::Fsync(_), of)) if of == Some(*id) => now,
+                Some((Op::Truncate(..), of)) if of == Some(*id) && self.promises.truncate_syncs => now,
+                Some((Op::Rename(..) | Op::Link(..), of))
+                    if of == Some(*id) && self.promises.size_is_durable_with_names =>
+                {
                     Floor { size: version, ..old }
                 }
                 Some(_) => old,
             }
         };
+        let durable = match op {
+            None | Some((Op::Sync | Op::Remount, _)) => true,
+            Some((Op::Fsync(_), of)) => of.is_some() && self.promises.sync == SyncScope::FileAndMetadata,
+            Some(_) => self.promises.metadata == Durability::OnReturn,
+        };
+        let earlier = self.metadata_floors.last().copied().unwrap_or(version);
+        self.metadata_floors.push(if durable { version } else { earlier });
         self.floors.push(contents.keys().map(|id| (*id, floor(id))).collect());
         self.contents.push(contents);
         self.paths.push(paths);
@@ -94,6 +120,9 @@ impl History {
             let sizes: Vec<_> = since(floor.size).map(|content| content.len()).collect();
             return Err(format!("{} bytes, allowed are {sizes:?}", seen.len()));
         }
+        if self.promises.stale_data {
+            return Ok(());
+        }
         let known: Vec<_> = since(floor.bytes).collect();
         if known.iter().any(|content| content.get(..seen.len()) == Some(seen)) {
             return Ok(());
@@ -111,11 +140,13 @@ mod tests {
     use super::*;
     use crate::op::{File, Pattern};
 
+    const BUFFERED: Promises = Promises { data: Durability::OnSync, ..Promises::STRICT };
+
     /// The history of a program, and its trees.
     fn run(program: &[Op]) -> (History, Vec<Tree>) {
         let mut model = Model::new(0o755, (0, 0));
         let mut trees = vec![model.tree()];
-        let mut history = History::default();
+        let mut history = History::of(BUFFERED);
         history.push(&model, &trees[0], None);
         for op in program {
             let about = model.subject(op);

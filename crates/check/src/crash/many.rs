@@ -4,6 +4,7 @@ use media::fault::Fault;
 
 use super::explore::explore;
 use super::programs::Program;
+use super::together::explore_together;
 use super::{Effort, Subject, Tally};
 use crate::design::try_virtually;
 use crate::limits::Limits;
@@ -52,6 +53,9 @@ pub fn explore_many(
 
 /// One program in a run of its own. A run that panics or hangs is a violation.
 fn explore_one(subject: &Subject, program: Program, effort: &Effort, faults: &[Fault]) -> Tally {
+    if program.together {
+        return explore_together(subject, &program, effort);
+    }
     let (name, subject, effort, faults) = (program.name.clone(), subject.clone(), *effort, faults.to_vec());
     let run = move || explore(&subject, &program, &effort, &faults);
     try_virtually(effort.plan.seed.0, run).unwrap_or_else(|what| Tally::failed(&name, what))

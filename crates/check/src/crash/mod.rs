@@ -5,8 +5,9 @@
 //! |---|---|
 //! | `record` | a program and what happened while it ran; what the model says after each operation |
 //! | `history` | what files were, for designs that buffer data |
-//! | `allowed` | which states a crash may leave at one point, for each [`Guarantee`] |
+//! | `allowed` | which states a crash may leave at one point, by the design's [`Promises`] |
 //! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
+//! | `together` | two operations at once, each by a task of its own |
 //! | `afterwards` | what a recovered file system must still be able to do |
 //! | `recovery` | [`crash_recovery`]: crashes of a recovery; recovering twice |
 //! | `lints` | [`lints`]: what is wrong without any crash |
@@ -27,12 +28,14 @@ pub(crate) mod many;
 pub mod programs;
 pub(crate) mod record;
 mod recovery;
+mod together;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use media::recorder::{Mode, Plan};
 use sim::{Bytes, Seed};
+use vfs::Promises;
 
 use crate::design::Design;
 pub use explore::explore;
@@ -42,23 +45,6 @@ pub use many::{Watch, explore_many};
 pub use programs::Program;
 pub use recovery::crash_recovery;
 
-/// What a design promises about data; metadata changes as one in all of them (crash-testing.md, section 5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Guarantee {
-    /// Writes in place: each aligned word of the range of a write under way is old or new; a size changes with its data; what
-    /// has returned is durable, but for a write into one existing block of `block` bytes, which is durable after the next fence
-    /// of any call.
-    InPlace {
-        /// Data block size of its files.
-        block: u64,
-    },
-    /// Buffers data: names, links and attributes as above; of a regular file, the size is one that it had since it was last
-    /// synced, and each byte one that it had at that place since then, at a time when the file was that long: never one that
-    /// nobody wrote. A truncation syncs its file; a rename or a new link makes its size durable.
-    Buffered,
-}
-
 /// A design under test, and what to expect of it.
 #[derive(Clone, Debug)]
 pub struct Subject {
@@ -67,7 +53,7 @@ pub struct Subject {
     /// Size of the region.
     pub size: Bytes,
     /// What it promises.
-    pub guarantee: Guarantee,
+    pub promises: Promises,
     /// What survives a crash.
     pub mode: Mode,
 }

@@ -17,6 +17,15 @@ pub struct Program {
     pub setup: Vec<Op>,
     /// Explored, one after the other.
     pub core: Vec<Op>,
+    /// Instead the operations of the core, two of them, are carried out at once, each by a task of its own.
+    pub together: bool,
+}
+
+impl Program {
+    /// Operations one after the other, the first of them not explored.
+    pub fn new(name: impl Into<String>, setup: Vec<Op>, core: Vec<Op>) -> Self {
+        Self { name: name.into(), setup, core, together: false }
+    }
 }
 
 fn at(path: &str) -> File {
@@ -96,7 +105,7 @@ impl Program {
 
 impl Table {
     fn add(&mut self, name: impl Into<String>, setup: Vec<Op>, core: Vec<Op>) {
-        self.0.push(Program { name: name.into(), setup, core });
+        self.0.push(Program::new(name, setup, core));
     }
 }
 
@@ -122,7 +131,7 @@ pub fn random(seed: u64, number: usize) -> Program {
     let mut rng = Seed(seed).derive("crash.random", number as u64).rng();
     let count = rng.random_range(1..=5);
     let core = (0..count).map(|tag| generator.op(&mut rng, 2 + tag)).collect();
-    Program { name: random_name(seed, number), setup: furnished(), core }
+    Program::new(random_name(seed, number), furnished(), core)
 }
 
 /// The name of [`random`].

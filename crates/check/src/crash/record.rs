@@ -6,12 +6,11 @@ use media::event::{Mark, Promise};
 use media::nvmm::Region;
 use media::recorder::Trace;
 use sim::{Nanos, PAGE_BYTES};
-use vfs::{Errno, FileSystem, IoFlags};
+use vfs::{Errno, FileSystem, IoFlags, Promises};
 
-use super::allowed::is_soft;
+use super::Subject;
 use super::history::History;
 use super::programs::Program;
-use super::{Guarantee, Subject};
 use crate::design::{self, unmount};
 use crate::lockstep::same_answer;
 use crate::model::Model;
@@ -35,9 +34,9 @@ pub(crate) struct States {
 
 impl States {
     /// Nothing was done yet, or nothing that is not durable.
-    pub(crate) fn new(guarantee: Guarantee, model: &Model) -> Self {
+    pub(crate) fn new(promises: Promises, model: &Model) -> Self {
         let trees = vec![model.tree()];
-        let mut history = (guarantee == Guarantee::Buffered).then(History::default);
+        let mut history = promises.buffers_data().then(|| History::of(promises));
         if let Some(history) = &mut history {
             history.push(model, &trees[0], None);
         }
@@ -97,7 +96,7 @@ pub(crate) fn record(
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     prepare(&region);
-    let mut states = States::new(subject.guarantee, &model);
+    let mut states = States::new(subject.promises, &model);
     for op in &program.core {
         let (before, mut succeeded) = (model.clone(), true);
         region.mark(Mark::OpBegin(op.name()));
@@ -111,10 +110,10 @@ pub(crate) fn record(
             succeeded = done;
         }
         states.push((op, succeeded), &before, &model);
-        let soft = is_soft(subject.guarantee, op, states.sizes[states.sizes.len() - 1].0);
-        region.mark(Mark::OpEnd(op.name(), if soft { Promise::Nothing } else { Promise::All }));
+        let promise = if subject.promises.buffers_data() { Promise::Nothing } else { Promise::All };
+        region.mark(Mark::OpEnd(op.name(), promise));
     }
-    if subject.guarantee == Guarantee::Buffered {
+    if subject.promises.buffers_data() {
         sim::sleep(IDLE);
     }
     region.detach(&trace);
@@ -122,7 +121,7 @@ pub(crate) fn record(
 }
 
 /// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
-fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
+pub(super) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     let filled = || {
         let ino = fs.create(fs.root(), b"garbage", &NEW)?.ino;
         let piece = vec![GARBAGE; 16 * PAGE_BYTES];

@@ -66,7 +66,7 @@ impl<'a> Ground<'a> {
         subject.design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
         let fs = subject.design.mount(&region).map_err(|error| format!("mount: {error}"))?;
         let model = Model::of(&*fs)?;
-        let states = States::new(subject.guarantee, &model);
+        let states = States::new(subject.promises, &model);
         let mut ground = Self { subject, region, runner: Runner::new(fs), model, ops: Vec::new(), states };
         for op in ops {
             let before = ground.model.clone();
@@ -131,15 +131,14 @@ impl<'a> Ground<'a> {
 
     /// What is allowed of a tree when the last operation has failed.
     fn judge(&self, seen: &Tree) -> Result<(), String> {
-        let (guarantee, done) = (self.subject.guarantee, self.ops.len() - 1);
-        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: true, soft: &[] }.judge(seen)
+        let (promises, done) = (self.subject.promises, self.ops.len() - 1);
+        Allowed { promises, ops: &self.ops, states: &self.states, done, inside: true }.judge(seen)
     }
 
     /// The same when nothing but a sync has failed.
     fn judge_after(&self, seen: &Tree) -> Result<(), String> {
-        let (guarantee, done) = (self.subject.guarantee, self.ops.len());
-        Allowed { guarantee, ops: &self.ops, states: &self.states, done, inside: false, soft: &[] }
-            .judge(seen)
+        let (promises, done) = (self.subject.promises, self.ops.len());
+        Allowed { promises, ops: &self.ops, states: &self.states, done, inside: false }.judge(seen)
     }
 
     /// Blocks that are free, and inodes that are in use.
@@ -228,7 +227,7 @@ impl Ground<'_> {
         failed: bool,
         (answer, lost): (&Answer, bool),
     ) -> Result<Outcome, String> {
-        let exact = |tree: &Tree| difference(seen, tree, &[]);
+        let exact = |tree: &Tree| difference(seen, tree);
         let trees = &self.states.trees;
         let after = &trees[trees.len() - 1];
         let before = trees.iter().rev().nth(1).unwrap_or(after);
@@ -303,7 +302,7 @@ impl Ground<'_> {
         fsck(&*self.subject.design, &self.region)?;
         self.mount()?;
         let again = observe(self.fs()).map_err(|what| format!("after a remount: {what}"))?;
-        difference(&again, &seen, &[]).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
+        difference(&again, &seen).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
         let found = self.space()?;
         if found != space {
             return Err(format!("{space:?} blocks free and inodes used, {found:?} after a remount"));

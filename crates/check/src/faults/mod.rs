@@ -22,7 +22,7 @@
 //! # What is allowed
 //!
 //! An operation answers as if nothing had happened, and has done all it should; or `EIO` (`ENOSPC` where space was refused), and
-//! has done nothing, or, of what may be cut short, a part: what the design's `Guarantee` allows of a crash inside it. A write
+//! has done nothing, or, of what may be cut short, a part: what the design promises of a crash inside it. A write
 //! that found too little space has written what it says.
 //!
 //! Then the file system goes on: what is seen stays the same over sync, unmount, fsck and mount; no block is lost; everything can

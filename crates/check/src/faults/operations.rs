@@ -8,7 +8,7 @@ use sim::LINE_BYTES;
 
 use super::attempt::{Attempt, Free, Stage, Trial, attempt};
 use super::{Failure, Kind, Outcome, Tally, violation};
-use crate::crash::{Guarantee, Program, Subject};
+use crate::crash::{Program, Subject};
 use crate::design::try_virtually;
 
 /// After so many violations a program is given up: more of them say no more.
@@ -21,7 +21,7 @@ const ACCESSES_MAX: u64 = 20_000;
 pub fn fail_operations(subject: &Subject, program: &Program, seed: u64) -> Tally {
     let mut tally = Tally { programs: 1, ..Tally::default() };
     let mut stages = vec![Stage::Operation];
-    stages.extend((subject.guarantee == Guarantee::Buffered).then_some(Stage::Idle));
+    stages.extend(subject.promises.buffers_data().then_some(Stage::Idle));
     for stage in stages {
         let failing = Failing { subject, program, stage, seed };
         if let Err(what) = failing.run(&mut tally) {

@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
         }
         self.region.clear_faults();
         let seen = observe(&*fs)?;
-        difference(&seen, &self.tree, &[]).map_or(Ok(()), Err)?;
+        difference(&seen, &self.tree).map_or(Ok(()), Err)?;
         unmount(&*fs)?;
         fsck(&*self.subject.design, &self.region)?;
         Ok(if healed { Outcome::Absorbed } else { Outcome::Undone })

@@ -117,7 +117,7 @@ impl Crashed<'_> {
                 }
             };
             let seen = observe(&*fs)?;
-            difference(&seen, &expected, &[])
+            difference(&seen, &expected)
                 .map_or(Ok(()), |what| Err(format!("recovery, {outcome:?}: {what}")))?;
             unmount(&*fs).map_err(|what| format!("recovery, {outcome:?}: {what}"))?;
             fsck(&*design, &region).map_err(|what| format!("recovery, {outcome:?}: {what}"))?;

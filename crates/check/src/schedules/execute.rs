@@ -102,7 +102,8 @@ fn fill(runner: &mut Runner, model: &mut Model) -> Result<(), String> {
 
 /// Lets another task go on after every store, flush and fence: words that are stored without a lock around them are seen in
 /// between, and so are two stores of which only both make sense. Designs must hold no lock of the host over a store.
-struct Preempt;
+#[derive(Debug)]
+pub(crate) struct Preempt;
 
 impl Tap for Preempt {
     fn event(&self, _: TaskId, event: Event<'_>) {
@@ -195,7 +196,7 @@ fn check_afterwards(
     unmount(fs)?;
     fsck(design, region)?;
     let fs = design.mount(region).map_err(|error| format!("mount again: {error}"))?;
-    difference(&observe(&*fs)?, tree, &[]).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
+    difference(&observe(&*fs)?, tree).map_or(Ok(()), |what| Err(format!("after a remount: {what}")))?;
     let after = free(&*fs)?;
     if (before.blocks_free, before.files_free) != (after.blocks_free, after.files_free) {
         let (before, after) =

@@ -79,7 +79,7 @@ impl Search<'_> {
 
     fn is_as_seen(&mut self, mut model: Model) -> bool {
         model.close_all();
-        let difference = difference(self.seen, &model.tree(), &[]);
+        let difference = difference(self.seen, &model.tree());
         if let Some(what) = &difference {
             self.note(usize::MAX, || format!("in the end {what}"));
         }

@@ -46,6 +46,7 @@ use sim::{Bytes, Schedule, Switch};
 use crate::design::Design;
 use crate::limits::Limits;
 use crate::op::Op;
+pub(crate) use execute::Preempt;
 use execute::{Ground, execute};
 pub use scenario::{Scenario, draw, pairs};
 use shrink::Shrinking;

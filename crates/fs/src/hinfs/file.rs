@@ -14,12 +14,13 @@ use sim::{Activity, MutexGuard, Work};
 use vfs::Timestamp;
 
 use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
-use super::flight::Wanted;
+use super::in_flight::Wanted;
 use super::lrw::Owner;
+use super::mutant;
 use super::writeback::SLACK_ENTRIES;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
+use crate::pmfs;
 use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
@@ -152,7 +153,7 @@ impl HiNfs {
             }
             return Ok(written);
         }
-        if self.volume.has(Mutant::TwoCommits) && data.len() as u64 > BLOCK {
+        if self.volume.has(pmfs::mutant::TWO_COMMITS) && data.len() as u64 > BLOCK {
             let (head, tail) = data.split_at(data.len() / 2);
             let done = self.write_chunk(inode, file, raw, (offset, head), sync)?;
             return Ok(done + self.write_chunk(inode, file, raw, (offset + done as u64, tail), sync)?);
@@ -264,7 +265,7 @@ impl HiNfs {
         sync: bool,
     ) -> Result<()> {
         let mut buffer = file.state.lock();
-        if buffer.waits_for == 0 || self.volume.has(Mutant::SizeAheadOfData) {
+        if buffer.waits_for == 0 || self.volume.has(mutant::SIZE_AHEAD_OF_DATA) {
             drop(buffer);
             return self.commit(open);
         }

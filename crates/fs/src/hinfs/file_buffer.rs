@@ -14,7 +14,7 @@
 //! writer can commit it.
 //!
 //! Lock order: `hinfs.file` comes after `pmfs.inode` and before `hinfs.pool` and the journal. Write-back takes it without the
-//! inode's lock, and not while it writes (`flight.rs`).
+//! inode's lock, and not while it writes (`in_flight.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -198,7 +198,7 @@ impl Buffered {
         Arc::get_mut(&mut self.page).map(Page::bytes_mut).ok_or_else(shared)
     }
 
-    /// The page, for a flight.
+    /// The page, for a write-back.
     pub(crate) fn share(&self) -> Arc<Page> {
         Arc::clone(&self.page)
     }

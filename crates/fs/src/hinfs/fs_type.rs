@@ -3,14 +3,15 @@
 use std::io;
 use std::sync::Arc;
 
+use media::Storage;
 use media::nvmm::Region;
 use sim::{Bytes, Nanos, PAGE_BYTES};
-use vfs::FileSystem;
+use vfs::{Durability, FileSystem, Promises, SyncScope};
 
 use super::benefit::Benefit;
 use super::pool::Pool;
-use super::{HiNfs, Settings};
-use crate::fs_type::{FsError, FsType, FsckReport};
+use super::{HiNfs, Settings, mutant};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionKind, OptionSpec, Options};
 use crate::pmfs::fs_type::JOURNAL_USUAL;
@@ -120,6 +121,19 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
     },
 ];
 
+/// A small journal and a buffer of sixteen pages, with a medium slow enough that the benefit model buffers.
+const SMALL: Given = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")];
+
+/// A buffer of three pages, and write-back that finds every block old.
+const TINY: Given = &[
+    ("jsize", "64k"),
+    ("buffer", "12k"),
+    ("medium_write", "200ns"),
+    ("wake", "1us"),
+    ("dirty_age", "1us"),
+    ("writeback_tasks", "2"),
+];
+
 const ALL_OPTIONS: [OptionSpec; 15] = join(pmfs::fs_type::OPTIONS, &OWN_OPTIONS);
 
 /// PMFS's options and our own.
@@ -176,40 +190,58 @@ impl FsType for HinfsType {
         &OPTIONS
     }
 
+    fn promises(&self, options: &Options) -> Promises {
+        let metadata = pmfs::fs_type::PROMISES;
+        match options.flag("sync") {
+            true => metadata,
+            false => Promises { data: Durability::OnSync, sync: SyncScope::File, ..metadata },
+        }
+    }
+
+    fn checking(&self) -> Checking {
+        Checking { small: SMALL, tiny: TINY, variants: &[&[("sync", "true")]] }
+    }
+
     fn min_size(&self, options: &Options) -> Bytes {
         pmfs::fs_type::min_size(options)
     }
 
-    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
+    fn dram(&self, options: &Options) -> Bytes {
+        options.size("buffer")
+    }
+
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
+        let region = storage.memory()?;
         pmfs::fs_type::make(self.name, region, options, usual_journal(region, options))
     }
 
-    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let region = storage.memory()?;
         let volume = Volume::mount(region, pmfs::Settings::from_options(options))?;
         let pages = options.size("buffer").0 / PAGE_BYTES as u64;
         let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
         Ok(Arc::new(Mounted(HiNfs::new(volume, self.settings(region, options), pool))))
     }
 
-    fn recognises(&self, region: &Region) -> bool {
+    fn recognises(&self, storage: &Storage) -> bool {
         // The format is PMFS's; an image says nothing of how it was buffered.
-        pmfs::fs_type::PmfsType.recognises(region)
+        pmfs::fs_type::PmfsType.recognises(storage)
     }
 
-    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-        pmfs::fs_type::recover(region)
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        pmfs::fs_type::recover(storage.memory()?)
     }
 
-    fn fsck(&self, region: &Region) -> FsckReport {
-        pmfs::fsck::check(region)
+    fn fsck(&self, storage: &Storage) -> FsckReport {
+        pmfs::fs_type::check(storage)
     }
 
     fn mutants(&self) -> &'static [Mutant] {
-        Mutant::ALL
+        mutant::ALL
     }
 
-    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        pmfs::fs_type::PmfsType.dump(region, part, out)
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        pmfs::fs_type::PmfsType.dump(storage, part, out)
     }
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {

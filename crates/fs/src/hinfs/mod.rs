@@ -16,9 +16,10 @@
 //! | `lrw.rs` `pool.rs` | the list by last write; the pages, thresholds, waiting for a page |
 //! | `file_buffer.rs` | what is buffered of one file; lines; the open transaction |
 //! | `file.rs` | read and write |
-//! | `flight.rs` | blocks on their way to the medium |
+//! | `in_flight.rs` | blocks on their way to the medium |
 //! | `sync.rs` | fsync, settling, dropping: everything that ends buffering |
 //! | `writeback.rs` | the background tasks |
+//! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | what the adapter of PMFS calls; the variants |
 //!
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
@@ -32,9 +33,10 @@
 mod benefit;
 mod file;
 mod file_buffer;
-mod flight;
 pub(crate) mod fs_type;
+mod in_flight;
 mod lrw;
+mod mutant;
 mod pool;
 mod sync;
 mod vfs;
@@ -52,7 +54,7 @@ use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::INODE_SLOT;
 use benefit::Benefit;
 use file_buffer::FileSlot;
-use flight::Arrivals;
+use in_flight::WritebackWait;
 use pool::Pool;
 
 static TASKS: LockClass = LockClass::new("hinfs.tasks");
@@ -84,7 +86,7 @@ pub(crate) struct HiNfs {
     pub(crate) settings: Settings,
     files: SlotTable<FileSlot>,
     pub(crate) pool: Pool,
-    arrivals: Arrivals,
+    writeback_wait: WritebackWait,
     pub(crate) counters: Counters,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -100,7 +102,7 @@ impl HiNfs {
             settings,
             files: SlotTable::new(max_slots.div_ceil(FILES_PER_CHUNK), FILES_PER_CHUNK),
             pool,
-            arrivals: Arrivals::new(),
+            writeback_wait: WritebackWait::new(),
             counters: Counters::default(),
             tasks: Mutex::new(&TASKS, Vec::new()),
         });

@@ -6,14 +6,14 @@
 use sim::{MutexGuard, Work};
 
 use super::file_buffer::{FileBuffer, FileSlot, Ghost, OpenTransaction};
-use super::flight::Wanted;
+use super::in_flight::Wanted;
 use super::lrw::Owner;
 use super::{HiNfs, add};
 use crate::error::{Error, Result};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
 use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT};
-use crate::pmfs::namei::Pending;
+use crate::pmfs::namei::OpenTransactions;
 use crate::pmfs::tree::Tree;
 
 impl HiNfs {
@@ -77,7 +77,7 @@ impl HiNfs {
     /// has no name.
     pub(crate) fn drop_from(&self, inode: &Inode, first: u64) -> Result<()> {
         let file = self.file(inode)?;
-        let mut buffer = self.lock_landed(file, first..=u64::MAX);
+        let mut buffer = self.lock_when_stable(file, first..=u64::MAX);
         let gone: Vec<u64> = buffer.blocks.range(first..).map(|(block, _)| *block).collect();
         for block in gone {
             let lines = self.forget_block(file, &mut buffer, block);
@@ -170,7 +170,7 @@ impl HiNfs {
     pub(crate) fn forget_unmapped(&self, inode: &Inode, file: &FileSlot, why: Error) -> Result<()> {
         let raw = self.volume.raw(inode)?;
         let tree = Tree::of(&raw);
-        let mut buffer = self.lock_landed(file, 0..=u64::MAX);
+        let mut buffer = self.lock_when_stable(file, 0..=u64::MAX);
         buffer.waits_for = 0;
         let mut gone = Vec::new();
         for (block, buffered) in &mut buffer.blocks {
@@ -191,12 +191,12 @@ impl HiNfs {
     }
 }
 
-impl Pending for HiNfs {
-    fn settle(&self, inode: &Inode) -> Result<()> {
+impl OpenTransactions for HiNfs {
+    fn commit_open(&self, inode: &Inode) -> Result<()> {
         self.complete_file(inode)
     }
 
-    fn give_up(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>> {
+    fn take_open(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>> {
         let file = self.file(inode)?;
         let mut buffer = file.state.lock();
         match buffer.open.take() {

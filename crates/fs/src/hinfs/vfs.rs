@@ -1,8 +1,8 @@
 //! The way of file data through the buffer, for the adapter that HiNFS shares with PMFS (`pmfs/vfs.rs`).
 
 use super::HiNfs;
+use super::mutant;
 use crate::error::Result;
-use crate::mutant::Mutant;
 use crate::pmfs::Volume;
 use crate::pmfs::inode::Inode;
 use crate::pmfs::layout::{BLOCK, RawInode};
@@ -45,7 +45,7 @@ impl DataPath for HiNfs {
     /// written: the transaction commits before the cut, and a crash between the two would show blocks that were never written.
     fn before_resize(&self, inode: &Inode, raw: &RawInode, size: u64) -> Result<()> {
         if size < raw.size {
-            if !self.volume.has(Mutant::TruncateDropsWaited) {
+            if !self.volume.has(mutant::TRUNCATE_DROPS_WAITED) {
                 self.complete_file(inode)?;
             }
             self.drop_from(inode, size.div_ceil(BLOCK))?;

@@ -6,24 +6,25 @@
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
 //! | when four fifths of the journal are taken | they are not | the oldest open transaction: moved to the tail, or completed |
 //!
-//! A block is chosen under the pool's lock and departs (`flight.rs`) under its file's. In between it may be written again or
-//! dropped; the list's entry tells: whoever writes a block links it again, and one that was dropped has another entry or none.
+//! A block is chosen under the pool's lock and its write-back starts (`in_flight.rs`) under its file's. In between it may be
+//! written again or dropped; the list's entry tells: a write links the block again, and a dropped block has another entry or
+//! none.
 //!
-//! No task of write-back ever waits for journal space, for a page or for an inode's lock, so whoever waits for one of these is
-//! served: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) nobody holds while
-//! waiting.
+//! A write-back task never waits for journal space, for a page or for an inode's lock, so a task that waits for one of these
+//! always proceeds: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) no task holds
+//! while it waits.
 
 use std::sync::Arc;
 
 use sim::{MutexGuard, TaskSpec};
 
 use super::file_buffer::FileBuffer;
-use super::flight::Wanted;
+use super::in_flight::Wanted;
 use super::lrw::{EntryId, Owner};
+use super::mutant;
 use super::pool::PoolState;
 use super::{HiNfs, add};
 use crate::error::Result;
-use crate::mutant::Mutant;
 
 /// The part of the journal that open transactions may take before write-back completes the oldest.
 pub(crate) const JOURNAL_PRESSURE: f64 = 0.8;
@@ -126,11 +127,11 @@ impl HiNfs {
         if !same || self.pool.lock().blocks.is_linked(entry) {
             return Ok(());
         }
-        if self.volume.has(Mutant::EvictionDrops) {
+        if self.volume.has(mutant::EVICTION_DROPS) {
             self.forget_block(file, &mut buffer, owner.block);
             return self.commit_if_done(&mut buffer);
         }
-        let (_, lines) = self.fly(file, buffer, &Wanted::block(owner.block))?;
+        let (_, lines) = self.write_out(file, buffer, &Wanted::block(owner.block))?;
         add(&self.counters.lines_written_back, lines);
         Ok(())
     }
@@ -153,7 +154,7 @@ impl HiNfs {
         }
         if !self.move_to_tail(slot, &mut buffer)? {
             let lines;
-            (buffer, lines) = self.fly(file, buffer, &Wanted::IN_TRANSACTION)?;
+            (buffer, lines) = self.write_out(file, buffer, &Wanted::IN_TRANSACTION)?;
             add(&self.counters.lines_written_back, lines);
             add(&self.counters.journal_evictions, 1);
         }

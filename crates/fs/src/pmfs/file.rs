@@ -13,9 +13,9 @@ use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
 use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
+use super::mutant;
 use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
 
 /// A piece of a request that lies in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl Volume {
             self.finish_in_place(inode, raw, offset + data.len() as u64, (at, data.len() as u64))?;
             return Ok(data.len());
         }
-        if self.has(Mutant::TwoCommits) && data.len() as u64 > 1 << BLOCK_SHIFT {
+        if self.has(mutant::TWO_COMMITS) && data.len() as u64 > 1 << BLOCK_SHIFT {
             let (head, tail) = data.split_at(data.len() / 2);
             let done = self.write_chunk(inode, raw, offset, head)?;
             return Ok(done + self.write_chunk(inode, raw, offset + done as u64, tail)?);
@@ -145,8 +145,8 @@ impl Volume {
         self.end(tx, written)
     }
 
-    /// Size and times after a write into existing blocks. Without a new size nothing is fenced: such data is durable after
-    /// the next fence of this task, at the latest by fsync.
+    /// Size and times after a write into existing blocks, durable on return: an fsync of another task cannot fence what this one
+    /// has written.
     fn finish_in_place(
         &self,
         inode: &Inode,
@@ -157,10 +157,11 @@ impl Volume {
         if end > raw.size {
             self.region.fence();
             self.store_size(inode, raw, end, &[written])?;
-            self.region.fence();
-            return Ok(());
+        } else {
+            self.store_times(inode, raw, Timestamp::now())?;
         }
-        self.store_times(inode, raw, Timestamp::now())
+        self.region.fence();
+        Ok(())
     }
 
     /// ctime and mtime, in place; durable after the next fence. An inode that leaves its era has no open transaction.
@@ -201,7 +202,7 @@ impl Volume {
     pub(crate) fn end<T>(&self, tx: Transaction, work: Result<T>) -> Result<T> {
         match work {
             Ok(value) => self.journal.commit(tx).map(|()| value),
-            Err(error) if self.has(Mutant::RollbackLeftOut) => self.journal.commit(tx).and(Err(error)),
+            Err(error) if self.has(mutant::ROLLBACK_LEFT_OUT) => self.journal.commit(tx).and(Err(error)),
             Err(error) => {
                 self.roll_back(tx)?;
                 Err(error)
@@ -257,7 +258,7 @@ impl Volume {
 
     /// Copies data into blocks of which a transaction makes a file longer or fuller.
     pub(crate) fn store_new_data(&self, at: u64, data: &[u8]) -> Result<()> {
-        if self.has(Mutant::TailNotFlushed) {
+        if self.has(mutant::TAIL_NOT_FLUSHED) {
             let (words, tail) = data.split_at(data.len() / 8 * 8);
             self.region.nt_store(at, words)?;
             return Ok(self.region.store(at + words.len() as u64, tail)?);

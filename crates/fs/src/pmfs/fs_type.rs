@@ -3,15 +3,16 @@
 use std::io;
 use std::sync::Arc;
 
+use media::Storage;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Bytes, KIB, MIB};
-use vfs::FileSystem;
+use vfs::{Atomicity, FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, recovery, superblock};
-use crate::fs_type::{FsError, FsType, FsckReport};
+use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
@@ -48,6 +49,14 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         help: "mount: data block size of new files",
     },
 ];
+
+/// Metadata is atomic by the journal; data is written in place and durable on return, as is the time of modification, whose
+/// fraction lies in another word than its seconds (section 3.2 of the paper).
+pub(crate) const PROMISES: Promises =
+    Promises { write: Atomicity::Words, times_may_tear: true, ..Promises::STRICT };
+
+/// A small journal, which small programs fill.
+const SMALL: Given = &[("jsize", "64k")];
 
 impl Settings {
     pub(crate) fn from_options(options: &Options) -> Self {
@@ -135,6 +144,14 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     Ok(done)
 }
 
+/// Checks storage that holds the format.
+pub(crate) fn check(storage: &Storage) -> FsckReport {
+    match storage.memory() {
+        Ok(region) => fsck::check(region),
+        Err(error) => FsckReport::unchecked(error.to_string()),
+    }
+}
+
 impl FsType for PmfsType {
     fn name(&self) -> &'static str {
         "pmfs"
@@ -148,37 +165,45 @@ impl FsType for PmfsType {
         OPTIONS
     }
 
+    fn promises(&self, _: &Options) -> Promises {
+        PROMISES
+    }
+
+    fn checking(&self) -> Checking {
+        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+    }
+
     fn min_size(&self, options: &Options) -> Bytes {
         min_size(options)
     }
 
-    fn mkfs(&self, region: &Arc<Region>, options: &Options) -> Result<(), FsError> {
-        make(self.name(), region, options, JOURNAL_USUAL)
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
+        make(self.name(), storage.memory()?, options, JOURNAL_USUAL)
     }
 
-    fn mount(&self, region: &Arc<Region>, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let volume = Volume::mount(region, Settings::from_options(options))?;
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let volume = Volume::mount(storage.memory()?, Settings::from_options(options))?;
         Ok(Arc::new(Mounted(Arc::new(volume))))
     }
 
-    fn recognises(&self, region: &Region) -> bool {
-        region.len() >= BLOCK && has_magic(region)
+    fn recognises(&self, storage: &Storage) -> bool {
+        storage.memory().is_ok_and(|region| region.len() >= BLOCK && has_magic(region))
     }
 
-    fn recover(&self, region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-        recover(region)
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        recover(storage.memory()?)
     }
 
-    fn fsck(&self, region: &Region) -> FsckReport {
-        fsck::check(region)
+    fn fsck(&self, storage: &Storage) -> FsckReport {
+        check(storage)
     }
 
     fn mutants(&self) -> &'static [Mutant] {
-        Mutant::FORMAT
+        &mutant::ALL
     }
 
-    fn dump(&self, region: &Region, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        dump::dump(region, part, out)
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        dump::dump(storage.memory()?, part, out)
     }
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {

@@ -200,7 +200,7 @@ impl Volume {
     }
 
     /// The inode, if it has a name or is open. Waits for whoever changes it only when nobody has left anything to see.
-    pub(crate) fn glance(&self, inode: &Inode) -> Result<RawInode> {
+    pub(crate) fn read_shared(&self, inode: &Inode) -> Result<RawInode> {
         sim::interact();
         if let Some(raw) = *inode.seen.lock() {
             return Ok(raw);

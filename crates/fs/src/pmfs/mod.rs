@@ -18,6 +18,7 @@
 //! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `dump.rs` | checking, showing |
+//! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
 //! Lock order: see `namei.rs`. Everything is in `specs/hinfs.md` sections 2 and 3, which this design follows.
@@ -37,6 +38,7 @@ pub(crate) mod fsck;
 pub(crate) mod inode;
 pub(crate) mod journal;
 pub(crate) mod layout;
+pub(crate) mod mutant;
 pub(crate) mod namei;
 pub(crate) mod recovery;
 pub(crate) mod superblock;

@@ -14,26 +14,27 @@ use super::dir::{Found, Inserted, Place, Removal};
 use super::inode::{Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
+use super::mutant;
 use super::tree::{Freed, fill_entries};
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
 
-/// What a design on top of PMFS does to an inode that is about to be logged by a change of its names.
-pub(crate) trait Pending {
-    /// Commits what is pending on the inode, so that a later transaction may log it.
-    fn settle(&self, _inode: &Inode) -> Result<()> {
+/// What a design that buffers on top of PMFS does with an inode's open transaction and buffered blocks when a change of its names
+/// is about to log the inode.
+pub(crate) trait OpenTransactions {
+    /// Commits the inode's open transaction, so that a later one may log the inode.
+    fn commit_open(&self, _inode: &Inode) -> Result<()> {
         Ok(())
     }
 
-    /// Gives up the open transaction of an inode that is about to lose its last name, for the removal to join. It has logged
-    /// the inode's first half, and has room for `entries` more.
-    fn give_up(&self, _inode: &Inode, _entries: u32) -> Result<Option<Transaction>> {
+    /// Takes the open transaction of an inode that is about to lose its last name; the removal joins it. It has logged the
+    /// inode's first half, and has room for `entries` more.
+    fn take_open(&self, _inode: &Inode, _entries: u32) -> Result<Option<Transaction>> {
         Ok(None)
     }
 
-    /// The transaction that was given up has been rolled back, with everything that it had done before: the file has its old
-    /// size again, and the blocks that the transaction had taken will be free when this returns.
+    /// The transaction that was taken has been rolled back, with everything that it had done before: the file has its old size
+    /// again, and the blocks that the transaction had allocated are free when this returns.
     fn rolled_back(&self, _inode: &Inode) -> Result<()> {
         Ok(())
     }
@@ -44,8 +45,8 @@ pub(crate) trait Pending {
     }
 }
 
-/// PMFS itself: nothing is ever pending.
-impl Pending for Volume {}
+/// PMFS itself has no open transactions and buffers nothing.
+impl OpenTransactions for Volume {}
 
 /// A directory that is locked for a change.
 struct Dir<'a> {
@@ -148,8 +149,11 @@ impl Volume {
         place: Place,
         (name, node): (&[u8], Node<'_>),
     ) -> Result<RawInode> {
-        let parent =
-            if self.has(Mutant::ParentLinksNotLogged) { (dir.inode.offset, ino::LINKS) } else { dir.half() };
+        let parent = if self.has(mutant::PARENT_LINKS_NOT_LOGGED) {
+            (dir.inode.offset, ino::LINKS)
+        } else {
+            dir.half()
+        };
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), parent], Some(place))?;
         let work = (|| {
             let body = self.make_body(&mut tx, inode, dir.inode.ino, node)?;
@@ -208,7 +212,13 @@ impl Volume {
     }
 
     /// Adds a name to an inode that is not a directory.
-    pub(crate) fn link(&self, ino: u64, parent: u64, name: &[u8], pending: &dyn Pending) -> Result<RawInode> {
+    pub(crate) fn link(
+        &self,
+        ino: u64,
+        parent: u64,
+        name: &[u8],
+        open: &dyn OpenTransactions,
+    ) -> Result<RawInode> {
         let mut dir = self.lock_dir(parent)?;
         if self.find_in(&dir, name)?.is_some() {
             return Err(Error::Exists);
@@ -224,7 +234,7 @@ impl Volume {
             raw if is_dir(raw) => return Err(Error::NotPermitted),
             raw if raw.links == 0 => return Err(Error::NoEntry),
             raw if raw.links >= MAX_LINKS => return Err(Error::TooManyLinks),
-            _ => pending.settle(inode)?,
+            _ => open.commit_open(inode)?,
         }
         let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
@@ -241,7 +251,12 @@ impl Volume {
 
     /// Removes a name that is not a directory's. When that was its last name, the inode goes with it; one that somebody has open
     /// is returned, to be freed later.
-    pub(crate) fn unlink(&self, parent: u64, name: &[u8], pending: &dyn Pending) -> Result<Option<&Inode>> {
+    pub(crate) fn unlink(
+        &self,
+        parent: u64,
+        name: &[u8],
+        open: &dyn OpenTransactions,
+    ) -> Result<Option<&Inode>> {
         let mut dir = self.lock_dir(parent)?;
         let found = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
         let inode = self.inodes.get(found.ino)?;
@@ -259,12 +274,12 @@ impl Volume {
         let blocks = if frees { self.tree_blocks(inode, &raw)? } else { Vec::new() };
         let mut ranges = vec![dir.half(), removal.logged()];
         ranges.extend(attribute_pointer(inode, &raw).filter(|_| frees));
-        let given = if raw.links == 1 { pending.give_up(inode, ranges.len() as u32)? } else { None };
+        let given = if raw.links == 1 { open.take_open(inode, ranges.len() as u32)? } else { None };
         let joins = given.is_some();
         let mut tx = match given {
             Some(tx) => tx,
             None => {
-                pending.settle(inode)?;
+                open.commit_open(inode)?;
                 ranges.push((inode.offset, ino::HALF));
                 self.begin_names(&ranges, None)?
             }
@@ -278,7 +293,7 @@ impl Volume {
         })();
         match work {
             Err(error) if joins => {
-                self.roll_back_with(tx, || pending.rolled_back(inode))?;
+                self.roll_back_with(tx, || open.rolled_back(inode))?;
                 return Err(error);
             }
             work => self.end(tx, work)?,
@@ -286,7 +301,7 @@ impl Volume {
         dir.removed(name, &removal);
         drop(dir);
         if frees {
-            self.bury(inode, &raw, blocks, pending);
+            self.free_removed(inode, &raw, blocks, open);
             return Ok(None);
         }
         Ok((raw.links == 0).then_some(inode))
@@ -294,8 +309,8 @@ impl Volume {
 
     /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it: the `blocks` of its tree.
     /// Its name is gone whatever happens here: a failure leaves what could not be given back to the next mount.
-    fn bury(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, pending: &dyn Pending) {
-        let freed = pending.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
+    fn free_removed(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, open: &dyn OpenTransactions) {
+        let freed = open.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
         match freed {
             Ok(()) => self.inodes.put(inode.ino),
             Err(_) => self.blocks.doubt(),
@@ -346,32 +361,32 @@ impl Volume {
     }
 
     /// Frees an inode without names, unless it is open.
-    pub(crate) fn reap(&self, inode: &Inode, pending: &dyn Pending) -> Result<bool> {
+    pub(crate) fn reap(&self, inode: &Inode, open: &dyn OpenTransactions) -> Result<bool> {
         let mut state = self.lock(inode);
         let raw = self.raw(inode)?;
         let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
         if dead {
             state.names = None;
-            pending.discard(inode)?;
+            open.discard(inode)?;
             self.free_inode(inode)?;
         }
         Ok(dead)
     }
 
     /// Frees what could not be freed when its last name or its last opener went.
-    pub(crate) fn reap_left_over(&self, pending: &dyn Pending) {
-        for ino in self.take_left_over() {
+    pub(crate) fn reap_unfreed(&self, open: &dyn OpenTransactions) {
+        for ino in self.take_unfreed() {
             let freed = self.inodes.get(ino).and_then(|inode| {
                 let mut state = self.lock(inode);
                 if self.raw(inode)?.links > 0 || state.opens > 0 {
                     return Ok(());
                 }
                 state.names = None;
-                pending.discard(inode)?;
+                open.discard(inode)?;
                 self.free_inode(inode)
             });
             if freed.is_err() {
-                self.note_left_over();
+                self.note_unfreed();
             }
         }
     }
@@ -424,7 +439,7 @@ impl Volume {
         (from, old): (u64, &[u8]),
         (to, new): (u64, &[u8]),
         flags: RenameFlags,
-        pending: &dyn Pending,
+        open: &dyn OpenTransactions,
     ) -> Result<Option<&Inode>> {
         let _rename = (from != to).then(|| self.renames.lock());
         let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
@@ -445,8 +460,8 @@ impl Volume {
         let _states = lock_in_order(self, moved, replaced);
         let raws = (self.live(moved)?, replaced.map(|inode| self.live(inode)).transpose()?);
         self.check_kinds(&dirs[dst].raw, &raws, from != to, flags)?;
-        pending.settle(moved)?;
-        replaced.map_or(Ok(()), |inode| pending.settle(inode))?;
+        open.commit_open(moved)?;
+        replaced.map_or(Ok(()), |inode| open.commit_open(inode))?;
         if let (Some(target), true) = (target, flags.contains(RenameFlags::EXCHANGE)) {
             let pair = (moved, replaced.unwrap_or(moved));
             return self.exchange(&mut dirs, (src, dst), (source, target), pair).map(|()| None);
@@ -503,7 +518,7 @@ impl Volume {
         change: &mut Move<'a, '_>,
     ) -> Result<Option<&'a Inode>> {
         let name_len = change.new.len();
-        if self.has(Mutant::RenameRemovesFirst) {
+        if self.has(mutant::RENAME_REMOVES_FIRST) {
             change.removed = Some(self.remove_unlogged(&mut dirs[src], change.source, change.old)?);
         }
         let place = match change.target {
@@ -535,7 +550,7 @@ impl Volume {
         Ok(change.replaced.filter(|_| moved.orphan))
     }
 
-    /// Removes a name for good before the transaction that should ([`Mutant::RenameRemovesFirst`]).
+    /// Removes a name for good before the transaction that should ([`mutant::RENAME_REMOVES_FIRST`]).
     fn remove_unlogged(&self, dir: &mut Dir<'_>, found: Found, name: &[u8]) -> Result<Removal> {
         let removal = self.plan_removal(&dir.raw, found)?;
         self.remove_name((dir.inode, &mut dir.raw), &removal)?;
@@ -674,7 +689,7 @@ struct Move<'v, 'n> {
     replaced: Option<&'v Inode>,
     old: &'n [u8],
     new: &'n [u8],
-    /// The old name is gone before the transaction ([`Mutant::RenameRemovesFirst`]).
+    /// The old name is gone before the transaction ([`mutant::RENAME_REMOVES_FIRST`]).
     removed: Option<Removal>,
 }
 

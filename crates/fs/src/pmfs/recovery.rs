@@ -20,6 +20,7 @@ use super::layout::{
     JournalDescriptor, LARGE_DEVICE, LogEntry, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd,
     sb,
 };
+use super::mutant;
 use super::superblock;
 use super::times::seconds;
 use super::tree::{FILL_MAX, Tree, fill_entries};
@@ -96,7 +97,7 @@ pub(crate) fn format(
     region.write(0, &Superblock::new(size))?;
     region.flush(0, BLOCK);
     region.fence();
-    if mutant != Some(Mutant::CopyNotWritten) {
+    if mutant != Some(mutant::COPY_NOT_WRITTEN) {
         superblock::refresh_copy(region)?;
     }
     presize(region, inodes)
@@ -167,7 +168,7 @@ fn store_empty(region: &Region, descriptor: &JournalDescriptor, generation: u16)
 
 fn undo_backwards(region: &Region, descriptor: &JournalDescriptor, mutant: Option<Mutant>) -> Result<u64> {
     let entries = descriptor.size / ENTRY as u32;
-    let skipped = u32::from(mutant == Some(Mutant::UndoSkipsOldest));
+    let skipped = u32::from(mutant == Some(mutant::UNDO_SKIPS_OLDEST));
     let head = (descriptor.head / ENTRY as u32 + skipped) % entries;
     let mut at = descriptor.tail / ENTRY as u32;
     let mut generation = descriptor.generation;
@@ -258,7 +259,7 @@ impl Volume {
         };
         // Before anything is changed: a list that cannot be followed is a reason to refuse.
         volume.load_truncate_list()?;
-        if volume.has(Mutant::ReplayBeforeBlockMap) {
+        if volume.has(mutant::REPLAY_BEFORE_BLOCK_MAP) {
             volume.replay_truncates()?;
         }
         volume.blocks = BlockMap::new(map, region);
@@ -361,7 +362,7 @@ impl Volume {
             cleaner.join();
         }
         saved.and(stopped)?;
-        if self.has(Mutant::CopyNotWritten) {
+        if self.has(mutant::COPY_NOT_WRITTEN) {
             return Ok(());
         }
         superblock::refresh_copy(&self.region)

@@ -28,9 +28,9 @@ use super::inode::{Inode, InodeState};
 use super::layout::{
     BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
 };
+use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
-use crate::mutant::Mutant;
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
@@ -38,12 +38,12 @@ static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 pub(crate) struct TruncateList {
     order: Mutex<Vec<u64>>,
     /// The medium has failed while an inode without names was freed: it is on the list still.
-    left_over: AtomicBool,
+    unfreed: AtomicBool,
 }
 
 impl TruncateList {
     pub(crate) fn new() -> Self {
-        Self { order: Mutex::new(&TRUNCATE, Vec::new()), left_over: AtomicBool::new(false) }
+        Self { order: Mutex::new(&TRUNCATE, Vec::new()), unfreed: AtomicBool::new(false) }
     }
 }
 
@@ -81,13 +81,13 @@ impl Volume {
     }
 
     /// Notes that an inode on the list could not be freed.
-    pub(crate) fn note_left_over(&self) {
-        self.truncates.left_over.store(true, Ordering::Relaxed);
+    pub(crate) fn note_unfreed(&self) {
+        self.truncates.unfreed.store(true, Ordering::Relaxed);
     }
 
     /// The inodes on the list, if one of them could not be freed since the last call.
-    pub(crate) fn take_left_over(&self) -> Vec<u64> {
-        match self.truncates.left_over.swap(false, Ordering::Relaxed) {
+    pub(crate) fn take_unfreed(&self) -> Vec<u64> {
+        match self.truncates.unfreed.swap(false, Ordering::Relaxed) {
             true => self.truncates.order.lock().clone(),
             false => Vec::new(),
         }
@@ -102,7 +102,7 @@ impl Volume {
         }
         let next = order.first().copied().unwrap_or(0);
         let at = inode.offset + INODE_BYTES;
-        let stale = if self.has(Mutant::StaleTruncateSize) { self.region.load_u64(at)? } else { 0 };
+        let stale = if self.has(mutant::STALE_TRUNCATE_SIZE) { self.region.load_u64(at)? } else { 0 };
         let size = if stale > 0 { stale } else { size };
         self.region.write(at, &TruncateItem { size, next })?;
         self.region.flush(at, size_of::<TruncateItem>() as u64);

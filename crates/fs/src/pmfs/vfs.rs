@@ -14,13 +14,13 @@ use vfs::{
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
-use super::namei::{Node, Pending, is_dir};
+use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
 use crate::error::{Error, Result as DesignResult};
 
 /// The way of file data, and when a design on this format wants to be told. Every inode that is given is locked, for writing
 /// where it says so by `&mut RawInode`, unless the method locks it.
-pub(crate) trait DataPath: Pending + Send + Sync {
+pub(crate) trait DataPath: OpenTransactions + Send + Sync {
     fn volume(&self) -> &Volume;
 
     /// Reads from a file; returns how many bytes.
@@ -135,7 +135,7 @@ impl Volume {
 
     pub(crate) fn get_attr(&self, number: u64) -> DesignResult<Attr> {
         let inode = self.inodes.get(number)?;
-        inode.attr(&self.glance(inode)?)
+        inode.attr(&self.read_shared(inode)?)
     }
 
     /// Changes every attribute but the size; durable on return. One that is one store is changed in place; several, or mtime, in
@@ -229,7 +229,7 @@ impl<D: DataPath> Mounted<D> {
         let inode = volume.inodes.get(ino.0)?;
         let state = volume.lock(inode);
         let raw = volume.live_or_open(inode, &state)?;
-        self.0.settle(inode)?;
+        self.0.commit_open(inode)?;
         Ok(change(volume, inode, &raw)?)
     }
 
@@ -237,7 +237,7 @@ impl<D: DataPath> Mounted<D> {
     /// mount: its name is gone, so the call that removed it has succeeded.
     fn reap(&self, inode: &Inode) {
         if self.volume().reap(inode, &*self.0).is_err() {
-            self.volume().note_left_over();
+            self.volume().note_unfreed();
         }
     }
 }
@@ -252,13 +252,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn sync(&self) -> Result<()> {
-        self.volume().reap_left_over(&*self.0);
+        self.volume().reap_unfreed(&*self.0);
         self.0.sync()?;
         Ok(self.volume().check_sound()?)
     }
 
     fn unmount(&self) -> Result<()> {
-        self.volume().reap_left_over(&*self.0);
+        self.volume().reap_unfreed(&*self.0);
         self.0.before_unmount()?;
         Ok(self.volume().unmount()?)
     }
@@ -348,7 +348,7 @@ impl<D: DataPath> FileSystem for Mounted<D> {
             volume.set_size(inode, &mut raw, size)?;
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
-            self.0.settle(inode)?;
+            self.0.commit_open(inode)?;
             volume.set_fields(inode, &mut raw, set)?;
         }
         Ok(inode.attr(&raw)?)

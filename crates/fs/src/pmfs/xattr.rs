@@ -141,7 +141,7 @@ impl Volume {
     /// The attributes of an inode, without its lock when it has none.
     fn attributes(&self, number: u64) -> Result<Attributes> {
         let inode = self.inodes.get(number)?;
-        if self.glance(inode)?.xattr == 0 {
+        if self.read_shared(inode)?.xattr == 0 {
             return Ok(Attributes::default());
         }
         let state = inode.state.read();

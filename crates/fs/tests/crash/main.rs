@@ -12,9 +12,9 @@ mod harness;
 use std::sync::Arc;
 
 use check::crash::programs::{self, Program};
-use check::crash::{Effort, Guarantee, Subject, Tally, Watch, explore, explore_many, lints};
+use check::crash::{Effort, Subject, Tally, Watch, explore, explore_many, lints};
 use check::{Design, File, Op, Pattern};
-use harness::{virtually, with_options};
+use harness::{promises, virtually, with_options};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::recorder::Mode;
@@ -23,12 +23,16 @@ use vfs::FileSystem;
 
 const SEED: u64 = 20_261_121;
 
+/// A design on 1 MiB that keeps its caches in a power loss no more than ADR does.
+fn subject(name: &str, options: &[(&str, &str)]) -> Subject {
+    let (design, promises) = (with_options(name, options), promises(name, options));
+    Subject { design, size: Bytes::mib(1), promises, mode: Mode::Adr }
+}
+
 /// The designs that are explored.
 fn subjects() -> Vec<Subject> {
     // Mounted `sync`, HiNFS promises what PMFS does; what it may do otherwise is tested in `tests/hinfs/crash.rs`.
     let sync = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")];
-    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::InPlace { block: 4096 }, Mode::Adr);
-    let subject = |name, options| Subject { design: with_options(name, options), size, guarantee, mode };
     vec![subject("pmfs", &[("jsize", "64k")]), subject("hinfs", sync)]
 }
 
@@ -48,16 +52,12 @@ fn variants() -> Vec<(Subject, &'static [&'static str])> {
     ];
     // Zeroing 2 MiB makes crash points large, so these are few.
     let data = &["write 100 ", "write over", "append", "truncate 12288", "fallocate: punch"];
-    let linear = with_options("pmfs", &[("jsize", "64k"), ("dir_index", "false")]);
-    let large = Subject {
-        design: with_options("pmfs", &[("jsize", "64k"), ("block_size", "2M")]),
-        size: Bytes::mib(16),
-        guarantee: Guarantee::InPlace { block: 2 << 20 },
-        mode: Mode::Adr,
-    };
+    let linear = subject("pmfs", &[("jsize", "64k"), ("dir_index", "false")]);
+    let large =
+        Subject { size: Bytes::mib(16), ..subject("pmfs", &[("jsize", "64k"), ("block_size", "2M")]) };
     let [pmfs, hinfs]: [Subject; 2] = subjects().try_into().expect("two subjects");
     vec![
-        (Subject { design: linear, ..pmfs.clone() }, names),
+        (linear, names),
         (large, data),
         (Subject { mode: Mode::Eadr, ..pmfs }, &[""]),
         (Subject { mode: Mode::Eadr, ..hinfs }, &[""]),
@@ -141,8 +141,7 @@ fn crashes_of_random_programs_leave_allowed_states() {
 /// Designs that buffer data, with few pages, so that write-back is at work while programs run.
 fn buffered(name: &str) -> Subject {
     let options = &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];
-    let (size, guarantee, mode) = (Bytes::mib(1), Guarantee::Buffered, Mode::Adr);
-    Subject { design: with_options(name, options), size, guarantee, mode }
+    subject(name, options)
 }
 
 #[test]
@@ -188,15 +187,15 @@ fn mutants(subject: &Subject, program: &Program, target: Target, most: u64) -> V
 
 #[test]
 fn a_forgotten_flush_or_fence_is_noticed() {
-    let create = Program { name: "creat foo".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
-    let append = Program {
-        name: "append".into(),
-        setup: vec![Op::Create("foo".into())],
-        core: vec![
+    let create = Program::new("creat foo", vec![], vec![Op::Create("foo".into())]);
+    let append = Program::new(
+        "append",
+        vec![Op::Create("foo".into())],
+        vec![
             Op::Write(File::At("foo".into()), Some(0), Pattern { len: 5000, tag: 1 }),
             Op::Write(File::At("foo".into()), Some(5000), Pattern { len: 100, tag: 2 }),
         ],
-    };
+    );
     // The counts below are PMFS's; HiNFS on top of it fences more often than it must.
     for subject in subjects().into_iter().take(1) {
         for program in [&create, &append] {
@@ -233,11 +232,11 @@ fn what_has_returned_is_flushed_and_fenced_and_commits_keep_their_order() {
 #[test]
 fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
     let subject = subjects().remove(0);
-    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let file = File::At("foo".into());
     let setup =
         vec![Op::Create("foo".into()), Op::Write(file.clone(), Some(0), Pattern { len: 5000, tag: 1 })];
-    let cut = Program { name: "cut".into(), setup, core: vec![Op::Truncate(file, 0)] };
+    let cut = Program::new("cut", setup, vec![Op::Truncate(file, 0)]);
     let broken = |program: &Program, nth| {
         let (subject, program) = (subject.clone(), program.clone());
         let fault = Fault::DropNth { target: Target::Fence, nth };
@@ -286,7 +285,7 @@ impl Design for Restless {
         region.store_u64(last, count + 1).map_err(|error| error.to_string())
     }
 
-    fn fsck(&self, region: &Region) -> Vec<String> {
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
         self.0.fsck(region)
     }
 }
@@ -295,7 +294,7 @@ impl Design for Restless {
 fn a_recovery_that_changes_something_each_time_is_noticed() {
     let pmfs = subjects().remove(0);
     let subject = Subject { design: Arc::new(Restless(Arc::clone(&pmfs.design))), ..pmfs };
-    let create = Program { name: "creat".into(), setup: vec![], core: vec![Op::Create("foo".into())] };
+    let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let tally = explore_all(&subject, &[create], effort(1));
     let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
     assert!(found, "{:?}", tally.violations);

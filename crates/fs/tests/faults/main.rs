@@ -14,16 +14,14 @@ use std::sync::Arc;
 
 use check::Limits;
 use check::canary::{Flaw, flawed};
+use check::crash::Subject;
 use check::crash::programs::{self, Program};
-use check::crash::{Guarantee, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
-use fs::Mutant;
-use harness::{with_mutant, with_options};
+use harness::{mutant, promises, with_mutant, with_options};
 use media::recorder::Mode;
 use sim::Bytes;
 
 const SEED: u64 = 20_261_122;
-const IN_PLACE: Guarantee = Guarantee::InPlace { block: 4096 };
 const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
 const HINFS: &[(&str, &str)] =
     &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")];
@@ -31,8 +29,13 @@ const HINFS: &[(&str, &str)] =
 /// Programs with thousands of loads.
 const LONG: [&str; 3] = ["truncate", "tree", "rename over"];
 
-fn subject(name: &str, guarantee: Guarantee, options: &[(&str, &str)]) -> Subject {
-    Subject { design: with_options(name, options), size: Bytes::mib(1), guarantee, mode: Mode::Adr }
+fn subject(name: &str, options: &[(&str, &str)]) -> Subject {
+    Subject {
+        design: with_options(name, options),
+        size: Bytes::mib(1),
+        promises: promises(name, options),
+        mode: Mode::Adr,
+    }
 }
 
 fn named(name: &str) -> Program {
@@ -65,7 +68,7 @@ fn fail(subject: &Subject, first: usize) -> Tally {
 
 #[test]
 fn every_failure_in_pmfs_is_answered_and_undone_or_ends_all_changes() {
-    let tally = fail(&subject("pmfs", IN_PLACE, PMFS), 0);
+    let tally = fail(&subject("pmfs", PMFS), 0);
     assert_eq!(tally.violations, []);
     assert!(Kind::ALL.iter().all(|kind| tally.injected.contains_key(kind)), "{:?}", tally.injected);
     for outcome in [Outcome::Absorbed, Outcome::Undone, Outcome::Stopped, Outcome::MountedLater] {
@@ -75,18 +78,18 @@ fn every_failure_in_pmfs_is_answered_and_undone_or_ends_all_changes() {
 
 #[test]
 fn every_failure_in_hinfs_and_its_write_back_is_answered_and_undone_or_ends_all_changes() {
-    assert_eq!(fail(&subject("hinfs", Guarantee::Buffered, HINFS), 2).violations, []);
+    assert_eq!(fail(&subject("hinfs", HINFS), 2).violations, []);
 }
 
 #[test]
 fn every_failure_in_a_hinfs_mounted_sync_is_answered_and_undone_or_ends_all_changes() {
     let options: Vec<_> = HINFS.iter().copied().chain([("sync", "true")]).collect();
-    assert_eq!(fail(&subject("hinfs", IN_PLACE, &options), 4).violations, []);
+    assert_eq!(fail(&subject("hinfs", &options), 4).violations, []);
 }
 
 #[test]
 fn a_design_that_hides_failures_is_found() {
-    let honest = subject("pmfs", IN_PLACE, PMFS);
+    let honest = subject("pmfs", PMFS);
     let lying =
         Subject { design: flawed(Arc::clone(&honest.design), Flaw::HiddenFailures), ..honest.clone() };
     for name in ["unlink", "rename foo bar", "rmdir A", "write 4097 new"] {
@@ -98,9 +101,9 @@ fn a_design_that_hides_failures_is_found() {
 
 #[test]
 fn a_design_that_does_not_roll_back_is_found() {
-    for (name, options, guarantee) in [("pmfs", PMFS, IN_PLACE), ("hinfs", HINFS, Guarantee::Buffered)] {
-        let design = with_mutant(name, options, Mutant::RollbackLeftOut);
-        let subject = Subject { design, size: Bytes::mib(1), guarantee, mode: Mode::Adr };
+    for (name, options) in [("pmfs", PMFS), ("hinfs", HINFS)] {
+        let design = with_mutant(name, options, mutant(name, "rollback-left-out"));
+        let subject = Subject { design, ..subject(name, options) };
         assert_ne!(fail_operations(&subject, &named("mkdir A"), SEED).violations, [], "{name}");
     }
 }

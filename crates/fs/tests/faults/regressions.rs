@@ -267,7 +267,7 @@ fn data_that_was_lost_is_told_by_one_fsync_of_the_file_and_by_no_other_sync() {
 #[test]
 fn no_text_that_people_give_seeds_a_bug() {
     for design in fs::FILE_SYSTEMS {
-        for mutant in fs::Mutant::ALL {
+        for mutant in design.mutants() {
             let given = [("mutant".to_owned(), mutant.name().to_owned())].into();
             assert!(Options::resolve(design.name(), FsType::options(*design), &given).is_err());
         }

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use check::Design;
 use check::crash::crash_recovery;
+use media::Storage;
 use media::event::{Event, Mark, Promise, Tap};
 use media::fault::{Fault, Target};
 use media::nvmm::Region;
@@ -332,7 +333,7 @@ impl<'a> Recoveries<'a> {
         }
         grow_files(&*fs, &files)?;
         fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
-        let report = self.mounted.design.fsck(&region);
+        let report = self.mounted.design.fsck(&Storage::from(&region));
         report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck after use: {violation}")))?;
         if self.crashed.len() < CRASHED_RECOVERIES && self.crashed.insert(files.clone()) {
             self.crash_recovery(image, &files)?;
@@ -356,10 +357,10 @@ impl<'a> Recoveries<'a> {
 impl Mounted {
     /// Recovers and checks an image, and mounts it as this one is.
     fn recovered(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.recover(region).map_err(|error| format!("recover: {error}"))?;
-        let report = self.design.fsck(region);
+        self.design.recover(&Storage::from(region)).map_err(|error| format!("recover: {error}"))?;
+        let report = self.design.fsck(&Storage::from(region));
         report.violations.first().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))?;
-        self.design.mount(region, &self.options).map_err(|error| format!("mount: {error}"))
+        self.design.mount(&Storage::from(region), &self.options).map_err(|error| format!("mount: {error}"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Media that refuse an access in the middle: the call fails, the image stays sound, and nothing is written where it no longer
 //! belongs.
 
+use media::Storage;
 use media::fault::{Fault, Target};
 use sim::Bytes;
 use vfs::{Errno, IoFlags, SetAttr};
@@ -74,10 +75,10 @@ fn strike(design: &'static str, fault: Fault) -> bool {
     // A journal that could not end a transaction refuses to unmount cleanly: mounting again recovers.
     let unmounted = mounted.fs.unmount();
     if unmounted.is_err() {
-        mounted.design.recover(&mounted.region).expect("recovery");
+        mounted.design.recover(&Storage::from(&mounted.region)).expect("recovery");
     }
     mounted.check();
-    let fs = mounted.design.mount(&mounted.region, &mounted.options).expect("mount again");
+    let fs = mounted.design.mount(&Storage::from(&mounted.region), &mounted.options).expect("mount again");
     let mut bytes = vec![0; 50_000];
     assert_eq!(fs.read(other, 0, &mut bytes, IoFlags::empty()), Ok(40_000));
     assert!(bytes[..40_000] == vec![9; 40_000]);

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use fs::{FsType, Options};
+use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::hinfs::{Hinfs, Round};
 use media::nvmm::null::Null;
@@ -76,8 +77,8 @@ impl Mounted {
     pub(crate) fn new(name: &str, region: Arc<Region>, given: &[(&str, &str)]) -> Self {
         let design = fs::by_name(name).expect("a design");
         let options = harness::options(design, given);
-        design.mkfs(&region, &options).expect("mkfs");
-        let fs = design.mount(&region, &options).expect("mount");
+        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        let fs = design.mount(&Storage::from(&region), &options).expect("mount");
         Self { design, region, options, fs }
     }
 
@@ -146,11 +147,11 @@ impl Mounted {
     pub(crate) fn remount(&mut self) {
         self.fs.unmount().expect("unmount");
         self.check();
-        self.fs = self.design.mount(&self.region, &self.options).expect("mount again");
+        self.fs = self.design.mount(&Storage::from(&self.region), &self.options).expect("mount again");
     }
 
     pub(crate) fn check(&self) {
-        let report = self.design.fsck(&self.region);
+        let report = self.design.fsck(&Storage::from(&self.region));
         assert_eq!(report.violations, [], "{}", self.design.name());
         assert!(!report.checked.is_empty(), "fsck checked nothing: {:?}", report.notes);
     }

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use check::Design;
 pub use check::design::{region, virtually};
 use fs::{FsType, Mutant, Options};
+use media::Storage;
 use media::nvmm::Region;
 use sim::Bytes;
-use vfs::FileSystem;
+use vfs::{FileSystem, Promises};
 
 /// The design's options with these values.
 pub fn options(design: &dyn FsType, given: &[(&str, &str)]) -> Options {
@@ -33,7 +34,19 @@ pub fn with_options(name: &str, given: &[(&str, &str)]) -> Arc<dyn Design> {
     Arc::new(WithOptions { design, options: options(design, given), arguments: arguments.join(" ") })
 }
 
-/// The same with a seeded bug.
+/// What a design promises with these options.
+pub fn promises(name: &str, given: &[(&str, &str)]) -> Promises {
+    let design = fs::by_name(name).expect("a design");
+    design.promises(&options(design, given))
+}
+
+/// The seeded bug of a design that has this name.
+pub fn mutant(design: &str, name: &str) -> Mutant {
+    let mutants = fs::by_name(design).expect("a design").mutants();
+    *mutants.iter().find(|mutant| mutant.name() == name).expect("the design has the bug")
+}
+
+/// The design with a seeded bug.
 pub fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dyn Design> {
     let design = fs::by_name(name).expect("a design");
     let options = options(design, given).with_mutant(mutant);
@@ -54,19 +67,19 @@ impl Design for WithOptions {
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(region, &self.options).map_err(|error| error.to_string())
+        self.design.mkfs(&Storage::from(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.mount(region, &self.options).map_err(|error| error.to_string())
+        self.design.mount(&Storage::from(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(region).map(drop).map_err(|error| error.to_string())
+        self.design.recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
     }
 
-    fn fsck(&self, region: &Region) -> Vec<String> {
-        let report = self.design.fsck(region);
+    fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
+        let report = self.design.fsck(&Storage::from(region));
         if report.violations.is_empty() && report.checked.is_empty() {
             return vec![format!("nothing could be checked: {:?}", report.notes)];
         }
@@ -77,9 +90,9 @@ impl Design for WithOptions {
         self.design.dump_parts().iter().map(|(part, _)| (*part).to_owned()).collect()
     }
 
-    fn dump(&self, region: &Region, part: &str) -> Result<String, String> {
+    fn dump(&self, region: &Arc<Region>, part: &str) -> Result<String, String> {
         let mut text = Vec::new();
-        self.design.dump(region, part, &mut text).map_err(|error| error.to_string())?;
+        self.design.dump(&Storage::from(region), part, &mut text).map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

@@ -5,6 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use fs::Options;
+use media::Storage;
 use sim::{Bytes, Op, Work};
 use vfs::{Credentials, Errno, Mount, MountOptions, OpenFlags, Process, Syscalls, Whence};
 
@@ -67,8 +68,8 @@ fn process() -> Result<Process, Error> {
     let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
         .map_err(|error| Error::Host(error.to_string()))?;
     let region = Arc::new(region("dram", Bytes::mib(64))?);
-    design.mkfs(&region, &options).map_err(fail)?;
-    let mounted = design.mount(&region, &options).map_err(fail)?;
+    design.mkfs(&Storage::from(&region), &options).map_err(fail)?;
+    let mounted = design.mount(&Storage::from(&region), &options).map_err(fail)?;
     let mount = Mount::new(mounted, MountOptions::default());
     let mount = mount.map_err(|errno| Error::Host(format!("calibration failed: {errno}")))?;
     Ok(Process::new(mount, Credentials::root()))

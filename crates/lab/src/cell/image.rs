@@ -3,9 +3,11 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use fs::FsType;
 use media::Region;
+use media::Storage;
 
 use super::Run;
 use crate::error::Error;
@@ -19,7 +21,7 @@ pub(super) fn after(
     spec: &CellSpec,
     run: &Run,
     design: &'static dyn FsType,
-    region: &Region,
+    region: &Arc<Region>,
 ) -> Result<(), Error> {
     let kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
     if let Some(path) = &kept {
@@ -28,7 +30,7 @@ pub(super) fn after(
     if !run.check && kept.is_none() {
         return Ok(());
     }
-    let report = design.fsck(region);
+    let report = design.fsck(&Storage::from(region));
     let Some(first) = report.violations.first() else { return Ok(()) };
     let more = report.violations.len() - 1;
     let image = kept.map_or_else(String::new, |path| format!("; the image is kept at {}", path.display()));

@@ -42,10 +42,15 @@ impl Tally {
 /// Tallies of one shard by the operation's number.
 type Shard = [Option<Tally>; Op::MAX];
 
-/// Calls that are passed on and timed.
+/// What was seen of the calls of all processes.
+pub(super) struct Tallies {
+    shards: [Mutex<Box<Shard>>; SHARDS],
+}
+
+/// The calls of one process, passed on and timed.
 pub(super) struct Timed {
     inner: Arc<dyn Syscalls>,
-    shards: [Mutex<Box<Shard>>; SHARDS],
+    tallies: Arc<Tallies>,
 }
 
 /// The shard of this host thread.
@@ -63,10 +68,11 @@ fn shard() -> usize {
     new
 }
 
-impl Timed {
-    pub(super) fn new(inner: Arc<dyn Syscalls>) -> Self {
+impl Tallies {
+    /// Nothing seen yet.
+    pub(super) fn new() -> Self {
         let empty = || Mutex::new(Box::new([const { None }; Op::MAX]));
-        Self { inner, shards: std::array::from_fn(|_| empty()) }
+        Self { shards: std::array::from_fn(|_| empty()) }
     }
 
     /// Forgets what was seen.
@@ -77,7 +83,7 @@ impl Timed {
     }
 
     /// What was seen, by the operation's number.
-    pub(super) fn tallies(&self) -> BTreeMap<usize, Tally> {
+    pub(super) fn sum(&self) -> BTreeMap<usize, Tally> {
         let mut sum: BTreeMap<usize, Tally> = BTreeMap::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,6 +94,13 @@ impl Timed {
             }
         }
         sum
+    }
+}
+
+impl Timed {
+    /// Passes calls on to `inner`, and notes them in `tallies`.
+    pub(super) fn new(inner: Arc<dyn Syscalls>, tallies: &Arc<Tallies>) -> Self {
+        Self { inner, tallies: Arc::clone(tallies) }
     }
 
     /// Makes a call and notes how long it took; `moved` says how many bytes.
@@ -108,7 +121,7 @@ impl Timed {
     #[inline]
     fn note<T>(&self, op: Op, start: Nanos, outcome: &Result<T>, moved: impl FnOnce(&T) -> usize) {
         let latency = sim::now().since(start);
-        let mut shard = self.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut shard = self.tallies.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
         let tally = shard[op.index()].get_or_insert_default();
         tally.latency.record(latency.0);
         match outcome {

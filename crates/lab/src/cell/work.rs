@@ -6,20 +6,20 @@ use std::sync::Arc;
 
 use fs::{FsType, Options};
 use media::Region;
+use media::Storage;
 use results::Sample;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock};
 use vfs::host::Host;
-use vfs::{Credentials, Errno, FileSystem, Mount, MountOptions, Process, Syscalls};
-use workload::filebench::run::Phase;
-use workload::filebench::{Engine, EngineError, Outcome};
+use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
+use workload::suite::{How, Job, JobError, Measured, Phase, Processes};
 
-use super::timed::Timed;
+use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
-use crate::plan::{CellSpec, Stop};
+use crate::plan::CellSpec;
 
 /// A cell's work, ready to be moved into a run.
-pub(super) struct Job {
+pub(super) struct Work {
     spec: CellSpec,
     run: Run,
 }
@@ -31,24 +31,10 @@ fn words(error: impl std::fmt::Display) -> Failed {
     error.to_string()
 }
 
-/// An error of the engine; `full` says what is full when a call found no space, and how to get more.
-fn told(error: &EngineError, full: &str) -> Failed {
-    match error {
-        EngineError::Call { errno: Errno::ENOSPC, .. } | EngineError::Short { .. } => {
-            format!("{error}; {full}, or take fewer or smaller files (-D nfiles=…) or a shorter run")
-        }
-        _ => error.to_string(),
-    }
-}
-
-fn full_region(size: Bytes) -> String {
-    format!("the region of {size} is full: give it more with --region (in a plan: region = \"…\")")
-}
-
 /// A design's counters by name.
 type Counters = BTreeMap<&'static str, u64>;
 
-impl Job {
+impl Work {
     pub(super) fn new(spec: &CellSpec, run: &Run) -> Self {
         Self { spec: spec.clone(), run: run.clone() }
     }
@@ -60,68 +46,89 @@ impl Job {
         region: &Arc<Region>,
         options: &Options,
     ) -> Result<Sample, Failed> {
-        design.mkfs(region, options).map_err(words)?;
-        let mounted = design.mount(region, options).map_err(words)?;
+        design.mkfs(&Storage::from(region), options).map_err(words)?;
+        let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
-        let process = Process::new(Arc::clone(&mount), Credentials::root());
-        let engine = self.engine()?;
-        let sample = measure(&engine, Arc::new(process), || counters(&*mounted));
-        let sample = sample.map_err(|error| told(&error, &full_region(Bytes(region.len()))))?;
-        // Under the virtual clock what is still in a buffer is of no use to anybody, unless the image is.
+        let (tallies, of) = (Arc::new(Tallies::new()), Arc::clone(&mount));
+        let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
+        let size = Bytes(region.len());
+        let full = || {
+            format!("the region of {size} is full: give it more with --region (in a plan: region = \"…\")")
+        };
+        let told = |error| self.told(error, full);
+        let job = self.job(start, &tallies).map_err(told)?;
+        let sample = measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
+        // Under the virtual clock what is still in a buffer is of no use, unless the image is.
         if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
             mount.unmount().map_err(words)?;
         }
         if self.run.check {
-            verify_again(&engine, design, region, options)?;
+            verify_again(&*job, design, region, options)?;
         }
         Ok(sample)
     }
 
-    /// On a directory of the host.
+    /// On a directory of the host, which is left as it was found.
     pub(super) fn on_host(&self, path: &Path) -> Result<Sample, Failed> {
-        let host = Host::new(path).map_err(words)?;
-        let engine = self.engine()?;
-        let full = format!("the file system of {} is full: make room", path.display());
-        measure(&engine, Arc::new(host), Counters::new).map_err(|error| told(&error, &full))
+        // The directory is opened once here, so that its errors are told; each process then has it from its own opening.
+        drop(Host::new(path).map_err(words)?);
+        let (tallies, root) = (Arc::new(Tallies::new()), path.to_owned());
+        let start = move || -> Arc<dyn Syscalls> {
+            Arc::new(Host::new(&root).expect("the directory was opened when the cell began"))
+        };
+        let full = || format!("the file system of {} is full: make room", path.display());
+        let told = |error| self.told(error, full);
+        let job = self.job(start, &tallies).map_err(told)?;
+        let measured = measure(&*job, &tallies, Counters::new).map_err(told);
+        let concluded = job.conclude().map_err(told);
+        measured.and_then(|sample| concluded.map(|()| sample))
     }
 
-    fn engine(&self) -> Result<Arc<Engine>, Failed> {
-        let mut options = workload::filebench::Options::new(self.run.seed);
-        match self.spec.stop {
-            Stop::After(time) => options.duration = Some(time),
-            Stop::Operations(count) => options.stop_after_ops = Some(count),
+    /// The job, whose processes are timed.
+    fn job(
+        &self,
+        start: impl Fn() -> Arc<dyn Syscalls> + Send + Sync + 'static,
+        tallies: &Arc<Tallies>,
+    ) -> Result<Arc<dyn Job>, JobError> {
+        let tallies = Arc::clone(tallies);
+        let timed = move || Arc::new(Timed::new(start(), &tallies)) as Arc<dyn Syscalls>;
+        let processes: Arc<dyn Processes> = Arc::new(timed);
+        let how = How {
+            seed: self.run.seed,
+            stop: self.spec.stop.into(),
+            check: self.run.check,
+            // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
+            interrupt: (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt)),
+        };
+        self.spec.workload.job(&how, processes)
+    }
+
+    /// An error of the job; `full` says what is full when a call found no space, and how to get more.
+    fn told(&self, error: JobError, full: impl Fn() -> String) -> Failed {
+        match error {
+            JobError::Full(what) => {
+                let shrink = self.spec.workload.how_to_shrink();
+                format!("{what}; {}, or take {shrink} or a shorter run", full())
+            }
+            error => error.to_string(),
         }
-        for (name, on) in &self.spec.quirks {
-            options.quirks.set(name, *on);
-        }
-        options.check = self.run.check;
-        // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
-        options.interrupt = (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt));
-        Engine::new(Arc::clone(&self.spec.script.program), options).map_err(words)
     }
 }
 
 /// Makes the files, then measures.
-fn measure(
-    engine: &Arc<Engine>,
-    calls: Arc<dyn Syscalls>,
-    counters: impl Fn() -> Counters,
-) -> Result<Sample, EngineError> {
-    let timed = Arc::new(Timed::new(calls));
-    let calls: Arc<dyn Syscalls> = Arc::clone(&timed) as _;
-    engine.prepare(&calls)?;
+fn measure(job: &dyn Job, tallies: &Tallies, counters: impl Fn() -> Counters) -> Result<Sample, JobError> {
+    job.prepare()?;
     let mut before = (Counters::new(), Snapshot::default());
-    let outcome = engine.run_with(&|| Arc::clone(&calls), &mut |phase| {
+    let measured = job.work(&mut |phase| {
         if phase == Phase::Begins {
-            timed.restart();
+            tallies.restart();
             before = (counters(), Snapshot::of_run());
         }
-    });
-    let outcome = outcome?;
-    // All threads have ended: the ledger holds whole operations.
+    })?;
+    // All tasks have ended: the ledger holds whole operations.
     let window = Snapshot::of_run().since(&before.1);
-    let mut sample = sample(&outcome);
-    ledger::fill(&mut sample, &window, &timed.tallies());
+    let mut sample = sample(measured);
+    ledger::fill(&mut sample, &window, &tallies.sum());
     for (name, count) in counters() {
         let earlier = before.0.get(name).copied().unwrap_or(0);
         sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
@@ -133,32 +140,34 @@ fn counters(mounted: &dyn FileSystem) -> Counters {
     mounted.counters().into_iter().collect()
 }
 
-/// What the engine counts.
-fn sample(outcome: &Outcome) -> Sample {
+/// What the job counts.
+fn sample(measured: Measured) -> Sample {
     let mut sample = Sample {
-        read_ops: outcome.read_ops(),
-        write_ops: outcome.write_ops(),
-        read_bytes: outcome.read_bytes(),
-        written_bytes: outcome.written_bytes(),
-        flowops: outcome.records(),
-        notes: outcome.messages.clone(),
+        read_ops: measured.read_ops,
+        write_ops: measured.write_ops,
+        read_bytes: measured.read_bytes,
+        written_bytes: measured.written_bytes,
+        steps: measured.steps,
+        workers: measured.workers,
+        counters: measured.counters,
+        notes: measured.notes,
         ..Sample::default()
     };
-    sample.finish(outcome.ops(), outcome.elapsed.0);
+    sample.finish(measured.ops, measured.elapsed.0);
     sample
 }
 
-/// Mounts the image again and compares every file with its pattern.
+/// Mounts the image again and compares every file with what must be in it.
 fn verify_again(
-    engine: &Engine,
+    job: &dyn Job,
     design: &'static dyn FsType,
     region: &Arc<Region>,
     options: &Options,
 ) -> Result<(), Failed> {
-    let mounted = design.mount(region, options).map_err(words)?;
+    let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
     let mount = Mount::new(mounted, MountOptions::default()).map_err(words)?;
     let process = Process::new(Arc::clone(&mount), Credentials::root());
-    let verified = engine.verify(&process).map_err(words);
+    let verified = job.verify(&process).map_err(words);
     drop(process);
     let ended = mount.unmount().map_err(words);
     verified.and(ended)

@@ -212,7 +212,7 @@ mod tests {
         let mut file = ResultFile::new("p", serde_json::Value::Null, 1, Clock::Virtual);
         for (fs, rates) in [("hinfs", [20.0, 24.0, 12.0]), ("pmfs", [10.0, 20.0, 10.0])] {
             for (threads, rate) in ["1", "2", "8"].into_iter().zip(rates) {
-                let axes = [("fs", fs), ("threads", threads), ("workload", "filebench/varmail")];
+                let axes = [("fs", fs), ("threads", threads), ("workload", "suite/varmail")];
                 let axes = axes.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
                 let mut sample = Sample::new(axes.into(), 0, 1);
                 sample.throughput_ops_per_s = rate;

@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     fn sample(fs: &str, threads: &str, rate: f64) -> Sample {
-        let pairs = [("fs", fs), ("threads", threads), ("workload", "filebench/varmail")];
+        let pairs = [("fs", fs), ("threads", threads), ("workload", "suite/varmail")];
         let axes = pairs.map(|(axis, value)| (axis.to_owned(), value.to_owned()));
         let mut sample = Sample::new(axes.into(), 0, 1);
         sample.throughput_ops_per_s = rate;

@@ -2,46 +2,47 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsType, Options};
 use media::Medium;
 use sim::{Bytes, Clock};
+use workload::suite::Settings;
 
 use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
 use crate::error::{Error, nearest, rounded_up};
 use crate::machine::MachinePreset;
-use crate::script::Script;
+use crate::named;
 
 /// One point of the matrix: everything that is needed to run it.
 #[derive(Clone, Debug)]
 pub struct CellSpec {
     /// The cell's name: axis to value.
     pub axes: BTreeMap<String, String>,
-    /// Where calls go.
-    pub door: Door,
+    /// What is measured.
+    pub subject: Subject,
     /// The medium with all its parameters.
     pub medium: Medium,
     /// What is done.
-    pub script: Script,
-    /// Quirks of Filebench that are turned on or off.
-    pub quirks: BTreeMap<String, bool>,
+    pub workload: Arc<dyn workload::Workload>,
     /// When it has run enough.
     pub stop: Stop,
     /// Size of the region, if the plan says one.
     pub region: Option<Bytes>,
 }
 
-/// Where calls go.
+/// What is measured. A file system so far, to which the calls of a workload go; a device or the program of a simulator would be
+/// further variants, with its own arm in [`crate::cell::run`].
 #[derive(Clone, Debug)]
-pub enum Door {
-    /// To a design in this process.
+pub enum Subject {
+    /// A design in this process, on the cell's medium.
     Design {
         /// The design.
         design: &'static dyn FsType,
         /// Its options.
         options: BTreeMap<String, String>,
     },
-    /// To a directory of the host.
+    /// A directory of the host, of whichever file system is mounted there.
     Host(PathBuf),
 }
 
@@ -53,6 +54,7 @@ struct Draft {
     medium: Option<String>,
     medium_keys: Vec<(String, String)>,
     options: BTreeMap<String, String>,
+    threads: Option<String>,
     vars: BTreeMap<String, String>,
 }
 
@@ -73,16 +75,12 @@ impl CellSpec {
 
     /// Everything that decides what happens in the cell. Cells of equal settings give equal samples, so they run once.
     pub fn settings(&self) -> String {
-        let door = match &self.door {
-            Door::Design { design, options } => format!("{design:?} {options:?}"),
-            Door::Host(path) => format!("host {}", path.display()),
+        let subject = match &self.subject {
+            Subject::Design { design, options } => format!("{design:?} {options:?}"),
+            Subject::Host(path) => format!("host {}", path.display()),
         };
-        // With the script's own values: a plan may say what the script says anyway.
-        let Script { name, program, .. } = &self.script;
-        format!(
-            "{door} | {} | {name} {:?} {:?} | {} | {:?}",
-            self.medium, program.variables, self.quirks, self.stop, self.region
-        )
+        let workload = self.workload.settings();
+        format!("{subject} | {} | {workload} | {} | {:?}", self.medium, self.stop, self.region)
     }
 }
 
@@ -156,22 +154,23 @@ impl Plan {
     fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
         let mut axes = draft.labels.clone();
         axes.insert("workload".to_owned(), workload.name.clone());
-        let script = Script::load(&workload.name, &draft.vars).map_err(|error| {
+        let (vars, threads) = (draft.vars.clone(), draft.threads.clone());
+        let settings = Settings { vars, threads, switches: workload.switches.clone() };
+        let loaded = named::load(&workload.name, &settings).map_err(|error| {
             if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) }
         })?;
-        let door = self.door(draft)?;
+        let subject = self.subject(draft)?;
         let medium = medium(draft)?;
         axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
         let stop = workload.stop.unwrap_or(self.stop);
-        let quirks = workload.quirks.clone();
         let region = workload.region.or(self.region);
-        self.check_region(&door, region)?;
-        Ok(CellSpec { axes, door, medium, script, quirks, stop, region })
+        self.check_region(&subject, region)?;
+        Ok(CellSpec { axes, subject, medium, workload: loaded, stop, region })
     }
 
     /// A region that the plan says must hold the design's format.
-    fn check_region(&self, door: &Door, region: Option<Bytes>) -> Result<(), Error> {
-        let (Door::Design { design, options }, Some(region)) = (door, region) else { return Ok(()) };
+    fn check_region(&self, subject: &Subject, region: Option<Bytes>) -> Result<(), Error> {
+        let (Subject::Design { design, options }, Some(region)) = (subject, region) else { return Ok(()) };
         let options = resolve(*design, options)?;
         let needed = design.min_size(&options);
         if region >= needed {
@@ -184,7 +183,7 @@ impl Plan {
         )))
     }
 
-    fn door(&self, draft: &Draft) -> Result<Door, Error> {
+    fn subject(&self, draft: &Draft) -> Result<Subject, Error> {
         let value = draft.design.as_ref().expect("check_whole found the axis");
         if let Some(path) = value.value.strip_prefix("host:") {
             return self.host(path);
@@ -196,10 +195,10 @@ impl Plan {
         options.extend(draft.options.clone());
         options.extend(value.options.clone());
         resolve(design, &options).map_err(|error| Error::Setting(format!("plan {}: {error}", self.name)))?;
-        Ok(Door::Design { design, options })
+        Ok(Subject::Design { design, options })
     }
 
-    fn host(&self, path: &str) -> Result<Door, Error> {
+    fn host(&self, path: &str) -> Result<Subject, Error> {
         if self.clock == Clock::Virtual {
             return Err(Error::Setting(format!(
                 "host:{path} is the real kernel, which takes real time: use --clock real"
@@ -208,7 +207,7 @@ impl Plan {
         if !std::path::Path::new(path).is_dir() {
             return Err(Error::Setting(format!("host:{path}: there is no such directory; make it first")));
         }
-        Ok(Door::Host(path.into()))
+        Ok(Subject::Host(path.into()))
     }
 }
 
@@ -253,7 +252,7 @@ impl Draft {
             Target::Design => self.design = Some(value.clone()),
             Target::Medium => self.medium = Some(value.value.clone()),
             Target::MediumKey(key) => self.medium_keys.push((key.clone(), value.value.clone())),
-            Target::Threads => self.set_variable("nthreads", value),
+            Target::Threads => self.threads = Some(value.value.clone()),
             Target::Variable(name) => self.set_variable(name, value),
             Target::Option(name) => self.set_option(name, axis, value)?,
         }

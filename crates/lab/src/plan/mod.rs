@@ -9,9 +9,10 @@
 //! [[axis]]
 //! iosize = ["64", "4KiB"]    # or { value = "1MiB", label = "large", vars = { nfiles = 10 } }
 //! sets = ["var.iosize"]      # what an axis of your own changes: var.NAME, fs.OPTION, medium.KEY
-//! [[workload]]               # a personality, or a file of yours ending in .f
-//! name = "filebench/fileserver"
-//! vars = { nfiles = 1000 }
+//! [[workload]]               # one of a suite, or a file of yours
+//! name = "fxmark/DWOL"
+//! vars = { file = "4KiB" }
+//! switches = { }             # where the suite's original is repeated, and where it is mended
 //! [fs]                       # options for every design that has them
 //! [quick]                    # what `--quick` changes
 //! [[figure]]                 # drawn by the report
@@ -138,7 +139,7 @@ pub enum Target {
     Medium,
     /// A parameter of the medium.
     MediumKey(String),
-    /// The number of threads: the variable `nthreads` of a personality.
+    /// The number of threads or workers, as the suite counts them.
     Threads,
     /// A variable of the workload.
     Variable(String),
@@ -149,13 +150,13 @@ pub enum Target {
 /// What is done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Workload {
-    /// `filebench/NAME`, or a file ending in `.f`.
+    /// `SUITE/NAME`, or a file of a suite that has files.
     pub name: String,
-    /// Variables that win over the script's own.
+    /// Variables that win over the workload's own.
     pub vars: BTreeMap<String, String>,
-    /// Quirks of Filebench that are turned on or off.
+    /// Switches of the suite that are turned on or off.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub quirks: BTreeMap<String, bool>,
+    pub switches: BTreeMap<String, bool>,
     /// Stops it otherwise than the plan says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
@@ -253,8 +254,8 @@ impl Axis {
 impl Workload {
     /// A workload with its own variables, stopped as the plan says.
     pub fn named(name: &str) -> Self {
-        let (vars, quirks, at) = (BTreeMap::new(), BTreeMap::new(), Place::default());
-        Self { name: name.to_owned(), vars, quirks, stop: None, region: None, at }
+        let (vars, switches, at) = (BTreeMap::new(), BTreeMap::new(), Place::default());
+        Self { name: name.to_owned(), vars, switches, stop: None, region: None, at }
     }
 }
 
@@ -263,6 +264,15 @@ impl AxisValue {
     pub fn plain(value: impl Into<String>) -> Self {
         let value = value.into();
         Self { label: value.clone(), value, options: BTreeMap::new(), vars: BTreeMap::new() }
+    }
+}
+
+impl From<Stop> for workload::suite::Stop {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::After(time) => Self::After(time),
+            Stop::Operations(count) => Self::Operations(count),
+        }
     }
 }
 

@@ -3,11 +3,9 @@
 use std::collections::BTreeMap;
 
 use sim::Clock;
-use workload::filebench::quirks::Quirks;
 
 use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
 use crate::document::{self, Item, Problem, Table};
-use crate::error::nearest;
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
@@ -79,16 +77,9 @@ fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
     table.take_rest().into_iter().map(|(key, item)| Ok((key, item.word()?))).collect()
 }
 
-/// Switches of Filebench's quirks.
-fn quirks(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
-    let entries = table.take_rest().into_iter().map(|(name, item)| {
-        if !Quirks::NAMES.contains(&name.as_str()) {
-            let advice = nearest(&name, Quirks::NAMES.iter().copied());
-            return Err(item.problem(format!("there is no quirk \"{name}\"; {advice}")));
-        }
-        Ok((name, item.parse::<bool>()?))
-    });
-    entries.collect()
+/// Switches of a suite by name.
+fn switches(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
+    table.take_rest().into_iter().map(|(name, item)| Ok((name, item.parse::<bool>()?))).collect()
 }
 
 fn place(table: &Table<'_>) -> Place {
@@ -153,9 +144,11 @@ fn rich_value(axis: &str, table: &Table<'_>) -> Result<AxisValue, Problem> {
 
 fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
     let mut workload = Workload {
-        name: table.need("name", "such as \"filebench/varmail\", or a file ending in .f")?.text()?,
+        name: table
+            .need("name", "SUITE/WORKLOAD as `weir list workloads` shows them, or a file of a suite")?
+            .text()?,
         vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
-        quirks: table.get("quirks").map_or(Ok(BTreeMap::new()), |item| item.read(quirks))?,
+        switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(switches))?,
         stop: table.get("stop").map(|item| item.parse()).transpose()?,
         region: table.get("region").map(|item| item.parse()).transpose()?,
         at: place(table),

@@ -272,6 +272,12 @@ pub struct Storage {
     block: Option<Arc<dyn BlockDevice>>,
 }
 
+impl From<&Arc<Region>> for Storage {
+    fn from(memory: &Arc<Region>) -> Self {
+        Self::of_memory(Arc::clone(memory))
+    }
+}
+
 impl Storage {
     /// Memory alone.
     pub fn of_memory(memory: Arc<Region>) -> Self {

@@ -1,7 +1,7 @@
 //! CSV: a row for each sample and each kind of operation in it.
 //!
 //! The column `operation` is `all` in the row that carries the sample's own numbers and counters; filter on
-//! it. Rows of a kind (`write`) carry its ledger; rows of a Filebench step are called `flowop:NAME`. Units
+//! it. Rows of a kind (`write`) carry its ledger; rows of a workload's step are called `step:NAME`. Units
 //! are in the heads; a cell is empty where the number does not exist.
 
 use super::{Format, RenderError};
@@ -89,11 +89,11 @@ fn rows(results: &ResultFile) -> Vec<Row> {
             put_latency(&mut row, &operation.latency_ns);
             rows.push(row);
         }
-        for flowop in &sample.flowops {
-            let mut row = cell_row(&results.name, sample, &format!("flowop:{}", flowop.name));
-            put(&mut row, "count", flowop.count);
-            put(&mut row, "bytes", flowop.bytes);
-            put_latency(&mut row, &flowop.latency_ns);
+        for step in &sample.steps {
+            let mut row = cell_row(&results.name, sample, &format!("step:{}", step.name));
+            put(&mut row, "count", step.count);
+            put(&mut row, "bytes", step.bytes);
+            put_latency(&mut row, &step.latency_ns);
             rows.push(row);
         }
     }

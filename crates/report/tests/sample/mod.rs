@@ -3,7 +3,7 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimOutcome, Clock, Environment, FlowopRecord, HypothesisOutcome, OperationRecord, ResultFile, Sample,
+    ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, ResultFile, Sample, StepRecord,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -170,8 +170,7 @@ fn sample(axes: &[(&str, &str)], repeat: u32, speed: f64) -> Sample {
             &[("journal", 0.4), ("medium_wait", 0.5), ("stall", 0.1)],
         ),
     ];
-    sample.flowops =
-        vec![FlowopRecord { name: "append".into(), count: 9, bytes: 4096, ..FlowopRecord::default() }];
+    sample.steps = vec![StepRecord { name: "append".into(), count: 9, bytes: 4096, ..StepRecord::default() }];
     sample.counters = BTreeMap::from([
         ("nvmm_written_bytes".to_owned(), sample.ops * 900),
         ("fences".to_owned(), sample.ops),

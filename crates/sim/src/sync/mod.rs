@@ -7,6 +7,7 @@
 //! | [`Semaphore`] | a `parking_lot` mutex and condition variable | the same as a lock |
 //! | [`Line`] | nothing: the hardware does it | transfer of a cache line between cores, one at a time |
 //! | [`Server`] | reserves time, then spins | reserves time, then advances |
+//! | [`AtomicU32`] and its like | those of the standard library | the same; points of an explored run |
 //!
 //! # How a virtual lock works
 //!
@@ -26,6 +27,7 @@
 //! What a run leaves in them means nothing to the next run: times and holders count only in the run that the
 //! lock's line names.
 
+mod atomic;
 mod condvar;
 mod line;
 mod mutex;
@@ -34,6 +36,11 @@ mod rwlock;
 mod semaphore;
 mod server;
 
+pub(crate) use atomic::Exploring;
+pub use atomic::{
+    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Contended, Ordering,
+    spin_loop,
+};
 pub use condvar::Condvar;
 pub use line::Line;
 pub use mutex::{Mutex, MutexGuard};

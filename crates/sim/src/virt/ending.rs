@@ -137,6 +137,17 @@ impl Scheduler {
         self.deadlock(last.map_or(0, |cx| cx.time.get()), waits)
     }
 
+    /// Ends the run: the current task waits in a loop for a store, and no other task will ever go on.
+    #[cold]
+    pub(super) fn spins_for_ever(&self, cx: &Context) -> ! {
+        let mut error = self.stuck(cx.id);
+        if let RunError::Deadlock { waits, .. } = &mut error {
+            let separator = if waits.is_empty() { "" } else { "; " };
+            *waits = format!("\"{}\" spins{separator}{waits}", cx.name);
+        }
+        resume_unwind(Box::new(error))
+    }
+
     fn deadlock(&self, time: u64, waits: String) -> RunError {
         RunError::Deadlock { time: Nanos(time), seed: self.shared.seed.0, waits }
     }

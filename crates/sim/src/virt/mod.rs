@@ -51,10 +51,13 @@ use std::sync::atomic::AtomicU32;
 
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
+use crate::clock;
 use crate::context::{self, Context, RunShared, TaskId};
-use crate::ledger::LockClass;
+use crate::ledger::{Activity, LockClass};
 use crate::schedule::{Interleaving, Schedule};
+use crate::sync::Exploring;
 use crate::task::{RunError, TaskSpec};
+use crate::units::Nanos;
 use explore::Explorer;
 use ready::{MAX_TASKS, MAX_TIME, Ready};
 use stack::{Pool, Stack};
@@ -198,6 +201,7 @@ impl Scheduler {
         schedule: Option<&Schedule>,
         main: Body,
     ) -> (Result<(), RunError>, Interleaving) {
+        let _exploring = schedule.map(|_| Exploring::begin());
         let scheduler = Self::new(shared, schedule);
         // In an explored run every task is beyond the horizon.
         let start = u64::from(schedule.is_some());
@@ -325,6 +329,19 @@ impl Scheduler {
         if time > self.horizon.get() {
             self.give_way(cx, time);
         }
+    }
+
+    /// The current task looks again and again for what another will do: it passes `step`, and what is left until another
+    /// task's turn.
+    pub(crate) fn spin(&self, cx: &Context, step: Nanos) {
+        let next = self.ready.horizon();
+        if next > MAX_TIME && self.mode.get() == Mode::Ordinary && !std::thread::panicking() {
+            self.spins_for_ever(cx);
+        }
+        let ahead = if next > MAX_TIME { 0 } else { next };
+        let until = ahead.max(cx.time.get()) + step.0.max(1);
+        clock::pass(cx, cx.software(Activity::Software), Nanos(until - cx.time.get()));
+        self.doze(cx);
     }
 
     /// Switches to the task that is furthest behind.

@@ -187,7 +187,7 @@ impl Syscalls for Process {
         let may_create = flags.intersects(OpenFlags::CREATE | OpenFlags::TMPFILE);
         let op = enter(if may_create { Op::UNDECIDED } else { ops::OPEN });
         let opened = self.open_path(path, flags, mode);
-        op.becomes(if matches!(opened, Ok((_, true))) { ops::CREATE } else { ops::OPEN });
+        op.set_op(if matches!(opened, Ok((_, true))) { ops::CREATE } else { ops::OPEN });
         opened.map(|(fd, _)| fd)
     }
 

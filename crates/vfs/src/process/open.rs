@@ -9,7 +9,7 @@ use crate::attr::FileKind;
 use crate::credentials::Access;
 use crate::errno::{Errno, Result};
 use crate::flags::OpenFlags;
-use crate::mount::Sought;
+use crate::mount::LookupOrClaim;
 use crate::syscalls::Fd;
 use crate::vnode::Vnode;
 use crate::walk::{Last, Walk, check_name};
@@ -122,8 +122,8 @@ impl Process {
     /// What has the name, or a new file.
     fn old_or_new(&self, dir: &Arc<Vnode>, name: &[u8], mode: u32) -> Result<Found> {
         let claim = match self.mount.lookup_or_claim(dir, name)? {
-            Sought::There(old) => return Ok(Found::Old(old)),
-            Sought::Free(claim) => claim,
+            LookupOrClaim::There(old) => return Ok(Found::Old(old)),
+            LookupOrClaim::Free(claim) => claim,
         };
         self.check_change(dir)?;
         let new = self.who.new_inode(&dir.subject(), FileKind::Regular, mode, self.umask());

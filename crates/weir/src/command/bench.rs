@@ -19,7 +19,7 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir bench fileserver varmail --fs pmfs,hinfs --threads 1,2,4,8")]
 pub(crate) struct Bench {
-    /// Workloads: filebench/varmail, or a file ending in .f (`weir list workloads`)
+    /// Workloads: filebench/varmail, a suite, or a file ending in .f (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Designs, or host:DIR for a directory of this host (`weir list fs`)
@@ -106,7 +106,8 @@ impl Bench {
             plan.axis.extend(Axis::known("threads", threads));
         }
         let vars = assignments(&self.vars, "-D")?;
-        plan.workload = self.workloads.iter().map(|name| workload(name, &vars)).collect();
+        let names = self.workloads.iter().flat_map(|name| lab::named::full_names(name));
+        plan.workload = names.map(|name| workload(&name, &vars)).collect();
         Ok(plan)
     }
 
@@ -132,7 +133,7 @@ impl Bench {
 type Own = BTreeMap<String, BTreeMap<String, String>>;
 
 fn workload(name: &str, vars: &BTreeMap<String, String>) -> Workload {
-    Workload { vars: vars.clone(), ..Workload::named(&lab::script::full_name(name)) }
+    Workload { vars: vars.clone(), ..Workload::named(name) }
 }
 
 fn assignments(texts: &[String], flag: &str) -> Result<BTreeMap<String, String>, Failure> {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fs::Options;
+use media::Storage;
 use media::nvmm::Access;
 use report::table::Table;
 use report::units::Unit;
@@ -29,7 +30,9 @@ impl Df {
         let copy = image::copy(&region, &self.image)?;
         let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
             .map_err(|error| Failure::usage(error.to_string()))?;
-        let mounted = design.mount(&copy, &options).map_err(|error| image::unusable(&self.image, error))?;
+        let mounted = design
+            .mount(&Storage::from(&copy), &options)
+            .map_err(|error| image::unusable(&self.image, error))?;
         let space = mounted.statfs();
         let ended = mounted.unmount();
         let space = space.and_then(|space| ended.map(|()| space));

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use media::Storage;
 use media::nvmm::Access;
 
 use super::image;
@@ -31,7 +32,7 @@ impl Dump {
             columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
         } else {
             let mut text = Vec::new();
-            let dumped = design.dump(&region, &self.part.join(" "), &mut text);
+            let dumped = design.dump(&Storage::from(&region), &self.part.join(" "), &mut text);
             dumped.map_err(|error| image::unusable(&self.image, error))?;
             String::from_utf8_lossy(&text).into_owned()
         };

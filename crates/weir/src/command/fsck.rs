@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fs::FsckReport;
+use media::Storage;
 use media::nvmm::Access;
 
 use super::image;
@@ -26,8 +27,9 @@ impl Fsck {
         let region = image::open(&self.image, None, Access::ReadOnly)?;
         let design = image::design(&region, self.fs.as_deref(), &self.image)?;
         let copy = image::copy(&region, &self.image)?;
-        let mut notes = design.recover(&copy).map_err(|error| image::unusable(&self.image, error))?;
-        let mut found = design.fsck(&copy);
+        let mut notes =
+            design.recover(&Storage::from(&copy)).map_err(|error| image::unusable(&self.image, error))?;
+        let mut found = design.fsck(&Storage::from(&copy));
         notes.append(&mut found.notes);
         found.notes = notes;
         if output.is_json() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use fs::{FILE_SYSTEMS, FsError, FsType, Options};
+use media::Storage;
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -63,7 +64,7 @@ pub(super) fn give_to_maker(
     let Owner { uid, gid } = maker.owner();
     let (region, options) = (Arc::clone(region), options.clone());
     let given = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-        let made = design.mount(&region, &options)?;
+        let made = design.mount(&Storage::from(&region), &options)?;
         let owner = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
         let set = made.setattr(made.root(), &owner).map(drop);
         set.and(made.unmount()).map_err(|errno| {
@@ -91,12 +92,13 @@ pub(super) fn copy(region: &Region, path: &Path) -> Result<Arc<Region>, Failure>
 
 /// The design of an image: the one that was named, or the one that recognises it.
 pub(super) fn design(
-    region: &Region,
+    region: &Arc<Region>,
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn FsType, Failure> {
     let known = || FILE_SYSTEMS.iter().map(|design| design.name());
-    let found: Vec<_> = FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(region)).collect();
+    let found: Vec<_> =
+        FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(&Storage::from(region))).collect();
     match (named, found.first()) {
         (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
         (None, Some(design)) => Ok(*design),

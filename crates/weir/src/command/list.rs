@@ -5,7 +5,7 @@ use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::presets::{MACHINES, PAPERS, PLANS};
-use workload::filebench::PERSONALITIES;
+use workload::{SUITES, suite};
 
 use crate::failure::Failure;
 use crate::output::{Output, columns};
@@ -23,6 +23,7 @@ pub(crate) struct List {
 pub(super) enum Kind {
     Fs,
     Media,
+    Suites,
     Workloads,
     Plans,
     Papers,
@@ -57,6 +58,7 @@ impl Kind {
         match self {
             Self::Fs => "designs (--fs)",
             Self::Media => "media (--medium)",
+            Self::Suites => "suites of workloads",
             Self::Workloads => "workloads (weir bench)",
             Self::Plans => "plans (weir run)",
             Self::Papers => "papers (weir reproduce)",
@@ -73,6 +75,7 @@ impl Kind {
         Ok(match self {
             Self::Fs => designs(),
             Self::Media => media(),
+            Self::Suites => suites(),
             Self::Workloads => workloads(),
             Self::Plans => plans()?,
             Self::Papers => papers()?,
@@ -93,11 +96,12 @@ fn media() -> Rows {
     named.map(|medium| (medium.name().to_owned(), medium.summary().to_owned())).collect()
 }
 
+fn suites() -> Rows {
+    SUITES.iter().map(|suite| (suite.name().to_owned(), suite.summary().to_owned())).collect()
+}
+
 fn workloads() -> Rows {
-    let row = |personality: &workload::filebench::Personality| {
-        (format!("filebench/{}", personality.name), personality.summary.to_owned())
-    };
-    PERSONALITIES.iter().map(row).collect()
+    suite::all().map(|(suite, entry)| (suite::full_name(suite, entry), entry.summary.to_owned())).collect()
 }
 
 fn plans() -> Result<Rows, Failure> {

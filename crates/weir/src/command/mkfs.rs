@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use fs::Options;
+use media::Storage;
 use media::nvmm::Access;
 use sim::Bytes;
 
@@ -45,14 +46,16 @@ impl Mkfs {
                 drop(std::fs::remove_file(&self.image)); // an image of no bytes is of no use
             }
         })?;
-        let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&region));
+        let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&Storage::from(&region)));
         if let Some(holder) = holder.filter(|_| !self.force) {
             let (image, name) = (self.image.display(), holder.name());
             return Err(Failure::usage(format!(
                 "{image} holds a {name} file system; overwrite it with --force"
             )));
         }
-        design.mkfs(&region, &options).map_err(|error| image::unusable(&self.image, error))?;
+        design
+            .mkfs(&Storage::from(&region), &options)
+            .map_err(|error| image::unusable(&self.image, error))?;
         image::give_to_maker(design, &region, &options)?;
         region
             .sync()

@@ -19,5 +19,6 @@ pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
 pub(crate) mod show;
+pub(crate) mod sim;
 pub(crate) mod sync;
 pub(crate) mod umount;

@@ -8,7 +8,7 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use lab::{Error, MachinePreset};
 use media::Medium;
 use report::table::Table;
-use workload::filebench::{PERSONALITIES, Personality, Value};
+use workload::suite::{self, Entry, Settings, Suite};
 
 use crate::failure::Failure;
 use crate::output::Output;
@@ -24,9 +24,10 @@ pub(crate) struct Show {
 /// A kind of thing: its prefix, and how to show the one of that name, if there is one.
 type Shower = fn(&str) -> Option<Result<String, Failure>>;
 
-const KINDS: [(&str, Shower); 6] = [
+const KINDS: [(&str, Shower); 7] = [
     ("fs", design),
     ("medium", medium),
+    ("suite", suite),
     ("workload", workload),
     ("plan", plan),
     ("paper", paper),
@@ -57,8 +58,9 @@ impl Show {
 fn unknown(name: &str) -> Failure {
     let designs = fs::FILE_SYSTEMS.iter().map(|design| design.name());
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
-    let personalities = PERSONALITIES.iter().map(|personality| personality.name);
-    let known = designs.chain(media::medium::names()).chain(presets).chain(personalities);
+    let suites = workload::SUITES.iter().map(|suite| suite.name());
+    let workloads = suite::all().map(|(_, entry)| entry.name).chain(suites);
+    let known = designs.chain(media::medium::names()).chain(presets).chain(workloads);
     let advice = match lab::error::nearest(name, known) {
         near if near.starts_with("did") => near,
         _ => "`weir list` shows what there is".to_owned(),
@@ -109,29 +111,39 @@ fn medium(name: &str) -> Option<Result<String, Failure>> {
     Some(Ok(table.to_text()))
 }
 
-fn workload(name: &str) -> Option<Result<String, Failure>> {
-    let short = name.strip_prefix("filebench/").unwrap_or(name);
-    let personality = PERSONALITIES.iter().find(|personality| personality.name == short)?;
-    Some(personality_text(personality))
+fn suite(name: &str) -> Option<Result<String, Failure>> {
+    let suite = suite::by_name(name)?;
+    let mut workloads = Table::new(format!("{name} (suite): {}", suite.summary()));
+    ["workload", "what it does"].into_iter().for_each(|column| workloads.words(column));
+    workloads.rows =
+        suite.entries().iter().map(|entry| vec![entry.name.into(), entry.summary.into()]).collect();
+    Some(Ok(format!("{}\n{}", workloads.to_text(), switches(suite))))
 }
 
-fn personality_text(personality: &Personality) -> Result<String, Failure> {
-    let program = personality.load(&workload::filebench::Overrides::new());
-    let program = program.map_err(|report| Failure::usage(report.to_string()))?;
-    let mut table = Table::new(format!("filebench/{} (workload): {}", personality.name, personality.summary));
+fn switches(suite: &dyn Suite) -> String {
+    let mut table = Table::new("switches that repeat what the original does");
+    ["switch", "default", "when it is on"].into_iter().for_each(|column| table.words(column));
+    for switch in suite.switches() {
+        let default = if switch.default { "on" } else { "off" };
+        table.rows.push([switch.name, default, switch.help].map(str::to_owned).into());
+    }
+    table.to_text()
+}
+
+fn workload(name: &str) -> Option<Result<String, Failure>> {
+    suite::find(name).map(|(suite, entry)| workload_text(suite, entry))
+}
+
+fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<String, Failure> {
+    let workload = suite.load(entry.name, &Settings::default());
+    let workload = workload.map_err(|error| Failure::usage(error.to_string()))?;
+    let name = suite::full_name(suite, entry);
+    let mut table = Table::new(format!("{name} (workload): {}", entry.summary));
     for column in ["variable (-D)", "value"] {
         table.words(column);
     }
-    for (name, value) in &program.variables {
-        let value = match value {
-            Value::Int(number) => number.to_string(),
-            Value::Bool(flag) => flag.to_string(),
-            Value::Text(text) => text.clone(),
-            Value::Random(distribution) => format!("random, mean {:.0}", distribution.mean()),
-        };
-        table.rows.push(vec![name.clone(), value]);
-    }
-    Ok(format!("{}\n{}", table.to_text(), personality.source))
+    table.rows = workload.variables().into_iter().map(|(name, value)| vec![name, value]).collect();
+    Ok(format!("{}\n{}", table.to_text(), suite.describe(entry.name).unwrap_or_default()))
 }
 
 fn plan(name: &str) -> Option<Result<String, Failure>> {

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
+use media::Storage;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use sim::{Bytes, Machine, Nanos, Seed, Setup};
@@ -175,12 +176,12 @@ impl InProcess {
             let given = given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
             let options = fs::Options::resolve(design, design_type.options(), &given).expect("options");
             let region = Arc::new(Region::anonymous(Bytes::mib(64), Box::new(Null)).expect("memory"));
-            design_type.mkfs(&region, &options).expect("mkfs");
-            let mounted = design_type.mount(&region, &options).expect("mount");
+            design_type.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            let mounted = design_type.mount(&Storage::from(&region), &options).expect("mount");
             let mount = Mount::new(mounted, MountOptions::default()).expect("a root");
             body(&Self { design, mount: Arc::clone(&mount) });
             mount.unmount().expect("unmount");
-            let report = design_type.fsck(&region);
+            let report = design_type.fsck(&Storage::from(&region));
             assert_eq!(report.violations, [], "{design}");
         });
         outcome.unwrap_or_else(|error| panic!("{error}"));

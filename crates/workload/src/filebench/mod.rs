@@ -22,6 +22,7 @@
 //! | [`pattern`] | what is written, so that it can be checked |
 //! | [`quirks`] | Filebench's quirks, each a named switch |
 //! | [`outcome`] | what a run has measured, and how Filebench prints it |
+//! | `suite` | all of it as one of Weir's suites |
 //!
 //! The whole language is understood. What makes no sense inside Weir is refused with the reason: `system`
 //! (a workload cannot start programs of the host), `enable multi` and `domultisync` (no clients on other
@@ -44,6 +45,7 @@ pub mod program;
 pub mod quirks;
 pub mod run;
 pub mod span;
+mod suite;
 pub mod vocabulary;
 
 pub use check::Overrides;
@@ -53,6 +55,7 @@ pub use problem::{Problem, Report};
 pub use program::{Program, Value};
 pub use quirks::Quirks;
 pub use run::{Engine, EngineError, Options};
+pub use suite::Filebench;
 
 /// Reads and checks the script `source`, called `name` in messages, with `overrides` for its variables.
 ///

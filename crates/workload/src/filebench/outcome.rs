@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use results::{FlowopRecord, Histogram};
+use results::{Histogram, StepRecord};
 use sim::Nanos;
 
 use super::run::EndReason;
@@ -182,8 +182,8 @@ impl Outcome {
     }
 
     /// The flowops as they go into a result file.
-    pub fn records(&self) -> Vec<FlowopRecord> {
-        let record = |flowop: &FlowopOutcome| FlowopRecord {
+    pub fn records(&self) -> Vec<StepRecord> {
+        let record = |flowop: &FlowopOutcome| StepRecord {
             name: flowop.name.clone(),
             count: flowop.counts.count,
             bytes: flowop.counts.bytes,

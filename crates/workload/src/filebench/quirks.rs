@@ -3,6 +3,8 @@
 //! With all of them at their defaults Weir does what Filebench 1.5 does, which is what published numbers
 //! rest on.
 
+use crate::suite::Switch;
+
 /// Which of Filebench's quirks are repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quirks {
@@ -69,17 +71,21 @@ impl Quirks {
         *switch = on;
         true
     }
-
-    /// The names of all switches.
-    pub const NAMES: &'static [&'static str] = &[
-        "write_whole_round_up",
-        "indexed_gamma",
-        "racy_append",
-        "half_mean_append",
-        "skip_open_deletes",
-        "statistics_lock",
-    ];
 }
+
+const fn on(name: &'static str, help: &'static str) -> Switch {
+    Switch { name, default: true, help }
+}
+
+/// The switches as plans name them.
+pub const SWITCHES: &[Switch] = &[
+    on("write_whole_round_up", "writewholefile rounds sizes up to a multiple of iosize"),
+    on("indexed_gamma", "indexed= takes the value itself as the index"),
+    on("racy_append", "appendfile and appendfilerand seek and write in two steps"),
+    on("half_mean_append", "appendfilerand appends half of iosize in the mean"),
+    on("skip_open_deletes", "deletefile does nothing when its file is open"),
+    on("statistics_lock", "every operation ends under one lock (virtual clock)"),
+];
 
 #[cfg(test)]
 mod tests {
@@ -88,10 +94,10 @@ mod tests {
     #[test]
     fn every_name_is_a_switch() {
         let mut quirks = Quirks::none();
-        for name in Quirks::NAMES {
-            assert!(quirks.set(name, true), "{name}");
+        for switch in SWITCHES {
+            assert!(quirks.set(switch.name, switch.default), "{}", switch.name);
         }
-        assert!(quirks.statistics_lock && quirks.racy_append);
+        assert_eq!(quirks, Quirks::default());
         assert!(!quirks.set("no_such_quirk", true));
     }
 }

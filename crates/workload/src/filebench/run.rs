@@ -47,6 +47,8 @@ pub use error::EngineError;
 pub use prepare::Prepared;
 pub use verify::Verified;
 
+pub use crate::suite::Phase;
+
 use super::fileset::tree::{Summary, Tree};
 use super::flowop::StepGates;
 use super::outcome::{Outcome, RandomVariable, SnapshotOutcome};
@@ -120,15 +122,6 @@ impl fmt::Debug for Options {
 
 /// Makes the system calls of one process; called once for each process instance.
 pub type NewProcess<'a> = &'a dyn Fn() -> Arc<dyn Syscalls>;
-
-/// What a run tells its caller while it runs, from the main task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// The measured time begins: take the snapshots that its end is compared with.
-    Begins,
-    /// The measured time has ended; threads may still be inside their last call.
-    Ends,
-}
 
 /// What a program needs of the file system, when all its files exist at their nominal sizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

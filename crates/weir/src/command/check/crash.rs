@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::crash::{Effort, Family, Guarantee, Subject, Tally, Watch, explore_many, programs};
+use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
 use clap::Args;
 use media::fault::{Fault, Target};
 use report::table::Table;
@@ -31,6 +31,9 @@ pub(super) struct CrashCheck {
     /// 1: each program alone; 2: each after each; 3: every three that change names (see --sample and --time)
     #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: u32,
+    /// Every two programs of one operation at once, each by a task of its own, in several orders of their steps
+    #[arg(long, conflicts_with_all = ["depth", "random"])]
+    together: bool,
     #[command(flatten)]
     chosen: Chosen,
     /// Canary: the Nth fence of each program is left out, which must be found
@@ -49,12 +52,15 @@ struct Crashed {
 
 impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
-        let family = self.chosen.family(&self.shared, self.depth);
+        let family = match self.together {
+            true => Family::together(),
+            false => self.chosen.family(&self.shared, self.depth),
+        };
         let numbers = self.chosen.numbers(&family, &self.shared)?;
-        let subjects = self.shared.subjects(self.chosen.size, None)?;
+        let subjects = self.shared.subjects(self.chosen.size, false)?;
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
-        let recalled = if self.is_whole() {
+        let recalled = if self.is_whole() && !self.together {
             recall::all(&self.shared, self.chosen.size, "", &programs::all(), &|| ())?
         } else {
             Vec::new()
@@ -81,8 +87,12 @@ impl CrashCheck {
     fn crash(&self, subject: Subject, (family, numbers): (&Family, &[usize]), output: &Output) -> Crashed {
         let began = Instant::now();
         let program = |at: usize| family.program(numbers[at]);
-        let alone = self.depth == 1 && self.chosen.random.is_none();
-        let nested = if self.chosen.random.is_some() { NESTED[1] } else { NESTED[self.depth as usize - 1] };
+        let alone = self.depth == 1 && self.chosen.random.is_none() && !self.together;
+        let nested = if self.chosen.random.is_some() || self.together {
+            NESTED[1]
+        } else {
+            NESTED[self.depth as usize - 1]
+        };
         let effort = Effort { after_commits: alone, ..Effort::usual(self.shared.seed, nested) };
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
@@ -97,8 +107,11 @@ impl CrashCheck {
     fn again(&self, crashed: &Crashed, program: &str) -> String {
         let (name, arguments) = (crashed.subject.design.name(), crashed.subject.design.arguments());
         let again = self.chosen.again(&self.shared, program);
-        let depth =
-            if self.chosen.random.is_some() { String::new() } else { format!(" --depth {}", self.depth) };
+        let depth = match (self.together, self.chosen.random) {
+            (true, _) => " --together".to_owned(),
+            (false, Some(_)) => String::new(),
+            (false, None) => format!(" --depth {}", self.depth),
+        };
         let canary = self.drop_fence.map_or(String::new(), |nth| format!(" --drop-fence {nth}"));
         let arguments = if arguments.is_empty() { arguments } else { format!(" {arguments}") };
         format!("weir check crash --fs {name}{arguments}{depth}{canary} {again}")
@@ -108,6 +121,7 @@ impl CrashCheck {
     fn which(&self) -> String {
         match self.chosen.random {
             Some(count) => format!("{count} random programs"),
+            None if self.together => "pairs of operations at once".to_owned(),
             None => format!("depth {}", self.depth),
         }
     }
@@ -134,8 +148,11 @@ impl CrashCheck {
             table.rows.push(row.chain([number(tally.images_per_core_second())]).collect());
             if tally.without_space > 0 {
                 let (name, count) = (one.subject.design.name(), tally.without_space);
-                let _ =
-                    writeln!(told, "\n{name}: {count} workloads need more space; give it more with --size");
+                let _ = writeln!(
+                    told,
+                    "\n{name}: {count} workloads find no space: in the region (give it more with --size), or where a \
+                     file keeps its attributes, which has a size of its own"
+                );
             }
             for violation in tally.violations.iter().take(TOLD) {
                 let again = self.again(one, &violation.program);
@@ -149,6 +166,7 @@ impl CrashCheck {
     fn check(&self) -> String {
         match self.chosen.random {
             Some(_) => "crash/random".to_owned(),
+            None if self.together => "crash/together".to_owned(),
             None => format!("crash/depth-{}", self.depth),
         }
     }
@@ -176,7 +194,7 @@ impl CrashCheck {
             json!({
                 "fs": one.subject.design.name(),
                 "options": one.subject.design.arguments(),
-                "buffered": one.subject.guarantee == Guarantee::Buffered,
+                "buffered": one.subject.promises.buffers_data(),
                 "workloads": one.tally.programs,
                 "workloads_all": one.programs,
                 "without_space": one.tally.without_space,
@@ -194,7 +212,8 @@ impl CrashCheck {
         json!({
             "schema": "weir.check.crash/1",
             "seed": self.shared.seed,
-            "depth": self.chosen.random.is_none().then_some(self.depth),
+            "depth": (self.chosen.random.is_none() && !self.together).then_some(self.depth),
+            "together": self.together,
             "random": self.chosen.random,
             "region_bytes": self.chosen.size.0,
             "designs": crashed.iter().map(one).collect::<Vec<_>>(),

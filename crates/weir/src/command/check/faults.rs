@@ -3,10 +3,9 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use check::crash::{Guarantee, Program, Subject};
+use check::crash::{Program, Subject};
 use check::faults::{Kind, Outcome, Tally, fail_many};
 use clap::Args;
-use fs::Mutant;
 use report::table::Table;
 use serde_json::{Map, Value, json};
 
@@ -44,8 +43,7 @@ impl FaultsCheck {
         let family = self.chosen.family(&self.shared, 1);
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let programs: Vec<_> = numbers.into_iter().map(|number| family.program(number)).collect();
-        let mutant = self.canary.then_some(Mutant::RollbackLeftOut);
-        let subjects = self.shared.subjects(self.chosen.size, mutant)?;
+        let subjects = self.shared.subjects(self.chosen.size, self.canary)?;
         let failed = subjects.into_iter().map(|subject| self.fail(subject, &programs, output));
         let failed = failed.collect::<Vec<_>>();
         if output.is_json() {
@@ -142,7 +140,7 @@ impl FaultsCheck {
             json!({
                 "fs": one.subject.design.name(),
                 "options": one.subject.design.arguments(),
-                "buffered": one.subject.guarantee == Guarantee::Buffered,
+                "buffered": one.subject.promises.buffers_data(),
                 "programs": tally.programs,
                 "programs_all": one.programs,
                 "without_space": tally.without_space,

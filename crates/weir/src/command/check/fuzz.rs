@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::ledger::{Entry, Ledger};
 use super::{Shared, TOLD, keep_panics_of_runs_quiet, subject};
-use crate::checked::SMALL;
+use crate::checked::Size;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -76,7 +76,7 @@ impl FuzzCheck {
             "loop" => Flaw::LoopAt(CANARY),
             _ => Flaw::PanicAt(CANARY),
         });
-        let designs = self.shared.designs(&SMALL)?.into_iter();
+        let designs = self.shared.designs(Size::Small)?.into_iter();
         let fuzzed = designs.map(|design| {
             let (began, name) = (Instant::now(), subject(&*design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();

@@ -37,7 +37,7 @@ use sim::{Bytes, KIB};
 
 use self::ledger::Ledger;
 use super::mkfs::options;
-use crate::checked::{SMALL, checked, guarantee, mounts, seeded};
+use crate::checked::{Size, checked, mounts, promises, seeded};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -123,16 +123,21 @@ impl Shared {
         Limits { jobs: self.jobs.map_or(limits.jobs, |jobs| jobs as usize), ..limits }
     }
 
-    /// The designs, with the options of `usual` that they have.
-    fn designs(&self, usual: &[(&str, &str)]) -> Result<Vec<Arc<dyn Design>>, Failure> {
+    /// The designs, made small.
+    fn designs(&self, size: Size) -> Result<Vec<Arc<dyn Design>>, Failure> {
         let given: BTreeMap<String, String> = options(&self.options)?;
-        self.fs.iter().map(|name| checked(name, &given, usual)).collect()
+        self.fs.iter().map(|name| checked(name, &given, size)).collect()
     }
 
-    /// The designs, in each way in which they are mounted, with what each promises then; with a seeded bug, if there is to be one.
-    fn subjects(&self, size: Bytes, mutant: Option<Mutant>) -> Result<Vec<Subject>, Failure> {
+    /// The designs, in each way in which they are mounted, with what each promises then; as a canary with the bug
+    /// that shows when the medium fails.
+    fn subjects(&self, size: Bytes, canary: bool) -> Result<Vec<Subject>, Failure> {
         let given: BTreeMap<String, String> = options(&self.options)?;
-        let subjects = self.fs.iter().map(|name| subjects_of(name, &given, size, mutant));
+        let subjects = self.fs.iter().map(|name| {
+            let mut mutants = lab::plan::matrix::design(name)?.mutants().iter().copied();
+            let bug = if canary { mutants.find(Mutant::needs_failure) } else { None };
+            subjects_of(name, &given, size, bug)
+        });
         subjects.collect::<Result<Vec<_>, _>>().map(|subjects| subjects.concat())
     }
 }
@@ -147,10 +152,10 @@ fn subjects_of(
     let subject = |given: &BTreeMap<String, String>| {
         let design = match mutant {
             Some(mutant) => seeded(name, given, mutant)?,
-            None => checked(name, given, &SMALL)?,
+            None => checked(name, given, Size::Small)?,
         };
         check_size(&*design, size)?;
-        Ok(Subject { design, size, guarantee: guarantee(name, given)?, mode: Mode::Adr })
+        Ok(Subject { design, size, promises: promises(name, given)?, mode: Mode::Adr })
     };
     mounts(name, given)?.iter().map(subject).collect()
 }

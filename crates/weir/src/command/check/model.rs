@@ -17,7 +17,7 @@ use sim::{Bytes, KIB};
 
 use super::ledger::{Entry, Ledger};
 use super::{Shared, check_size, subject, written};
-use crate::checked::SMALL;
+use crate::checked::Size;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -64,7 +64,7 @@ impl ModelCheck {
             None => None,
             Some(path) => Some(HostDir::new(path).map_err(|what| Failure::new(Exit::Host, what))?),
         };
-        let designs = self.shared.designs(&SMALL)?;
+        let designs = self.shared.designs(Size::Small)?;
         for design in &designs {
             check_size(&**design, self.size.unwrap_or(ROUND_SIZE))?;
         }

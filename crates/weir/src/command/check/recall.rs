@@ -186,8 +186,7 @@ impl RecallCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let count = self.count()?;
         if count == 0 {
-            let names: Vec<_> = Mutant::ALL.iter().map(|mutant| mutant.name()).collect();
-            let names = names.join(", ");
+            let names = self.names()?.join(", ");
             return Err(Failure::usage(format!(
                 "no bug's name contains \"{}\"; there are: {names}",
                 self.only
@@ -215,15 +214,19 @@ impl RecallCheck {
         }
     }
 
-    /// Bugs to look for, in all designs.
-    fn count(&self) -> Result<u64, Failure> {
-        let forgotten = [Target::Flush, Target::Fence].map(class);
-        let mut count = 0;
+    /// Names of the bugs of all designs: the seeded ones, and the classes of what is left out.
+    fn names(&self) -> Result<Vec<&'static str>, Failure> {
+        let mut names = Vec::new();
         for name in &self.shared.fs {
-            let mutants = lab::plan::matrix::design(name)?.mutants().iter().map(|mutant| mutant.name());
-            count += mutants.chain(forgotten).filter(|name| name.contains(&self.only)).count() as u64;
+            names.extend(lab::plan::matrix::design(name)?.mutants().iter().map(fs::Mutant::name));
+            names.extend([Target::Flush, Target::Fence].map(class));
         }
-        Ok(count)
+        Ok(names)
+    }
+
+    /// How many of them to look for.
+    fn count(&self) -> Result<u64, Failure> {
+        Ok(self.names()?.iter().filter(|name| name.contains(&self.only)).count() as u64)
     }
 
     fn text(&self, recalled: &[Recalled]) -> String {

@@ -14,7 +14,7 @@ use sim::Seed;
 
 use super::ledger::{Entry, Ledger};
 use super::{Shared, TOLD, keep_panics_of_runs_quiet, subject};
-use crate::checked::TINY;
+use crate::checked::Size;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -73,7 +73,7 @@ impl SchedulesCheck {
         if self.schedules != Some(1) {
             keep_panics_of_runs_quiet();
         }
-        let designs = self.shared.designs(&TINY)?;
+        let designs = self.shared.designs(Size::Tiny)?;
         let explored = designs.into_iter().map(|design| {
             let (began, name) = (Instant::now(), subject(&*design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use fs::{FsType, Options};
 use fuse::{Backing, MountError, Server};
+use media::Storage;
 use media::{Medium, Region};
 use pool::{PoolError, Source};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -75,7 +76,8 @@ impl Job {
     }
 
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
-        let mounted = self.design.mount(region, &self.options).map_err(|error| self.unusable(error))?;
+        let mounted =
+            self.design.mount(&Storage::from(region), &self.options).map_err(|error| self.unusable(error))?;
         let door = self.door(region);
         let mut server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
             Ok(server) => server,

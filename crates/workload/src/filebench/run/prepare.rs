@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use rand::RngExt;
 use sim::{Nanos, TaskSpec};
-use vfs::{DirEntry, Errno, FileKind, OpenFlags, Syscalls};
+use vfs::{Errno, OpenFlags, Syscalls};
 
 use crate::filebench::fileset::pick::{Becomes, Pick, Picker, State};
 use crate::filebench::fileset::tree::Entry;
 use crate::filebench::flowop::make_path;
 use crate::filebench::program::Fileset;
+use crate::tree::{self, CallFailed};
 
 use super::Engine;
 use super::error::EngineError;
@@ -166,7 +167,8 @@ fn make_tree(spec: &Fileset, files: &Files, calls: &dyn Syscalls) -> Result<bool
     let exists = calls.stat(root.as_bytes()).is_ok();
     let reusing = exists && spec.reuse;
     if exists && !reusing {
-        remove_tree(calls, &root)?;
+        let told = |CallFailed { call, path, errno }| failed(call, &path, errno);
+        tree::remove(calls, &root).map_err(told)?;
     }
     make_path(calls, &root).map_err(|errno| failed("mkdir", &root, errno))?;
     for directory in 1..files.tree.directories() {
@@ -203,49 +205,4 @@ fn visit(picker: &mut Picker, percent: u32, rng: &mut sim::Rng) -> Vec<u32> {
         }
     }
     chosen
-}
-
-/// Removes a directory and everything below it.
-fn remove_tree(calls: &dyn Syscalls, root: &str) -> Result<(), EngineError> {
-    let mut pending = vec![(root.to_owned(), false)];
-    while let Some((path, emptied)) = pending.pop() {
-        if emptied {
-            calls.rmdir(path.as_bytes()).map_err(|errno| failed("rmdir", &path, errno))?;
-            continue;
-        }
-        let names = names_in(calls, &path).map_err(|errno| failed("readdir", &path, errno))?;
-        pending.push((path.clone(), true));
-        for (name, is_directory) in names {
-            let inner = format!("{path}/{name}");
-            if is_directory {
-                pending.push((inner, false));
-            } else {
-                calls.unlink(inner.as_bytes()).map_err(|errno| failed("unlink", &inner, errno))?;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The names in a directory, each with whether it is a directory.
-fn names_in(calls: &dyn Syscalls, path: &str) -> vfs::Result<Vec<(String, bool)>> {
-    let mut names = Vec::new();
-    let fd = calls.open(path.as_bytes(), OpenFlags::READ | OpenFlags::DIRECTORY, 0)?;
-    let read = calls.getdents(fd, &mut |entry: DirEntry<'_>| {
-        if entry.name != b"." && entry.name != b".." {
-            names.push((String::from_utf8_lossy(entry.name).into_owned(), entry.kind));
-        }
-        true
-    });
-    calls.close(fd)?;
-    read?;
-    let mut known = Vec::with_capacity(names.len());
-    for (name, kind) in names {
-        let kind = match kind {
-            Some(kind) => kind,
-            None => calls.lstat(format!("{path}/{name}").as_bytes())?.kind,
-        };
-        known.push((name, kind == FileKind::Directory));
-    }
-    Ok(known)
 }

@@ -1,22 +1,22 @@
-//! Flights: blocks on their way from the buffer to the medium.
+//! Write-back in flight: blocks on their way from the buffer to the medium.
 //!
-//! Nobody holds the file's lock while its blocks are written, so that several tasks write back blocks of one file at once, and
-//! readers go on.
+//! The file is unlocked while its blocks are written, so that several tasks write back blocks of one file at once, and readers
+//! go on.
 //!
 //! ```text
-//! resident ──depart──► in flight ──land──► gone        durable; a transaction that waited for it alone commits
-//!     ▲                    └─────land────► resident    the medium refused it: everything is still dirty
-//!     └── first write
+//! dirty ──start──► in flight ──finish──► clean       durable, out of the buffer; a transaction that waited for it alone commits
+//!   ▲                  └──────finish───► dirty       the medium refused it: the same lines are still dirty
+//!   └── first write
 //! ```
 //!
-//! | block | its page | read from | changed by |
+//! | block | its page | is read from | is changed by |
 //! |---|---|---|---|
-//! | resident | has one owner | dirty lines from the page | a write, a departure, a drop |
-//! | in flight | is shared with the flight, and does not change | dirty lines from the page | its landing |
-//! | gone | is in the pool | the medium | a lazy write, which takes a page |
+//! | dirty | has one owner | dirty lines from the page | a write, a write-back, a drop |
+//! | in flight | is shared with the write-back, and does not change | dirty lines from the page | the end of the write-back |
+//! | clean | is in the pool | the medium | a lazy write, which takes a page |
 //!
-//! Whoever would change a block in flight, drop it, or needs it durable waits until it has landed. A flight waits for nothing
-//! but the medium and the file's lock, which nobody holds while waiting.
+//! A task that changes a block in flight, drops it, or needs it durable waits until its write-back ends. A write-back waits for
+//! the medium and for the file's lock only, and no task holds that lock while it waits.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -26,37 +26,37 @@ use media::nvmm::Region;
 use sim::{Activity, Condvar, LockClass, MutexGuard};
 
 use super::file_buffer::{Buffered, FileBuffer, FileSlot, runs};
+use super::mutant;
 use super::pool::Page;
 use super::{HiNfs, add};
 use crate::error::Result;
-use crate::mutant::Mutant;
 
 static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 
-/// Where tasks wait for a landing: one place for all files, since waiting is rare and a file's buffer should stay small.
-pub(super) struct Arrivals {
-    landed: Condvar,
-    /// Tasks that wait. Counted under their file's lock, so whoever lands a block of that file sees them.
+/// Where tasks wait for the end of a write-back: one place for all files, since waits are rare and a file's buffer stays small.
+pub(super) struct WritebackWait {
+    ended: Condvar,
+    /// Tasks that wait. Counted under their file's lock, so a task that ends a write-back of that file sees them.
     waiting: AtomicU32,
 }
 
-impl Arrivals {
+impl WritebackWait {
     pub(super) fn new() -> Self {
-        Self { landed: Condvar::of_class(&IN_FLIGHT), waiting: AtomicU32::new(0) }
+        Self { ended: Condvar::of_class(&IN_FLIGHT), waiting: AtomicU32::new(0) }
     }
 
-    /// Lets go of the file until some flight has landed.
+    /// Unlocks the file until some write-back has ended.
     fn wait<'a>(&self, buffer: MutexGuard<'a, FileBuffer>) -> MutexGuard<'a, FileBuffer> {
         self.waiting.fetch_add(1, Relaxed);
-        let buffer = self.landed.wait(buffer);
+        let buffer = self.ended.wait(buffer);
         self.waiting.fetch_sub(1, Relaxed);
         buffer
     }
 
-    /// A flight has landed; its file is locked.
-    fn announce(&self) {
+    /// A write-back has ended; its file is locked.
+    fn notify(&self) {
         if self.waiting.load(Relaxed) > 0 {
-            self.landed.notify_all();
+            self.ended.notify_all();
         }
     }
 }
@@ -83,7 +83,7 @@ impl Wanted {
 }
 
 /// A block in flight.
-struct Passenger {
+struct InFlight {
     block: u64,
     page: Arc<Page>,
     lines: u64,
@@ -91,8 +91,8 @@ struct Passenger {
     written: Result<()>,
 }
 
-impl Passenger {
-    fn board(block: u64, buffered: &mut Buffered) -> Self {
+impl InFlight {
+    fn start(block: u64, buffered: &mut Buffered) -> Self {
         buffered.visit();
         buffered.in_flight = true;
         Self { block, page: buffered.share(), lines: buffered.dirty, at: buffered.at, written: Ok(()) }
@@ -107,14 +107,14 @@ impl Passenger {
 
 impl HiNfs {
     /// Locks a file when none of `blocks` is in flight.
-    pub(crate) fn lock_landed<'a>(
+    pub(crate) fn lock_when_stable<'a>(
         &self,
         file: &'a FileSlot,
         blocks: RangeInclusive<u64>,
     ) -> MutexGuard<'a, FileBuffer> {
         let mut buffer = file.state.lock();
         while buffer.blocks.range(blocks.clone()).any(|(_, buffered)| buffered.in_flight) {
-            buffer = self.arrivals.wait(buffer);
+            buffer = self.writeback_wait.wait(buffer);
         }
         buffer
     }
@@ -128,7 +128,7 @@ impl HiNfs {
         let mut buffer = file.state.lock();
         loop {
             match buffer.blocks.get(&block) {
-                Some(buffered) if buffered.in_flight => buffer = self.arrivals.wait(buffer),
+                Some(buffered) if buffered.in_flight => buffer = self.writeback_wait.wait(buffer),
                 found => {
                     let buffered = found.is_some();
                     return (buffer, buffered);
@@ -139,65 +139,70 @@ impl HiNfs {
 
     /// Writes wanted blocks back and takes them out of the buffer, with one fence and the file unlocked; not those that are in
     /// flight already. Commits what that completes. Returns the lines written.
-    pub(crate) fn fly<'a>(
+    pub(crate) fn write_out<'a>(
         &self,
         file: &'a FileSlot,
         mut buffer: MutexGuard<'a, FileBuffer>,
         wanted: &Wanted,
     ) -> Result<(MutexGuard<'a, FileBuffer>, u64)> {
-        let resident = buffer.blocks.range_mut(wanted.blocks.clone());
-        let mut flight: Vec<Passenger> = resident
+        let dirty = buffer.blocks.range_mut(wanted.blocks.clone());
+        let mut batch: Vec<InFlight> = dirty
             .filter(|(_, buffered)| wanted.includes(buffered) && !buffered.in_flight)
-            .map(|(block, buffered)| Passenger::board(*block, buffered))
+            .map(|(block, buffered)| InFlight::start(*block, buffered))
             .collect();
-        if self.volume.has(Mutant::LastLineLeftOut) {
+        if self.volume.has(mutant::LAST_LINE_LEFT_OUT) {
             let last = |lines: u64| lines.checked_ilog2().map_or(0, |last| 1 << last);
-            for passenger in &mut flight {
-                passenger.lines &= !last(passenger.lines);
+            for block in &mut batch {
+                block.lines &= !last(block.lines);
             }
         }
-        if flight.is_empty() {
-            // Nothing lands: two that wait for the flight of a third must not wake each other.
+        if batch.is_empty() {
+            // No block is written: two tasks that wait for the write-back of a third must not wake each other.
             self.commit_if_done(&mut buffer)?;
             return Ok((buffer, 0));
         }
         drop(buffer);
         let scope = sim::scope(Activity::Data);
-        for passenger in &mut flight {
-            passenger.write(&self.volume.region);
+        for block in &mut batch {
+            block.write(&self.volume.region);
         }
-        // Also after an error: whoever tries again cannot fence what this task has written.
+        // Also after an error: another task that tries again cannot fence what this one has written.
         self.volume.region.fence();
         drop(scope);
         let mut buffer = file.state.lock();
-        let landed = self.land(file, &mut buffer, flight);
+        let written_out = self.finish_write_out(file, &mut buffer, batch);
         self.commit_if_done(&mut buffer)?;
-        Ok((buffer, landed?))
+        Ok((buffer, written_out?))
     }
 
     /// Takes durable blocks out of the buffer and returns their lines. One that the medium refused stays, dirty as it was.
-    fn land(&self, file: &FileSlot, buffer: &mut FileBuffer, flight: Vec<Passenger>) -> Result<u64> {
-        let mut landed = Ok(0);
-        for Passenger { block, page, lines, written, .. } in flight {
+    fn finish_write_out(
+        &self,
+        file: &FileSlot,
+        buffer: &mut FileBuffer,
+        batch: Vec<InFlight>,
+    ) -> Result<u64> {
+        let mut written_out = Ok(0);
+        for InFlight { block, page, lines, written, .. } in batch {
             drop(page);
             let Some(buffered) = buffer.blocks.get_mut(&block) else { continue };
             buffered.in_flight = false;
             match written {
                 Ok(()) => {
                     self.forget_block(file, buffer, block);
-                    landed = landed.map(|sum| sum + u64::from(lines.count_ones()));
+                    written_out = written_out.map(|sum| sum + u64::from(lines.count_ones()));
                 }
                 Err(error) => {
                     buffered.moved = self.pool.touch(buffered.entry);
-                    landed = landed.and(Err(error));
+                    written_out = written_out.and(Err(error));
                 }
             }
         }
-        self.arrivals.announce();
-        landed
+        self.writeback_wait.notify();
+        written_out
     }
 
-    /// Makes wanted blocks durable, whoever writes them, and takes them out of the buffer. Commits what that completes.
+    /// Makes wanted blocks durable, whichever task writes them, and takes them out of the buffer. Commits what that completes.
     pub(crate) fn flush<'a>(
         &self,
         file: &'a FileSlot,
@@ -206,14 +211,14 @@ impl HiNfs {
     ) -> Result<MutexGuard<'a, FileBuffer>> {
         loop {
             let lines;
-            (buffer, lines) = self.fly(file, buffer, wanted)?;
+            (buffer, lines) = self.write_out(file, buffer, wanted)?;
             add(&self.counters.lines_synced, lines);
-            // What the medium refuses another task is resident again, and flies once more: the error is then this caller's.
+            // What the medium refuses another task is dirty again, and is written once more: the error is then this caller's.
             let mut rest = buffer.blocks.range(wanted.blocks.clone());
             if !rest.any(|(_, buffered)| buffered.in_flight && wanted.includes(buffered)) {
                 return Ok(buffer);
             }
-            buffer = self.arrivals.wait(buffer);
+            buffer = self.writeback_wait.wait(buffer);
         }
     }
 }

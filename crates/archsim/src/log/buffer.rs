@@ -1,0 +1,206 @@
+//! The log buffer: a FIFO of lines between the caches and the write queue, and the registers `head` and `tail`.
+//!
+//! Records are packed into lines, which leave when they are full, or as they are when a commit or a data line waits for them
+//! (the rest of such a line follows as a line of its own). The superblock, which mirrors `head`, goes the same way, so that it
+//! is durable before any record that reuses the space that it frees.
+
+use std::collections::VecDeque;
+
+use super::record::{Format, Kind, MAGIC, Record};
+use crate::machine::{LINE, Machine, Ps};
+use crate::memory::Cause;
+use crate::memory::controller::{Controller, Done, Write};
+use crate::op::Op;
+
+/// A line of the buffer.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    line: u64,
+    mask: u8,
+    data: [u64; 8],
+    /// Position up to which records are complete with this line; 0 if none ends in it.
+    end: u64,
+    /// Position of its first word; `u64::MAX` for the superblock, which leaves in its turn.
+    start: u64,
+    entered: Ps,
+}
+
+/// A log under way.
+#[derive(Clone, Debug)]
+pub struct LogBuffer {
+    /// Layout.
+    pub format: Format,
+    lines: VecDeque<Line>,
+    capacity: usize,
+    cycle: Ps,
+    last_pop: Ps,
+    demand: u64,
+    /// Position after the newest record.
+    pub tail: u64,
+    /// Position before which nothing is needed any more.
+    pub head: u64,
+    head_mirrored: u64,
+    /// Records after a reuse until the superblock follows; zero but in a mutant.
+    /// Records that may be amended; kept for schemes that do.
+    pub recent: Vec<(u64, Record)>,
+    late: u32,
+    owed: Option<u32>,
+    /// Bytes appended while measuring.
+    pub bytes: u64,
+    /// Superblocks written.
+    pub superblocks: u64,
+}
+
+impl LogBuffer {
+    /// An empty log.
+    pub fn new(format: Format, machine: &Machine, late_superblock: bool) -> Self {
+        Self {
+            format,
+            lines: VecDeque::with_capacity(machine.log_buffer as usize + 8),
+            capacity: machine.log_buffer as usize,
+            cycle: machine.cycle(),
+            last_pop: 0,
+            demand: 0,
+            tail: 0,
+            head: 0,
+            head_mirrored: 0,
+            late: if late_superblock { 12 } else { 0 },
+            owed: None,
+            recent: Vec::new(),
+            bytes: 0,
+            superblocks: 0,
+        }
+    }
+
+    /// Bytes between head and tail.
+    pub fn used(&self) -> u64 {
+        self.tail - self.head
+    }
+
+    /// Whether a record fits into the area, with `percent` of it as the limit.
+    pub fn has_space(&self, kind: Kind, percent: u64) -> bool {
+        let bytes = 8 * self.format.length(kind) as u64;
+        (self.used() + bytes) * 100 <= self.format.size * percent
+    }
+
+    /// Whether a record fits into the buffer. Without a buffer a record waits until the one before it has left.
+    pub fn has_room(&self, kind: Kind) -> bool {
+        let lines = (8 * self.format.length(kind) as u64).div_ceil(LINE) as usize;
+        if self.capacity < lines + 1 {
+            return self.lines.is_empty();
+        }
+        self.lines.len() + lines <= self.capacity
+    }
+
+    /// Appends a record at `now`; answers with its start and end.
+    pub fn append(&mut self, record: &Record, now: Ps) -> (u64, u64) {
+        let length = self.format.length(record.kind);
+        let (start, end) = (self.tail, self.tail + 8 * length as u64);
+        if end > self.head_mirrored + self.format.size {
+            self.head_mirrored = self.head;
+            self.owed = Some(self.late);
+        }
+        if let Some(wait) = self.owed {
+            if wait == 0 {
+                self.mirror(now);
+            } else {
+                self.owed = Some(wait - 1);
+            }
+        }
+        let words = self.format.encode(record, start);
+        for (index, word) in words[..length].iter().enumerate() {
+            self.put(start + 8 * index as u64, *word, now);
+        }
+        self.lines.back_mut().expect("a word was put").end = end;
+        self.tail = end;
+        self.bytes += end - start;
+        (start, end)
+    }
+
+    /// Sends the superblock.
+    fn mirror(&mut self, now: Ps) {
+        self.owed = None;
+        self.superblocks += 1;
+        let data = [MAGIC, self.head_mirrored, self.format.size, 0, 0, 0, 0, 0];
+        let line = self.format.base / LINE;
+        self.lines.push_back(Line { line, mask: 0xff, data, end: 0, start: u64::MAX, entered: now });
+    }
+
+    fn put(&mut self, position: u64, word: u64, now: Ps) {
+        let place = self.format.place(position);
+        let (line, at) = (place / LINE, (place % LINE / 8) as usize);
+        let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
+        if !open {
+            let start = position;
+            self.lines.push_back(Line { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+        }
+        let back = self.lines.back_mut().expect("just pushed");
+        back.mask |= 1 << at;
+        back.data[at] = word;
+    }
+
+    /// Changes the redo side of the record at `start`, if all of it is still in the buffer; whether it was.
+    pub fn amend(&mut self, start: u64, op: &Op, base: u64) -> bool {
+        let Some(at) = self.recent.iter().position(|(begun, _)| *begun == start) else { return false };
+        if self.lines.front().is_none_or(|front| front.start > start) {
+            self.recent.clear();
+            return false;
+        }
+        let record = &mut self.recent[at].1;
+        record.redo[((op.addr - base) / 8) as usize] = op.value;
+        let words = self.format.encode(record, start);
+        for (index, word) in words[..self.format.length(Kind::Update)].iter().enumerate() {
+            let place = self.format.place(start + 8 * index as u64);
+            let (line, at) = (place / LINE, (place % LINE / 8) as usize);
+            let mut open = self.lines.iter_mut().rev();
+            let held =
+                open.find(|held| held.line == line && held.mask & 1 << at != 0 && held.start != u64::MAX);
+            held.expect("it has not left").data[at] = *word;
+        }
+        true
+    }
+
+    /// Records up to `position` are waited for.
+    pub fn demand(&mut self, position: u64) {
+        self.demand = self.demand.max(position);
+    }
+
+    /// Whether it has something to send at all.
+    pub fn wants(&self) -> bool {
+        self.lines.front().is_some_and(|front| self.leaves(front))
+    }
+
+    fn leaves(&self, line: &Line) -> bool {
+        // A line's last word is its eighth, and words come in order.
+        line.mask & 0x80 != 0 || line.start < self.demand || self.lines.len() > 1
+    }
+
+    /// Moves lines into the write queue, one a cycle, as long as it has room.
+    pub fn drain(&mut self, now: Ps, controller: &mut Controller, done: &mut Vec<Done>) -> bool {
+        let mut moved = false;
+        while let Some(front) = self.lines.front().copied() {
+            if !self.leaves(&front) || !controller.has_room_for_log() {
+                break;
+            }
+            self.lines.pop_front();
+            let arrive = now.max(self.last_pop + self.cycle).max(front.entered);
+            self.last_pop = arrive;
+            let mut write = Write::new(front.line, Cause::Log, arrive);
+            (write.mask, write.data, write.log_end) = (front.mask, front.data, front.end);
+            write.fifo = true;
+            controller.write(write, done);
+            moved = true;
+        }
+        moved
+    }
+
+    /// Lines in the buffer.
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+}

@@ -1,0 +1,447 @@
+//! The memory controller: FR-FCFS over a read and a write queue, with watermarks, in front of the banks.
+//!
+//! It acts when a bank becomes free or a request arrives, never by the cycle. An idle bank takes the oldest request for its open
+//! row, else the oldest; reads before writes, until the write queue reaches its high watermark, from where on writes go first
+//! until it is down to the low one. A bank for which no read waits takes a write at any time.
+//!
+//! # What the order never breaks
+//!
+//! * R1: requests to one line keep their order: a later write joins the one that waits, a read is served from it.
+//! * R2: log lines are issued, and become durable, in the order in which they came.
+//! * R3: with `log_bound = enforced` a data line waits until the log is durable up to its newest record. With `timing` it does
+//!   not, and each line that was faster than its log is counted.
+//!
+//! # Persistence domains
+//!
+//! With `domain = adr` a write is durable when it is *accepted* into the queue (and R3 holds it back before that); with `media`
+//! when the bank has written it.
+
+use super::Cause;
+use super::bank::{Bank, Place, Timing};
+use crate::machine::{Machine, Ps};
+
+/// Hardware threads that there can be.
+pub const THREADS: usize = 16;
+/// Entries of the write queue that only log lines may take: else data that wait for the log could lock it out.
+const LOG_RESERVE: usize = 2;
+
+/// A line on its way to NVRAM.
+#[derive(Clone, Copy, Debug)]
+pub struct Write {
+    /// Its number.
+    pub line: u64,
+    /// Why it moves.
+    pub cause: Cause,
+    /// Words that are written, a bit each.
+    pub mask: u8,
+    /// The words; kept only where crashes are explored.
+    pub data: [u64; 8],
+    /// Log position that must be durable first (R3).
+    pub need: u64,
+    /// A log line: position up to which the log is durable with it.
+    pub log_end: u64,
+    /// When it reaches the controller.
+    pub arrive: Ps,
+    /// Number in order of arrival.
+    pub id: u64,
+    /// How many waits of each hardware thread end with it.
+    pub waiters: [u8; THREADS],
+    /// Whether it is a line of the hardware log, which keeps its order (R2).
+    pub fifo: bool,
+    /// Whether it is in the persistence domain.
+    pub durable: bool,
+}
+
+impl Write {
+    /// A line that nothing waits for.
+    pub fn new(line: u64, cause: Cause, arrive: Ps) -> Self {
+        Self {
+            line,
+            cause,
+            mask: 0xff,
+            data: [0; 8],
+            need: 0,
+            log_end: 0,
+            arrive,
+            id: 0,
+            waiters: [0; THREADS],
+            fifo: false,
+            durable: false,
+        }
+    }
+
+    fn join(&mut self, later: &Self) {
+        for word in (0..8).filter(|word| later.mask & 1 << word != 0) {
+            self.data[word] = later.data[word];
+        }
+        self.mask |= later.mask;
+        self.need = self.need.max(later.need);
+        self.log_end = self.log_end.max(later.log_end);
+        for (own, more) in self.waiters.iter_mut().zip(later.waiters) {
+            *own += more;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    line: u64,
+    place: Place,
+    arrive: Ps,
+}
+
+/// What has happened in the controller.
+#[derive(Clone, Copy, Debug)]
+pub enum Done {
+    /// A line was read; its time.
+    Read(u64, Ps),
+    /// A write is durable: when the bank began (a crash since may leave part of it), when it was durable.
+    Durable(Write, Ps, Ps),
+}
+
+/// A command to a bank, for the protocol checker and the timeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// The line.
+    pub line: u64,
+    /// Why.
+    pub cause: Cause,
+    /// When it reached the controller.
+    pub arrive: Ps,
+    /// When the bank began.
+    pub start: Ps,
+    /// When it ended.
+    pub finish: Ps,
+}
+
+/// Counts of the controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// Lines moved, by cause.
+    pub lines: [u64; 5],
+    /// Energy in hundredths of a picojoule, by cause.
+    pub energy: [u64; 5],
+    /// Accesses to an open row.
+    pub row_hits: u64,
+    /// Reads served from the write queue.
+    pub forwarded: u64,
+    /// Writes that joined one that waited.
+    pub joined: u64,
+    /// Times at which a data line waited for the log (R3).
+    pub held: u64,
+    /// Data lines durable before their log (`log_bound = timing`).
+    pub violations: u64,
+    /// Sum over accesses of the write queue's length.
+    pub queue_sum: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Job {
+    Idle,
+    Read(Read),
+    Write(Write, Place),
+}
+
+/// The controller and its banks.
+#[derive(Clone, Debug)]
+pub struct Controller {
+    machine: Machine,
+    timing: Timing,
+    banks: Vec<Bank>,
+    jobs: Vec<(Job, Ps, Ps)>,
+    reads: Vec<Read>,
+    writes: Vec<(Write, Place)>,
+    draining: bool,
+    channel: Ps,
+    burst: Ps,
+    log_finish: Ps,
+    log_durable: u64,
+    next_id: u64,
+    next: Ps,
+    adr: bool,
+    enforced: bool,
+    /// Counts.
+    pub stats: MemoryStats,
+    /// Commands, if they are kept.
+    pub commands: Option<Vec<Command>>,
+}
+
+impl Controller {
+    /// With empty queues.
+    pub fn new(machine: &Machine) -> Self {
+        let banks = machine.banks as usize;
+        Self {
+            timing: Timing::new(machine),
+            banks: vec![Bank::CLOSED; banks],
+            jobs: vec![(Job::Idle, 0, 0); banks],
+            reads: Vec::with_capacity(256),
+            writes: Vec::with_capacity(256),
+            draining: false,
+            channel: 0,
+            burst: machine.burst * 1000,
+            log_finish: 0,
+            log_durable: 0,
+            next_id: 1,
+            next: Ps::MAX,
+            adr: machine.domain == 1,
+            enforced: machine.log_bound == 0,
+            stats: MemoryStats::default(),
+            commands: None,
+            machine: machine.clone(),
+        }
+    }
+
+    /// When it wants to act next; `Ps::MAX` if it has nothing to do.
+    #[inline]
+    pub fn next(&self) -> Ps {
+        self.next
+    }
+
+    /// Log position up to which all records are durable.
+    pub fn log_durable(&self) -> u64 {
+        self.log_durable
+    }
+
+    /// Whether data may enter the write queue.
+    pub fn has_room(&self) -> bool {
+        self.writes.len() + LOG_RESERVE < self.machine.write_queue as usize
+    }
+
+    /// Whether a log line may enter it.
+    pub fn has_room_for_log(&self) -> bool {
+        self.writes.len() < self.machine.write_queue as usize
+    }
+
+    /// The number that the next write gets.
+    pub fn next_id(&self) -> u64 {
+        self.next_id
+    }
+
+    /// The lowest number of a write that is not durable; all below are.
+    pub fn oldest_open(&self) -> u64 {
+        let queued = self.writes.iter().map(|(write, _)| write);
+        let busy = self.jobs.iter().filter_map(|(job, _, _)| match job {
+            Job::Write(write, _) => Some(write),
+            _ => None,
+        });
+        let open = queued.chain(busy).filter(|write| !write.durable);
+        open.map(|write| write.id).min().unwrap_or(self.next_id)
+    }
+
+    /// Asks for a line. Answers at once if a write of it waits here.
+    pub fn read(&mut self, line: u64, arrive: Ps) -> Option<Ps> {
+        let arrive = arrive + self.machine.link * 1000;
+        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write, _) if write.line == line);
+        if self.writes.iter().any(|(write, _)| write.line == line) || self.jobs.iter().any(busy) {
+            self.stats.forwarded += 1;
+            return Some(arrive + self.burst);
+        }
+        self.reads.push(Read { line, place: Place::of(line, &self.machine), arrive });
+        self.next = self.next.min(arrive);
+        None
+    }
+
+    /// Takes a write. `done` is told if it is durable at once.
+    pub fn write(&mut self, mut write: Write, done: &mut Vec<Done>) {
+        write.id = self.next_id;
+        self.next_id += 1;
+        let log = write.fifo;
+        let last_log = self.writes.iter().rposition(|(other, _)| other.fifo);
+        let same = self.writes.iter().position(|(other, _)| other.line == write.line);
+        let same = same.filter(|at| !log || last_log == Some(*at));
+        if let Some(at) = same {
+            self.stats.joined += 1;
+            let queued = &mut self.writes[at].0;
+            if queued.durable {
+                // The part that came before stays in the domain; this part enters it by itself.
+                let mut part = write;
+                self.accept(&mut part, done);
+                self.writes[at].0.join(&part);
+                self.writes[at].0.durable = part.durable;
+                if !part.durable {
+                    self.writes[at].0.id = part.id;
+                }
+            } else {
+                queued.join(&write);
+                let mut whole = self.writes[at].0;
+                self.accept(&mut whole, done);
+                self.writes[at].0 = whole;
+            }
+        } else {
+            self.accept(&mut write, done);
+            self.writes.push((write, Place::of(write.line, &self.machine)));
+        }
+        if log {
+            self.accept_held(write.arrive, done);
+        }
+        self.next = self.next.min(write.arrive);
+    }
+
+    /// Lets `thread` wait for a write of `line` that is not durable yet, if there is one.
+    pub fn attach(&mut self, line: u64, thread: usize) -> bool {
+        let busy = self.jobs.iter_mut().filter_map(|(job, _, _)| match job {
+            Job::Write(write, _) => Some(write),
+            _ => None,
+        });
+        let queued = self.writes.iter_mut().map(|(write, _)| write);
+        let Some(write) = queued.chain(busy).find(|write| write.line == line && !write.durable) else {
+            return false;
+        };
+        write.waiters[thread] += 1;
+        true
+    }
+
+    /// `domain = adr`: the write is durable from now on, unless R3 holds it back.
+    fn accept(&mut self, write: &mut Write, done: &mut Vec<Done>) {
+        if !self.adr || write.durable {
+            return;
+        }
+        if !write.fifo && write.need > self.log_durable {
+            if self.enforced {
+                return;
+            }
+            self.stats.violations += 1;
+        }
+        write.durable = true;
+        self.log_durable = self.log_durable.max(write.log_end);
+        done.push(Done::Durable(*write, write.arrive, write.arrive));
+        write.waiters = [0; THREADS];
+    }
+
+    /// `domain = adr`: data that waited for the log.
+    fn accept_held(&mut self, now: Ps, done: &mut Vec<Done>) {
+        if !self.adr {
+            return;
+        }
+        for at in 0..self.writes.len() {
+            let mut write = self.writes[at].0;
+            if !write.durable {
+                write.arrive = write.arrive.max(now);
+                self.accept(&mut write, done);
+                self.writes[at].0 = write;
+            }
+        }
+    }
+
+    /// Acts at `now`: ends what has ended, gives idle banks work.
+    pub fn step(&mut self, now: Ps, done: &mut Vec<Done>) {
+        for bank in 0..self.jobs.len() {
+            let (job, start, finish) = self.jobs[bank];
+            if finish > now || matches!(job, Job::Idle) {
+                continue;
+            }
+            self.jobs[bank].0 = Job::Idle;
+            match job {
+                Job::Read(read) => done.push(Done::Read(read.line, finish)),
+                Job::Write(write, _) => self.written(write, start, finish, done),
+                Job::Idle => {}
+            }
+        }
+        while self.issue(now) {}
+        self.plan(now);
+    }
+
+    /// A bank has written a line.
+    fn written(&mut self, mut write: Write, start: Ps, finish: Ps, done: &mut Vec<Done>) {
+        if write.durable {
+            return;
+        }
+        if !write.fifo && write.need > self.log_durable {
+            self.stats.violations += 1;
+        }
+        write.durable = true;
+        self.log_durable = self.log_durable.max(write.log_end);
+        done.push(Done::Durable(write, start, finish));
+    }
+
+    /// When to act next.
+    fn plan(&mut self, now: Ps) {
+        let busy = self.jobs.iter().filter(|(job, _, _)| !matches!(job, Job::Idle));
+        let busy = busy.map(|(_, _, finish)| *finish).min().unwrap_or(Ps::MAX);
+        let reads = self.reads.iter().map(|read| read.arrive);
+        let writes = self.writes.iter().map(|(write, _)| write.arrive);
+        let arrivals = reads.chain(writes).filter(|arrive| *arrive > now).min().unwrap_or(Ps::MAX);
+        self.next = busy.min(arrivals);
+    }
+
+    /// Gives one idle bank a request.
+    fn issue(&mut self, now: Ps) -> bool {
+        let mut idle = 0_u64;
+        for (bank, (job, _, _)) in self.jobs.iter().enumerate() {
+            idle |= u64::from(matches!(job, Job::Idle)) << bank;
+        }
+        if idle == 0 || (self.reads.is_empty() && self.writes.is_empty()) {
+            return false;
+        }
+        let size = self.machine.write_queue as usize;
+        if self.writes.len() * 100 >= size * self.machine.high_watermark as usize {
+            self.draining = true;
+        } else if self.writes.len() * 100 <= size * self.machine.low_watermark as usize {
+            self.draining = false;
+        }
+        if self.draining && self.issue_write(now, idle) {
+            return true;
+        }
+        self.issue_read(now, idle) || (!self.draining && self.issue_write(now, idle))
+    }
+
+    fn issue_read(&mut self, now: Ps, idle: u64) -> bool {
+        let visible = self.reads.iter().take(self.machine.read_queue as usize).enumerate();
+        let mut ready = visible.filter(|(_, read)| idle & 1 << read.place.bank != 0 && read.arrive <= now);
+        let Some((first, read)) = ready.next() else { return false };
+        let hit = |read: &Read| self.banks[read.place.bank].is_hit(read.place);
+        let at =
+            if hit(read) { first } else { ready.find(|(_, read)| hit(read)).map_or(first, |(at, _)| at) };
+        let read = self.reads.remove(at);
+        self.start(Job::Read(read), read.place, (read.line, Cause::Fetch, read.arrive), now);
+        true
+    }
+
+    fn issue_write(&mut self, now: Ps, idle: u64) -> bool {
+        let mut first = None;
+        let mut log_seen = false;
+        let mut held = 0;
+        let visible = self.writes.iter().take(self.machine.write_queue as usize).enumerate();
+        for (at, (write, place)) in visible {
+            let log = write.fifo;
+            let second_log = log && std::mem::replace(&mut log_seen, true);
+            if second_log || idle & 1 << place.bank == 0 || write.arrive > now {
+                continue;
+            }
+            if self.enforced && !log && write.need > self.log_durable {
+                held += 1;
+                continue;
+            }
+            if self.banks[place.bank].is_hit(*place) {
+                first = Some(at);
+                break;
+            }
+            first = first.or(Some(at));
+        }
+        self.stats.held += held;
+        let Some(at) = first else { return false };
+        self.stats.queue_sum += self.writes.len() as u64;
+        let (write, place) = self.writes.remove(at);
+        self.start(Job::Write(write, place), place, (write.line, write.cause, write.arrive), now);
+        true
+    }
+
+    fn start(&mut self, job: Job, place: Place, (line, cause, arrive): (u64, Cause, Ps), now: Ps) {
+        let bank = &mut self.banks[place.bank];
+        self.stats.row_hits += u64::from(bank.is_hit(place));
+        let (time, energy) = bank.access(place, cause, &self.timing);
+        self.stats.lines[cause as usize] += 1;
+        self.stats.energy[cause as usize] += energy;
+        let now = now.max(self.channel);
+        self.channel = now + self.burst;
+        let mut finish = now + time;
+        if matches!(&job, Job::Write(write, _) if write.fifo) {
+            finish = finish.max(self.log_finish);
+            self.log_finish = finish;
+        }
+        self.jobs[place.bank] = (job, now, finish);
+        if let Some(commands) = &mut self.commands {
+            commands.push(Command { line, cause, arrive, start: now, finish });
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Two operations at once: a task for each, recorded in orders that are not those of time, and crashed everywhere.
+//!
+//! A crash may leave what some order of the operations leaves. Those that have returned are in it, one that has not begun is
+//! not, and one that is under way is in it as a whole, in part as the clauses allow, or not at all. An order counts when both
+//! operations answer in it as they did in the run.
+//!
+//! | first | second | a crash may leave, for each order that counts |
+//! |---|---|---|
+//! | under way | not begun | the first under way |
+//! | returned | not begun | the first |
+//! | under way | under way | the earlier under way; the earlier, and the later under way |
+//! | returned | under way | the first, and the second under way; both, where the second comes first |
+//! | returned | returned | both |
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use media::event::{Event, Mark, Promise, Tap, TaskId};
+use media::recorder::Trace;
+use sim::{Machine, Schedule, Seed, Setup, TaskSpec};
+use vfs::Errno;
+
+use super::allowed::Allowed;
+use super::explore::{Explorer, Progress};
+use super::programs::Program;
+use super::record::{IDLE, States, agree, fill_free_blocks};
+use super::{Effort, Subject, Tally};
+use crate::design::{self, try_virtually};
+use crate::model::Model;
+use crate::op::{Op, Reply, Runner};
+use crate::schedules::Preempt;
+
+/// Orders in which the tasks of a pair take turns: random ones, and one with few preemptions.
+const SCHEDULES: [Schedule; 3] =
+    [Schedule::Random, Schedule::Random, Schedule::Pct { depth: 3, length: 400 }];
+
+/// What two tasks did.
+struct Recorded {
+    trace: Arc<Trace>,
+    /// Before the operations.
+    model: Model,
+    /// The operations in the order in which they began, by their place in the program.
+    began: Vec<usize>,
+    /// The answers, by place.
+    answers: Vec<Result<Reply, Errno>>,
+}
+
+/// Explores all crashes of a program whose two operations are carried out at once, in several orders.
+pub(super) fn explore_together(subject: &Subject, program: &Program, effort: &Effort) -> Tally {
+    let mut sum = Tally { programs: 1, ..Tally::default() };
+    for (schedule, number) in SCHEDULES.iter().zip(0..) {
+        let tally = match explore_one(subject, program, effort, (schedule, effort.plan.seed.0 + number)) {
+            Ok(tally) => tally,
+            Err(what) => Tally::failed(&program.name, format!("schedule {number}: {what}")),
+        };
+        sum.add(Tally { programs: 0, ..tally });
+        if !sum.violations.is_empty() || sum.without_space > 0 {
+            break;
+        }
+    }
+    Tally { without_space: sum.without_space.min(1), ..sum }
+}
+
+fn explore_one(
+    subject: &Subject,
+    program: &Program,
+    effort: &Effort,
+    (schedule, seed): (&Schedule, u64),
+) -> Result<Tally, String> {
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
+    let (recorded, _) = {
+        let (subject, program) = (subject.clone(), program.clone());
+        sim::explore(&setup, schedule, move || record(&subject, &program))
+    };
+    let Some(recorded) = recorded.map_err(|error| error.to_string())?? else {
+        return Ok(Tally { without_space: 1, ..Tally::default() });
+    };
+    let (subject, program, effort) = (subject.clone(), program.clone(), *effort);
+    try_virtually(seed, move || {
+        let orders = orders(&subject, &program, &recorded)?;
+        let mut explorer = Explorer::new(&subject, &program.name, &effort, &recorded.trace)?;
+        let mut pair = Pair { orders, began: recorded.began, tasks: Vec::new(), ended: [false; 2] };
+        explorer.visit_all(&mut pair);
+        Ok(explorer.tally)
+    })?
+}
+
+/// Runs the setup, then both operations at once. None: no space for them.
+fn record(subject: &Subject, program: &Program) -> Result<Option<Recorded>, String> {
+    let (design, region) = (&subject.design, design::region(subject.size));
+    design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
+    let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
+    let mut runner = Runner::new(fs);
+    fill_free_blocks(&*runner.fs)?;
+    let mut model = Model::of(&*runner.fs)?;
+    for op in &program.setup {
+        let Some(_) = agree(&mut runner, &mut model, op).map_err(|what| format!("setup: {what}"))? else {
+            return Ok(None);
+        };
+    }
+    runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
+    let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    let preempt: Arc<dyn Tap> = Arc::new(Preempt);
+    region.attach(Arc::clone(&preempt));
+    let began = Arc::new(Mutex::new(Vec::new()));
+    let promise = if subject.promises.buffers_data() { Promise::Nothing } else { Promise::All };
+    let tasks = program.core.iter().cloned().enumerate().map(|(place, op)| {
+        let (mut runner, region, began) = (runner.beside(), Arc::clone(&region), Arc::clone(&began));
+        let spec = TaskSpec::named(format!("task {place}")).on_core(place as u16);
+        sim::spawn(spec, move || {
+            sim::interact();
+            // Between these two no other task goes on.
+            began.lock().unwrap_or_else(PoisonError::into_inner).push(place);
+            region.mark(Mark::OpBegin(op.name()));
+            let answer = runner.run(&op);
+            region.mark(Mark::OpEnd(op.name(), promise));
+            runner.close_opened();
+            answer
+        })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let answers: Vec<_> = tasks.into_iter().map(sim::JoinHandle::join).collect();
+    region.detach(&preempt);
+    if subject.promises.buffers_data() {
+        sim::sleep(IDLE);
+    }
+    region.detach(&trace);
+    if answers.contains(&Err(Errno::ENOSPC)) {
+        return Ok(None);
+    }
+    let began = std::mem::take(&mut *began.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok(Some(Recorded { trace, model, began, answers }))
+}
+
+/// The operations one after the other.
+struct Order {
+    promises: vfs::Promises,
+    /// By their places in the program.
+    places: [usize; 2],
+    ops: Vec<Op>,
+    states: States,
+}
+
+/// The orders in which the operations answer as they did.
+fn orders(subject: &Subject, program: &Program, recorded: &Recorded) -> Result<Vec<Order>, String> {
+    let order = |places: [usize; 2]| {
+        let mut model = recorded.model.clone();
+        let mut states = States::new(subject.promises, &model);
+        let ops: Vec<Op> = places.iter().map(|place| program.core[*place].clone()).collect();
+        for (op, place) in ops.iter().zip(places) {
+            let before = model.clone();
+            let expected = model.run(op, None);
+            if expected != recorded.answers[place] {
+                return None;
+            }
+            states.push((op, expected.is_ok()), &before, &model);
+        }
+        Some(Order { promises: subject.promises, places, ops, states })
+    };
+    let orders: Vec<_> = [[0, 1], [1, 0]].into_iter().filter_map(order).collect();
+    if orders.is_empty() {
+        return Err(format!("the answers {:?} come in no order of the calls", recorded.answers));
+    }
+    Ok(orders)
+}
+
+/// How far both have come.
+struct Pair {
+    orders: Vec<Order>,
+    /// The places in the order in which they begin.
+    began: Vec<usize>,
+    /// The tasks of those that have begun.
+    tasks: Vec<TaskId>,
+    /// By place.
+    ended: [bool; 2],
+}
+
+impl Pair {
+    /// Whether the operation at a place has begun.
+    fn has_begun(&self, place: usize) -> bool {
+        self.began[..self.tasks.len()].contains(&place)
+    }
+}
+
+impl Progress for Pair {
+    fn see(&mut self, task: TaskId, event: Event<'_>) {
+        match event {
+            Event::Mark(Mark::OpBegin(_)) => {
+                // What has returned comes before what begins.
+                if let Some(returned) = self.ended.iter().position(|ended| *ended) {
+                    self.orders.retain(|order| order.places[0] == returned);
+                }
+                self.tasks.push(task);
+            }
+            Event::Mark(Mark::OpEnd(..)) => {
+                if let Some(at) = self.tasks.iter().position(|known| *known == task) {
+                    self.ended[self.began[at]] = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn allowed(&self) -> Vec<Allowed<'_>> {
+        let mut allowed = Vec::new();
+        for order in &self.orders {
+            let mut add = |done, inside| {
+                let Order { promises, ops, states, .. } = order;
+                allowed.push(Allowed { promises: *promises, ops, states, done, inside });
+            };
+            let [first, second] = order.places;
+            let begun = [first, second].map(|place| self.has_begun(place));
+            match (begun, [first, second].map(|place| self.ended[place])) {
+                ([true, false], [true, _]) => add(1, false),
+                ([true, false], [false, _]) => add(0, true),
+                // The later one of this order has begun alone: it has done nothing yet, or the other order counts, too.
+                ([false, false] | [false, true], _) => add(0, false),
+                (_, [true, true] | [false, true]) => add(2, false),
+                (_, [true, false]) => add(1, true),
+                (_, [false, false]) => {
+                    add(0, true);
+                    add(1, true);
+                }
+            }
+        }
+        allowed
+    }
+}

@@ -1,0 +1,107 @@
+//! What a design promises of a crash, as clauses that a checker can judge by.
+//!
+//! Recovery must leave a state that the clauses allow. A design states them for the options that it is mounted with, so
+//! that no checker knows a design by name, or guesses its guarantee from an option.
+//!
+//! | clause | says |
+//! |---|---|
+//! | [`Promises::metadata`] | when a change of names, links or attributes is durable |
+//! | [`Promises::data`] | when written bytes, and a size that a write has changed, are durable |
+//! | [`Promises::write`] | what a crash inside a write leaves of its range |
+//! | [`Promises::size_is_durable_with_names`] | whether a rename or a new link makes the size of its file durable |
+//! | [`Promises::truncate_syncs`] | whether a change of the size makes all of the file durable |
+//! | [`Promises::sync`] | what an fsync covers |
+//! | [`Promises::stale_data`] | whether a crash may show bytes that were never written to the file |
+//! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
+//!
+//! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
+//! everything durable. Metadata that is durable at a sync becomes durable in the order of its calls.
+
+use std::fmt;
+
+/// When a change is durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// When the call that makes it returns.
+    OnReturn,
+    /// When a later fsync or sync that covers it returns; it may be durable earlier.
+    OnSync,
+}
+
+/// What a crash inside a write leaves of the bytes that it changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Atomicity {
+    /// Each aligned 8-byte word is old or new.
+    Words,
+    /// Each aligned block of so many bytes is old or new.
+    Blocks(u64),
+    /// All of it is old, or all of it is new.
+    Whole,
+}
+
+/// What an fsync of a file makes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncScope {
+    /// That file.
+    File,
+    /// That file, and all changes of metadata that came before (a journal commits as a whole).
+    FileAndMetadata,
+}
+
+/// The clauses of a mounted design.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Promises {
+    /// When a change of names, links or attributes is durable.
+    pub metadata: Durability,
+    /// When written bytes, and a size that a write has changed, are durable.
+    pub data: Durability,
+    /// What a crash inside a write leaves of its range.
+    pub write: Atomicity,
+    /// Whether a rename or a new link makes the size of its file durable, where data is durable on a sync.
+    pub size_is_durable_with_names: bool,
+    /// Whether a change of the size by truncation makes all of the file durable, where data is durable on a sync.
+    pub truncate_syncs: bool,
+    /// What an fsync covers.
+    pub sync: SyncScope,
+    /// Whether a crash may show bytes in a file that were never written to it.
+    pub stale_data: bool,
+    /// Whether a crash inside a write or a truncation may leave a time of modification with the seconds of the old time and the
+    /// fraction of the new one.
+    pub times_may_tear: bool,
+}
+
+impl Promises {
+    /// Every call is durable and atomic when it returns.
+    pub const STRICT: Self = Self {
+        metadata: Durability::OnReturn,
+        data: Durability::OnReturn,
+        write: Atomicity::Whole,
+        size_is_durable_with_names: true,
+        truncate_syncs: true,
+        sync: SyncScope::FileAndMetadata,
+        stale_data: false,
+        times_may_tear: false,
+    };
+
+    /// Whether written data may be lost until it is synced.
+    pub fn buffers_data(&self) -> bool {
+        self.data == Durability::OnSync
+    }
+}
+
+impl fmt::Display for Promises {
+    /// One line: the clauses in words.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let when = |durability| match durability {
+            Durability::OnReturn => "on return",
+            Durability::OnSync => "on sync",
+        };
+        write!(f, "metadata durable {}, data {}; ", when(self.metadata), when(self.data))?;
+        match self.write {
+            Atomicity::Words => f.write_str("a write is atomic by word")?,
+            Atomicity::Blocks(bytes) => write!(f, "a write is atomic by block of {bytes} bytes")?,
+            Atomicity::Whole => f.write_str("a write is atomic")?,
+        }
+        if self.stale_data { f.write_str("; a crash may show stale data") } else { Ok(()) }
+    }
+}

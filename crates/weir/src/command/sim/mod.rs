@@ -1,0 +1,30 @@
+//! `weir sim`: the hardware simulators by themselves.
+
+mod logging;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Run a hardware simulator.
+#[derive(Args, Debug)]
+pub(crate) struct Sim {
+    #[command(subcommand)]
+    simulator: Simulator,
+}
+
+/// Every simulator.
+#[derive(Subcommand, Debug)]
+enum Simulator {
+    /// Transactions under software and hardware logging: cores, caches, controller, NVRAM
+    Logging(logging::Logging),
+}
+
+impl Sim {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        match self.simulator {
+            Simulator::Logging(command) => command.run(output),
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! Filebench as a suite: personalities and files ending in `.f`.
+//!
+//! The number of threads is the variable `nthreads`, which every personality of ours has. All threads share one process, as
+//! all personalities have one or give each the same work; the switches are the [`Quirks`](super::Quirks).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use vfs::{Errno, Syscalls};
+
+use super::program::Fileset;
+use super::quirks::SWITCHES;
+use super::{Engine, EngineError, Options, Outcome, Overrides, PERSONALITIES, Personality, Program, Value};
+use crate::suite::{
+    Entry, How, Job, JobError, LoadError, Measured, Phase, Processes, Settings, Stop, Suite, Switch, Workload,
+};
+
+/// The suite.
+#[derive(Clone, Copy, Debug)]
+pub struct Filebench;
+
+/// A checked script with the quirks that it is run with.
+#[derive(Debug)]
+struct Script {
+    name: String,
+    program: Arc<Program>,
+    switches: BTreeMap<String, bool>,
+}
+
+/// An engine and the process that all its threads share.
+struct Run {
+    engine: Arc<Engine>,
+    calls: Arc<dyn Syscalls>,
+}
+
+/// The variable that holds the number of threads.
+const THREADS: &str = "nthreads";
+
+const SHRINK: &str = "fewer or smaller files (-D nfiles=…)";
+
+impl Suite for Filebench {
+    fn name(&self) -> &'static str {
+        "filebench"
+    }
+
+    fn summary(&self) -> &'static str {
+        "Filebench's workload language with its personalities (files ending in .f)"
+    }
+
+    fn entries(&self) -> Vec<Entry> {
+        PERSONALITIES.iter().map(|entry| Entry { name: entry.name, summary: entry.summary }).collect()
+    }
+
+    fn extension(&self) -> Option<&'static str> {
+        Some("f")
+    }
+
+    fn switches(&self) -> &'static [Switch] {
+        SWITCHES
+    }
+
+    fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
+        let personality = Personality::find(name).ok_or_else(|| LoadError::Unknown(name.to_owned()))?;
+        self.read(&format!("filebench/{name}"), personality.source, settings)
+    }
+
+    fn read(&self, name: &str, text: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
+        let mut overrides: Overrides =
+            settings.vars.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+        if let Some(threads) = &settings.threads {
+            overrides.insert(THREADS.to_owned(), value(threads));
+        }
+        let program =
+            super::load(name, text, &overrides).map_err(|report| LoadError::Wrong(report.to_string()))?;
+        let (name, switches) = (name.to_owned(), settings.switches.clone());
+        Ok(Arc::new(Script { name, program: Arc::new(program), switches }))
+    }
+
+    fn describe(&self, name: &str) -> Option<String> {
+        Personality::find(name).map(|personality| personality.source.to_owned())
+    }
+}
+
+/// What a variable is set to: a flag, a number (`4096`, `4k`, `1MiB`), or text.
+fn value(text: &str) -> Value {
+    if let Ok(flag) = text.parse() {
+        return Value::Bool(flag);
+    }
+    match text.parse::<sim::Bytes>() {
+        Ok(number) => Value::Int(number.0),
+        Err(_) => Value::Text(text.to_owned()),
+    }
+}
+
+impl Workload for Script {
+    fn settings(&self) -> String {
+        // With the script's own values: a plan may say what the script says anyway.
+        format!("{} {:?} {:?}", self.name, self.program.variables, self.switches)
+    }
+
+    fn variables(&self) -> Vec<(String, String)> {
+        let text = |value: &Value| match value {
+            Value::Int(number) => number.to_string(),
+            Value::Bool(flag) => flag.to_string(),
+            Value::Text(text) => text.clone(),
+            Value::Random(distribution) => format!("random, mean {:.0}", distribution.mean()),
+        };
+        self.program.variables.iter().map(|(name, value)| (name.clone(), text(value))).collect()
+    }
+
+    /// Bytes of all its files together, when all of them exist at their nominal sizes.
+    fn data_bytes(&self) -> u64 {
+        let bytes = |set: &Fileset| {
+            (set.entries.mean() as u64).saturating_mul((set.size.mean() as u64).next_multiple_of(4096))
+        };
+        self.program.filesets.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
+    fn tasks(&self) -> u64 {
+        self.program.thread_instances()
+    }
+
+    fn how_to_shrink(&self) -> &'static str {
+        SHRINK
+    }
+
+    fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
+        let mut options = Options::new(how.seed);
+        match how.stop {
+            Stop::After(time) => options.duration = Some(time),
+            Stop::Operations(count) => options.stop_after_ops = Some(count),
+        }
+        for (name, on) in &self.switches {
+            options.quirks.set(name, *on);
+        }
+        options.check = how.check;
+        options.interrupt.clone_from(&how.interrupt);
+        let engine = Engine::new(Arc::clone(&self.program), options).map_err(|error| told(&error))?;
+        Ok(Arc::new(Run { engine, calls: processes.start() }))
+    }
+}
+
+/// An error of the engine in the words of the suite.
+fn told(error: &EngineError) -> JobError {
+    match error {
+        EngineError::Call { errno: Errno::ENOSPC, .. } | EngineError::Short { .. } => {
+            JobError::Full(error.to_string())
+        }
+        _ => JobError::Failed(error.to_string()),
+    }
+}
+
+impl Job for Run {
+    fn prepare(&self) -> Result<(), JobError> {
+        self.engine.prepare(&self.calls).map(drop).map_err(|error| told(&error))
+    }
+
+    fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
+        let outcome = self.engine.run_with(&|| Arc::clone(&self.calls), watch);
+        outcome.map(|outcome| measured(&outcome)).map_err(|error| told(&error))
+    }
+
+    fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
+        self.engine.verify(calls).map(drop).map_err(|error| told(&error))
+    }
+}
+
+fn measured(outcome: &Outcome) -> Measured {
+    Measured {
+        elapsed: outcome.elapsed,
+        ops: outcome.ops(),
+        read_ops: outcome.read_ops(),
+        write_ops: outcome.write_ops(),
+        read_bytes: outcome.read_bytes(),
+        written_bytes: outcome.written_bytes(),
+        steps: outcome.records(),
+        notes: outcome.messages.clone(),
+        ..Measured::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_flags_numbers_or_text() {
+        assert_eq!(value("true"), Value::Bool(true));
+        assert_eq!(value("4k"), Value::Int(4096));
+        assert_eq!(value("/tmp"), Value::Text("/tmp".to_owned()));
+    }
+
+    #[test]
+    fn the_number_of_threads_reaches_the_script() {
+        let settings = Settings { threads: Some("3".to_owned()), ..Settings::default() };
+        assert_eq!(Filebench.load("varmail", &settings).unwrap().tasks(), 3);
+    }
+}

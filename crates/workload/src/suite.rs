@@ -1,0 +1,256 @@
+//! Suites of workloads: what the laboratory knows of a workload, whichever suite it is of.
+//!
+//! ```text
+//! Suite::load      a name or a file, variables, switches        ─▶ Workload     all errors are found here
+//! Workload::job    seed, stop, the processes of one subject      ─▶ Job
+//!   prepare        directories and files; never counted
+//!   work           the tasks, one measured window                ─▶ Measured
+//!   verify         every file against what must be in it
+//!   conclude       what must not be left for the next run is removed
+//! ```
+//!
+//! The tasks of a job belong to the suite: how many there are, on which cores, and whether they share a process. A job asks
+//! [`Processes`] for as many processes as it wants.
+//!
+//! Everything after `load` happens inside `sim::run`, under either clock.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use results::{StepRecord, WorkerRecord};
+use sim::{Nanos, Seed};
+use thiserror::Error;
+use vfs::Syscalls;
+
+/// A family of workloads that are written, named and measured alike.
+pub trait Suite: Sync {
+    /// The name, which stands before those of its workloads: `NAME/WORKLOAD`.
+    fn name(&self) -> &'static str;
+
+    /// One line: what it is, and where it was published.
+    fn summary(&self) -> &'static str;
+
+    /// Its built-in workloads, the best-known first.
+    fn entries(&self) -> Vec<Entry>;
+
+    /// The ending of files that hold a workload of this suite, if there are such files.
+    fn extension(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// The switches with which it repeats what its original does.
+    fn switches(&self) -> &'static [Switch];
+
+    /// The built-in workload `name`, without the suite's name.
+    fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError>;
+
+    /// The workload in the file called `name` that holds `text`.
+    fn read(&self, name: &str, _text: &str, _settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
+        Err(LoadError::Wrong(format!("{name}: {} has no files with workloads", self.name())))
+    }
+
+    /// More about the built-in workload `name`, for people: its text, or what it does in detail.
+    fn describe(&self, name: &str) -> Option<String>;
+}
+
+/// A built-in workload in lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in the suite.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub summary: &'static str,
+}
+
+/// A switch between what the original of a suite does and what it should do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switch {
+    /// Its name.
+    pub name: &'static str,
+    /// How it stands when nothing is said.
+    pub default: bool,
+    /// What happens when it is on.
+    pub help: &'static str,
+}
+
+/// What a plan says about a workload.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// Variables by name; they win over the workload's own values.
+    pub vars: BTreeMap<String, String>,
+    /// The number of threads or workers, which wins over a variable; none: the workload's own.
+    pub threads: Option<String>,
+    /// Switches by name.
+    pub switches: BTreeMap<String, bool>,
+}
+
+/// Why there is no workload.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// The suite has none of that name.
+    #[error("there is no workload called \"{0}\"")]
+    Unknown(String),
+    /// The text, a variable or a switch is wrong: the whole message, with places where there are any.
+    #[error("{0}")]
+    Wrong(String),
+}
+
+/// A workload with its variables and switches, checked.
+pub trait Workload: Send + Sync + fmt::Debug {
+    /// Everything that decides what it does, as text: workloads of equal settings do the same.
+    fn settings(&self) -> String;
+
+    /// Its variables with their values, in the order in which it defines them.
+    fn variables(&self) -> Vec<(String, String)>;
+
+    /// Bytes of all its files together when it begins.
+    fn data_bytes(&self) -> u64;
+
+    /// How many tasks work at once.
+    fn tasks(&self) -> u64;
+
+    /// How to make it smaller: `fewer or smaller files (-D nfiles=…)`.
+    fn how_to_shrink(&self) -> &'static str;
+
+    /// Its work on the processes of a subject.
+    fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError>;
+}
+
+/// How a job is run.
+#[derive(Clone, Debug, Default)]
+pub struct How {
+    /// Where all its randomness starts.
+    pub seed: Seed,
+    /// When it has run enough.
+    pub stop: Stop,
+    /// Whether every read is compared with what must have been written, and [`Job::verify`] is called.
+    pub check: bool,
+    /// Ends the work early when it is set, from outside.
+    pub interrupt: Option<Arc<AtomicBool>>,
+}
+
+/// When a job has run enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// After a time of the clock in force.
+    After(Nanos),
+    /// After that many operations.
+    Operations(u64),
+}
+
+impl Default for Stop {
+    fn default() -> Self {
+        Self::After(Nanos::from_secs(10))
+    }
+}
+
+/// Makes processes whose calls go to the subject.
+pub trait Processes: Send + Sync {
+    /// The calls of a new process, with descriptors and a working directory of its own.
+    fn start(&self) -> Arc<dyn Syscalls>;
+}
+
+impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for F {
+    fn start(&self) -> Arc<dyn Syscalls> {
+        self()
+    }
+}
+
+/// What a job tells its caller while it works, from the main task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// The measured time begins: take the snapshots that its end is compared with.
+    Begins,
+    /// The measured time has ended; tasks may still be inside their last call.
+    Ends,
+}
+
+/// The work of a workload on one subject.
+pub trait Job: Send + Sync {
+    /// Makes directories and files.
+    fn prepare(&self) -> Result<(), JobError>;
+
+    /// Works on what [`Job::prepare`] has left, and measures. Calls `watch` when the measured time begins and ends.
+    fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError>;
+
+    /// Compares every file with what must be in it, through `calls`: perhaps after a mount.
+    fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError>;
+
+    /// Removes what would change the next run. For subjects that outlive the job: a directory of the host.
+    fn conclude(&self) -> Result<(), JobError> {
+        Ok(())
+    }
+}
+
+/// What a job has measured.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Measured {
+    /// The measured time.
+    pub elapsed: Nanos,
+    /// Operations, as the suite counts them.
+    pub ops: u64,
+    /// Operations that read data.
+    pub read_ops: u64,
+    /// Operations that wrote data.
+    pub write_ops: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// By step of the workload.
+    pub steps: Vec<StepRecord>,
+    /// By worker.
+    pub workers: Vec<WorkerRecord>,
+    /// Further counts by name.
+    pub counters: BTreeMap<String, u64>,
+    /// What a reader must know.
+    pub notes: Vec<String>,
+}
+
+/// Why a job failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum JobError {
+    /// A call found no space.
+    #[error("{0}")]
+    Full(String),
+    /// Anything else.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// The suite called `name`.
+pub fn by_name(name: &str) -> Option<&'static dyn Suite> {
+    crate::SUITES.iter().copied().find(|suite| suite.name() == name)
+}
+
+/// The built-in workload called `name`: `SUITE/WORKLOAD`, or `WORKLOAD` alone where only one suite has it.
+pub fn find(name: &str) -> Option<(&'static dyn Suite, Entry)> {
+    let (suite, short) = match name.split_once('/') {
+        Some((suite, short)) => (Some(suite), short),
+        None => (None, name),
+    };
+    let mut found =
+        all().filter(|(of, entry)| entry.name == short && suite.is_none_or(|name| of.name() == name));
+    let first = found.next()?;
+    found.next().is_none().then_some(first)
+}
+
+/// Every built-in workload of every suite.
+pub fn all() -> impl Iterator<Item = (&'static dyn Suite, Entry)> {
+    crate::SUITES.iter().flat_map(|suite| suite.entries().into_iter().map(move |entry| (*suite, entry)))
+}
+
+/// The name by which plans and results call a workload.
+pub fn full_name(suite: &dyn Suite, entry: Entry) -> String {
+    format!("{}/{}", suite.name(), entry.name)
+}
+
+impl fmt::Debug for dyn Suite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
