@@ -2,12 +2,16 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`block`] | requests to a block device as plain data, and the public formats of traces |
+//! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
 //! | [`suite`] | what every suite of workloads offers: [`Suite`], [`Workload`], [`Job`] |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
 //! | [`fxmark`] | loops on one part of a file system each, with more and more workers |
 #![forbid(unsafe_code)]
 
+pub mod block;
 pub mod filebench;
+pub mod fragmentation;
 pub mod fxmark;
 pub mod suite;
 mod tree;
