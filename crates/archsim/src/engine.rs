@@ -321,7 +321,9 @@ impl<F: Feed> Engine<F> {
         for (thread, count) in write.waiters.iter().enumerate().filter(|(_, count)| **count > 0) {
             self.threads[thread].outstanding -= u32::from(*count);
         }
-        if let Some(tracker) = &mut self.tracker {
+        if let Some(tracker) = &mut self.tracker
+            && !self.persistent_caches
+        {
             let (line, mask, data) = (write.line, write.mask, write.data);
             tracker.events.push(Persist::Write { start, finish, line, mask, data });
         }
@@ -526,6 +528,11 @@ impl<F: Feed> Engine<F> {
         let sets = self.caches.sets();
         let (Some(scanner), Some(log)) = (&mut self.scanner, &self.log) else { return };
         if scanner.phase == Phase::Idle {
+            if scanner.is_waiting() && self.controller.next() != UNKNOWN {
+                // What the last scan wrote is not durable yet: another would only find it again.
+                scanner.next = self.controller.next().max(now + self.cycle);
+                return;
+            }
             scanner.begin(now, log.tail);
             self.scans_without_progress += u32::from(log.used() > 0);
         }

@@ -25,11 +25,13 @@
 //! | [`memory`] | controller, banks, energy |
 //! | [`engine`] | the order of events |
 //! | [`mod@run`] | a run and its record |
+//! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod core;
+pub mod crash;
 pub mod engine;
 pub mod error;
 pub mod fwb;

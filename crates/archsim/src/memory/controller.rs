@@ -139,7 +139,7 @@ pub struct MemoryStats {
 enum Job {
     Idle,
     Read(Read),
-    Write(Write, Place),
+    Write(Write),
 }
 
 /// The controller and its banks.
@@ -221,7 +221,7 @@ impl Controller {
     pub fn oldest_open(&self) -> u64 {
         let queued = self.writes.iter().map(|(write, _)| write);
         let busy = self.jobs.iter().filter_map(|(job, _, _)| match job {
-            Job::Write(write, _) => Some(write),
+            Job::Write(write) => Some(write),
             _ => None,
         });
         let open = queued.chain(busy).filter(|write| !write.durable);
@@ -231,7 +231,7 @@ impl Controller {
     /// Asks for a line. Answers at once if a write of it waits here.
     pub fn read(&mut self, line: u64, arrive: Ps) -> Option<Ps> {
         let arrive = arrive + self.machine.link * 1000;
-        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write, _) if write.line == line);
+        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write) if write.line == line);
         if self.writes.iter().any(|(write, _)| write.line == line) || self.jobs.iter().any(busy) {
             self.stats.forwarded += 1;
             return Some(arrive + self.burst);
@@ -280,7 +280,7 @@ impl Controller {
     /// Lets `thread` wait for a write of `line` that is not durable yet, if there is one.
     pub fn attach(&mut self, line: u64, thread: usize) -> bool {
         let busy = self.jobs.iter_mut().filter_map(|(job, _, _)| match job {
-            Job::Write(write, _) => Some(write),
+            Job::Write(write) => Some(write),
             _ => None,
         });
         let queued = self.writes.iter_mut().map(|(write, _)| write);
@@ -333,7 +333,7 @@ impl Controller {
             self.jobs[bank].0 = Job::Idle;
             match job {
                 Job::Read(read) => done.push(Done::Read(read.line, finish)),
-                Job::Write(write, _) => self.written(write, start, finish, done),
+                Job::Write(write) => self.written(write, start, finish, done),
                 Job::Idle => {}
             }
         }
@@ -422,7 +422,7 @@ impl Controller {
         let Some(at) = first else { return false };
         self.stats.queue_sum += self.writes.len() as u64;
         let (write, place) = self.writes.remove(at);
-        self.start(Job::Write(write, place), place, (write.line, write.cause, write.arrive), now);
+        self.start(Job::Write(write), place, (write.line, write.cause, write.arrive), now);
         true
     }
 
@@ -435,7 +435,7 @@ impl Controller {
         let now = now.max(self.channel);
         self.channel = now + self.burst;
         let mut finish = now + time;
-        if matches!(&job, Job::Write(write, _) if write.fifo) {
+        if matches!(&job, Job::Write(write) if write.fifo) {
             finish = finish.max(self.log_finish);
             self.log_finish = finish;
         }

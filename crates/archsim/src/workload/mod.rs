@@ -69,15 +69,15 @@ fn words(machine: &Machine) -> u64 {
 /// Every workload.
 pub static WORKLOADS: &[Known] = &[
     micro("hash", "search a chained hash table; insert or remove", |_, _| Box::new(hash::Hash::new(1))),
-    //    micro("rbtree", "the same in a red-black tree", |_, _| Box::new(rbtree::RbTree::new(1))),
+    micro("rbtree", "the same in a red-black tree", |_, _| Box::new(rbtree::RbTree::new(1))),
     micro("sps", "swap two random entries of a vector", |_, _| Box::new(sps::Sps::new(1))),
-    //    micro("btree", "search a B+tree; insert or remove", |_, _| Box::new(btree::BTree::new(1))),
-    //    micro("ssca2", "add edges to a scale-free graph", |_, _| Box::new(ssca2::Ssca2::new(1))),
+    micro("btree", "search a B+tree; insert or remove", |_, _| Box::new(btree::BTree::new(1))),
+    micro("ssca2", "add edges to a scale-free graph", |_, _| Box::new(ssca2::Ssca2::new(1))),
     micro("hash-str", "hash with multi-line values", |m, _| Box::new(hash::Hash::new(words(m)))),
-    //    micro("rbtree-str", "rbtree with multi-line values", |m, _| Box::new(rbtree::RbTree::new(words(m)))),
+    micro("rbtree-str", "rbtree with multi-line values", |m, _| Box::new(rbtree::RbTree::new(words(m)))),
     micro("sps-str", "sps with multi-line values", |m, _| Box::new(sps::Sps::new(words(m)))),
-    //    micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
-    //    micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
+    micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
+    micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
 ];
 
 const fn micro(name: &'static str, summary: &'static str, make: Make) -> Known {
