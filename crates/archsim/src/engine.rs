@@ -144,6 +144,8 @@ pub struct Engine<F: Feed> {
     /// Where operations come from.
     pub feed: F,
     waiters: Vec<Waiter>,
+    /// Those of the line that has arrived; kept for its memory.
+    arrived: Vec<Waiter>,
     fills: Vec<(Ps, u64)>,
     done: Vec<Done>,
     transactions: Vec<Transaction>,
@@ -183,6 +185,7 @@ impl<F: Feed> Engine<F> {
             scanner: scheme.hardware.is_some_and(|hardware| hardware.fwb).then(|| Scanner::new(machine)),
             feed,
             waiters: Vec::new(),
+            arrived: Vec::new(),
             fills: Vec::new(),
             done: Vec::new(),
             transactions: vec![Transaction::default(); threads],
@@ -448,22 +451,18 @@ impl<F: Feed> Engine<F> {
 
     /// A line has arrived.
     fn fill(&mut self, line: u64, now: Ps) {
-        let mut core = None;
-        let mut at = 0;
+        // Taken out first: an eviction below may bring further lines in.
+        let mut waiters = std::mem::take(&mut self.arrived);
+        waiters.clear();
+        waiters.extend(self.waiters.iter().filter(|waiter| waiter.line == line));
+        self.waiters.retain(|waiter| waiter.line != line);
+        let Some(first) = waiters.first() else { return };
+        let core = self.threads[first.thread].core;
+        if let Some(victim) = self.caches.fill(core, line) {
+            self.evict(victim.line, &victim.entry, now);
+        }
         let mut told = 0_u32;
-        while at < self.waiters.len() {
-            if self.waiters[at].line != line {
-                at += 1;
-                continue;
-            }
-            let waiter = self.waiters.remove(at);
-            let own = self.threads[waiter.thread].core;
-            if core.is_none() {
-                core = Some(own);
-                if let Some(victim) = self.caches.fill(own, line) {
-                    self.evict(victim.line, &victim.entry, now);
-                }
-            }
+        for waiter in &waiters {
             told |= 1 << waiter.thread;
             let Some(slot) = waiter.slot else {
                 let thread = &mut self.threads[waiter.thread];
@@ -473,9 +472,11 @@ impl<F: Feed> Engine<F> {
                 continue;
             };
             self.threads[waiter.thread].misses -= 1;
-            let done = if core == Some(own) { now } else { self.again(waiter.thread, line, now, slot) };
+            let own = self.threads[waiter.thread].core;
+            let done = if core == own { now } else { self.again(waiter.thread, line, now, slot) };
             self.threads[waiter.thread].complete(slot, done);
         }
+        self.arrived = waiters;
         for thread in (0..self.threads.len()).filter(|thread| told & 1 << thread != 0) {
             self.settle(thread, now);
         }

@@ -105,11 +105,7 @@ impl Recording {
             return Err(Error::Misfit("a transaction needs more than its thread's log: set log_size higher".into()));
         }
         let mut tracker = engine.tracker.take().expect("just set");
-        let time = |event: &Persist| match *event {
-            Persist::Write { finish, .. } => (finish, false),
-            Persist::Acknowledge { time, .. } => (time, true),
-        };
-        tracker.events.sort_by_key(time);
+        tracker.events.sort_by_key(time_of);
         let mut log = |index| {
             let mut format = layout.log(index, scheme, &config.machine);
             format.crc = !flaws.bare_torn_bit;
@@ -135,6 +131,9 @@ impl Recording {
         let mut state = State::new(self);
         for (at, event) in self.events.iter().enumerate() {
             let time = state.apply(event, self);
+            if self.events.get(at + 1).is_some_and(|next| time_of(next) == time) {
+                continue; // one instant
+            }
             for tear in 0..tears {
                 let mut image = state.image.clone();
                 let torn = self.tear(&mut image, at + 1, time, &mut rng, tear);
@@ -232,6 +231,14 @@ impl Recording {
     }
 }
 
+/// When an event takes effect.
+fn time_of(event: &Persist) -> Ps {
+    match *event {
+        Persist::Write { finish, .. } => finish,
+        Persist::Acknowledge { time, .. } => time,
+    }
+}
+
 /// What is durable, and what was promised, at a time.
 struct State {
     image: Vec<u64>,
@@ -266,7 +273,7 @@ impl State {
 
 /// The workloads of a campaign and how many threads each has.
 pub const PROGRAMS: &[(&str, u64)] =
-    &[("hash", 1), ("sps", 2), ("rbtree", 1), ("btree", 2), ("ssca2", 4), ("hash-str", 2), ("sps-str", 1)];
+    &[("hash", 1), ("sps", 2), ("rbtree", 1), ("btree", 2), ("ssca2", 4), ("hash-str", 2), ("sps-str", 1), ("sps-batch", 4)];
 
 /// Runs programs of a scheme, with one seed after the other, until `points` crashes were explored.
 ///

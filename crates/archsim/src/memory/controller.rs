@@ -48,6 +48,8 @@ pub struct Write {
     pub waiters: [u8; THREADS],
     /// Whether it is a line of the hardware log, which keeps its order (R2).
     pub fifo: bool,
+    /// A superblock: log lines behind it begin only when it is durable, since they may reuse the space that it frees.
+    pub barrier: bool,
     /// Whether it is in the persistence domain.
     pub durable: bool,
 }
@@ -66,6 +68,7 @@ impl Write {
             id: 0,
             waiters: [0; THREADS],
             fifo: false,
+            barrier: false,
             durable: false,
         }
     }
@@ -399,7 +402,9 @@ impl Controller {
 
     fn issue_write(&mut self, now: Ps, idle: u64) -> bool {
         let mut first = None;
-        let mut log_seen = false;
+        // The first log line keeps back all behind it, and a superblock that is being written does so, too.
+        let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
+        let mut log_seen = self.jobs.iter().any(barrier);
         let mut held = 0;
         let visible = self.writes.iter().take(self.machine.write_queue as usize).enumerate();
         for (at, (write, place)) in visible {

@@ -78,7 +78,12 @@ pub static WORKLOADS: &[Known] = &[
     micro("sps-str", "sps with multi-line values", |m, _| Box::new(sps::Sps::new(words(m)))),
     micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
     micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
+    other("sps-batch", "twelve swaps in a transaction", |_, _| Box::new(sps::Sps::new(1).swaps(12))),
 ];
+
+const fn other(name: &'static str, summary: &'static str, make: Make) -> Known {
+    Known { name, summary, micro: false, make }
+}
 
 const fn micro(name: &'static str, summary: &'static str, make: Make) -> Known {
     Known { name, summary, micro: true, make }
