@@ -146,6 +146,8 @@ pub struct Engine<F: Feed> {
     waiters: Vec<Waiter>,
     /// Those of the line that has arrived; kept for its memory.
     arrived: Vec<Waiter>,
+    /// Threads in the order in which they try again.
+    order: Vec<(Ps, usize)>,
     fills: Vec<(Ps, u64)>,
     done: Vec<Done>,
     transactions: Vec<Transaction>,
@@ -186,6 +188,7 @@ impl<F: Feed> Engine<F> {
             feed,
             waiters: Vec::new(),
             arrived: Vec::new(),
+            order: Vec::new(),
             fills: Vec::new(),
             done: Vec::new(),
             transactions: vec![Transaction::default(); threads],
@@ -414,14 +417,19 @@ impl<F: Feed> Engine<F> {
         }
     }
 
-    /// Heads of store buffers try again.
+    /// Heads of store buffers try again, those that have waited longest first.
     fn unstick(&mut self, now: Ps) {
-        for thread in &mut self.threads {
-            if !matches!(thread.stuck, Stuck::No | Stuck::Fetch) {
-                self.stats.stuck[thread.stuck as usize - 1] += now.saturating_sub(thread.stuck_since);
-                thread.stuck = Stuck::No;
-                thread.store_time = thread.store_time.max(now);
-            }
+        self.order.clear();
+        let waits = |thread: &Thread| !matches!(thread.stuck, Stuck::No | Stuck::Fetch);
+        let waiting = self.threads.iter().enumerate().filter(|(_, thread)| waits(thread));
+        self.order.extend(waiting.map(|(at, thread)| (thread.waiting_since, at)));
+        self.order.sort_unstable();
+        for (rank, (_, at)) in self.order.iter().enumerate() {
+            let thread = &mut self.threads[*at];
+            self.stats.stuck[thread.stuck as usize - 1] += now.saturating_sub(thread.stuck_since);
+            thread.stuck = Stuck::No;
+            // A picosecond apart: that is the order in which they come.
+            thread.store_time = thread.store_time.max(now + rank as Ps);
         }
     }
 
@@ -535,7 +543,9 @@ impl<F: Feed> Engine<F> {
                 return;
             }
             scanner.begin(now, log.tail);
-            self.scans_without_progress += u32::from(log.used() > 0);
+            let waits = |thread: &Thread| thread.stuck == Stuck::LogSpace || thread.is_idle();
+            let all = self.threads.iter().all(waits);
+            self.scans_without_progress = if all { self.scans_without_progress + 1 } else { 0 };
         }
         if scanner.force.is_empty() && !scanner.is_at_end(sets) {
             let (upper, range) = scanner.visit(now, sets);

@@ -5,6 +5,7 @@
 
 pub mod btree;
 pub mod hash;
+pub mod memcached;
 pub mod rbtree;
 pub mod sps;
 pub mod ssca2;
@@ -27,6 +28,8 @@ pub trait PmCtx {
     fn tx_begin(&mut self);
     /// Commits it.
     fn tx_commit(&mut self);
+    /// Ends an operation that needed no transaction, which counts as one.
+    fn done(&mut self);
     /// Memory of the thread's own; it is never given back.
     fn alloc(&mut self, bytes: u64) -> u64;
     /// Bytes that [`PmCtx::alloc`] still has.
@@ -79,6 +82,9 @@ pub static WORKLOADS: &[Known] = &[
     micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
     micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
     other("sps-batch", "twelve swaps in a transaction", |_, _| Box::new(sps::Sps::new(1).swaps(12))),
+    other("memcached-like", "gets and sets of a cache in the manner of memcached", |m, _| {
+        Box::new(memcached::Memcached::new(words(m), m.gets))
+    }),
 ];
 
 const fn other(name: &'static str, summary: &'static str, make: Make) -> Known {
