@@ -318,10 +318,8 @@ impl Matrix {
             seed,
             ops: scale.ops,
         };
-        all.flat_map(|(workload, threads)| {
-            MATRIX.map(|scheme| (scheme, config(workload, threads, scheme)))
-        })
-        .collect()
+        all.flat_map(|(workload, threads)| MATRIX.map(|scheme| (scheme, config(workload, threads, scheme))))
+            .collect()
     }
 
     /// How many runs a matrix has.
@@ -373,7 +371,8 @@ impl Matrix {
         let traffic = |outcome: &Outcome| if how.writes_only { outcome.written() } else { outcome.traffic() };
         let gain = |w: &str, t| fwb(w, t).throughput() / base(w, t).throughput();
         let slow = |w: &str, t| {
-            self.faster(w, t, ["undo-clwb", "redo-clwb"]).throughput() / self.at(w, t, "non-pers").throughput()
+            self.faster(w, t, ["undo-clwb", "redo-clwb"]).throughput()
+                / self.at(w, t, "non-pers").throughput()
         };
         let both = |w: &str, t| {
             let slower = ["undo-clwb", "redo-clwb"].map(|scheme| self.at(w, t, scheme).throughput());
@@ -452,9 +451,9 @@ impl Crashes {
     pub fn explore(points: u64, seed: u64) -> Result<Self, Error> {
         let promising: Vec<_> = SCHEMES.iter().filter(|scheme| scheme.promises).collect();
         let each = points.div_ceil(promising.len() as u64);
-        let schemes = promising.iter().map(|scheme| {
-            Ok((scheme.name, campaign(&crash_config(scheme.name, seed)?, None, each)?))
-        });
+        let schemes = promising
+            .iter()
+            .map(|scheme| Ok((scheme.name, campaign(&crash_config(scheme.name, seed)?, None, each)?)));
         let schemes = schemes.collect::<Result<_, Error>>()?;
         let mutants = Mutant::ALL.iter().map(|mutant| {
             Ok((*mutant, campaign(&crash_config("fwb", seed)?, Some(*mutant), points.max(100_000))?))

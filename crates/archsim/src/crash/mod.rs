@@ -102,7 +102,9 @@ impl Recording {
         engine.run(u64::MAX)?;
         engine.quiesce();
         if engine.feed.program.overflow.is_some() {
-            return Err(Error::Misfit("a transaction needs more than its thread's log: set log_size higher".into()));
+            return Err(Error::Misfit(
+                "a transaction needs more than its thread's log: set log_size higher".into(),
+            ));
         }
         let mut tracker = engine.tracker.take().expect("just set");
         tracker.events.sort_by_key(time_of);
@@ -272,8 +274,16 @@ impl State {
 }
 
 /// The workloads of a campaign and how many threads each has.
-pub const PROGRAMS: &[(&str, u64)] =
-    &[("hash", 1), ("sps", 2), ("rbtree", 1), ("btree", 2), ("ssca2", 4), ("hash-str", 2), ("sps-str", 1), ("sps-batch", 4)];
+pub const PROGRAMS: &[(&str, u64)] = &[
+    ("hash", 1),
+    ("sps", 2),
+    ("rbtree", 1),
+    ("btree", 2),
+    ("ssca2", 4),
+    ("hash-str", 2),
+    ("sps-str", 1),
+    ("sps-batch", 4),
+];
 
 /// Runs programs of a scheme, with one seed after the other, until `points` crashes were explored.
 ///

@@ -159,6 +159,10 @@ impl Workload for Memcached {
             }
         }
         let whole = listed == self.items && chained == self.items;
-        if whole { Ok(()) } else { Err(format!("{listed} items listed, {chained} chained, of {}", self.items)) }
+        if whole {
+            Ok(())
+        } else {
+            Err(format!("{listed} items listed, {chained} chained, of {}", self.items))
+        }
     }
 }
