@@ -268,3 +268,28 @@ fn a_task_that_spins_for_one_behind_it_on_its_core_lets_it_run() {
     });
     assert!((4 * MS..20 * MS).contains(&end), "{end}: a slice of spinning, then the setter");
 }
+
+/// Destructors of a panicking task may sleep: nothing else runs in the middle of the panic, and it is the panic that is told.
+#[test]
+fn a_panic_on_a_shared_core_ends_the_run_with_its_own_message() {
+    struct Sleeps;
+    impl Drop for Sleeps {
+        fn drop(&mut self) {
+            sim::sleep(Nanos(10 * MS));
+        }
+    }
+    let error = sim::run(&Setup::virtual_clock(machine(1), Seed(7)), || {
+        let others: Vec<_> = (0..3)
+            .map(|n| sim::spawn(TaskSpec::named(format!("t{n}")), || compute(50 * MS, 10_000)))
+            .collect();
+        let fails = sim::spawn(TaskSpec::named("fails"), || {
+            let _sleeps = Sleeps;
+            compute(20 * MS, 10_000);
+            panic!("on purpose");
+        });
+        others.into_iter().for_each(sim::JoinHandle::join);
+        fails.join();
+    });
+    let text = error.unwrap_err().to_string();
+    assert!(text.contains("\"fails\" panicked") && text.contains("on purpose"), "{text}");
+}

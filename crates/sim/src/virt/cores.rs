@@ -132,7 +132,7 @@ impl Scheduler {
     #[inline]
     pub(crate) fn enter_core(&self, cx: &Context) {
         if let Some(cores) = &self.cores
-            && self.mode.get() == Mode::Ordinary
+            && self.goes_on()
         {
             self.claim(cores, cx);
         }
@@ -142,10 +142,15 @@ impl Scheduler {
     #[inline]
     pub(super) fn leave_core(&self, cx: &Context) {
         if let Some(cores) = &self.cores
-            && self.mode.get() == Mode::Ordinary
+            && self.goes_on()
         {
             self.give_up(cores, cx);
         }
+    }
+
+    /// The run is not ending, nor about to: the destructors of a task that panics wait for nothing.
+    fn goes_on(&self) -> bool {
+        self.mode.get() == Mode::Ordinary && !std::thread::panicking()
     }
 
     fn claim(&self, cores: &Cores, cx: &Context) {
