@@ -195,7 +195,13 @@ impl Workload for BTree {
 
 impl BTree {
     /// Keys rise, counts fit, and leaves are linked in order.
-    fn walk(&self, read: &dyn Fn(u64) -> u64, node: u64, (low, high): (u64, u64), last: &mut u64) -> Result<(), String> {
+    fn walk(
+        &self,
+        read: &dyn Fn(u64) -> u64,
+        node: u64,
+        (low, high): (u64, u64),
+        last: &mut u64,
+    ) -> Result<(), String> {
         let count = read(node + COUNT);
         if count >= ORDER {
             return Err(format!("a node has {count} keys"));

@@ -261,7 +261,13 @@ impl Workload for RbTree {
 
 impl RbTree {
     /// Black height of a subtree whose keys lie between bounds.
-    fn height(&self, read: &dyn Fn(u64) -> u64, node: u64, (low, high): (u64, u64), deep: u32) -> Result<u32, String> {
+    fn height(
+        &self,
+        read: &dyn Fn(u64) -> u64,
+        node: u64,
+        (low, high): (u64, u64),
+        deep: u32,
+    ) -> Result<u32, String> {
         if node == self.leaf {
             return Ok(0);
         }

@@ -96,6 +96,7 @@ impl Workload for Ssca2 {
             }
         }
         let wrong = (0..vertices).find(|vertex| read(self.vertex(*vertex) + IN) != into[*vertex as usize]);
-        wrong.map_or(Ok(()), |vertex| Err(format!("the in-degree of {vertex} is not the number of its edges")))
+        wrong
+            .map_or(Ok(()), |vertex| Err(format!("the in-degree of {vertex} is not the number of its edges")))
     }
 }
