@@ -38,6 +38,9 @@ const DIRTY_RATIO_PERCENT: u64 = 20;
 /// Part of the memory above which write-back starts by itself (Linux: `dirty_background_ratio`, 10 %).
 const BACKGROUND_RATIO_PERCENT: u64 = 10;
 
+/// A page on its way: its block, a copy of its bytes, what the device is told.
+type Taken = (u64, Box<[u8]>, Hint, Arc<Page>);
+
 /// The cache of one mounted file system.
 pub(crate) struct PageCache {
     queue: Queue,
@@ -166,7 +169,7 @@ impl PageCache {
         indexes: &[u64],
         hint: &dyn Fn(&PageState) -> Hint,
     ) -> Result<(), MediaError> {
-        let mut taken: Vec<(u64, Box<[u8]>, Hint, Arc<Page>)> = Vec::with_capacity(indexes.len());
+        let mut taken: Vec<Taken> = Vec::with_capacity(indexes.len());
         for page in indexes.iter().filter_map(|index| mapping.get(*index)) {
             let mut state = page.state.write();
             if state.block == NO_BLOCK || page.is_pinned() || !self.clean(mapping, &page) {

@@ -44,10 +44,7 @@ fn per_block(volume: &Volume) -> u64 {
 
 /// What a file has at block `index`.
 pub(crate) fn lookup(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> Result<Mapped> {
-    let path = match path(index, per_block(volume)) {
-        Ok(path) => path,
-        Err(_) => return Ok(Mapped::Hole(u64::MAX - index)),
-    };
+    let Ok(path) = path(index, per_block(volume)) else { return Ok(Mapped::Hole(u64::MAX - index)) };
     let mut pointer = u64::from(le32(&state.raw.block, path.slots[0] as usize * 4));
     let count = |table: &[u8], slot: u64| {
         let pointer = |slot: u64| u64::from(le32(table, slot as usize * 4));

@@ -526,7 +526,7 @@ pub(crate) fn remove(
     metadata: bool,
 ) -> Result<(u64, bool)> {
     let mut tree = Tree::of(volume, inode, state);
-    if to <= u64::from(u32::MAX) {
+    if u32::try_from(to).is_ok() {
         tree.split_at(handle, state, to)?;
     }
     let mut out = Removed::default();

@@ -26,7 +26,7 @@ const READAHEAD_BYTES: u64 = 128 * 1024;
 
 impl Volume {
     /// A regular file that may be read and written.
-    pub(crate) fn check_regular(&self, state: &InodeState) -> Result<()> {
+    pub(crate) fn check_regular(state: &InodeState) -> Result<()> {
         state.check_live()?;
         match state.raw.kind() {
             Some(FileKind::Regular) => Ok(()),
@@ -78,16 +78,13 @@ impl Volume {
         let end = state.raw.size().div_ceil(self.block_bytes());
         let window = (last + 1 - index).max(READAHEAD_BYTES / self.block_bytes()).min(end - index).max(1);
         let mapped = self.map(inode, state, index, window)?;
-        let (start, len) = match mapped {
-            Mapped::Blocks { start, len, unwritten: false } => (start, len),
-            _ => {
-                let mut state = first.state.write();
-                if !state.uptodate {
-                    state.bytes.fill(0);
-                    state.uptodate = true;
-                }
-                return Ok(());
+        let Mapped::Blocks { start, len, unwritten: false } = mapped else {
+            let mut state = first.state.write();
+            if !state.uptodate {
+                state.bytes.fill(0);
+                state.uptodate = true;
             }
+            return Ok(());
         };
         let pages: Vec<_> = (0..len).map(|step| self.cache.page(&inode.mapping, index + step)).collect();
         let mut states: Vec<_> = pages.iter().map(|page| page.state.write()).collect();
@@ -100,7 +97,9 @@ impl Volume {
             let _scope = sim::scope(Activity::Data);
             self.cache.queue().read(&mut pieces)?;
         }
-        states.iter_mut().for_each(|state| state.uptodate = true);
+        for state in &mut states {
+            state.uptodate = true;
+        }
         Ok(())
     }
 

@@ -227,7 +227,7 @@ impl Check<'_> {
         let volume = self.volume;
         let seed = state.seed(volume, inode.ino);
         let (mut dots, mut position) = ((0, 0), 0);
-        if state.raw.size() % u64::from(volume.geo.block_bytes) != 0 {
+        if !state.raw.size().is_multiple_of(u64::from(volume.geo.block_bytes)) {
             self.report
                 .violate("directory_sound", format!("inode {}: its size is no whole block", inode.ino));
         }
@@ -317,7 +317,9 @@ impl Check<'_> {
                 _ => {}
             }
         }
-        found.into_iter().for_each(|(predicate, what)| self.report.violate(predicate, what));
+        for (predicate, what) in found {
+            self.report.violate(predicate, what);
+        }
     }
 
     fn orphans(&self) -> Vec<u64> {

@@ -100,13 +100,16 @@ fn half_md4(state: &mut [u32; 4], input: [u32; 8]) {
     }
 }
 
-fn tea(state: &mut [u32; 4], [a, b, c, d]: [u32; 4]) {
+fn tea(state: &mut [u32; 4], key: [u32; 4]) {
     const DELTA: u32 = 0x9e37_79b9;
     let ([mut x, mut y, ..], mut sum) = (*state, 0_u32);
+    let mix = |word: u32, sum: u32, low: u32, high: u32| {
+        (word << 4).wrapping_add(low) ^ word.wrapping_add(sum) ^ (word >> 5).wrapping_add(high)
+    };
     for _ in 0..16 {
         sum = sum.wrapping_add(DELTA);
-        x = x.wrapping_add((y << 4).wrapping_add(a) ^ y.wrapping_add(sum) ^ (y >> 5).wrapping_add(b));
-        y = y.wrapping_add((x << 4).wrapping_add(c) ^ x.wrapping_add(sum) ^ (x >> 5).wrapping_add(d));
+        x = x.wrapping_add(mix(y, sum, key[0], key[1]));
+        y = y.wrapping_add(mix(x, sum, key[2], key[3]));
     }
     state[0] = state[0].wrapping_add(x);
     state[1] = state[1].wrapping_add(y);

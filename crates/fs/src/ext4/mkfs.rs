@@ -111,7 +111,7 @@ impl Plan {
         sb.inode_size = (self.inode_bytes as u16).into();
         sb.max_mnt_count = u16::MAX.into();
         self.set_features(&mut sb);
-        self.set_identity(&mut sb);
+        Self::set_identity(&mut sb);
         sb
     }
 
@@ -141,7 +141,7 @@ impl Plan {
     }
 
     /// UUID and seed of the hashes, from the seed of the run; the time.
-    fn set_identity(&self, sb: &mut Superblock) {
+    fn set_identity(sb: &mut Superblock) {
         let word = |number| sim::seed().derive("ext4.mkfs", number).0;
         sb.uuid[..8].copy_from_slice(&word(0).to_le_bytes());
         sb.uuid[8..].copy_from_slice(&word(1).to_le_bytes());

@@ -225,7 +225,7 @@ impl Volume {
                 .map_err(|what| FsError::Damaged { design: "ext4", what: format!("journal: {what}") })
         };
         let format = format_of(&superblock)?;
-        let log = Log { log: &queue, home: &queue, map: &map, format, blocks: self.geo.blocks };
+        let log = Log { queue: &queue, home: &queue, map: &map, format, blocks: self.geo.blocks };
         let replayed = log.recover(&mut superblock).map_err(damaged)?;
         set_features(&mut superblock, wide, self.geo.metadata_csum);
         let format = format_of(&superblock)?;

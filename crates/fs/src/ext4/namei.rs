@@ -32,13 +32,13 @@ type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
 
 impl Volume {
     /// Locks a directory for a change of its names.
-    fn lock_dir<'a>(&self, dir: &'a Inode) -> Result<Guard<'a>> {
+    fn lock_dir(dir: &Inode) -> Result<Guard<'_>> {
         let state = dir.state.write();
-        self.check_dir(&state)?;
+        Self::check_dir(&state)?;
         Ok(state)
     }
 
-    fn check_dir(&self, state: &InodeState) -> Result<()> {
+    fn check_dir(state: &InodeState) -> Result<()> {
         if !state.raw.is_dir() {
             return Err(Error::NotDirectory);
         }
@@ -73,7 +73,7 @@ impl Volume {
 
     fn try_make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
         let dir = self.inode(parent)?;
-        let mut dir_state = self.lock_dir(&dir)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
         if self.find(&dir, &dir_state, name)?.is_some() {
             return Err(Error::Exists);
         }
@@ -221,7 +221,7 @@ impl Volume {
     }
 
     /// A directory has one subdirectory less.
-    fn drop_link(&self, state: &mut InodeState) {
+    fn drop_link(state: &mut InodeState) {
         let links = state.raw.links.get();
         if links > 2 {
             state.raw.links = (links - 1).into();
@@ -244,7 +244,7 @@ impl Volume {
     fn try_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
         let (dir, inode) = (self.inode(parent)?, self.inode(ino)?);
         let is_dir = inode.state.read().raw.is_dir();
-        let mut dir_state = self.lock_dir(&dir)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
         if self.find(&dir, &dir_state, name)?.is_some() {
             return Err(Error::Exists);
         }
@@ -275,7 +275,7 @@ impl Volume {
     /// Removes a name that is not a directory's.
     pub(crate) fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
         let dir = self.inode(parent)?;
-        let mut dir_state = self.lock_dir(&dir)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
         let place = self.find(&dir, &dir_state, name)?.ok_or(Error::NoEntry)?;
         if place.ino == parent {
             return Err(Error::IsDirectory);
@@ -315,7 +315,7 @@ impl Volume {
     /// Removes an empty directory.
     pub(crate) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
         let dir = self.inode(parent)?;
-        let mut dir_state = self.lock_dir(&dir)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
         let place = self.find(&dir, &dir_state, name)?.ok_or(Error::NoEntry)?;
         if place.ino == parent {
             return Err(Error::Invalid("a directory is not in itself"));
@@ -330,7 +330,7 @@ impl Volume {
         }
         let handle = self.begin(NAME_CREDITS)?;
         self.remove_name(&handle, &dir, &dir_state, place)?;
-        self.drop_link(&mut dir_state);
+        Self::drop_link(&mut dir_state);
         self.touch_dir(&handle, &dir, &mut dir_state)?;
         self.drop_dir(&handle, &inode, &mut state)?;
         drop((handle, state, dir_state));
@@ -371,13 +371,13 @@ impl Volume {
         let same = from.0 == to.0;
         let old_first = same || chains.1.contains(&from.0) || from.0 < to.0 && !chains.0.contains(&to.0);
         let (mut old_state, mut new_state) = if same {
-            (self.lock_dir(&old_dir)?, None)
+            (Self::lock_dir(&old_dir)?, None)
         } else if old_first {
-            let old = self.lock_dir(&old_dir)?;
-            (old, Some(self.lock_dir(&new_dir)?))
+            let old = Self::lock_dir(&old_dir)?;
+            (old, Some(Self::lock_dir(&new_dir)?))
         } else {
-            let new = self.lock_dir(&new_dir)?;
-            (self.lock_dir(&old_dir)?, Some(new))
+            let new = Self::lock_dir(&new_dir)?;
+            (Self::lock_dir(&old_dir)?, Some(new))
         };
         let moved = self.find(&old_dir, &old_state, from.1)?.ok_or(Error::NoEntry)?;
         let target = self.find(&new_dir, new_state.as_ref().unwrap_or(&old_state), to.1)?;
@@ -480,7 +480,7 @@ impl Rename<'_, '_> {
         volume.remove_name(&handle, self.from.0, self.from.1, old)?;
         if is_dir && self.crosses() {
             self.reparent(&handle, &moved, &state, self.to.0.ino)?;
-            volume.drop_link(self.from.1);
+            Volume::drop_link(self.from.1);
             let new = self.new_state();
             volume.add_link(new);
         }
@@ -510,7 +510,7 @@ impl Rename<'_, '_> {
                 self.reparent(&handle, &moved, &state, new_dir.ino)?;
             }
             // The moved one replaces a subdirectory of the new parent, and leaves the old.
-            volume.drop_link(self.from.1);
+            Volume::drop_link(self.from.1);
             volume.drop_dir(&handle, &gone, &mut gone_state)?;
         } else {
             volume.drop_name(&handle, &gone, &mut gone_state)?;
@@ -543,13 +543,13 @@ impl Rename<'_, '_> {
             }
             match (state.raw.is_dir(), other_state.raw.is_dir()) {
                 (true, false) => {
-                    volume.drop_link(self.from.1);
+                    Volume::drop_link(self.from.1);
                     volume.add_link(self.new_state());
                 }
                 (false, true) => {
                     volume.add_link(self.from.1);
                     let new = self.new_state();
-                    volume.drop_link(new);
+                    Volume::drop_link(new);
                 }
                 _ => {}
             }

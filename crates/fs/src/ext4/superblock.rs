@@ -5,6 +5,7 @@ use std::sync::Arc;
 use media::block::BlockDevice;
 use sim::Bytes;
 use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
 
 use super::layout::{
     DESCRIPTOR_BYTES, FLAG_UNSIGNED_HASH, GroupDescriptor, MAGIC, OLD_DESCRIPTOR_BYTES, OLD_INODE_BYTES,
@@ -103,7 +104,7 @@ impl Geo {
             descriptor_bytes,
             first_ino: if old { 11 } else { u64::from(sb.first_ino.get()) },
             reserved_gdt_blocks: u32::from(sb.reserved_gdt_blocks.get()),
-            backup_groups: backup_groups.then(|| sb.backup_bgs.map(|group| group.get())),
+            backup_groups: backup_groups.then(|| sb.backup_bgs.map(U32::get)),
             uuid: sb.uuid,
             checksum_seed: sb.checksum_seed(),
             metadata_csum: sb.has_ro_compat(ro_compat::METADATA_CSUM),
@@ -116,7 +117,7 @@ impl Geo {
             sparse_super: sb.has_ro_compat(ro_compat::SPARSE_SUPER),
             hash_version: sb.def_hash_version,
             unsigned_hash: unsigned,
-            hash_seed: sb.hash_seed.map(|word| word.get()),
+            hash_seed: sb.hash_seed.map(U32::get),
         })
     }
 

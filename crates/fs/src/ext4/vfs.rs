@@ -29,7 +29,7 @@ impl Volume {
         let mut state = inode.state.write();
         state.check_live()?;
         if let Some(size) = set.size {
-            self.check_regular(&state)?;
+            Self::check_regular(&state)?;
             self.set_size(&inode, &mut state, size)?;
         }
         if (SetAttr { size: None, ..*set }) != SetAttr::default() {
@@ -188,7 +188,7 @@ impl FileSystem for Mounted {
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _flags: IoFlags) -> Result<usize> {
         let inode = self.0.inode(ino.0)?;
         let state = inode.state.read();
-        self.0.check_regular(&state)?;
+        Volume::check_regular(&state)?;
         Ok(self.0.read_file(&inode, &state, offset, buffer)?)
     }
 
@@ -196,7 +196,7 @@ impl FileSystem for Mounted {
         self.0.check_running()?;
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.state.write();
-        self.0.check_regular(&state)?;
+        Volume::check_regular(&state)?;
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
         let bytes = self.0.write_file(&inode, &mut state, offset, data)?;
         drop(state);
@@ -210,14 +210,14 @@ impl FileSystem for Mounted {
         Volume::check_fallocate(mode, len)?;
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.state.write();
-        self.0.check_regular(&state)?;
+        Volume::check_regular(&state)?;
         Ok(self.0.with_space_of(&mut state, |state| self.0.fallocate(&inode, state, mode, (offset, len)))?)
     }
 
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let inode = self.0.inode(ino.0)?;
         let state = inode.state.read();
-        self.0.check_regular(&state)?;
+        Volume::check_regular(&state)?;
         Ok(self.0.seek_file(&inode, &state, offset, to)?)
     }
 

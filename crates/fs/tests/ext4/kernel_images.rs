@@ -9,7 +9,7 @@ use sim::Bytes;
 use vfs::{FileSystem, IoFlags};
 
 use crate::judged;
-use crate::tools::{Scratch, e2fsck, has_e2fsck, run};
+use crate::tools::{Scratch, e2fsck, has_e2fsck, run, save};
 
 /// An image by the real tool.
 pub fn made_by_mkfs(arguments: &[&str], mib: u64) -> Arc<Region> {
@@ -40,7 +40,7 @@ pub const FEATURES: &[&[&str]] = &[
 ];
 
 /// Makes directories, many names, large and sparse files; removes some.
-fn fill(fs: &dyn FileSystem) {
+pub fn fill(fs: &dyn FileSystem) {
     let dir = fs.mkdir(fs.root(), b"many", &NEW).expect("mkdir").ino;
     for number in 0..700 {
         let name = format!("a file with a name that is rather long, number {number}");
@@ -89,5 +89,70 @@ fn images_of_mkfs_mount_are_filled_and_stay_clean_to_e2fsck() {
         .unwrap_or_else(|what: String| panic!("{features:?}: {what}"));
         assert_eq!(check::difference(&after, &before), None, "{features:?}");
         e2fsck(&region).unwrap_or_else(|said| panic!("{features:?}: {said}"));
+    }
+}
+
+/// The content of a region in a new one.
+fn copy(region: &Arc<Region>) -> Arc<Region> {
+    let mut bytes = vec![0; region.len() as usize];
+    region.peek(0, &mut bytes).expect("the whole region");
+    let copy = check::design::region(Bytes(region.len()));
+    copy.store(0, &bytes).expect("it fits");
+    copy
+}
+
+/// What a mount of the image shows, and whether it is clean afterwards.
+pub fn shown(region: &Arc<Region>) -> check::Tree {
+    let design = judged("ext4", &[]);
+    let tree = {
+        let region = Arc::clone(region);
+        virtually(1, move || {
+            let fs = design.mount(&region)?;
+            let tree = observe(&*fs)?;
+            fs.unmount().map_err(|errno| errno.name().to_owned())?;
+            Ok(tree)
+        })
+    };
+    tree.unwrap_or_else(|what: String| panic!("{what}"))
+}
+
+#[test]
+fn after_a_crash_our_replay_and_that_of_e2fsck_leave_the_synced_tree() {
+    if !has_e2fsck() {
+        return;
+    }
+    for (data, features) in [
+        ("ordered", FEATURES[3]),
+        ("writeback", FEATURES[4]),
+        ("journal", FEATURES[5]),
+        ("ordered", FEATURES[8]),
+        ("ordered", FEATURES[11]),
+    ] {
+        let region = made_by_mkfs(features, 32);
+        let design = judged("ext4", &[("data", data)]);
+        let (crashed, before) = {
+            let region = Arc::clone(&region);
+            virtually(3, move || {
+                let fs = design.mount(&region)?;
+                fill(&*fs);
+                fs.sync().map_err(|errno| errno.name().to_owned())?;
+                let tree = observe(&*fs)?;
+                let crashed = copy(&region);
+                fs.unmount().map_err(|errno| errno.name().to_owned())?;
+                Ok((crashed, tree))
+            })
+        }
+        .unwrap_or_else(|what: String| panic!("{features:?}: {what}"));
+        let image = save(&crashed);
+        let output = run("e2fsck", &["-fy", &image.0]);
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(said.contains("recovering journal"), "{features:?}: {said}");
+        assert!(output.status.code().is_some_and(|code| code <= 1), "{features:?}: {said}");
+        assert!(!said.contains("invalid") && !said.contains("corrupt"), "{features:?}: {said}");
+        let by_e2fsck = check::design::region(Bytes(crashed.len()));
+        by_e2fsck.store(0, &std::fs::read(&image.0).expect("the image")).expect("it fits");
+        assert_eq!(check::difference(&shown(&by_e2fsck), &before), None, "{features:?}, e2fsck");
+        assert_eq!(check::difference(&shown(&crashed), &before), None, "{features:?}, ours");
+        e2fsck(&crashed).unwrap_or_else(|said| panic!("{features:?}: {said}"));
     }
 }

@@ -5,6 +5,7 @@
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kernel_images;
+mod kernel_mounts;
 mod tools;
 
 use std::sync::Arc;

@@ -29,7 +29,7 @@ pub(crate) struct Replayed {
 
 /// The log of a journal.
 pub(crate) struct Log<'a> {
-    pub(crate) log: &'a Queue,
+    pub(crate) queue: &'a Queue,
     pub(crate) home: &'a Queue,
     pub(crate) map: &'a JournalMap,
     pub(crate) format: Format,
@@ -51,7 +51,7 @@ impl Log<'_> {
         let at = self.map.0.get(block as usize).copied().ok_or_else(missing)?;
         let mut bytes = vec![0; self.format.block_bytes as usize];
         let off = at * u64::from(self.format.block_bytes);
-        self.log.read(&mut [(off, &mut bytes)])?;
+        self.queue.read(&mut [(off, &mut bytes)])?;
         Ok(bytes)
     }
 
@@ -176,7 +176,7 @@ impl Log<'_> {
         data.resize(self.format.block_bytes as usize, 0);
         let at = self.map.0.first().copied().unwrap_or_default();
         let off = at * u64::from(self.format.block_bytes);
-        Ok(self.log.write(&[Piece { off, data: &data, hint: Hint::None }], true)?)
+        Ok(self.queue.write(&[Piece { off, data: &data, hint: Hint::None }], true)?)
     }
 }
 
