@@ -49,6 +49,9 @@ pub enum Error {
     /// The image contradicts itself.
     #[error("corrupt image: {0}")]
     Corrupt(String),
+    /// An earlier error has made the file system read-only.
+    #[error("the file system is read-only since an earlier error; unmount it and run fsck")]
+    ReadOnly,
     /// The medium refused the end of an earlier change, which nothing may overtake.
     #[error("an earlier change could not be ended; mount again to undo it")]
     Failed,
@@ -77,6 +80,7 @@ impl From<Error> for Errno {
             Error::NotSupported(_) => Self::EOPNOTSUPP,
             Error::NotPermitted => Self::EPERM,
             Error::Corrupt(_) => Self::EUCLEAN,
+            Error::ReadOnly => Self::EROFS,
             Error::Failed | Error::Media(_) => Self::EIO,
         }
     }

@@ -209,6 +209,11 @@ pub struct FsckReport {
 }
 
 impl FsckReport {
+    /// Notes that an invariant does not hold.
+    pub(crate) fn violate(&mut self, predicate: &'static str, what: impl Into<String>) {
+        self.violations.push(Violation { predicate, what: what.into() });
+    }
+
     /// Nothing could be checked, for this reason.
     pub(crate) fn unchecked(why: String) -> Self {
         Self { notes: vec![why], ..Self::default() }

@@ -38,7 +38,7 @@ use super::tree::Tree;
 use super::truncate::read_list;
 use super::xattr::Attributes;
 use crate::error::Error;
-use crate::fs_type::{FsckReport, Violation};
+use crate::fs_type::FsckReport;
 use crate::persist::free_map::FreeMap;
 
 /// Where inode `number` lies, if the table reaches so far.
@@ -85,12 +85,6 @@ pub(crate) fn check(region: &Region) -> FsckReport {
         return report;
     }
     Check::new(region, superblock, &descriptor, report).run()
-}
-
-impl FsckReport {
-    fn violate(&mut self, predicate: &'static str, what: impl Into<String>) {
-        self.violations.push(Violation { predicate, what: what.into() });
-    }
 }
 
 struct Check<'a> {

@@ -30,6 +30,7 @@
 //! |---|---|
 //! | this one | [`BlockDevice`], [`Geometry`], [`Request`], [`Hint`], [`Ticket`] |
 //! | `port` | [`Port`]: what all devices share: checks, faults, taps |
+//! | [`queue`] | [`Queue`]: merging, splitting, plugging, the limit of outstanding requests |
 //! | `memory` | [`MemoryDevice`]: over a region: RAM, a file, NVMMBD |
 //! | `ssd` | [`SsdDevice`]: an NVMe SSD of dies and channels |
 //!
@@ -37,6 +38,7 @@
 
 mod memory;
 mod port;
+pub mod queue;
 mod ssd;
 
 use std::fmt::Debug;
@@ -50,6 +52,7 @@ use crate::fault::Fault;
 use crate::{MediaError, Region};
 pub use memory::MemoryDevice;
 pub use port::Port;
+pub use queue::{Piece, Queue};
 pub use ssd::SsdDevice;
 
 /// What a device is: sizes, limits, whether it forgets what was not flushed.

@@ -1,0 +1,196 @@
+//! A mapping: the cached pages of an inode, or of the device.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
+
+use sim::{LockClass, Mutex, MutexGuard, RwLock, Work};
+
+static PAGE: LockClass = LockClass::new("cache.page");
+static PAGES: LockClass = LockClass::new("cache.pages");
+static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes");
+static WRITING: LockClass = LockClass::new("cache.writing");
+
+/// The block of a page that has none on the device.
+pub(crate) const NO_BLOCK: u64 = u64::MAX;
+
+/// What a page holds.
+pub(crate) struct PageState {
+    /// One block.
+    pub(crate) bytes: Box<[u8]>,
+    /// The block on the device, or [`NO_BLOCK`].
+    pub(crate) block: u64,
+    /// The bytes are those of the file or the device.
+    pub(crate) uptodate: bool,
+    /// The block was allocated since it was last written back.
+    pub(crate) new_block: bool,
+}
+
+/// A page.
+pub(crate) struct Page {
+    index: u64,
+    pub(crate) state: RwLock<PageState>,
+    referenced: AtomicBool,
+    dirty: AtomicBool,
+    gone: AtomicBool,
+    pins: AtomicU32,
+    owner: Weak<Mapping>,
+}
+
+impl Page {
+    /// Its place in its mapping.
+    pub(crate) fn index(&self) -> u64 {
+        self.index
+    }
+
+    pub(crate) fn pin(&self) {
+        self.pins.fetch_add(1, Relaxed);
+    }
+
+    pub(crate) fn unpin(&self) {
+        self.pins.fetch_sub(1, Relaxed);
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.load(Relaxed) > 0
+    }
+
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty.load(Relaxed)
+    }
+
+    /// Sets whether it is dirty; returns whether it was.
+    pub(super) fn set_dirty(&self, dirty: bool) -> bool {
+        self.dirty.swap(dirty, Relaxed)
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_dirty() || self.is_pinned()
+    }
+
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Relaxed)
+    }
+
+    pub(super) fn take_reference(&self) -> bool {
+        self.referenced.swap(false, Relaxed)
+    }
+
+    /// Takes the page out of its mapping if nobody but the map and the caller has it.
+    pub(super) fn forget_if_unused(self: &Arc<Self>) -> bool {
+        let Some(owner) = self.owner.upgrade() else { return true };
+        let mut pages = owner.pages.write();
+        let unused = Arc::strong_count(self) == 2 && !self.is_busy();
+        if unused {
+            pages.remove(&self.index);
+            self.gone.store(true, Relaxed);
+        }
+        unused
+    }
+}
+
+/// The pages of an inode or of the device.
+pub(crate) struct Mapping {
+    number: u64,
+    pages: RwLock<BTreeMap<u64, Arc<Page>>>,
+    dirty: Mutex<BTreeSet<u64>>,
+    writing: Mutex<()>,
+    me: Weak<Mapping>,
+}
+
+impl Mapping {
+    /// An empty mapping; `number` tells it apart from others of the cache.
+    pub(crate) fn new(number: u64) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            number,
+            pages: RwLock::new(&PAGES, BTreeMap::new()),
+            dirty: Mutex::new(&DIRTY_INDEXES, BTreeSet::new()),
+            writing: Mutex::new(&WRITING, ()),
+            me: Weak::clone(me),
+        })
+    }
+
+    /// Its number.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The page at `index`, if it is cached.
+    pub(crate) fn get(&self, index: u64) -> Option<Arc<Page>> {
+        sim::work(Work::Step, 2);
+        let pages = self.pages.read();
+        let page = pages.get(&index)?;
+        page.referenced.store(true, Relaxed);
+        Some(Arc::clone(page))
+    }
+
+    /// The page at `index`, and whether it had to be made.
+    pub(super) fn get_or_make(&self, index: u64, bytes: u32) -> (Arc<Page>, bool) {
+        let mut pages = self.pages.write();
+        if let Some(page) = pages.get(&index) {
+            return (Arc::clone(page), false);
+        }
+        let state = PageState {
+            bytes: vec![0; bytes as usize].into_boxed_slice(),
+            block: if self.number == 0 { index } else { NO_BLOCK },
+            uptodate: false,
+            new_block: false,
+        };
+        let page = Arc::new(Page {
+            index,
+            state: RwLock::new(&PAGE, state),
+            referenced: AtomicBool::new(false),
+            dirty: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            pins: AtomicU32::new(0),
+            owner: Weak::clone(&self.me),
+        });
+        pages.insert(index, Arc::clone(&page));
+        (page, true)
+    }
+
+    /// The cached pages of a range of indexes.
+    pub(crate) fn range(&self, from: u64, to: u64) -> Vec<Arc<Page>> {
+        self.pages.read().range(from..to.max(from)).map(|(_, page)| Arc::clone(page)).collect()
+    }
+
+    /// Whether nothing is cached.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pages.read().is_empty()
+    }
+
+    pub(super) fn remove(&self, index: u64) -> bool {
+        match self.pages.write().remove(&index) {
+            Some(page) => {
+                page.gone.store(true, Relaxed);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// True if nothing was dirty before.
+    pub(super) fn add_dirty(&self, index: u64) -> bool {
+        let mut dirty = self.dirty.lock();
+        dirty.insert(index);
+        dirty.len() == 1
+    }
+
+    pub(super) fn remove_dirty(&self, index: u64) {
+        self.dirty.lock().remove(&index);
+    }
+
+    pub(super) fn has_dirty(&self) -> bool {
+        !self.dirty.lock().is_empty()
+    }
+
+    /// The indexes of dirty pages, in order.
+    pub(crate) fn dirty_indexes(&self) -> Vec<u64> {
+        self.dirty.lock().iter().copied().collect()
+    }
+
+    /// Waits for write-back of this mapping that is under way, and keeps others from starting.
+    pub(super) fn begin_writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock()
+    }
+}

@@ -1,0 +1,238 @@
+//! The page cache that designs on block devices share.
+//!
+//! A page is one block of the file system. Metadata lie in the mapping of the device, where the index of a page is its block;
+//! file data in a mapping for each inode, where it is the block within the file and the page knows its block on the device
+//! once it has one. So write-back needs no lock of an inode and no look at its extents.
+//!
+//! | state of a page | it may be |
+//! |---|---|
+//! | clean | evicted |
+//! | dirty | written back at any time, then clean |
+//! | pinned | neither: a journal has it in a transaction, or write-back has it in flight |
+//!
+//! Eviction gives a second chance: a hit sets a bit of the page and takes no lock that all tasks share; the hand of the clock
+//! clears the bit once before it evicts.
+//!
+//! Lock order: a mapping's `writing`, a page, a mapping's `pages`, a mapping's `dirty`, the cache's `dirty`. The ring is a leaf
+//! and is never held together with another. A page that is held by anybody is not evicted, so whoever has one may lock it.
+
+mod mapping;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use media::MediaError;
+use media::block::{Hint, Piece, Queue};
+use sim::{Bytes, LockClass, Mutex, Nanos};
+
+pub(crate) use mapping::{Mapping, NO_BLOCK, Page, PageState};
+
+static RING: LockClass = LockClass::new("cache.ring");
+static DIRTY: LockClass = LockClass::new("cache.dirty");
+
+/// Pages that write-back hands to the request layer at once.
+const BATCH_PAGES: usize = 256;
+/// Part of the memory that may be dirty before a writer has to write back itself (Linux: `dirty_ratio`, 20 %).
+const DIRTY_RATIO_PERCENT: u64 = 20;
+/// Part of the memory above which write-back starts by itself (Linux: `dirty_background_ratio`, 10 %).
+const BACKGROUND_RATIO_PERCENT: u64 = 10;
+
+/// A page on its way: its block, a copy of its bytes, what the device is told.
+type Taken = (u64, Box<[u8]>, Hint, Arc<Page>);
+
+/// The cache of one mounted file system.
+pub(crate) struct PageCache {
+    queue: Queue,
+    page_bytes: u32,
+    capacity_pages: u64,
+    resident: AtomicU64,
+    dirty_pages: AtomicU64,
+    ring: Mutex<VecDeque<Arc<Page>>>,
+    /// Mappings with dirty pages, by number, with the time at which the first became dirty.
+    dirty: Mutex<BTreeMap<u64, (Nanos, Arc<Mapping>)>>,
+    hits: AtomicU64,
+    misses: AtomicU64,
+    written_back: AtomicU64,
+}
+
+impl PageCache {
+    /// An empty cache of `memory` bytes for pages of `page_bytes`.
+    pub(crate) fn new(queue: Queue, page_bytes: u32, memory: Bytes) -> Self {
+        Self {
+            queue,
+            page_bytes,
+            capacity_pages: (memory.0 / u64::from(page_bytes)).max(64),
+            resident: AtomicU64::new(0),
+            dirty_pages: AtomicU64::new(0),
+            ring: Mutex::new(&RING, VecDeque::new()),
+            dirty: Mutex::new(&DIRTY, BTreeMap::new()),
+            hits: AtomicU64::new(0),
+            misses: AtomicU64::new(0),
+            written_back: AtomicU64::new(0),
+        }
+    }
+
+    /// The request layer below.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The page at `index`, made if it is not there.
+    pub(crate) fn page(&self, mapping: &Arc<Mapping>, index: u64) -> Arc<Page> {
+        if let Some(page) = mapping.get(index) {
+            self.hits.fetch_add(1, Relaxed);
+            return page;
+        }
+        self.misses.fetch_add(1, Relaxed);
+        let (page, made) = mapping.get_or_make(index, self.page_bytes);
+        if made {
+            self.ring.lock().push_back(Arc::clone(&page));
+            if self.resident.fetch_add(1, Relaxed) >= self.capacity_pages {
+                self.evict();
+            }
+        }
+        page
+    }
+
+    /// Evicts a few clean pages that were not used since the hand came by; none if there are none.
+    fn evict(&self) {
+        let mut wanted = (self.resident.load(Relaxed) + 1).saturating_sub(self.capacity_pages).min(8);
+        let mut looks = 2 * self.ring.lock().len();
+        while wanted > 0 && looks > 0 {
+            looks -= 1;
+            let Some(page) = self.ring.lock().pop_front() else { return };
+            if page.is_gone() {
+                continue;
+            }
+            if page.take_reference() || page.is_busy() || !page.forget_if_unused() {
+                self.ring.lock().push_back(page);
+                continue;
+            }
+            self.resident.fetch_sub(1, Relaxed);
+            wanted -= 1;
+        }
+    }
+
+    /// Notes that a page, whose lock the caller holds, is to be written back.
+    pub(crate) fn mark_dirty(&self, mapping: &Arc<Mapping>, page: &Page) {
+        if page.set_dirty(true) {
+            return;
+        }
+        self.dirty_pages.fetch_add(1, Relaxed);
+        if mapping.add_dirty(page.index()) {
+            self.dirty.lock().entry(mapping.number()).or_insert_with(|| (sim::now(), Arc::clone(mapping)));
+        }
+    }
+
+    /// Whether a writer has to write back before it goes on.
+    pub(crate) fn is_over_limit(&self) -> bool {
+        self.dirty_pages.load(Relaxed) * 100 > self.capacity_pages * DIRTY_RATIO_PERCENT
+    }
+
+    /// Whether write-back has work although nothing is old.
+    pub(crate) fn is_over_background_limit(&self) -> bool {
+        self.dirty_pages.load(Relaxed) * 100 > self.capacity_pages * BACKGROUND_RATIO_PERCENT
+    }
+
+    /// Mappings that have been dirty since `before` or longer, the oldest first.
+    pub(crate) fn dirty_since(&self, before: Nanos) -> Vec<Arc<Mapping>> {
+        let dirty = self.dirty.lock();
+        let mut old: Vec<_> = dirty.values().filter(|(since, _)| *since <= before).collect();
+        old.sort_by_key(|(since, mapping)| (*since, mapping.number()));
+        old.into_iter().map(|(_, mapping)| Arc::clone(mapping)).collect()
+    }
+
+    /// Writes back the dirty pages of a mapping in the order of their indexes; returns when they have arrived. `hint` says what
+    /// the device is told of each. Pages of an error stay dirty.
+    pub(crate) fn write_out(
+        &self,
+        mapping: &Arc<Mapping>,
+        hint: &dyn Fn(&PageState) -> Hint,
+    ) -> Result<(), MediaError> {
+        let _writing = mapping.begin_writing();
+        let indexes = mapping.dirty_indexes();
+        self.dirty.lock().remove(&mapping.number());
+        let mut result = Ok(());
+        for batch in indexes.chunks(BATCH_PAGES) {
+            result = result.and(self.write_batch(mapping, batch, hint));
+        }
+        if mapping.has_dirty() {
+            self.dirty.lock().entry(mapping.number()).or_insert_with(|| (sim::now(), Arc::clone(mapping)));
+        }
+        result
+    }
+
+    fn write_batch(
+        &self,
+        mapping: &Arc<Mapping>,
+        indexes: &[u64],
+        hint: &dyn Fn(&PageState) -> Hint,
+    ) -> Result<(), MediaError> {
+        let mut taken: Vec<Taken> = Vec::with_capacity(indexes.len());
+        for page in indexes.iter().filter_map(|index| mapping.get(*index)) {
+            let mut state = page.state.write();
+            if state.block == NO_BLOCK || page.is_pinned() || !self.clean(mapping, &page) {
+                continue;
+            }
+            let hint = hint(&state);
+            state.new_block = false;
+            page.pin();
+            let bytes = state.bytes.clone();
+            let block = state.block;
+            drop(state);
+            taken.push((block, bytes, hint, page));
+        }
+        let pieces: Vec<_> = taken
+            .iter()
+            .map(|(block, data, hint, _)| Piece {
+                off: block * u64::from(self.page_bytes),
+                data,
+                hint: *hint,
+            })
+            .collect();
+        let result = self.queue.write(&pieces, false);
+        self.written_back.fetch_add(taken.len() as u64, Relaxed);
+        for (_, _, _, page) in &taken {
+            page.unpin();
+            if result.is_err() {
+                let _state = page.state.write();
+                self.mark_dirty(mapping, page);
+            }
+        }
+        result
+    }
+
+    /// Makes a page clean, whose lock the caller holds; false if it was.
+    pub(crate) fn clean(&self, mapping: &Mapping, page: &Page) -> bool {
+        let was = page.set_dirty(false);
+        if was {
+            self.dirty_pages.fetch_sub(1, Relaxed);
+            mapping.remove_dirty(page.index());
+        }
+        was
+    }
+
+    /// Forgets the pages from index `from` to before `to`, dirty or not: their blocks are no longer the file's.
+    pub(crate) fn forget(&self, mapping: &Arc<Mapping>, from: u64, to: u64) {
+        for page in mapping.range(from, to) {
+            let state = page.state.write();
+            self.clean(mapping, &page);
+            drop(state);
+            if mapping.remove(page.index()) {
+                self.resident.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// What the cache counts about itself.
+    pub(crate) fn counters(&self) -> Vec<(&'static str, u64)> {
+        vec![
+            ("cache_hits", self.hits.load(Relaxed)),
+            ("cache_misses", self.misses.load(Relaxed)),
+            ("cache_pages", self.resident.load(Relaxed)),
+            ("cache_dirty_pages", self.dirty_pages.load(Relaxed)),
+            ("blocks_written_back", self.written_back.load(Relaxed)),
+        ]
+    }
+}

@@ -1,0 +1,436 @@
+//! Which blocks and inodes are free: bitmaps, group descriptors, the choice of a place.
+//!
+//! Blocks that a transaction frees stay *busy* until it has committed: after a crash before that they belong to their old owner.
+
+use std::collections::BTreeMap;
+
+use super::Volume;
+use super::journal::Handle;
+use super::layout::{GroupDescriptor, crc32c, group_flag};
+use crate::error::{Error, Result};
+
+/// The groups of a mounted file system.
+pub(crate) struct Groups {
+    pub(crate) descriptors: Vec<GroupDescriptor>,
+    /// Freed by a transaction that has not committed: first block, number of blocks.
+    busy: BTreeMap<u64, u32>,
+    pub(crate) free_blocks: u64,
+    pub(crate) free_inodes: u64,
+}
+
+impl Groups {
+    pub(crate) fn new(descriptors: Vec<GroupDescriptor>) -> Self {
+        let free_blocks = descriptors.iter().map(|group| u64::from(group.free_blocks())).sum();
+        let free_inodes = descriptors.iter().map(|group| u64::from(group.free_inodes())).sum();
+        Self { descriptors, busy: BTreeMap::new(), free_blocks, free_inodes }
+    }
+
+    /// The end of a busy range that holds `block`.
+    fn busy_until(&self, block: u64) -> Option<u64> {
+        let (start, count) = self.busy.range(..=block).next_back()?;
+        let end = start + u64::from(*count);
+        (block < end).then_some(end)
+    }
+
+    /// The first busy block at or after `block`.
+    fn next_busy(&self, block: u64) -> Option<u64> {
+        self.busy.range(block..).next().map(|(start, _)| *start)
+    }
+
+    pub(crate) fn has_busy(&self) -> bool {
+        !self.busy.is_empty()
+    }
+}
+
+pub(crate) fn bit(bitmap: &[u8], at: u32) -> bool {
+    bitmap[at as usize / 8] & 1 << (at % 8) != 0
+}
+
+pub(crate) fn set_bit(bitmap: &mut [u8], at: u32) {
+    bitmap[at as usize / 8] |= 1 << (at % 8);
+}
+
+fn clear_bit(bitmap: &mut [u8], at: u32) {
+    bitmap[at as usize / 8] &= !(1 << (at % 8));
+}
+
+/// Sets every bit from `from` to the end: what a bitmap has beyond its group.
+pub(crate) fn set_padding(bitmap: &mut [u8], from: u32) {
+    let bits = bitmap.len() as u32 * 8;
+    (from..bits).for_each(|at| set_bit(bitmap, at));
+}
+
+/// The next bit at or after `from` that is free, before `end`.
+fn next_free(bitmap: &[u8], mut from: u32, end: u32) -> Option<u32> {
+    while from < end {
+        if from.is_multiple_of(8) && bitmap[from as usize / 8] == 0xff {
+            from += 8;
+        } else if bit(bitmap, from) {
+            from += 1;
+        } else {
+            return Some(from);
+        }
+    }
+    None
+}
+
+impl Volume {
+    /// Blocks of a bitmap that hold bits of the group.
+    fn block_bitmap_bytes(&self) -> usize {
+        self.geo.blocks_per_group as usize / 8
+    }
+
+    /// Writes a descriptor to its block.
+    pub(crate) fn store_group(
+        &self,
+        handle: &Handle<'_>,
+        group: u32,
+        descriptor: &GroupDescriptor,
+    ) -> Result<()> {
+        let (block, at) = self.geo.descriptor_at(group);
+        self.change(handle, block, |bytes| self.geo.store_descriptor(group, descriptor, &mut bytes[at..]))
+    }
+
+    /// Looks at the block bitmap of a group, which must have been made.
+    fn init_block_bitmap(
+        &self,
+        handle: &Handle<'_>,
+        group: u32,
+        descriptor: &mut GroupDescriptor,
+    ) -> Result<()> {
+        if !descriptor.has(group_flag::BLOCK_UNINIT) {
+            return Ok(());
+        }
+        let start = self.geo.group_start(group);
+        let table = descriptor.inode_table();
+        let base = self.geo.base_blocks(group);
+        let metadata = [descriptor.block_bitmap(), descriptor.inode_bitmap()]
+            .into_iter()
+            .chain(table..table + u64::from(self.geo.table_blocks()));
+        let inside = |block: u64| block >= start && block < start + u64::from(self.geo.group_blocks(group));
+        let own: Vec<u32> =
+            metadata.filter(|block| inside(*block)).map(|block| (block - start) as u32).collect();
+        self.change_new(handle, descriptor.block_bitmap(), |bitmap| {
+            (0..base).chain(own).for_each(|at| set_bit(bitmap, at));
+            set_padding(bitmap, self.geo.group_blocks(group));
+        })?;
+        descriptor.clear(group_flag::BLOCK_UNINIT);
+        Ok(())
+    }
+
+    /// Changes the block bitmap of a group and seals it.
+    fn change_block_bitmap(
+        &self,
+        handle: &Handle<'_>,
+        group: u32,
+        descriptor: &mut GroupDescriptor,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        let len = self.block_bitmap_bytes();
+        let checksum = self.change(handle, descriptor.block_bitmap(), |bitmap| {
+            change(bitmap);
+            crc32c(self.geo.checksum_seed, &bitmap[..len])
+        })?;
+        if self.geo.metadata_csum {
+            descriptor.set_block_bitmap_csum(checksum);
+        }
+        self.store_group(handle, group, descriptor)
+    }
+
+    /// Allocates up to `want` blocks in a row, at `goal` if they are free there; returns the first and how many.
+    pub(crate) fn allocate_blocks(&self, handle: &Handle<'_>, goal: u64, want: u32) -> Result<(u64, u32)> {
+        if !self.device.port().grants_space() {
+            return Err(Error::NoSpace);
+        }
+        let mut groups = self.groups.lock();
+        let goal = if goal > self.geo.first_data_block && goal < self.geo.blocks {
+            goal
+        } else {
+            self.geo.first_data_block
+        };
+        let (first, offset) = self.geo.group_of(goal);
+        let mut best: Option<(u32, u32, u32)> = None;
+        for step in 0..=self.geo.groups {
+            let group = (first + step) % self.geo.groups;
+            if groups.descriptors[group as usize].free_blocks() == 0 {
+                continue;
+            }
+            let mut descriptor = groups.descriptors[group as usize].clone();
+            self.init_block_bitmap(handle, group, &mut descriptor)?;
+            groups.descriptors[group as usize] = descriptor;
+            let from = if step == 0 { offset } else { 0 };
+            let found = self.find_run(&groups, group, (from, want), step == 0)?;
+            if let Some((at, len)) = found
+                && best.is_none_or(|(_, _, most)| len > most)
+            {
+                best = Some((group, at, len));
+            }
+            let at_goal = step == 0 && found.is_some_and(|(at, _)| at == offset);
+            if at_goal || best.is_some_and(|(_, _, len)| len >= want) {
+                break;
+            }
+        }
+        let (group, at, len) = best.ok_or(Error::NoSpace)?;
+        self.take_run(handle, &mut groups, group, (at, len))?;
+        Ok((self.geo.group_start(group) + u64::from(at), len))
+    }
+
+    /// The first free run of `want` blocks in a group from bit `from` on, or the longest; at the goal, what is free there.
+    fn find_run(
+        &self,
+        groups: &Groups,
+        group: u32,
+        (from, want): (u32, u32),
+        at_goal: bool,
+    ) -> Result<Option<(u32, u32)>> {
+        let start = self.geo.group_start(group);
+        let end = self.geo.group_blocks(group);
+        self.look(groups.descriptors[group as usize].block_bitmap(), |bitmap| {
+            let mut best: Option<(u32, u32)> = None;
+            let mut at = from;
+            while let Some(free) = next_free(bitmap, at, end) {
+                if let Some(until) = groups.busy_until(start + u64::from(free)) {
+                    at = (until - start).min(u64::from(end)) as u32;
+                    continue;
+                }
+                let limit = end.min(free.saturating_add(want));
+                let limit = match groups.next_busy(start + u64::from(free)) {
+                    Some(busy) => limit.min((busy - start).min(u64::from(end)) as u32),
+                    None => limit,
+                };
+                let run_end = (free..limit).find(|at| bit(bitmap, *at)).unwrap_or(limit);
+                let len = run_end - free;
+                if best.is_none_or(|(_, most)| len > most) {
+                    best = Some((free, len));
+                }
+                if len >= want || at_goal && free == from {
+                    break;
+                }
+                at = run_end.max(free + 1);
+            }
+            best
+        })
+    }
+
+    fn take_run(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        group: u32,
+        (at, len): (u32, u32),
+    ) -> Result<()> {
+        let mut descriptor = groups.descriptors[group as usize].clone();
+        descriptor.set_free_blocks(descriptor.free_blocks().saturating_sub(len));
+        self.change_block_bitmap(handle, group, &mut descriptor, |bitmap| {
+            (at..at + len).for_each(|at| set_bit(bitmap, at));
+        })?;
+        groups.descriptors[group as usize] = descriptor;
+        groups.free_blocks = groups.free_blocks.saturating_sub(u64::from(len));
+        Ok(())
+    }
+
+    /// Frees blocks: at once without a journal, when the transaction has committed with one.
+    pub(crate) fn free_blocks(
+        &self,
+        handle: &Handle<'_>,
+        start: u64,
+        count: u32,
+        metadata: bool,
+    ) -> Result<()> {
+        if start <= self.geo.first_data_block || start + u64::from(count) > self.geo.blocks {
+            return Err(
+                self.corrupt(format!("blocks {start}+{count} to be freed are not of the file system"))
+            );
+        }
+        let mut groups = self.groups.lock();
+        let (mut at, mut left) = (start, count);
+        while left > 0 {
+            let (group, offset) = self.geo.group_of(at);
+            let len = left.min(self.geo.group_blocks(group) - offset);
+            let mut descriptor = groups.descriptors[group as usize].clone();
+            self.init_block_bitmap(handle, group, &mut descriptor)?;
+            let mut was_free = false;
+            descriptor.set_free_blocks(descriptor.free_blocks() + len);
+            self.change_block_bitmap(handle, group, &mut descriptor, |bitmap| {
+                for at in offset..offset + len {
+                    was_free |= !bit(bitmap, at);
+                    clear_bit(bitmap, at);
+                }
+            })?;
+            if was_free {
+                return Err(self.corrupt(format!("blocks {at}+{len} were freed twice")));
+            }
+            groups.descriptors[group as usize] = descriptor;
+            groups.free_blocks += u64::from(len);
+            if let Some(journal) = handle.journal() {
+                groups.busy.insert(at, len);
+                journal.free_later(at, len);
+            }
+            at += u64::from(len);
+            left -= len;
+        }
+        drop(groups);
+        if metadata {
+            (start..start + u64::from(count)).for_each(|block| self.forget_block(handle, block));
+        }
+        Ok(())
+    }
+
+    /// A transaction has committed: what it freed may be given out.
+    pub(crate) fn release_freed(&self, freed: &[(u64, u32)]) {
+        let mut groups = self.groups.lock();
+        for (start, _) in freed {
+            groups.busy.remove(start);
+        }
+    }
+
+    /// Carries out `work`; if there is no space but a commit would give some, commits and tries again. The caller has no handle.
+    pub(crate) fn with_space<R>(&self, work: impl Fn() -> Result<R>) -> Result<R> {
+        match work() {
+            Err(Error::NoSpace) if self.groups.lock().has_busy() => {
+                self.commit_all(false)?;
+                work()
+            }
+            done => done,
+        }
+    }
+
+    /// Allocates an inode number near `parent`.
+    pub(crate) fn allocate_inode(&self, handle: &Handle<'_>, parent: u64, directory: bool) -> Result<u64> {
+        if !self.device.port().grants_space() {
+            return Err(Error::NoSpace);
+        }
+        let mut groups = self.groups.lock();
+        let near = ((parent - 1) / u64::from(self.geo.inodes_per_group)) as u32;
+        let first = if directory { self.directory_group(&groups, near) } else { near };
+        for step in 0..self.geo.groups {
+            let group = (first + step) % self.geo.groups;
+            if groups.descriptors[group as usize].free_inodes() == 0 {
+                continue;
+            }
+            if let Some(index) = self.take_inode(handle, &mut groups, group, directory)? {
+                return Ok(u64::from(group) * u64::from(self.geo.inodes_per_group) + u64::from(index) + 1);
+            }
+        }
+        Err(Error::NoSpace)
+    }
+
+    /// Where a new directory goes: its parent's group while that has more free inodes and blocks than the average, else the
+    /// group with the fewest directories of those that have (the idea of Orlov's allocator).
+    fn directory_group(&self, groups: &Groups, near: u32) -> u32 {
+        let count = u64::from(self.geo.groups);
+        let good = |group: &GroupDescriptor| {
+            u64::from(group.free_inodes()) * count >= groups.free_inodes
+                && u64::from(group.free_blocks()) * count >= groups.free_blocks
+                && group.free_inodes() > 0
+        };
+        if good(&groups.descriptors[near as usize]) {
+            return near;
+        }
+        let candidates = groups.descriptors.iter().enumerate().filter(|(_, group)| good(group));
+        candidates.min_by_key(|(_, group)| group.used_dirs()).map_or(near, |(group, _)| group as u32)
+    }
+
+    fn take_inode(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        group: u32,
+        directory: bool,
+    ) -> Result<Option<u32>> {
+        let mut descriptor = groups.descriptors[group as usize].clone();
+        let per_group = self.geo.inodes_per_group;
+        let reserved = if group == 0 { (self.geo.first_ino - 1) as u32 } else { 0 };
+        if descriptor.has(group_flag::INODE_UNINIT) {
+            self.change_new(handle, descriptor.inode_bitmap(), |bitmap| set_padding(bitmap, per_group))?;
+            descriptor.clear(group_flag::INODE_UNINIT);
+        }
+        let found = self.look(descriptor.inode_bitmap(), |bitmap| next_free(bitmap, reserved, per_group))?;
+        let Some(index) = found else { return Ok(None) };
+        self.init_table(handle, &mut descriptor, index)?;
+        descriptor.set_free_inodes(descriptor.free_inodes() - 1);
+        if directory {
+            descriptor.set_used_dirs(descriptor.used_dirs() + 1);
+        }
+        self.change_inode_bitmap(handle, group, &mut descriptor, |bitmap| set_bit(bitmap, index))?;
+        groups.descriptors[group as usize] = descriptor;
+        groups.free_inodes -= 1;
+        Ok(Some(index))
+    }
+
+    /// Raises the part of the inode table that is in use to hold `index`; blocks that were never used become zero.
+    fn init_table(&self, handle: &Handle<'_>, descriptor: &mut GroupDescriptor, index: u32) -> Result<()> {
+        if !self.geo.gdt_csum {
+            return Ok(());
+        }
+        let used = self.geo.inodes_per_group - descriptor.itable_unused();
+        if index < used {
+            return Ok(());
+        }
+        let per_block = self.geo.block_bytes / self.geo.inode_bytes as u32;
+        if !descriptor.has(group_flag::INODE_ZEROED) {
+            let first = used.div_ceil(per_block);
+            for block in first..=index / per_block {
+                self.change_new(handle, descriptor.inode_table() + u64::from(block), |_| ())?;
+            }
+        }
+        descriptor.set_itable_unused(self.geo.inodes_per_group - index - 1);
+        Ok(())
+    }
+
+    fn change_inode_bitmap(
+        &self,
+        handle: &Handle<'_>,
+        group: u32,
+        descriptor: &mut GroupDescriptor,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Result<()> {
+        let len = self.geo.inodes_per_group as usize / 8;
+        let checksum = self.change(handle, descriptor.inode_bitmap(), |bitmap| {
+            change(bitmap);
+            crc32c(self.geo.checksum_seed, &bitmap[..len])
+        })?;
+        if self.geo.metadata_csum {
+            descriptor.set_inode_bitmap_csum(checksum);
+        }
+        self.store_group(handle, group, descriptor)
+    }
+
+    /// Frees an inode number.
+    pub(crate) fn free_inode(&self, handle: &Handle<'_>, ino: u64, directory: bool) -> Result<()> {
+        let per_group = u64::from(self.geo.inodes_per_group);
+        let (group, index) = (((ino - 1) / per_group) as u32, ((ino - 1) % per_group) as u32);
+        let mut groups = self.groups.lock();
+        let mut descriptor = groups.descriptors[group as usize].clone();
+        let mut was_free = false;
+        descriptor.set_free_inodes(descriptor.free_inodes() + 1);
+        if directory {
+            descriptor.set_used_dirs(descriptor.used_dirs().saturating_sub(1));
+        }
+        self.change_inode_bitmap(handle, group, &mut descriptor, |bitmap| {
+            was_free = !bit(bitmap, index);
+            clear_bit(bitmap, index);
+        })?;
+        if was_free {
+            return Err(self.corrupt(format!("inode {ino} was freed twice")));
+        }
+        groups.descriptors[group as usize] = descriptor;
+        groups.free_inodes += 1;
+        Ok(())
+    }
+
+    /// Whether the bitmap has an inode in use.
+    pub(crate) fn inode_in_use(&self, ino: u64) -> Result<bool> {
+        let per_group = u64::from(self.geo.inodes_per_group);
+        let (group, index) = ((ino - 1) / per_group, ((ino - 1) % per_group) as u32);
+        let bitmap = {
+            let groups = self.groups.lock();
+            let descriptor = &groups.descriptors[group as usize];
+            if descriptor.has(group_flag::INODE_UNINIT) {
+                return Ok(false);
+            }
+            descriptor.inode_bitmap()
+        };
+        self.look(bitmap, |bitmap| bit(bitmap, index))
+    }
+}

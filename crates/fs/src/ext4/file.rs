@@ -1,0 +1,495 @@
+//! Contents of files: reading and writing through the page cache, cutting, reserving.
+//!
+//! Blocks are allocated when they are written to (`nodelalloc`), inside the handle in which the pages become dirty: an ordered
+//! commit that follows finds them. A page of a hole or of unwritten blocks is cached as zeros and has no block.
+
+use std::sync::Arc;
+
+use ::vfs::{FallocateMode, FileKind, SeekTo, Timestamp};
+use sim::Activity;
+
+use super::Volume;
+use super::extent;
+use super::inode::{Inode, InodeState};
+use super::journal::{DataMode, Handle};
+use super::layout::flag;
+use super::map::{Mapped, TRUNCATE_CREDITS};
+use crate::cache::Page;
+use crate::error::{Error, Result};
+
+/// Blocks that one handle writes at most.
+const CHUNK_BLOCKS: u64 = 256;
+/// Credits of a write beside those for its data: a path of the map with splits, bitmaps, descriptors, the inode.
+const WRITE_CREDITS: u32 = 64;
+/// Blocks that are read ahead of a sequential reader (Linux: `read_ahead_kb`, 128).
+const READAHEAD_BYTES: u64 = 128 * 1024;
+
+impl Volume {
+    /// A regular file that may be read and written.
+    pub(crate) fn check_regular(state: &InodeState) -> Result<()> {
+        state.check_live()?;
+        match state.raw.kind() {
+            Some(FileKind::Regular) => Ok(()),
+            Some(FileKind::Directory) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    fn block_bytes(&self) -> u64 {
+        u64::from(self.geo.block_bytes)
+    }
+
+    /// Reads from a file; returns how many bytes.
+    pub(crate) fn read_file(
+        &self,
+        inode: &Arc<Inode>,
+        state: &InodeState,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize> {
+        let size = state.raw.size();
+        let len = (buffer.len() as u64).min(size.saturating_sub(offset));
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let (index, inside) = (at / self.block_bytes(), at % self.block_bytes());
+            let piece = (self.block_bytes() - inside).min(end - at);
+            let page = self.cache.page(&inode.mapping, index);
+            if !page.state.read().uptodate {
+                let last = (end - 1) / self.block_bytes();
+                self.fill(inode, state, (index, last), &page)?;
+            }
+            let to = &mut buffer[(at - offset) as usize..][..piece as usize];
+            let page = page.state.read();
+            sim::copy(piece);
+            to.copy_from_slice(&page.bytes[inside as usize..][..piece as usize]);
+            at += piece;
+        }
+        Ok(len as usize)
+    }
+
+    /// Reads the pages from `index` to `last`, and ahead, as far as they lie in one run on the device.
+    fn fill(
+        &self,
+        inode: &Arc<Inode>,
+        state: &InodeState,
+        (index, last): (u64, u64),
+        first: &Arc<Page>,
+    ) -> Result<()> {
+        let end = state.raw.size().div_ceil(self.block_bytes());
+        let window = (last + 1 - index).max(READAHEAD_BYTES / self.block_bytes()).min(end - index).max(1);
+        let mapped = self.map(inode, state, index, window)?;
+        let Mapped::Blocks { start, len, unwritten: false } = mapped else {
+            let mut state = first.state.write();
+            if !state.uptodate {
+                state.bytes.fill(0);
+                state.uptodate = true;
+            }
+            return Ok(());
+        };
+        let pages: Vec<_> = (0..len).map(|step| self.cache.page(&inode.mapping, index + step)).collect();
+        let mut states: Vec<_> = pages.iter().map(|page| page.state.write()).collect();
+        let mut pieces: Vec<(u64, &mut [u8])> = Vec::with_capacity(states.len());
+        for (step, state) in states.iter_mut().enumerate().filter(|(_, state)| !state.uptodate) {
+            state.block = start + step as u64;
+            pieces.push((state.block * u64::from(self.geo.block_bytes), &mut state.bytes));
+        }
+        {
+            let _scope = sim::scope(Activity::Data);
+            self.cache.queue().read(&mut pieces)?;
+        }
+        for state in &mut states {
+            state.uptodate = true;
+        }
+        Ok(())
+    }
+
+    /// Makes the page of a block that is partly overwritten, or cut, hold what the file has there.
+    fn load_page(&self, inode: &Arc<Inode>, state: &InodeState, index: u64) -> Result<Arc<Page>> {
+        let page = self.cache.page(&inode.mapping, index);
+        if !page.state.read().uptodate {
+            self.fill(inode, state, (index, index), &page)?;
+        }
+        Ok(page)
+    }
+
+    /// Writes into a file; returns how many bytes, fewer when space runs out.
+    pub(crate) fn write_file(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        let most = self.max_file_bytes(state);
+        if offset >= most && !data.is_empty() {
+            return Err(Error::TooLarge);
+        }
+        let data = &data[..(data.len() as u64).min(most - offset.min(most)) as usize];
+        let (mut done, mut retried) = (0, false);
+        while done < data.len() {
+            let at = offset + done as u64;
+            let chunk_end = (at / self.block_bytes() + CHUNK_BLOCKS) * self.block_bytes();
+            let len = (data.len() - done).min((chunk_end - at) as usize);
+            let written = self.write_chunk(inode, state, at, &data[done..done + len])?;
+            done += written;
+            if written < len {
+                // Blocks that were freed lately become usable by a commit.
+                if retried || !self.groups.lock().has_busy() {
+                    break;
+                }
+                retried = true;
+                self.commit_all(false)?;
+            }
+        }
+        if done == 0 && !data.is_empty() {
+            return Err(Error::NoSpace);
+        }
+        if self.cache.is_over_limit() {
+            self.write_data(&inode.mapping)?;
+        }
+        Ok(done)
+    }
+
+    /// Writes at most a chunk inside one handle.
+    fn write_chunk(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<usize> {
+        let size = self.block_bytes();
+        let (first, last) = (offset / size, (offset + data.len() as u64 - 1) / size);
+        // What a partial block has must be read before the handle: a commit waits for handles, and reading may wait.
+        for index in [first, last] {
+            let begin = index * size;
+            let whole = offset <= begin && offset + data.len() as u64 >= begin + size;
+            if !whole && begin < state.raw.size() {
+                self.load_page(inode, state, index)?;
+            }
+        }
+        let journaled = self.data_mode() == Some(DataMode::Journal);
+        let credits = WRITE_CREDITS + if journaled { (last - first + 1) as u32 } else { 0 };
+        let handle = self.begin(credits)?;
+        let blocks = self.claim_blocks(&handle, inode, state, (first, last + 1))?;
+        let end = (offset + data.len() as u64).min((first + blocks.len() as u64) * size).max(offset);
+        let mut at = offset;
+        while at < end {
+            let (index, inside) = (at / size, at % size);
+            let piece = (size - inside).min(end - at);
+            let (block, fresh) = blocks[(index - first) as usize];
+            let from = &data[(at - offset) as usize..][..piece as usize];
+            self.write_page(&handle, inode, (index, block, fresh), inside as usize, from);
+            at += piece;
+        }
+        if blocks.iter().any(|(_, fresh)| *fresh)
+            && self.data_mode() == Some(DataMode::Ordered)
+            && let Some(journal) = handle.journal()
+        {
+            journal.order(&inode.mapping);
+        }
+        if end > offset && end > state.raw.size() {
+            state.raw.set_size(end);
+        }
+        if end > offset {
+            let now = Timestamp::now();
+            state.raw.set_mtime(now);
+            state.raw.set_ctime(now);
+        }
+        self.store_inode(&handle, inode, state)?;
+        Ok((end - offset) as usize)
+    }
+
+    /// How data goes, where there is a journal.
+    pub(crate) fn data_mode(&self) -> Option<DataMode> {
+        self.journal.as_ref().map(|journal| journal.mode)
+    }
+
+    /// The blocks of a range of a file, allocated where there are holes, with whether what they held before is not the file's;
+    /// fewer when space runs out.
+    fn claim_blocks(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        (first, end): (u64, u64),
+    ) -> Result<Vec<(u64, bool)>> {
+        let mut blocks = Vec::with_capacity((end - first) as usize);
+        while first + (blocks.len() as u64) < end {
+            let index = first + blocks.len() as u64;
+            let most = end - index;
+            let (start, len, fresh) = match self.map(inode, state, index, most)? {
+                Mapped::Blocks { start, len, unwritten: false } => (start, len, false),
+                Mapped::Blocks { start, len, unwritten: true } => {
+                    match extent::convert(self, handle, inode, state, (index, index + len)) {
+                        Ok(()) => (start, len, true),
+                        Err(Error::NoSpace) => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Mapped::Hole(len) => match self.map_new(handle, inode, state, (index, len), false) {
+                    Ok((start, len)) => (start, len, true),
+                    Err(Error::NoSpace) => break,
+                    Err(error) => return Err(error),
+                },
+            };
+            blocks.extend((start..start + len).map(|block| (block, fresh)));
+        }
+        Ok(blocks)
+    }
+
+    /// Copies into a page and makes it dirty, or part of the transaction.
+    fn write_page(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        (index, block, fresh): (u64, u64, bool),
+        inside: usize,
+        data: &[u8],
+    ) {
+        let page = self.cache.page(&inode.mapping, index);
+        let mut state = page.state.write();
+        if !state.uptodate {
+            state.bytes.fill(0);
+            state.uptodate = true;
+        }
+        state.block = block;
+        state.new_block |= fresh;
+        sim::copy(data.len() as u64);
+        state.bytes[inside..inside + data.len()].copy_from_slice(data);
+        match handle.journal() {
+            Some(journal) if journal.mode == DataMode::Journal => journal.add_as(block, &page),
+            _ => self.cache.mark_dirty(&inode.mapping, &page),
+        }
+    }
+
+    /// Zeroes part of a block of a file that has it.
+    fn zero_part(&self, inode: &Arc<Inode>, state: &mut InodeState, from: u64, to: u64) -> Result<()> {
+        let index = from / self.block_bytes();
+        if from >= to {
+            return Ok(());
+        }
+        let Mapped::Blocks { start, unwritten: false, .. } = self.map(inode, state, index, 1)? else {
+            // A cached page of a hole is zero.
+            return Ok(());
+        };
+        self.load_page(inode, state, index)?;
+        let handle = self.begin(WRITE_CREDITS)?;
+        let inside = (from % self.block_bytes()) as usize;
+        let zeros = vec![0; (to - from) as usize];
+        self.write_page(&handle, inode, (index, start, false), inside, &zeros);
+        Ok(())
+    }
+
+    /// Changes the size of a file.
+    pub(crate) fn set_size(&self, inode: &Arc<Inode>, state: &mut InodeState, size: u64) -> Result<()> {
+        if size > self.max_file_bytes(state) {
+            return Err(Error::TooLarge);
+        }
+        let old = state.raw.size();
+        if size < old {
+            let tail_end = size.next_multiple_of(self.block_bytes());
+            self.zero_part(inode, state, size, tail_end)?;
+            self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
+        }
+        let handle = self.begin(WRITE_CREDITS)?;
+        let now = Timestamp::now();
+        state.raw.set_mtime(now);
+        state.raw.set_ctime(now);
+        state.raw.set_size(size);
+        let cuts = size <= old;
+        if cuts {
+            self.add_orphan(&handle, inode, state)?;
+        }
+        self.store_inode(&handle, inode, state)?;
+        drop(handle);
+        if !cuts {
+            return Ok(());
+        }
+        self.cut(inode, state, size.div_ceil(self.block_bytes()))?;
+        if state.raw.links.get() == 0 {
+            // It stays on the list until it is closed.
+            return Ok(());
+        }
+        let handle = self.begin(WRITE_CREDITS)?;
+        self.remove_orphan(&handle, inode, state)?;
+        self.store_inode(&handle, inode, state)
+    }
+
+    /// Checks the mode of an fallocate and its range, before the inode is looked at.
+    pub(crate) fn check_fallocate(mode: FallocateMode, len: u64) -> Result<()> {
+        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
+        if len == 0 {
+            return Err(Error::Invalid("an empty range"));
+        }
+        if punch && (!mode.contains(FallocateMode::KEEP_SIZE) || mode.contains(FallocateMode::ZERO_RANGE)) {
+            return Err(Error::NotSupported("a hole that changes the size, or is zeroed in place"));
+        }
+        Ok(())
+    }
+
+    /// Reserves, zeroes or frees a range.
+    pub(crate) fn fallocate(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        mode: FallocateMode,
+        (offset, len): (u64, u64),
+    ) -> Result<()> {
+        let punch = mode.contains(FallocateMode::PUNCH_HOLE);
+        let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
+        if end > self.max_file_bytes(state) {
+            return Err(Error::TooLarge);
+        }
+        if punch {
+            self.clear_range(inode, state, (offset, end))?;
+        } else {
+            // Without extents nothing says that blocks beyond the end are meant to be there.
+            let keep = mode.contains(FallocateMode::KEEP_SIZE) && !state.raw.has(flag::EXTENTS);
+            let end = if keep { end.min(state.raw.size()) } else { end };
+            self.reserve_range(inode, state, (offset, end))?;
+        }
+        // After the reservation, which may find no space: then nothing has become zero.
+        if mode.contains(FallocateMode::ZERO_RANGE) {
+            self.zero_written(inode, state, (offset, end))?;
+        }
+        let handle = self.begin(WRITE_CREDITS)?;
+        if !mode.contains(FallocateMode::KEEP_SIZE) && end > state.raw.size() {
+            state.raw.set_size(end);
+        }
+        let now = Timestamp::now();
+        state.raw.set_mtime(now);
+        state.raw.set_ctime(now);
+        self.store_inode(&handle, inode, state)
+    }
+
+    /// Zeroes the blocks of a range that are not zero already.
+    fn zero_written(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        (offset, end): (u64, u64),
+    ) -> Result<()> {
+        let size = self.block_bytes();
+        let (mut index, last) = (offset / size, end.div_ceil(size));
+        while index < last {
+            match self.map(inode, state, index, last - index)? {
+                Mapped::Hole(len) | Mapped::Blocks { len, unwritten: true, .. } => index += len.max(1),
+                Mapped::Blocks { .. } => {
+                    let (from, to) = ((index * size).max(offset), ((index + 1) * size).min(end));
+                    self.zero_part(inode, state, from, to)?;
+                    index += 1;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a range read as zeros: whole blocks become holes.
+    fn clear_range(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        (offset, end): (u64, u64),
+    ) -> Result<()> {
+        let size = self.block_bytes();
+        let (first, last) = (offset.div_ceil(size), end / size);
+        if first > last {
+            return self.zero_part(inode, state, offset, end);
+        }
+        self.zero_part(inode, state, offset, first * size)?;
+        self.zero_part(inode, state, last * size, end)?;
+        self.cache.forget(&inode.mapping, first, last);
+        loop {
+            let handle = self.begin(TRUNCATE_CREDITS)?;
+            let done = self.unmap(&handle, inode, state, (first, last))?;
+            self.store_inode(&handle, inode, state)?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives blocks to every hole of a range: unwritten ones with extents, zeroed ones with block maps.
+    fn reserve_range(
+        &self,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        (offset, end): (u64, u64),
+    ) -> Result<()> {
+        let (mut index, last) = (offset / self.block_bytes(), end.div_ceil(self.block_bytes()));
+        let extents = state.raw.has(flag::EXTENTS);
+        while index < last {
+            let hole = match self.map(inode, state, index, last - index)? {
+                Mapped::Blocks { len, .. } => {
+                    index += len.max(1);
+                    continue;
+                }
+                Mapped::Hole(len) => {
+                    if extents {
+                        len
+                    } else {
+                        len.min(CHUNK_BLOCKS)
+                    }
+                }
+            };
+            let handle = self.begin(WRITE_CREDITS + if extents { 0 } else { CHUNK_BLOCKS as u32 })?;
+            let claimed = self.map_new(&handle, inode, state, (index, hole), extents);
+            self.store_inode(&handle, inode, state)?;
+            let (start, len) = claimed?;
+            if !extents {
+                let zeros = vec![0; self.geo.block_bytes as usize];
+                for step in 0..len {
+                    self.write_page(&handle, inode, (index + step, start + step, true), 0, &zeros);
+                }
+                if let Some(journal) = handle.journal() {
+                    journal.order(&inode.mapping);
+                }
+            }
+            index += len;
+        }
+        Ok(())
+    }
+
+    /// The next data or hole.
+    pub(crate) fn seek_file(
+        &self,
+        inode: &Inode,
+        state: &InodeState,
+        offset: u64,
+        to: SeekTo,
+    ) -> Result<u64> {
+        let size = state.raw.size();
+        if offset >= size {
+            return Err(Error::NothingThere);
+        }
+        let end = size.div_ceil(self.block_bytes());
+        let mut index = offset / self.block_bytes();
+        while index < end {
+            let (len, data) = match self.map(inode, state, index, end - index)? {
+                Mapped::Blocks { len, unwritten, .. } => (len, !unwritten),
+                Mapped::Hole(len) => (len, false),
+            };
+            if data == (to == SeekTo::Data) {
+                return Ok((index * self.block_bytes()).max(offset).min(size));
+            }
+            index += len.max(1);
+        }
+        if to == SeekTo::Hole { Ok(size) } else { Err(Error::NothingThere) }
+    }
+
+    /// Makes a file durable.
+    pub(crate) fn fsync(&self, inode: &Arc<Inode>) -> Result<()> {
+        self.check_running()?;
+        self.write_data(&inode.mapping)?;
+        let tid = inode.state.read().tid;
+        match &self.journal {
+            Some(journal) if !journal.has_committed(tid) => self.commit(tid),
+            Some(_) => Ok(self.device.flush()?),
+            None => {
+                self.write_metadata()?;
+                Ok(self.device.flush()?)
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! ext2 and ext4 in the table of designs.
+
+use std::io;
+use std::sync::Arc;
+
+use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
+use media::Storage;
+use media::block::{BlockDevice, Geometry, MemoryDevice};
+use sim::Bytes;
+
+use super::journal::DataMode;
+use super::mkfs::Plan;
+use super::vfs::Mounted;
+use super::{Settings, Volume, damaged, fsck, superblock};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
+use crate::options::{OptionKind, OptionSpec, Options};
+
+/// A line of the table: what mkfs makes under the name.
+pub(crate) struct ExtType {
+    name: &'static str,
+    summary: &'static str,
+    options: &'static [OptionSpec],
+    /// ext4: extents, a journal, checksums.
+    modern: bool,
+}
+
+const BLOCK_SIZE: OptionSpec = OptionSpec {
+    name: "block_size",
+    kind: OptionKind::Choice(&["1k", "2k", "4k"]),
+    default: "4k",
+    help: "mkfs: size of a block",
+};
+const DIR_INDEX: OptionSpec = OptionSpec {
+    name: "dir_index",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "mkfs: directories of more than one block are indexed by hashes",
+};
+const CACHE: OptionSpec = OptionSpec {
+    name: "cache",
+    kind: OptionKind::Size,
+    default: "64MiB",
+    help: "mount: memory of the page cache",
+};
+
+/// ext2's options.
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, CACHE];
+
+/// ext4's options.
+const EXT4_OPTIONS: &[OptionSpec] = &[
+    BLOCK_SIZE,
+    DIR_INDEX,
+    CACHE,
+    OptionSpec {
+        name: "journal",
+        kind: OptionKind::Size,
+        default: "1GiB",
+        help: "mkfs: size of the journal; 0: none; 1GiB: what mke2fs chooses for the size of the file system",
+    },
+    OptionSpec {
+        name: "metadata_csum",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mkfs: checksums of all metadata",
+    },
+    OptionSpec {
+        name: "data",
+        kind: OptionKind::Choice(&["ordered", "writeback", "journal"]),
+        default: "ordered",
+        help: "mount: when data is written: before its transaction commits, at any time, or through the journal",
+    },
+    OptionSpec {
+        name: "commit",
+        kind: OptionKind::Time,
+        default: "5s",
+        help: "mount: time between commits of the journal (Linux: commit=5)",
+    },
+];
+
+/// ext2.
+pub(crate) static EXT2: ExtType = ExtType {
+    name: "ext2",
+    summary: "block maps and no journal, in Linux's real format; through the page cache to a block device",
+    options: EXT2_OPTIONS,
+    modern: false,
+};
+
+/// ext4.
+pub(crate) static EXT4: ExtType = ExtType {
+    name: "ext4",
+    summary: "extents and a jbd2 journal, in Linux's real format; through the page cache to a block device",
+    options: EXT4_OPTIONS,
+    modern: true,
+};
+
+/// Where the journal's size is left to mkfs.
+const CHOSEN: Bytes = Bytes(1 << 30);
+
+impl ExtType {
+    fn plan(&self, options: &Options) -> Plan {
+        let block_bytes = match options.choice("block_size") {
+            "1k" => 1024,
+            "2k" => 2048,
+            _ => 4096,
+        };
+        let journal_blocks = if self.modern {
+            let size = options.size("journal");
+            let blocks = (size.0 / u64::from(block_bytes)) as u32;
+            (size != CHOSEN).then_some(if blocks == 0 { 0 } else { blocks.max(1024) })
+        } else {
+            Some(0)
+        };
+        Plan {
+            design: self.name,
+            block_bytes,
+            inode_bytes: 256,
+            inode_ratio: 16_384,
+            journal_blocks,
+            extents: self.modern,
+            checksums: self.modern && options.flag("metadata_csum"),
+            dir_index: options.flag("dir_index"),
+            wide: self.modern,
+        }
+    }
+
+    fn settings(&self, options: &Options) -> Settings {
+        let mut settings = Settings { cache: options.size("cache"), ..Settings::default() };
+        if self.modern {
+            settings.commit = options.time("commit");
+            settings.data = match options.choice("data") {
+                "writeback" => DataMode::Writeback,
+                "journal" => DataMode::Journal,
+                _ => DataMode::Ordered,
+            };
+        }
+        settings
+    }
+}
+
+/// The block device; where there is memory only, a RAM disk over it (NVMMBD, EuroSys 2016, section 5.1).
+fn device(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
+    if let Ok(device) = storage.block() {
+        return Ok(Arc::clone(device));
+    }
+    let region = storage.memory()?;
+    Ok(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?)
+}
+
+impl FsType for ExtType {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn summary(&self) -> &'static str {
+        self.summary
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        self.options
+    }
+
+    fn needs(&self) -> Needs {
+        Needs::Block
+    }
+
+    fn promises(&self, options: &Options) -> Promises {
+        let ordered = self.modern && options.choice("data") != "writeback";
+        Promises {
+            metadata: Durability::OnSync,
+            data: Durability::OnSync,
+            write: Atomicity::Words,
+            size_is_durable_with_names: false,
+            truncate_syncs: false,
+            sync: SyncScope::FileAndMetadata,
+            stale_data: !ordered,
+            times_may_tear: false,
+        }
+    }
+
+    fn checking(&self) -> Checking {
+        const EXT4_SMALL: Given = &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB")];
+        const EXT2_SMALL: Given = &[("cache", "256k"), ("block_size", "1k")];
+        let small = if self.modern { EXT4_SMALL } else { EXT2_SMALL };
+        Checking { small, tiny: small, variants: &[] }
+    }
+
+    fn min_size(&self, options: &Options) -> Bytes {
+        self.plan(options).min_size()
+    }
+
+    fn dram(&self, options: &Options) -> Bytes {
+        options.size("cache")
+    }
+
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
+        super::mkfs::mkfs(&device(storage)?, &self.plan(options))
+    }
+
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(options))?)))
+    }
+
+    fn recognises(&self, storage: &Storage) -> bool {
+        let Ok(device) = device(storage) else { return false };
+        let Ok(found) = superblock::load(&device) else { return false };
+        found.geo.extents == self.modern
+    }
+
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        let volume = Volume::mount(&device(storage)?, Settings::default())?;
+        volume.unmount().map_err(damaged)?;
+        Ok(volume.notes.clone())
+    }
+
+    fn fsck(&self, storage: &Storage) -> FsckReport {
+        match device(storage) {
+            Ok(device) => fsck::check(&device),
+            Err(error) => FsckReport::unchecked(error.to_string()),
+        }
+    }
+
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        super::dump::dump(&device(storage)?, part, out)
+    }
+
+    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
+        super::dump::PARTS
+    }
+}

@@ -1,0 +1,386 @@
+//! The invariants of an image, as named predicates.
+//!
+//! | predicate | holds when |
+//! |---|---|
+//! | `superblock_valid` | a superblock and the descriptors can be read |
+//! | `inode_valid` | an inode in use has a kind, a right checksum and flags that are known |
+//! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
+//! | `block_used_once` | no block belongs to two |
+//! | `block_count_right` | an inode counts the blocks that it has |
+//! | `size_covers_blocks` | no written block lies beyond the end of a file |
+//! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
+//! | `directory_indexed` | every name is found by the index |
+//! | `names_lead_to_inodes` | every name leads to an inode in use, and says its kind |
+//! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
+//! | `nothing_lost` | every inode in use has a name, or is on the list of orphans |
+//! | `bitmap_right` | the bitmaps have exactly the blocks and inodes in use |
+//! | `counts_right` | descriptors and superblock count what is free |
+//!
+//! e2fsck is the second opinion; the tests of this design ask it about every image that they leave.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::vfs::FileKind;
+use media::block::BlockDevice;
+
+use super::alloc::{bit, set_bit};
+use super::dir::records;
+use super::extent::Visited;
+use super::inode::{Inode, InodeState};
+use super::layout::{RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32};
+use super::{Settings, Volume, block_map, extent};
+use crate::cache::Mapping;
+use crate::error::{Error, Result};
+use crate::fs_type::{FsckReport, Violation};
+
+static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
+
+/// Checks an image.
+pub(crate) fn check(device: &Arc<dyn BlockDevice>) -> FsckReport {
+    let mut report = FsckReport::default();
+    let volume = match Volume::open(device, Settings { read_only: true, ..Settings::default() }) {
+        Ok(volume) => volume,
+        Err(error) => {
+            report.violate("superblock_valid", error.to_string());
+            return report;
+        }
+    };
+    report.notes.extend(volume.notes.iter().cloned());
+    if volume.superblock.lock().has_incompat(incompat::RECOVER) {
+        report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
+        return report;
+    }
+    let mut check = Check {
+        used: vec![0; (volume.geo.blocks as usize).div_ceil(8)],
+        volume: &volume,
+        report,
+        inodes: BTreeMap::new(),
+        names: BTreeMap::new(),
+        blocks: 0,
+    };
+    check.run();
+    check.report
+}
+
+/// What is known of an inode in use.
+struct Known {
+    kind: FileKind,
+    links: u32,
+    /// Subdirectories, for a directory; and what `..` says.
+    children: u32,
+    parent: u64,
+}
+
+struct Check<'a> {
+    volume: &'a Volume,
+    report: FsckReport,
+    used: Vec<u8>,
+    blocks: u64,
+    inodes: BTreeMap<u64, Known>,
+    /// How many names lead to an inode.
+    names: BTreeMap<u64, u32>,
+}
+
+impl Check<'_> {
+    fn run(&mut self) {
+        self.claim_metadata();
+        for ino in 1..=self.volume.geo.inodes() {
+            match self.volume.inode_in_use(ino) {
+                Ok(true) => self.check_inode(ino),
+                Ok(false) => {}
+                Err(error) => self.report.violate("bitmap_right", error.to_string()),
+            }
+        }
+        self.check_names();
+        self.check_bitmaps();
+        self.report.checked = vec![("inodes", self.inodes.len() as u64), ("blocks", self.blocks)];
+    }
+
+    fn claim(&mut self, start: u64, len: u64, owner: impl std::fmt::Display) {
+        let geo = &self.volume.geo;
+        if start < geo.first_data_block || start.saturating_add(len) > geo.blocks {
+            self.report.violate("map_sound", format!("{owner} has blocks {start}+{len}, beyond the end"));
+            return;
+        }
+        for block in start..start + len {
+            if bit(&self.used, block as u32) {
+                self.report.violate("block_used_once", format!("{owner} has block {block}, which is in use"));
+            }
+            set_bit(&mut self.used, block as u32);
+            self.blocks += 1;
+        }
+    }
+
+    fn claim_metadata(&mut self) {
+        let geo = self.volume.geo.clone();
+        let descriptors = self.volume.groups.lock().descriptors.clone();
+        for (group, descriptor) in descriptors.iter().enumerate() {
+            let start = geo.group_start(group as u32);
+            self.claim(start, u64::from(geo.base_blocks(group as u32)), "a superblock");
+            self.claim(descriptor.block_bitmap(), 1, "a bitmap");
+            self.claim(descriptor.inode_bitmap(), 1, "a bitmap");
+            self.claim(descriptor.inode_table(), u64::from(geo.table_blocks()), "an inode table");
+        }
+    }
+
+    fn check_inode(&mut self, ino: u64) {
+        let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
+        let (raw, extra) = match self.volume.read_inode(ino) {
+            Ok(read) => read,
+            // Reserved inodes need not exist.
+            Err(Error::NoEntry) if special => return,
+            Err(error) => return self.report.violate("inode_valid", format!("inode {ino}: {error}")),
+        };
+        let state = InodeState::of(raw, extra);
+        if ino == RESIZE_INO {
+            let table = u64::from(le32(&state.raw.block, 13 * 4));
+            if table != 0 {
+                self.claim(table, 1, "the resize inode");
+            }
+            return;
+        }
+        let Some(kind) = state.raw.kind() else {
+            if !special {
+                self.report.violate("inode_valid", format!("inode {ino} is of no kind"));
+            }
+            return;
+        };
+        let inode = Inode {
+            ino,
+            state: sim::RwLock::new(&INODE, state),
+            mapping: Mapping::new(ino),
+            open: false.into(),
+        };
+        let state = inode.state.read();
+        if let Err(error) = self.check_map(&inode, &state) {
+            self.report.violate("map_sound", format!("inode {ino}: {error}"));
+        }
+        let known = Known { kind, links: u32::from(state.raw.links.get()), children: 0, parent: 0 };
+        self.inodes.insert(ino, known);
+        if kind == FileKind::Directory
+            && let Err(error) = self.check_directory(&inode, &state)
+        {
+            self.report.violate("directory_sound", format!("inode {ino}: {error}"));
+        }
+    }
+
+    fn check_map(&mut self, inode: &Inode, state: &InodeState) -> Result<()> {
+        let volume = self.volume;
+        let mut found = Vec::new();
+        if state.has_map(volume) {
+            let mut seen = |visited: Visited| {
+                if let Visited::Map(block) = visited {
+                    volume.check_data_blocks(inode, block, 1)?;
+                }
+                if found.len() as u64 > volume.geo.blocks {
+                    return Err(Error::Corrupt("its map has more blocks than the file system".to_owned()));
+                }
+                found.push(visited);
+                Ok(())
+            };
+            if state.raw.has(flag::EXTENTS) {
+                extent::visit(volume, inode, state, &mut seen)?;
+            } else {
+                block_map::visit(volume, state, &mut seen)?;
+            }
+        }
+        if state.raw.file_acl() != 0 {
+            found.push(Visited::Map(state.raw.file_acl()));
+        }
+        let end = state.raw.size().div_ceil(u64::from(volume.geo.block_bytes));
+        let (mut count, owner) = (0, format!("inode {}", inode.ino));
+        for visited in found {
+            match visited {
+                Visited::Map(block) if block == state.raw.file_acl() && self.is_shared(block) => count += 1,
+                Visited::Map(block) => {
+                    count += 1;
+                    self.claim(block, 1, &owner);
+                }
+                Visited::Data(index, start, len, unwritten) => {
+                    count += len;
+                    self.claim(start, len, &owner);
+                    if index + len > end && !unwritten {
+                        let what =
+                            format!("{owner}: block {} lies beyond the size {}", index, state.raw.size());
+                        self.report.violate("size_covers_blocks", what);
+                    }
+                }
+            }
+        }
+        let has = state.sectors(volume);
+        let should = count * u64::from(volume.geo.block_bytes / 512);
+        if has != should {
+            self.report.violate("block_count_right", format!("{owner} counts {has} sectors, has {should}"));
+        }
+        Ok(())
+    }
+
+    /// Whether a block of attributes is shared and was met before.
+    fn is_shared(&self, block: u64) -> bool {
+        block < self.volume.geo.blocks
+            && bit(&self.used, block as u32)
+            && self.volume.look(block, |bytes| le32(bytes, 4) > 1).unwrap_or(false)
+    }
+
+    fn check_directory(&mut self, inode: &Inode, state: &InodeState) -> Result<()> {
+        let volume = self.volume;
+        let seed = state.seed(volume, inode.ino);
+        let (mut dots, mut position) = ((0, 0), 0);
+        if !state.raw.size().is_multiple_of(u64::from(volume.geo.block_bytes)) {
+            self.report
+                .violate("directory_sound", format!("inode {}: its size is no whole block", inode.ino));
+        }
+        for index in 0..volume.dir_blocks(state) {
+            let block = volume.dir_block(inode, state, index)?;
+            let bytes = volume.look(block, <[u8]>::to_vec)?;
+            let indexed = state.raw.has(flag::INDEX) && is_index_block(&bytes, index);
+            if !indexed && !volume.dir_is_sealed(seed, &bytes) {
+                self.report.violate(
+                    "directory_sound",
+                    format!("inode {}: block {index}: wrong checksum", inode.ino),
+                );
+            }
+            for record in records(&bytes, volume.records_end()) {
+                let record = record.map_err(|what| Error::Corrupt(format!("block {index}: {what}")))?;
+                position += 1;
+                match (position, record.name) {
+                    (1, b".") => dots.0 = u64::from(record.ino),
+                    (2, b"..") => dots.1 = u64::from(record.ino),
+                    _ if record.ino == 0 => {}
+                    _ => self.check_name(inode, state, record.name, (u64::from(record.ino), record.kind))?,
+                }
+            }
+        }
+        if dots.0 != inode.ino || dots.1 == 0 {
+            self.report.violate("directory_sound", format!("inode {}: `.` and `..` are {dots:?}", inode.ino));
+        }
+        if let Some(known) = self.inodes.get_mut(&inode.ino) {
+            known.parent = dots.1;
+        }
+        Ok(())
+    }
+
+    fn check_name(
+        &mut self,
+        inode: &Inode,
+        state: &InodeState,
+        name: &[u8],
+        (ino, kind): (u64, u8),
+    ) -> Result<()> {
+        *self.names.entry(ino).or_default() += 1;
+        let shown = String::from_utf8_lossy(name);
+        if state.raw.has(flag::INDEX)
+            && self.volume.find(inode, state, name)?.is_none_or(|place| place.ino != ino)
+        {
+            self.report
+                .violate("directory_indexed", format!("inode {}: \"{shown}\" is not found", inode.ino));
+        }
+        if ino > self.volume.geo.inodes() || !self.volume.inode_in_use(ino)? {
+            let what = format!("inode {}: \"{shown}\" leads to inode {ino}, which is free", inode.ino);
+            self.report.violate("names_lead_to_inodes", what);
+            return Ok(());
+        }
+        let says = kind_of_entry(kind);
+        let is = self.volume.read_inode(ino).ok().and_then(|(raw, _)| raw.kind());
+        if self.volume.geo.filetype && says != is {
+            let what = format!("inode {}: \"{shown}\" says {says:?}, inode {ino} is {is:?}", inode.ino);
+            self.report.violate("names_lead_to_inodes", what);
+        }
+        if is == Some(FileKind::Directory)
+            && let Some(known) = self.inodes.get_mut(&inode.ino)
+        {
+            known.children += 1;
+        }
+        Ok(())
+    }
+
+    fn check_names(&mut self) {
+        let orphans = self.orphans();
+        let reserved = self.volume.geo.first_ino;
+        let mut found = Vec::new();
+        for (ino, known) in self.inodes.iter().filter(|(ino, _)| **ino >= reserved || **ino == ROOT_INO) {
+            let names = self.names.get(ino).copied().unwrap_or(0) + u32::from(*ino == ROOT_INO);
+            let is_dir = known.kind == FileKind::Directory;
+            let should = if is_dir { 2 + known.children } else { names };
+            let overflown = is_dir && known.links == 1 && self.volume.geo.dir_nlink;
+            match names {
+                0 if orphans.contains(ino) => {}
+                0 => found.push(("nothing_lost", format!("inode {ino} has no name"))),
+                2.. if is_dir => found.push(("directory_sound", format!("inode {ino} has {names} names"))),
+                _ if known.links != should && !overflown => {
+                    found.push((
+                        "link_count_right",
+                        format!("inode {ino} has {} links, not {should}", known.links),
+                    ));
+                }
+                _ => {}
+            }
+        }
+        for (predicate, what) in found {
+            self.report.violate(predicate, what);
+        }
+    }
+
+    fn orphans(&self) -> Vec<u64> {
+        let mut list = Vec::new();
+        let mut next = u64::from(self.volume.superblock.lock().last_orphan.get());
+        while next != 0 && !list.contains(&next) {
+            list.push(next);
+            next = self.volume.read_inode(next).map_or(0, |(raw, _)| u64::from(raw.dtime.get()));
+        }
+        list
+    }
+
+    fn check_bitmaps(&mut self) {
+        let geo = self.volume.geo.clone();
+        let descriptors = self.volume.groups.lock().descriptors.clone();
+        let (mut free_blocks, mut free_inodes) = (0, 0);
+        for (group, descriptor) in descriptors.iter().enumerate() {
+            free_blocks += u64::from(descriptor.free_blocks());
+            free_inodes += u64::from(descriptor.free_inodes());
+            let group = group as u32;
+            let start = geo.group_start(group);
+            let used = |at: u32| bit(&self.used, (start + u64::from(at)) as u32);
+            let is_free = (0..geo.group_blocks(group)).filter(|at| !used(*at)).count() as u32;
+            if is_free != descriptor.free_blocks() {
+                let what =
+                    format!("group {group} counts {} free blocks, has {is_free}", descriptor.free_blocks());
+                self.report.violations.push(Violation { predicate: "counts_right", what });
+            }
+            if descriptor.has(group_flag::BLOCK_UNINIT) {
+                continue;
+            }
+            let differs = self.volume.look(descriptor.block_bitmap(), |bitmap| {
+                (0..geo.group_blocks(group)).find(|at| bit(bitmap, *at) != used(*at))
+            });
+            match differs {
+                Ok(None) => {}
+                Ok(Some(at)) => {
+                    let what = format!(
+                        "block {} is {} in the bitmap",
+                        start + u64::from(at),
+                        if used(at) { "free" } else { "in use" }
+                    );
+                    self.report.violations.push(Violation { predicate: "bitmap_right", what });
+                }
+                Err(error) => self.report.violate("bitmap_right", error.to_string()),
+            }
+        }
+        let superblock = self.volume.superblock.lock().clone();
+        let counted = u64::from(superblock.free_blocks_count_lo.get())
+            | u64::from(superblock.free_blocks_count_hi.get()) << 32;
+        // After a crash with a journal they are those of the last unmount, and a mount counts anew.
+        let clean = superblock.state.get() & 1 != 0 || !superblock.has_compat(compat::HAS_JOURNAL);
+        if clean && (counted, u64::from(superblock.free_inodes_count.get())) != (free_blocks, free_inodes) {
+            let what = format!("the superblock counts {counted} free blocks, the groups {free_blocks}");
+            self.report.violate("counts_right", what);
+        }
+    }
+}
+
+/// Whether a block of an indexed directory belongs to the index.
+fn is_index_block(bytes: &[u8], index: u64) -> bool {
+    let len = u32::from(super::layout::le16(bytes, 4));
+    index == 0 || le32(bytes, 0) == 0 && len as usize == bytes.len()
+}

@@ -1,0 +1,295 @@
+//! Inodes: the table on the device and the ones in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use rustc_hash::FxHashMap;
+use sim::{LockClass, RwLock};
+use vfs::{Attr, Ino, Owner, Timestamp};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::Volume;
+use super::journal::Handle;
+use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16};
+use crate::cache::Mapping;
+use crate::error::{Error, Result};
+
+static INODE: LockClass = LockClass::new("ext4.inode");
+
+/// Inodes that nobody uses are forgotten when there are more than this.
+const KEPT_INODES: usize = 50_000;
+
+/// What an inode's lock protects.
+pub(crate) struct InodeState {
+    pub(crate) raw: RawInode,
+    /// What follows [`RawInode`] in the table: attributes.
+    pub(crate) extra: Box<[u8]>,
+    pub(crate) opens: u32,
+    /// It has no links and is not open: it is being freed, or has been.
+    pub(crate) gone: bool,
+    /// After this block of the file was that block of the device: where an append looks first.
+    pub(crate) last: Option<(u64, u64)>,
+    /// The transaction that changed it last, and the one that changed what its data needs.
+    pub(crate) tid: u32,
+    /// It is on the list of orphans.
+    pub(crate) orphan: bool,
+}
+
+/// An inode in memory.
+pub(crate) struct Inode {
+    pub(crate) ino: u64,
+    pub(crate) state: RwLock<InodeState>,
+    pub(crate) mapping: Arc<Mapping>,
+    /// Somebody has it open: it must stay in memory.
+    pub(crate) open: AtomicBool,
+}
+
+/// The inodes in memory, by number.
+pub(crate) type InodeTable = FxHashMap<u64, Arc<Inode>>;
+
+impl Inode {
+    /// `tid`: a transaction that may have changed it.
+    fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
+        let state = InodeState { tid, ..InodeState::of(raw, extra) };
+        Arc::new(Self {
+            ino,
+            state: RwLock::new(&INODE, state),
+            mapping: Mapping::new(ino),
+            open: AtomicBool::new(false),
+        })
+    }
+}
+
+impl InodeState {
+    pub(crate) fn of(raw: RawInode, extra: Box<[u8]>) -> Self {
+        Self { raw, extra, opens: 0, gone: false, last: None, tid: 0, orphan: false }
+    }
+
+    /// Complains unless the inode may be used: it has links, or somebody has it open.
+    pub(crate) fn check_live(&self) -> Result<()> {
+        if self.gone || self.raw.links.get() == 0 && self.opens == 0 { Err(Error::NoEntry) } else { Ok(()) }
+    }
+
+    /// The checksum seed of the inode's own blocks.
+    pub(crate) fn seed(&self, volume: &Volume, ino: u64) -> u32 {
+        volume.inode_seed(ino, self.raw.generation.get())
+    }
+
+    pub(crate) fn attr(&self, volume: &Volume, ino: u64) -> Result<Attr> {
+        let raw = &self.raw;
+        let kind = raw.kind().ok_or_else(|| Error::Corrupt(format!("inode {ino} is of no kind")))?;
+        Ok(Attr {
+            ino: Ino(ino),
+            kind,
+            perm: u32::from(raw.mode.get()) & 0o7777,
+            nlink: u32::from(raw.links.get()),
+            owner: Owner { uid: raw.uid(), gid: raw.gid() },
+            rdev: self.rdev(),
+            size: raw.size(),
+            blocks: self.sectors(volume),
+            block_size: volume.geo.block_bytes,
+            atime: raw.atime(),
+            mtime: raw.mtime(),
+            ctime: raw.ctime(),
+            generation: raw.generation.get(),
+        })
+    }
+
+    /// Space taken, in units of 512 bytes.
+    pub(crate) fn sectors(&self, volume: &Volume) -> u64 {
+        let count = u64::from(self.raw.blocks_lo.get()) | u64::from(self.raw.blocks_hi.get()) << 32;
+        if self.raw.has(flag::HUGE_FILE) { count * u64::from(volume.geo.block_bytes / 512) } else { count }
+    }
+
+    /// Adds blocks to the space taken, or takes them away.
+    pub(crate) fn add_blocks(&mut self, volume: &Volume, blocks: i64) {
+        let per_block = i64::from(volume.geo.block_bytes / 512);
+        let sectors = (self.sectors(volume).cast_signed() + blocks * per_block).max(0).cast_unsigned();
+        let huge = sectors >= 1 << 48 && volume.geo.huge_file;
+        let count = if huge { sectors / per_block.cast_unsigned() } else { sectors };
+        let flags = self.raw.flags.get() & !flag::HUGE_FILE;
+        self.raw.flags = (if huge { flags | flag::HUGE_FILE } else { flags }).into();
+        self.raw.blocks_lo = (count as u32).into();
+        self.raw.blocks_hi = ((count >> 32) as u16).into();
+    }
+
+    fn rdev(&self) -> u64 {
+        use vfs::FileKind::{BlockDevice, CharDevice, Fifo, Socket};
+        if !matches!(self.raw.kind(), Some(BlockDevice | CharDevice | Fifo | Socket)) {
+            return 0;
+        }
+        let word = |at: usize| super::layout::le32(&self.raw.block, at);
+        let (major, minor) = match (word(0), word(4)) {
+            (0, new) => (new >> 8 & 0xfff, new & 0xff | new >> 12 & 0xf_ff00),
+            (old, _) => (old >> 8 & 0xff, old & 0xff),
+        };
+        join_rdev(major, minor)
+    }
+
+    pub(crate) fn set_rdev(&mut self, rdev: u64) {
+        let (major, minor) = split_rdev(rdev);
+        let (old, new) = if major < 256 && minor < 256 {
+            (major << 8 | minor, 0)
+        } else {
+            (0, minor & 0xff | major << 8 | (minor & !0xff) << 12)
+        };
+        super::layout::put32(&mut self.raw.block, 0, old);
+        super::layout::put32(&mut self.raw.block, 4, new);
+    }
+}
+
+/// `dev_t` as the C library composes it.
+fn join_rdev(major: u32, minor: u32) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (major & 0xffff_f000) << 32 | (major & 0xfff) << 8 | (minor & 0xffff_ff00) << 12 | minor & 0xff
+}
+
+fn split_rdev(rdev: u64) -> (u32, u32) {
+    let major = rdev >> 32 & 0xffff_f000 | rdev >> 8 & 0xfff;
+    let minor = rdev >> 12 & 0xffff_ff00 | rdev & 0xff;
+    (major as u32, minor as u32)
+}
+
+impl Volume {
+    pub(crate) fn inode_seed(&self, ino: u64, generation: u32) -> u32 {
+        let seed = crc32c(self.geo.checksum_seed, &(ino as u32).to_le_bytes());
+        crc32c(seed, &generation.to_le_bytes())
+    }
+
+    /// Block and offset of an inode in the table.
+    pub(crate) fn inode_at(&self, ino: u64) -> Result<(u64, usize)> {
+        if ino == 0 || ino > self.geo.inodes() {
+            return Err(Error::Corrupt(format!("there is no inode {ino}")));
+        }
+        let per_group = u64::from(self.geo.inodes_per_group);
+        let (group, index) = ((ino - 1) / per_group, (ino - 1) % per_group);
+        let table = self.groups.lock().descriptors[group as usize].inode_table();
+        let offset = index * self.geo.inode_bytes as u64;
+        let block_bytes = u64::from(self.geo.block_bytes);
+        Ok((table + offset / block_bytes, (offset % block_bytes) as usize))
+    }
+
+    /// The checksum of an inode's bytes in the table, and whether its upper half has a place there.
+    pub(crate) fn inode_checksum(&self, ino: u64, bytes: &[u8]) -> (u32, bool) {
+        let generation = super::layout::le32(bytes, 0x64);
+        let mut copy = bytes.to_vec();
+        put16(&mut copy, 0x7c, 0);
+        if has_wide_checksum(bytes) {
+            put16(&mut copy, 0x82, 0);
+        }
+        let checksum = crc32c(self.inode_seed(ino, generation), &copy);
+        if has_wide_checksum(bytes) { (checksum, true) } else { (checksum & 0xffff, false) }
+    }
+
+    /// Reads an inode from the table.
+    pub(crate) fn read_inode(&self, ino: u64) -> Result<(RawInode, Box<[u8]>)> {
+        let (block, at) = self.inode_at(ino)?;
+        let bytes = self.look(block, |bytes| bytes[at..at + self.geo.inode_bytes].to_vec())?;
+        let mut whole = [0; RAW_INODE_BYTES];
+        let len = bytes.len().min(RAW_INODE_BYTES);
+        whole[..len].copy_from_slice(&bytes[..len]);
+        let mut raw = RawInode::read_from_bytes(&whole).expect("the size is right");
+        if raw.links.get() == 0 && raw.mode.get() == 0 {
+            return Err(Error::NoEntry);
+        }
+        if self.geo.inode_bytes == OLD_INODE_BYTES {
+            raw.extra_isize = 0.into();
+        } else if usize::from(raw.extra_isize.get()) > self.geo.inode_bytes - OLD_INODE_BYTES
+            || raw.extra_isize.get() % 4 != 0
+        {
+            return Err(self.corrupt(format!("inode {ino}: i_extra_isize of {}", raw.extra_isize.get())));
+        }
+        if self.geo.metadata_csum {
+            let has = u32::from(raw.checksum_lo.get())
+                | if has_wide_checksum(&bytes) { u32::from(raw.checksum_hi.get()) << 16 } else { 0 };
+            if has != self.inode_checksum(ino, &bytes).0 {
+                return Err(self.corrupt(format!("inode {ino}: wrong checksum")));
+            }
+        }
+        if raw.has(flag::UNREADABLE) {
+            return Err(Error::NotSupported(
+                "an inode that is compressed, encrypted, inline or keeps a value",
+            ));
+        }
+        Ok((raw, bytes.get(RAW_INODE_BYTES..).unwrap_or_default().into()))
+    }
+
+    /// Writes an inode to the table.
+    pub(crate) fn store_inode(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        state.tid = handle.tid;
+        if state.orphan {
+            state.raw.dtime = self.orphan_after(inode.ino).into();
+        }
+        let (block, at) = self.inode_at(inode.ino)?;
+        let len = self.geo.inode_bytes;
+        self.change(handle, block, |bytes| {
+            let to = &mut bytes[at..at + len];
+            let fixed = len.min(RAW_INODE_BYTES);
+            to[..fixed].copy_from_slice(&state.raw.as_bytes()[..fixed]);
+            if len > fixed {
+                to[fixed..].copy_from_slice(&state.extra);
+            }
+            if self.geo.metadata_csum {
+                let (checksum, wide) = self.inode_checksum(inode.ino, to);
+                put16(to, 0x7c, checksum as u16);
+                if wide {
+                    put16(to, 0x82, (checksum >> 16) as u16);
+                }
+            }
+        })
+    }
+
+    /// The inode of a number, read if it must be.
+    pub(crate) fn inode(&self, ino: u64) -> Result<Arc<Inode>> {
+        if let Some(inode) = self.inodes.lock().get(&ino) {
+            return Ok(Arc::clone(inode));
+        }
+        if ino != ROOT_INO && ino < self.geo.first_ino || ino == 0 || ino > self.geo.inodes() {
+            return Err(Error::NoEntry);
+        }
+        let (raw, extra) = self.read_inode(ino)?;
+        let mut table = self.inodes.lock();
+        if table.len() >= KEPT_INODES {
+            table.retain(|_, inode| {
+                Arc::strong_count(inode) > 1 || inode.open.load(Relaxed) || !inode.mapping.is_empty()
+            });
+        }
+        let tid = self.journal.as_ref().map_or(0, super::journal::Journal::current_tid);
+        let inode = table.entry(ino).or_insert_with(|| Inode::new(ino, raw, extra, tid));
+        Ok(Arc::clone(inode))
+    }
+
+    /// A new inode in memory, for a number that was just allocated. It is not in the table yet.
+    pub(crate) fn new_inode(&self, ino: u64, mode: u16) -> Arc<Inode> {
+        let mut raw = RawInode::zero();
+        raw.mode = mode.into();
+        raw.generation = self.next_generation().into();
+        if self.geo.inode_bytes > OLD_INODE_BYTES {
+            raw.extra_isize = EXTRA_ISIZE.min((self.geo.inode_bytes - OLD_INODE_BYTES) as u16).into();
+        }
+        let now = Timestamp::now();
+        raw.set_atime(now);
+        raw.set_mtime(now);
+        raw.set_ctime(now);
+        raw.set_crtime(now);
+        let extra = vec![0; self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)].into_boxed_slice();
+        let inode = Inode::new(ino, raw, extra, 0);
+        self.inodes.lock().insert(ino, Arc::clone(&inode));
+        inode
+    }
+
+    /// Forgets an inode that is gone from the device.
+    pub(crate) fn forget_inode(&self, ino: u64) {
+        self.inodes.lock().remove(&ino);
+    }
+}
+
+/// Whether the upper half of the checksum has a place in the inode.
+fn has_wide_checksum(bytes: &[u8]) -> bool {
+    bytes.len() > OLD_INODE_BYTES && super::layout::le16(bytes, 0x80) >= 4
+}

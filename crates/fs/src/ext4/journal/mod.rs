@@ -1,0 +1,546 @@
+//! The journal: jbd2's format and its order of writes.
+//!
+//! Every change of metadata is made inside a [`Handle`], which belongs to the running transaction. A commit closes it:
+//!
+//! | step | what | why |
+//! |---|---|---|
+//! | 1 | no new handle; those that are open end | a transaction is all or nothing |
+//! | 2 | its blocks are copied; handles begin again, in the next transaction | what comes later must not be in it |
+//! | 3 | ordered mode: data of files that got blocks is written | no file shows what its blocks held before |
+//! | 4 | revoke records, descriptors and blocks go to the log; a flush | |
+//! | 5 | the commit block, with FUA | now it has happened |
+//! | 6 | blocks that it freed may be used again | not earlier: a crash would bring their old owner back |
+//!
+//! A committed block goes home at a checkpoint: when the log is short of space, and at the end. It goes home as the last
+//! transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
+//!
+//! A block that was freed is revoked: a replay must not write an old transaction's metadata over what the block became.
+//!
+//! Lock order: `ext4.commit`, then pages, then `ext4.journal`. Whoever has a handle does not begin another.
+//!
+//! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem" (LinuxExpo 1998); the format in `format.rs`.
+
+pub(crate) mod format;
+pub(crate) mod recovery;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use media::block::{Hint, Piece, Queue};
+use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos};
+use vfs::Timestamp;
+
+use super::Volume;
+use crate::cache::{Mapping, Page};
+use crate::error::{Error, Result};
+use format::{
+    COMMIT, DESCRIPTOR, Format, HEADER_BYTES, MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES,
+    TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
+};
+
+static COMMIT_LOCK: LockClass = LockClass::new("ext4.commit");
+static STATE: LockClass = LockClass::new("ext4.journal");
+static WAIT: LockClass = LockClass::new("ext4.journal_wait");
+
+/// What happens to file data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DataMode {
+    /// It is written before the transaction that made its blocks the file's.
+    Ordered,
+    /// It is written at any time.
+    Writeback,
+    /// It goes through the journal.
+    Journal,
+}
+
+/// Where the blocks of the journal are on its device.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct JournalMap(pub(crate) Vec<u64>);
+
+/// The journal of a mounted file system.
+pub(crate) struct Journal {
+    /// The device that the log is on.
+    log: Queue,
+    /// The device of the file system.
+    home: Queue,
+    map: JournalMap,
+    pub(crate) format: Format,
+    pub(crate) mode: DataMode,
+    commit: Mutex<()>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    running: Option<Running>,
+    next_tid: u32,
+    /// The number of the next transaction in the log. Transactions that log nothing have none.
+    sequence: u32,
+    /// The last transaction that is durable.
+    committed: u32,
+    /// A commit waits for the open handles.
+    closing: bool,
+    /// Where the next transaction goes.
+    head: u32,
+    /// Blocks of the log in use.
+    used: u32,
+    /// The log's superblock says that there is nothing to replay.
+    empty: bool,
+    /// Committed blocks that are not home: as they were committed.
+    checkpoint: BTreeMap<u64, (Arc<[u8]>, Arc<Page>)>,
+    superblock: Vec<u8>,
+    failed: bool,
+}
+
+struct Running {
+    tid: u32,
+    handles: u32,
+    reserved: u32,
+    pages: BTreeMap<u64, Arc<Page>>,
+    revoked: BTreeSet<u64>,
+    ordered: BTreeMap<u64, Arc<Mapping>>,
+    freed: Vec<(u64, u32)>,
+    begun: Nanos,
+}
+
+/// The right to change metadata: part of a transaction, or nothing where there is no journal.
+pub(crate) struct Handle<'a> {
+    journal: Option<&'a Journal>,
+    credits: u32,
+    pub(crate) tid: u32,
+}
+
+impl<'a> Handle<'a> {
+    /// Without a journal.
+    pub(crate) fn none() -> Self {
+        Self { journal: None, credits: 0, tid: 0 }
+    }
+
+    pub(crate) fn journal(&self) -> Option<&'a Journal> {
+        self.journal
+    }
+}
+
+impl Drop for Handle<'_> {
+    fn drop(&mut self) {
+        let Some(journal) = self.journal else { return };
+        let mut state = journal.state.lock();
+        let closing = state.closing;
+        if let Some(running) = &mut state.running {
+            running.handles -= 1;
+            running.reserved -= self.credits;
+            if running.handles == 0 && closing {
+                drop(state);
+                journal.changed.notify_all();
+            }
+        }
+    }
+}
+
+impl Journal {
+    /// A journal whose log is empty, by its superblock's bytes.
+    pub(crate) fn new(
+        (log, home): (Queue, Queue),
+        map: JournalMap,
+        format: Format,
+        superblock: Vec<u8>,
+        mode: DataMode,
+    ) -> Self {
+        let state = State {
+            running: None,
+            next_tid: 1,
+            sequence: be32(&superblock, 0x18).max(1),
+            committed: 0,
+            closing: false,
+            head: format.first,
+            used: 0,
+            empty: true,
+            checkpoint: BTreeMap::new(),
+            superblock,
+            failed: false,
+        };
+        Self {
+            log,
+            home,
+            map,
+            format,
+            mode,
+            commit: Mutex::new(&COMMIT_LOCK, ()),
+            state: Mutex::new(&STATE, state),
+            changed: Condvar::of_class(&WAIT),
+        }
+    }
+
+    /// Most blocks of one transaction: a quarter of the log, as in jbd2.
+    fn most(&self) -> u32 {
+        self.format.len() / 4
+    }
+
+    /// Adds a page, whose lock the caller holds, to the running transaction as the content of `block`.
+    pub(crate) fn add_as(&self, block: u64, page: &Arc<Page>) {
+        let mut state = self.state.lock();
+        let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
+        running.revoked.remove(&block);
+        if running.pages.insert(block, Arc::clone(page)).is_none() {
+            page.pin();
+        }
+    }
+
+    /// The same for a page of metadata.
+    pub(crate) fn add(&self, page: &Arc<Page>) {
+        self.add_as(page.index(), page);
+    }
+
+    /// A block of metadata is freed.
+    pub(crate) fn revoke(&self, block: u64, _page: Option<&Arc<Page>>) {
+        let mut state = self.state.lock();
+        let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
+        if let Some(page) = running.pages.remove(&block) {
+            page.unpin();
+        }
+        running.revoked.insert(block);
+    }
+
+    /// Blocks that become free when the running transaction has committed.
+    pub(crate) fn free_later(&self, start: u64, count: u32) {
+        let mut state = self.state.lock();
+        let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
+        running.freed.push((start, count));
+    }
+
+    /// Data of the mapping must be written before the running transaction commits.
+    pub(crate) fn order(&self, mapping: &Arc<Mapping>) {
+        let mut state = self.state.lock();
+        let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
+        running.ordered.entry(mapping.number()).or_insert_with(|| Arc::clone(mapping));
+    }
+
+    /// The running transaction, if there is one; else the last that has committed.
+    pub(crate) fn current_tid(&self) -> u32 {
+        let state = self.state.lock();
+        state.running.as_ref().map_or(state.committed, |running| running.tid)
+    }
+
+    /// When the running transaction began.
+    pub(crate) fn running_since(&self) -> Option<Nanos> {
+        self.state.lock().running.as_ref().map(|running| running.begun)
+    }
+
+    /// Whether a transaction is durable.
+    pub(crate) fn has_committed(&self, tid: u32) -> bool {
+        self.state.lock().has_committed(tid)
+    }
+
+    fn piece_offset(&self, block: u32) -> Result<u64> {
+        let at = self.map.0.get(block as usize).copied();
+        let at = at.ok_or_else(|| Error::Corrupt(format!("the journal has no block {block}")))?;
+        Ok(at * u64::from(self.format.block_bytes))
+    }
+
+    /// Writes blocks to the log from `head` on; returns where the next goes.
+    fn write_log(&self, mut head: u32, blocks: &[Vec<u8>], fua: bool) -> Result<u32> {
+        let mut pieces = Vec::with_capacity(blocks.len());
+        for data in blocks {
+            pieces.push(Piece { off: self.piece_offset(head)?, data, hint: Hint::None });
+            head = self.format.after(head);
+        }
+        self.log.write(&pieces, fua)?;
+        Ok(head)
+    }
+
+    /// Writes the journal's superblock: where a replay starts; 0: there is nothing to replay.
+    fn write_superblock(&self, state: &mut State, start: u32, sequence: u32) -> Result<()> {
+        put_be32(&mut state.superblock, 0x18, sequence);
+        put_be32(&mut state.superblock, 0x1c, start);
+        if self.format.has_checksums() {
+            let checksum = superblock_checksum(&state.superblock);
+            put_be32(&mut state.superblock, 0xfc, checksum);
+        }
+        state.empty = start == 0;
+        let off = self.piece_offset(0)?;
+        let mut data = state.superblock.clone();
+        data.resize(self.format.block_bytes as usize, 0);
+        self.log.write(&[Piece { off, data: &data, hint: Hint::None }], true)?;
+        Ok(())
+    }
+
+    /// Writes all committed blocks home and empties the log. The caller has the commit lock.
+    fn checkpoint(&self) -> Result<()> {
+        let blocks: Vec<_> = {
+            let state = self.state.lock();
+            state
+                .checkpoint
+                .iter()
+                .map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page)))
+                .collect()
+        };
+        let size = u64::from(self.format.block_bytes);
+        for batch in blocks.chunks(256) {
+            let piece = |(block, data, _): &'_ (u64, Arc<[u8]>, Arc<Page>)| (block * size, Arc::clone(data));
+            let pieces: Vec<_> = batch.iter().map(piece).collect();
+            let pieces: Vec<_> =
+                pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None }).collect();
+            self.home.write(&pieces, false)?;
+        }
+        self.home.device().flush()?;
+        let mut state = self.state.lock();
+        for (block, data, page) in &blocks {
+            page.unpin();
+            if state.checkpoint.get(block).is_some_and(|(now, _)| Arc::ptr_eq(now, data)) {
+                state.checkpoint.remove(block);
+            }
+        }
+        (state.used, state.head) = (0, self.format.first);
+        let sequence = state.sequence;
+        self.write_superblock(&mut state, 0, sequence)
+    }
+
+    /// The log's blocks of a transaction, but for the commit block.
+    fn log_blocks(
+        &self,
+        sequence: u32,
+        copies: &[(u64, Arc<[u8]>)],
+        revoked: &BTreeSet<u64>,
+    ) -> Vec<Vec<u8>> {
+        let format = &self.format;
+        let mut blocks = Vec::new();
+        let revoked: Vec<u64> = revoked.iter().copied().collect();
+        for chunk in revoked.chunks(format.revokes_per_block()) {
+            let mut block = format.header(REVOKE, sequence);
+            let bytes = format.revoke_bytes();
+            put_be32(&mut block, HEADER_BYTES, (REVOKE_HEADER_BYTES + chunk.len() * bytes) as u32);
+            for (index, number) in chunk.iter().enumerate() {
+                let at = REVOKE_HEADER_BYTES + index * bytes;
+                block[at..at + bytes].copy_from_slice(&number.to_be_bytes()[8 - bytes..]);
+            }
+            format.seal_tail(&mut block);
+            blocks.push(block);
+        }
+        for chunk in copies.chunks(format.tags_per_block()) {
+            let mut block = format.header(DESCRIPTOR, sequence);
+            let mut at = HEADER_BYTES;
+            let mut logged = Vec::with_capacity(chunk.len());
+            for (index, (number, data)) in chunk.iter().enumerate() {
+                let escaped = be32(data, 0) == MAGIC;
+                let last = if index + 1 == chunk.len() { TAG_LAST } else { 0 };
+                let same = if index > 0 { TAG_SAME_UUID } else { 0 };
+                let flags = last | same | if escaped { TAG_ESCAPED } else { 0 };
+                let mut data = data.to_vec();
+                if escaped {
+                    put_be32(&mut data, 0, 0);
+                }
+                let checksum = format.data_checksum(sequence, &data);
+                format.write_tag(&mut block[at..], Tag { block: *number, flags, checksum });
+                at += format.tag_bytes();
+                if index == 0 {
+                    block[at..at + 16].copy_from_slice(&format.uuid);
+                    at += 16;
+                }
+                logged.push(data);
+            }
+            format.seal_tail(&mut block);
+            blocks.push(block);
+            blocks.append(&mut logged);
+        }
+        blocks
+    }
+
+    /// Waits until the handles of the running transaction have ended, and takes it.
+    fn close(&self, target: u32) -> Result<Option<Running>> {
+        let mut state = self.state.lock();
+        if state.failed {
+            return Err(Error::Failed);
+        }
+        if state.has_committed(target) || state.running.is_none() {
+            return Ok(None);
+        }
+        state.closing = true;
+        while state.running.as_ref().is_some_and(|running| running.handles > 0) {
+            state = self.changed.wait(state);
+        }
+        Ok(state.running.take())
+    }
+
+    fn reopen(&self) {
+        self.state.lock().closing = false;
+        self.changed.notify_all();
+    }
+
+    /// Steps 4 and 5.
+    fn write_transaction(&self, running: &Running, copies: &[(u64, Arc<[u8]>)]) -> Result<()> {
+        let sequence = self.state.lock().sequence;
+        let blocks = self.log_blocks(sequence, copies, &running.revoked);
+        let needed = blocks.len() as u32 + 1;
+        if self.state.lock().used + needed > self.format.len() {
+            self.checkpoint()?;
+        }
+        if needed > self.format.len() {
+            return Err(Error::Corrupt(format!(
+                "a transaction of {needed} blocks is larger than the journal"
+            )));
+        }
+        let head = {
+            let mut state = self.state.lock();
+            let head = state.head;
+            if state.empty {
+                self.write_superblock(&mut state, head, sequence)?;
+            }
+            head
+        };
+        let head = self.write_log(head, &blocks, false)?;
+        if self.home.device().geometry().volatile_cache {
+            self.home.device().flush()?;
+        }
+        let mut commit = self.format.header(COMMIT, sequence);
+        let now = Timestamp::now();
+        commit[0x30..0x38].copy_from_slice(&now.secs.to_be_bytes());
+        put_be32(&mut commit, 0x38, now.nanos);
+        self.format.seal_commit(&mut commit);
+        let head = self.write_log(head, &[commit], true)?;
+        let mut state = self.state.lock();
+        state.head = head;
+        state.used += needed;
+        state.sequence = sequence.wrapping_add(1).max(1);
+        Ok(())
+    }
+
+    /// After step 5: what was logged waits to go home.
+    fn committed(&self, running: &mut Running, copies: Vec<(u64, Arc<[u8]>)>) {
+        let mut state = self.state.lock();
+        state.committed = running.tid;
+        for block in &running.revoked {
+            if let Some((_, page)) = state.checkpoint.remove(block) {
+                page.unpin();
+            }
+        }
+        for (block, data) in copies {
+            let Some(page) = running.pages.remove(&block) else { continue };
+            if let Some((_, older)) = state.checkpoint.insert(block, (data, page)) {
+                older.unpin();
+            }
+        }
+    }
+}
+
+impl State {
+    fn has_committed(&self, tid: u32) -> bool {
+        self.committed.wrapping_sub(tid).cast_signed() >= 0
+    }
+}
+
+impl Volume {
+    /// Begins a change of metadata that touches at most `credits` blocks. Waits for a commit when the transaction is full.
+    pub(crate) fn begin(&self, credits: u32) -> Result<Handle<'_>> {
+        self.check_running()?;
+        let Some(journal) = &self.journal else { return Ok(Handle::none()) };
+        let credits = credits.min(journal.most());
+        let mut state = journal.state.lock();
+        loop {
+            if state.failed {
+                return Err(Error::Failed);
+            }
+            if state.closing {
+                state = journal.changed.wait(state);
+                continue;
+            }
+            let tid = state.next_tid;
+            if state.running.is_none() {
+                state.next_tid = tid.wrapping_add(1).max(1);
+                state.running = Some(Running::new(tid));
+            }
+            let running = state.running.as_mut().expect("just made");
+            let tid = running.tid;
+            if running.pages.len() as u32 + running.reserved + credits <= journal.most()
+                || running.is_unused()
+            {
+                running.handles += 1;
+                running.reserved += credits;
+                return Ok(Handle { journal: Some(journal), credits, tid });
+            }
+            drop(state);
+            self.commit(tid)?;
+            state = journal.state.lock();
+        }
+    }
+
+    /// Makes transaction `tid` and all before it durable. The caller has no handle.
+    pub(crate) fn commit(&self, tid: u32) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let _scope = sim::scope(Activity::Journal);
+        let guard = journal.commit.lock();
+        let result = self.commit_locked(journal, &guard, tid);
+        if let Err(error) = &result {
+            journal.state.lock().failed = true;
+            journal.reopen();
+            self.stop(&format!("the journal could not be written: {error}"));
+        }
+        result
+    }
+
+    fn commit_locked(&self, journal: &Journal, _: &MutexGuard<'_, ()>, tid: u32) -> Result<()> {
+        let Some(mut running) = journal.close(tid)? else { return Ok(()) };
+        let copy = |(block, page): (&u64, &Arc<Page>)| (*block, Arc::from(&*page.state.read().bytes));
+        let copies: Vec<(u64, Arc<[u8]>)> = running.pages.iter().map(copy).collect();
+        journal.reopen();
+        if journal.mode == DataMode::Ordered {
+            for mapping in running.ordered.values() {
+                self.write_data(mapping)?;
+            }
+        }
+        if !copies.is_empty() || !running.revoked.is_empty() {
+            journal.write_transaction(&running, &copies)?;
+        }
+        journal.committed(&mut running, copies);
+        self.release_freed(&running.freed);
+        Ok(())
+    }
+
+    /// Makes everything durable that was changed so far; with `home`, also writes it home and empties the log.
+    pub(crate) fn commit_all(&self, home: bool) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        self.commit(journal.current_tid())?;
+        if home {
+            let _scope = sim::scope(Activity::Journal);
+            let _guard = journal.commit.lock();
+            journal.checkpoint()?;
+        }
+        Ok(())
+    }
+}
+
+impl Running {
+    fn new(tid: u32) -> Self {
+        Self {
+            tid,
+            handles: 0,
+            reserved: 0,
+            pages: BTreeMap::new(),
+            revoked: BTreeSet::new(),
+            ordered: BTreeMap::new(),
+            freed: Vec::new(),
+            begun: sim::now(),
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.handles == 0 && self.pages.is_empty()
+    }
+}
+
+/// The bytes of a superblock for an empty journal of `blocks` blocks.
+pub(crate) fn new_superblock(block_bytes: u32, blocks: u32, uuid: &[u8; 16]) -> Vec<u8> {
+    let mut bytes = vec![0; SUPERBLOCK_BYTES];
+    for (at, value) in [
+        (0, MAGIC),
+        (4, format::SUPERBLOCK_V2),
+        (0xc, block_bytes),
+        (0x10, blocks),
+        (0x14, 1),
+        (0x18, 1),
+        (0x40, 1),
+    ] {
+        put_be32(&mut bytes, at, value);
+    }
+    bytes[0x30..0x40].copy_from_slice(uuid);
+    bytes
+}

@@ -1,0 +1,165 @@
+//! Which block of the device holds a block of a file: one interface over extents and block maps.
+
+use super::Volume;
+use super::inode::{Inode, InodeState};
+use super::journal::{DataMode, Handle};
+use super::layout::flag;
+use super::{block_map, extent};
+use crate::error::{Error, Result};
+
+/// Blocks of a file that are mapped alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mapped {
+    /// This many blocks have none on the device.
+    Hole(u64),
+    /// They lie on the device one after the other.
+    Blocks {
+        /// The first.
+        start: u64,
+        /// How many.
+        len: u64,
+        /// They read as zeros until they are written.
+        unwritten: bool,
+    },
+}
+
+/// Blocks that the freed part of a tree needs a place for: bitmaps, descriptors, the inode, the superblock, and a path.
+pub(crate) const TRUNCATE_CREDITS: u32 = 64;
+
+impl Volume {
+    /// The largest file: what the maps can hold.
+    pub(crate) fn max_file_bytes(&self, state: &InodeState) -> u64 {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        if state.raw.has(flag::EXTENTS) {
+            return u64::from(u32::MAX) * block_bytes;
+        }
+        let per_block = block_bytes / 4;
+        // i_blocks counts 512-byte units in 32 bits.
+        let by_blocks =
+            (u64::from(u32::MAX) / (block_bytes / 512)).saturating_sub(per_block * per_block / 64);
+        (12 + per_block + per_block * per_block + per_block * per_block * per_block).min(by_blocks)
+            * block_bytes
+    }
+
+    /// What a file has from block `index` on; at most `most` blocks.
+    pub(crate) fn map(&self, inode: &Inode, state: &InodeState, index: u64, most: u64) -> Result<Mapped> {
+        let mapped = if state.raw.has(flag::EXTENTS) {
+            extent::lookup(self, inode, state, index)?
+        } else {
+            block_map::lookup(self, inode, state, index)?
+        };
+        Ok(match mapped {
+            Mapped::Hole(len) => Mapped::Hole(len.min(most)),
+            Mapped::Blocks { start, len, unwritten } => {
+                Mapped::Blocks { start, len: len.min(most), unwritten }
+            }
+        })
+    }
+
+    /// Where the next blocks of a file should go: after its last ones, else in the group of its inode.
+    pub(crate) fn goal(&self, inode: &Inode, state: &InodeState, index: u64) -> u64 {
+        if let Some((last, block)) = state.last
+            && index > last
+        {
+            return block + (index - last).min(u64::from(self.geo.blocks_per_group));
+        }
+        if index > 0
+            && let Ok(Mapped::Blocks { start, .. }) = self.map(inode, state, index - 1, 1)
+        {
+            return start + 1;
+        }
+        let group = (inode.ino - 1) / u64::from(self.geo.inodes_per_group);
+        // Files of a group begin in one of sixteen parts of it, by the task that makes them.
+        let part = sim::task::current_id().map_or(0, u64::from) % 16;
+        let start = self.geo.group_start(group as u32);
+        start + part * u64::from(self.geo.group_blocks(group as u32)) / 16
+    }
+
+    /// Gives blocks to a hole of a file from block `index` on, at most `most`; returns the first and how many. The caller writes
+    /// the inode.
+    pub(crate) fn map_new(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        (index, most): (u64, u64),
+        unwritten: bool,
+    ) -> Result<(u64, u64)> {
+        let goal = self.goal(inode, state, index);
+        let most = most.min(u64::from(extent::MOST_BLOCKS)) as u32;
+        let (start, len) = if state.raw.has(flag::EXTENTS) {
+            let (start, len) = self.allocate_blocks(handle, goal, most)?;
+            let new = extent::Extent { index: index as u32, len, start, unwritten };
+            if let Err(error) = extent::insert(self, handle, inode, state, new) {
+                self.free_blocks(handle, start, len, false)?;
+                return Err(error);
+            }
+            (start, len)
+        } else {
+            block_map::allocate(self, handle, inode, state, (index, most), goal)?
+        };
+        state.add_blocks(self, i64::from(len));
+        state.last = Some((index + u64::from(len) - 1, start + u64::from(len) - 1));
+        Ok((start, u64::from(len)))
+    }
+
+    /// Takes the blocks from `from` to before `to` away from a file and frees them, or as many, from the end, as fit into a
+    /// transaction; true when none are left. The caller writes the inode.
+    pub(crate) fn unmap(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        (from, to): (u64, u64),
+    ) -> Result<bool> {
+        state.last = None;
+        if from >= to {
+            return Ok(true);
+        }
+        // What went through the journal must not be replayed over what its blocks become.
+        let metadata = !state.raw.is_regular() || self.data_mode() == Some(DataMode::Journal);
+        let (freed, done) = if state.raw.has(flag::EXTENTS) {
+            extent::remove(self, handle, inode, state, (from, to), metadata)?
+        } else {
+            block_map::remove(self, handle, inode, state, (from, to), metadata)?
+        };
+        state.add_blocks(self, -freed.cast_signed());
+        Ok(done)
+    }
+
+    /// Complains about a block that a map leads to and that cannot be a file's.
+    pub(crate) fn check_data_blocks(&self, inode: &Inode, start: u64, len: u64) -> Result<()> {
+        if start > self.geo.first_data_block && start.saturating_add(len) <= self.geo.blocks {
+            return Ok(());
+        }
+        Err(self.corrupt(format!("inode {} leads to blocks {start}+{len}, beyond the end", inode.ino)))
+    }
+
+    /// The extents of a file for people and tools: block of the file, block of the device, blocks, whether unwritten.
+    pub(crate) fn extents(&self, inode: &Inode, state: &InodeState) -> Result<Vec<(u64, u64, u64, bool)>> {
+        let end = state.raw.size().div_ceil(u64::from(self.geo.block_bytes));
+        let (mut at, mut extents) = (0, Vec::<(u64, u64, u64, bool)>::new());
+        while at < end {
+            match self.map(inode, state, at, end - at)? {
+                Mapped::Hole(len) => at += len.max(1),
+                Mapped::Blocks { start, len, unwritten } => {
+                    match extents.last_mut() {
+                        Some((index, first, blocks, other))
+                            if *index + *blocks == at && *first + *blocks == start && *other == unwritten =>
+                        {
+                            *blocks += len;
+                        }
+                        _ => extents.push((at, start, len, unwritten)),
+                    }
+                    at += len.max(1);
+                }
+            }
+        }
+        Ok(extents)
+    }
+}
+
+/// What a tree that leads nowhere says.
+pub(crate) fn damaged(volume: &Volume, inode: &Inode, what: &str) -> Error {
+    volume.corrupt(format!("inode {}: {what}", inode.ino))
+}

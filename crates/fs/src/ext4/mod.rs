@@ -1,0 +1,432 @@
+//! ext2 and ext4 in their real on-disk format: an image that mkfs.ext4 made mounts here, and one that was written here passes
+//! e2fsck and mounts in the kernel.
+//!
+//! One implementation, several entries in the table of designs: `ext2` (block maps, no journal), `ext4` (extents, journal).
+//! What an image has decides what is done with it; the names differ in what mkfs makes.
+//!
+//! ```text
+//!   vfs ──► namei, file, xattr ──► dir, htree   map: extent, block_map   alloc
+//!                │                        └────────────┬──────────────────┘
+//!                ▼                                     ▼
+//!         cache (data pages)                    meta ──► journal (handles, commit, recovery)
+//!                └───────────────┬─────────────────────┘
+//!                                ▼
+//!                    media::block::queue ──► device
+//! ```
+//!
+//! | file | holds |
+//! |---|---|
+//! | `layout`, `superblock` | the format; reading a superblock, its backups, its features |
+//! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
+//! | `alloc` | bitmaps and group descriptors |
+//! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
+//! | `dir`, `hash`, `htree` | directories |
+//! | `namei`, `orphan` | names; inodes without names |
+//! | `file`, `xattr` | contents, attributes |
+//! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
+//!
+//! # Lock order
+//!
+//! `ext4.rename`, inodes (a directory before what is in it; of two directories the ancestor first, else by number; of two files
+//! by number), then a handle of the journal, then `ext4.orphans`, `ext4.groups`, `ext4.superblock`, pages, `ext4.journal`. Nobody
+//! who has a handle waits for an inode. A commit takes no inode's lock.
+//!
+//! # When something is wrong
+//!
+//! An image that contradicts itself, or a journal that cannot be written, stops the file system: what is cached can be read,
+//! every change answers EROFS (errors=remount-ro), and the next mount or fsck repairs.
+//!
+//! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
+//! current status and future plans" (Linux Symposium 2007).
+
+mod alloc;
+mod block_map;
+mod dir;
+mod dump;
+mod extent;
+mod file;
+pub(crate) mod fs_type;
+mod fsck;
+mod hash;
+mod htree;
+mod inode;
+mod journal;
+mod layout;
+mod map;
+mod meta;
+mod mkfs;
+mod namei;
+mod orphan;
+mod superblock;
+mod vfs;
+mod xattr;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+
+use ::vfs::Timestamp;
+use media::block::{BlockDevice, Hint, Piece, Queue};
+use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, Nanos};
+use zerocopy::IntoBytes;
+
+use crate::cache::{Mapping, PageCache};
+use crate::error::{Error, Result};
+use crate::fs_type::FsError;
+use alloc::Groups;
+use inode::InodeTable;
+use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES};
+use journal::recovery::{Log, Replayed, set_features};
+use journal::{DataMode, Handle, Journal, JournalMap};
+use layout::{STATE_CLEAN, STATE_ERRORS, Superblock, compat, incompat};
+use map::Mapped;
+use superblock::{Found, Geo};
+
+static GROUPS: LockClass = LockClass::new("ext4.groups");
+static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock");
+static INODES: LockClass = LockClass::new("ext4.inodes");
+static RENAME: LockClass = LockClass::new("ext4.rename");
+static ORPHANS: LockClass = LockClass::new("ext4.orphans");
+static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
+
+/// How often write-back looks for work.
+const WAKE: Nanos = Nanos::from_secs(1);
+/// How old written data may become (Linux: `dirty_expire_centisecs`, 30 s).
+const EXPIRE: Nanos = Nanos::from_secs(30);
+
+/// How a file system is mounted.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    pub(crate) cache: Bytes,
+    pub(crate) data: DataMode,
+    /// Time between commits of the journal.
+    pub(crate) commit: Nanos,
+    /// Nothing is written.
+    pub(crate) read_only: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { cache: Bytes::mib(64), data: DataMode::Ordered, commit: Nanos::from_secs(5), read_only: false }
+    }
+}
+
+/// A mounted file system.
+pub(crate) struct Volume {
+    pub(crate) geo: Geo,
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) cache: PageCache,
+    pub(crate) meta: Arc<Mapping>,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) groups: Mutex<Groups>,
+    pub(crate) inodes: Mutex<InodeTable>,
+    pub(crate) renames: Mutex<()>,
+    /// Inodes without names that are open, or are being cut: the head of the list on the device first.
+    pub(crate) orphans: Mutex<Vec<u64>>,
+    pub(crate) settings: Settings,
+    /// What the mount found worth telling.
+    pub(crate) notes: Vec<String>,
+    stopped: AtomicBool,
+    generation: AtomicU32,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+    ending: Mutex<bool>,
+    wake: Condvar,
+}
+
+impl Volume {
+    /// Reads a file system as it is, without journal or recovery: for checking, and as the first part of a mount.
+    pub(crate) fn open(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Self, FsError> {
+        let Found { superblock, geo, note } = superblock::load(device)?;
+        superblock::check_features(&superblock)?;
+        let queue = Queue::new(Arc::clone(device));
+        let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
+        let (mut descriptors, mut block) = (Vec::with_capacity(geo.groups as usize), Vec::new());
+        let mut loaded = u64::MAX;
+        for group in 0..geo.groups {
+            let (at, offset) = geo.descriptor_at(group);
+            if at != loaded {
+                let off = at * u64::from(geo.block_bytes);
+                block = superblock::read_bytes(&**device, off, geo.block_bytes as usize)?;
+                loaded = at;
+            }
+            let bytes = &block[offset..offset + geo.descriptor_bytes];
+            descriptors.push(geo.load_descriptor(group, bytes).map_err(damaged)?);
+        }
+        let seed = superblock.mkfs_time.get() ^ superblock.mnt_count.get() as u32;
+        Ok(Self {
+            geo,
+            device: Arc::clone(device),
+            cache,
+            meta: Mapping::new(0),
+            journal: None,
+            superblock: Mutex::new(&SUPERBLOCK, superblock),
+            groups: Mutex::new(&GROUPS, Groups::new(descriptors)),
+            inodes: Mutex::new(&INODES, InodeTable::default()),
+            renames: Mutex::new(&RENAME, ()),
+            orphans: Mutex::new(&ORPHANS, Vec::new()),
+            settings,
+            notes: note.into_iter().collect(),
+            stopped: AtomicBool::new(false),
+            generation: AtomicU32::new(seed),
+            tasks: Mutex::new(&WRITEBACK, Vec::new()),
+            ending: Mutex::new(&WRITEBACK, false),
+            wake: Condvar::new(),
+        })
+    }
+
+    /// Mounts: replays the journal, frees orphans, marks the image as in use.
+    pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
+        let mut volume = Self::open(device, settings.clone())?;
+        let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
+        if journaled {
+            let (replayed, map, format, superblock) = volume.recover_journal()?;
+            if replayed.transactions > 0 {
+                let mut notes = std::mem::take(&mut volume.notes);
+                volume = Self::open(device, settings)?;
+                notes.push(format!(
+                    "journal: {} transactions were replayed, {} blocks written",
+                    replayed.transactions, replayed.blocks
+                ));
+                volume.notes = notes;
+            }
+            let queue = || Queue::new(Arc::clone(device));
+            let mode = volume.settings.data;
+            volume.journal = Some(Journal::new((queue(), queue()), map, format, superblock, mode));
+        }
+        volume.mark_in_use(journaled).map_err(damaged)?;
+        let freed = volume.clean_orphans().map_err(damaged)?;
+        if freed > 0 {
+            volume.notes.push(format!("{freed} inodes without names were freed or cut"));
+        }
+        let volume = Arc::new(volume);
+        volume.start_tasks();
+        Ok(volume)
+    }
+
+    /// Replays the journal; afterwards it is empty and has the features that a mount uses.
+    fn recover_journal(&self) -> Result<(Replayed, JournalMap, Format, Vec<u8>), FsError> {
+        let (wide, number) = {
+            let superblock = self.superblock.lock();
+            (superblock.has_incompat(incompat::IS_64BIT), u64::from(superblock.journal_inum.get()))
+        };
+        if number == 0 {
+            return Err(FsError::WrongFormat {
+                design: "ext4",
+                found: "the journal is on another device, which weir does not support".to_owned(),
+            });
+        }
+        let map = self.journal_map(number).map_err(damaged)?;
+        let queue = Queue::new(Arc::clone(&self.device));
+        let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
+        let mut superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
+        let blocks = map.0.len() as u64;
+        let format_of = |superblock: &[u8]| {
+            Format::of(superblock, self.geo.block_bytes, blocks)
+                .map_err(|what| FsError::Damaged { design: "ext4", what: format!("journal: {what}") })
+        };
+        let format = format_of(&superblock)?;
+        let log = Log { queue: &queue, home: &queue, map: &map, format, blocks: self.geo.blocks };
+        let replayed = log.recover(&mut superblock).map_err(damaged)?;
+        set_features(&mut superblock, wide, self.geo.metadata_csum);
+        let format = format_of(&superblock)?;
+        Log { format, ..log }.write_superblock(&mut superblock).map_err(damaged)?;
+        Ok((replayed, map, format, superblock))
+    }
+
+    /// Where the blocks of the journal's inode are.
+    fn journal_map(&self, number: u64) -> Result<JournalMap> {
+        let (raw, extra) = self.read_inode(number)?;
+        let inode = inode::Inode {
+            ino: number,
+            state: sim::RwLock::new(&INODES, inode::InodeState::of(raw, extra)),
+            mapping: Mapping::new(number),
+            open: AtomicBool::new(false),
+        };
+        let state = inode.state.read();
+        let end = state.raw.size() / u64::from(self.geo.block_bytes);
+        if end > self.geo.blocks {
+            return Err(Error::Corrupt("the journal is larger than the file system".to_owned()));
+        }
+        let mut map = Vec::with_capacity(end as usize);
+        while (map.len() as u64) < end {
+            match self.map(&inode, &state, map.len() as u64, end - map.len() as u64)? {
+                Mapped::Blocks { start, len, .. } => map.extend(start..start + len),
+                Mapped::Hole(_) => return Err(Error::Corrupt("the journal has a hole".to_owned())),
+            }
+        }
+        Ok(JournalMap(map))
+    }
+
+    /// Marks the image as mounted: not clean, or in need of recovery.
+    fn mark_in_use(&self, journaled: bool) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        superblock.mnt_count = superblock.mnt_count.get().wrapping_add(1).into();
+        superblock.mtime = (Timestamp::now().secs as u32).into();
+        if journaled {
+            superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
+        } else {
+            superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
+        }
+        self.write_superblock(&mut superblock)
+    }
+
+    /// Writes the superblock at once.
+    fn write_superblock(&self, superblock: &mut Superblock) -> Result<()> {
+        superblock.wtime = (Timestamp::now().secs as u32).into();
+        superblock.seal();
+        let (block, at) = self.geo.superblock_at();
+        let page = self.block(block)?;
+        let mut state = page.state.write();
+        state.bytes[at..at + size_of::<Superblock>()].copy_from_slice(superblock.as_bytes());
+        let off = block * u64::from(self.geo.block_bytes);
+        self.cache.queue().write(&[Piece { off, data: &state.bytes, hint: Hint::None }], true)?;
+        Ok(())
+    }
+
+    /// Changes the superblock inside a handle.
+    pub(crate) fn change_superblock(
+        &self,
+        handle: &Handle<'_>,
+        change: impl FnOnce(&mut Superblock),
+    ) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        change(&mut superblock);
+        superblock.seal();
+        let (block, at) = self.geo.superblock_at();
+        self.change(handle, block, |bytes| {
+            bytes[at..at + size_of::<Superblock>()].copy_from_slice(superblock.as_bytes());
+        })
+    }
+
+    /// Leaves a clean image.
+    pub(crate) fn unmount(&self) -> Result<()> {
+        self.stop_tasks();
+        self.sync()?;
+        self.check_running()?;
+        self.commit_all(true)?;
+        self.leave_clean()?;
+        Ok(self.device.flush()?)
+    }
+
+    /// Writes a superblock that says how much is free and that nothing is to be recovered.
+    pub(crate) fn leave_clean(&self) -> Result<()> {
+        let (free_blocks, free_inodes) = {
+            let groups = self.groups.lock();
+            (groups.free_blocks, groups.free_inodes)
+        };
+        let mut superblock = self.superblock.lock();
+        superblock.set_free_blocks(free_blocks);
+        superblock.free_inodes_count = (free_inodes as u32).into();
+        superblock.feature_incompat = (superblock.feature_incompat.get() & !incompat::RECOVER).into();
+        superblock.state = (superblock.state.get() | STATE_CLEAN).into();
+        self.write_superblock(&mut superblock)
+    }
+
+    /// Makes everything durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.check_running()?;
+        for mapping in self.cache.dirty_since(Nanos(u64::MAX)) {
+            if mapping.number() != 0 {
+                self.write_data(&mapping)?;
+            }
+        }
+        self.commit_all(false)?;
+        if self.journal.is_none() {
+            self.write_metadata()?;
+        }
+        Ok(self.device.flush()?)
+    }
+
+    /// Writes back the data of a mapping.
+    pub(crate) fn write_data(&self, mapping: &Arc<Mapping>) -> Result<()> {
+        let _scope = sim::scope(sim::Activity::Data);
+        let hint =
+            |state: &crate::cache::PageState| if state.new_block { Hint::None } else { Hint::Overwrite };
+        Ok(self.cache.write_out(mapping, &hint)?)
+    }
+
+    /// Refuses a change when the file system has stopped or is mounted for reading.
+    pub(crate) fn check_running(&self) -> Result<()> {
+        if self.stopped.load(Relaxed) || self.settings.read_only { Err(Error::ReadOnly) } else { Ok(()) }
+    }
+
+    /// Stops all changes: something is wrong with the image or the device.
+    #[cold]
+    pub(crate) fn stop(&self, _what: &str) {
+        if self.stopped.swap(true, Relaxed) {
+            return;
+        }
+        // Best effort: so that e2fsck looks at the image although nobody asks it to.
+        if let Some(mut superblock) = self.superblock.try_lock() {
+            superblock.state = (superblock.state.get() | STATE_ERRORS).into();
+            superblock.error_count = superblock.error_count.get().saturating_add(1).into();
+        }
+    }
+
+    pub(crate) fn next_generation(&self) -> u32 {
+        self.generation.fetch_add(0x9e37_79b1, Relaxed)
+    }
+
+    /// The tasks of a mount: commits every few seconds, and write-back of what is old or too much.
+    fn start_tasks(self: &Arc<Self>) {
+        if self.settings.read_only {
+            return;
+        }
+        let volume = Arc::clone(self);
+        let spec = sim::TaskSpec::named("ext4 writeback").background();
+        let task = sim::spawn(spec, move || volume.write_back_until_end());
+        self.tasks.lock().push(task);
+    }
+
+    fn write_back_until_end(&self) {
+        loop {
+            {
+                let ending = self.ending.lock();
+                if *ending {
+                    return;
+                }
+                let (ending, _) = self.wake.wait_timeout(ending, WAKE);
+                if *ending {
+                    return;
+                }
+            }
+            let _op = sim::op(::vfs::ops::WRITEBACK);
+            self.write_back_old();
+        }
+    }
+
+    /// Writes back what is old or too much, and commits what is old.
+    fn write_back_old(&self) {
+        let now = sim::now();
+        let old = if self.cache.is_over_background_limit() {
+            Some(now)
+        } else {
+            now.0.checked_sub(EXPIRE.0).map(Nanos)
+        };
+        for mapping in old.map(|old| self.cache.dirty_since(old)).unwrap_or_default() {
+            // What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
+            let _ = if mapping.number() == 0 { self.write_metadata() } else { self.write_data(&mapping) };
+        }
+        if let Some(journal) = &self.journal
+            && journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit)
+        {
+            let _ = self.commit(journal.current_tid());
+        }
+    }
+
+    fn stop_tasks(&self) {
+        *self.ending.lock() = true;
+        self.wake.notify_all();
+        let tasks = std::mem::take(&mut *self.tasks.lock());
+        tasks.into_iter().for_each(JoinHandle::join);
+    }
+}
+
+/// An error of reading an image, as a mount tells it.
+pub(crate) fn damaged(error: Error) -> FsError {
+    match error {
+        Error::Media(error) => FsError::Media(error),
+        Error::Corrupt(what) => FsError::Damaged { design: "ext4", what },
+        other => FsError::Damaged { design: "ext4", what: other.to_string() },
+    }
+}

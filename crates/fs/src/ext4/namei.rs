@@ -1,0 +1,575 @@
+//! Names: making, linking, removing and renaming inodes.
+
+use std::sync::Arc;
+
+use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Timestamp};
+use sim::RwLockWriteGuard;
+
+use super::Volume;
+use super::dir::{Place, Target};
+use super::extent;
+use super::inode::{Inode, InodeState};
+use super::journal::Handle;
+use super::layout::{LINK_MAX, flag};
+use super::map::{Mapped, damaged};
+use crate::error::{Error, Result};
+
+/// Blocks that a change of names touches at most: two directories with a split of an index each (leaf, two nodes, two new
+/// blocks), bitmaps and descriptors for them, three inodes, the superblock.
+const NAME_CREDITS: u32 = 48;
+
+/// What is to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Node<'a> {
+    pub(crate) kind: FileKind,
+    pub(crate) rdev: u64,
+    pub(crate) new: &'a NewInode,
+    /// The target of a symbolic link.
+    pub(crate) target: &'a [u8],
+}
+
+type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
+
+impl Volume {
+    /// Locks a directory for a change of its names.
+    fn lock_dir(dir: &Inode) -> Result<Guard<'_>> {
+        let state = dir.state.write();
+        Self::check_dir(&state)?;
+        Ok(state)
+    }
+
+    fn check_dir(state: &InodeState) -> Result<()> {
+        if !state.raw.is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        if state.gone || state.raw.links.get() == 0 { Err(Error::NoEntry) } else { Ok(()) }
+    }
+
+    /// The inode of a name.
+    pub(crate) fn lookup(&self, parent: u64, name: &[u8]) -> Result<Attr> {
+        let dir = self.inode(parent)?;
+        let state = dir.state.read();
+        if !state.raw.is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        // A removed directory that is open has no names, not even its own.
+        if state.gone || state.raw.links.get() == 0 {
+            return Err(Error::NoEntry);
+        }
+        let place = self.find(&dir, &state, name)?.ok_or(Error::NoEntry)?;
+        if place.ino == parent {
+            return state.attr(self, parent);
+        }
+        drop(state);
+        let inode = self.inode(place.ino)?;
+        let state = inode.state.read();
+        state.attr(self, place.ino)
+    }
+
+    /// Makes an inode with a name.
+    pub(crate) fn make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
+        self.with_space(|| self.try_make(parent, name, node))
+    }
+
+    fn try_make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
+        let dir = self.inode(parent)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
+        if self.find(&dir, &dir_state, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        let is_dir = node.kind == FileKind::Directory;
+        if is_dir {
+            self.check_links(&dir_state)?;
+        }
+        let handle = self.begin(NAME_CREDITS)?;
+        let inode = self.make_inode(&handle, parent, node)?;
+        let mut state = inode.state.write();
+        let target = Target { ino: inode.ino, kind: node.kind };
+        let made = self
+            .fill_inode(&handle, &inode, &mut state, (parent, node))
+            .and_then(|()| self.add_name(&handle, &dir, &mut dir_state, name, target));
+        if let Err(error) = made {
+            self.store_inode(&handle, &dir, &mut dir_state)?;
+            self.undo_inode(&handle, &inode, &mut state)?;
+            return Err(error);
+        }
+        if is_dir {
+            self.add_link(&mut dir_state);
+        }
+        self.store_inode(&handle, &inode, &mut state)?;
+        self.touch_dir(&handle, &dir, &mut dir_state)?;
+        state.attr(self, inode.ino)
+    }
+
+    /// A nameless file that is open once.
+    pub(crate) fn make_nameless(&self, parent: u64, node: Node<'_>) -> Result<Attr> {
+        let handle = self.begin(NAME_CREDITS)?;
+        let inode = self.make_inode(&handle, parent, node)?;
+        let mut state = inode.state.write();
+        self.fill_inode(&handle, &inode, &mut state, (parent, node))?;
+        state.raw.links = 0.into();
+        state.opens = 1;
+        inode.open.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.add_orphan(&handle, &inode, &mut state)?;
+        self.store_inode(&handle, &inode, &mut state)?;
+        state.attr(self, inode.ino)
+    }
+
+    fn make_inode(&self, handle: &Handle<'_>, parent: u64, node: Node<'_>) -> Result<Arc<Inode>> {
+        let ino = self.allocate_inode(handle, parent, node.kind == FileKind::Directory)?;
+        let mode = node.kind.mode_bits() | node.new.perm & 0o7777;
+        Ok(self.new_inode(ino, mode as u16))
+    }
+
+    fn fill_inode(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        (parent, node): (u64, Node<'_>),
+    ) -> Result<()> {
+        state.raw.set_owner(node.new.owner.uid, node.new.owner.gid);
+        state.raw.links = 1.into();
+        let mapped = matches!(node.kind, FileKind::Regular | FileKind::Directory)
+            || node.kind == FileKind::Symlink && node.target.len() >= 60;
+        if mapped && self.geo.extents {
+            state.raw.flags = flag::EXTENTS.into();
+            extent::init(&mut state.raw.block);
+        }
+        match node.kind {
+            FileKind::Directory => {
+                state.raw.links = 2.into();
+                self.init_dir(handle, inode, state, parent)
+            }
+            FileKind::Symlink => self.put_target(handle, inode, state, node.target),
+            FileKind::Regular => Ok(()),
+            FileKind::CharDevice | FileKind::BlockDevice | FileKind::Fifo | FileKind::Socket => {
+                state.set_rdev(node.rdev);
+                Ok(())
+            }
+        }
+    }
+
+    fn put_target(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        target: &[u8],
+    ) -> Result<()> {
+        state.raw.set_size(target.len() as u64);
+        if target.len() < 60 {
+            state.raw.block[..target.len()].copy_from_slice(target);
+            return Ok(());
+        }
+        if target.len() >= self.geo.block_bytes as usize {
+            return Err(Error::TooLarge);
+        }
+        let (block, _) = self.map_new(handle, inode, state, (0, 1), false)?;
+        self.change_new(handle, block, |bytes| bytes[..target.len()].copy_from_slice(target))
+    }
+
+    /// The target of a symbolic link.
+    pub(crate) fn read_link(&self, ino: u64) -> Result<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        let state = inode.state.read();
+        if state.raw.kind() != Some(FileKind::Symlink) {
+            return Err(Error::Invalid("not a symbolic link"));
+        }
+        let len = state.raw.size() as usize;
+        if state.is_short_link(self) {
+            return Ok(state.raw.block[..len.min(60)].to_vec());
+        }
+        if len >= self.geo.block_bytes as usize {
+            return Err(damaged(self, &inode, "the target of a symbolic link is too long"));
+        }
+        match self.map(&inode, &state, 0, 1)? {
+            Mapped::Blocks { start, .. } => self.look(start, |bytes| bytes[..len].to_vec()),
+            Mapped::Hole(_) => Err(damaged(self, &inode, "a symbolic link has no target")),
+        }
+    }
+
+    /// Gives back an inode that got no name.
+    fn undo_inode(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
+        let is_dir = state.raw.is_dir();
+        state.gone = true;
+        if state.has_map(self) {
+            self.unmap(handle, inode, state, (0, u64::MAX))?;
+        }
+        state.raw.links = 0.into();
+        state.raw.dtime = (Timestamp::now().secs as u32).into();
+        self.store_inode(handle, inode, state)?;
+        self.free_inode(handle, inode.ino, is_dir)?;
+        self.forget_inode(inode.ino);
+        Ok(())
+    }
+
+    /// Whether a directory may have another subdirectory.
+    fn check_links(&self, state: &InodeState) -> Result<()> {
+        let full = state.raw.links.get() >= LINK_MAX && !self.geo.dir_nlink;
+        if full { Err(Error::TooManyLinks) } else { Ok(()) }
+    }
+
+    /// A directory has one more subdirectory. With `dir_nlink` a count that does not fit is 1.
+    fn add_link(&self, state: &mut InodeState) {
+        let links = state.raw.links.get();
+        state.raw.links = match links {
+            1 => 1.into(),
+            _ if links + 1 >= LINK_MAX && self.geo.dir_nlink => 1.into(),
+            _ => (links + 1).into(),
+        };
+    }
+
+    /// A directory has one subdirectory less.
+    fn drop_link(state: &mut InodeState) {
+        let links = state.raw.links.get();
+        if links > 2 {
+            state.raw.links = (links - 1).into();
+        }
+    }
+
+    /// A directory's names have changed.
+    fn touch_dir(&self, handle: &Handle<'_>, dir: &Inode, state: &mut InodeState) -> Result<()> {
+        let now = Timestamp::now();
+        state.raw.set_mtime(now);
+        state.raw.set_ctime(now);
+        self.store_inode(handle, dir, state)
+    }
+
+    /// Gives a file another name.
+    pub(crate) fn link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        self.with_space(|| self.try_link(ino, parent, name))
+    }
+
+    fn try_link(&self, ino: u64, parent: u64, name: &[u8]) -> Result<Attr> {
+        let (dir, inode) = (self.inode(parent)?, self.inode(ino)?);
+        let is_dir = inode.state.read().raw.is_dir();
+        let mut dir_state = Self::lock_dir(&dir)?;
+        if self.find(&dir, &dir_state, name)?.is_some() {
+            return Err(Error::Exists);
+        }
+        if is_dir {
+            return Err(Error::NotPermitted);
+        }
+        let mut state = inode.state.write();
+        // A file made without a name may get one; one whose last name is gone may not.
+        if state.gone || state.raw.links.get() == 0 {
+            return Err(Error::NoEntry);
+        }
+        if state.raw.links.get() >= LINK_MAX {
+            return Err(Error::TooManyLinks);
+        }
+        let kind = state.raw.kind().ok_or_else(|| damaged(self, &inode, "it is of no kind"))?;
+        let handle = self.begin(NAME_CREDITS)?;
+        if let Err(error) = self.add_name(&handle, &dir, &mut dir_state, name, Target { ino, kind }) {
+            self.store_inode(&handle, &dir, &mut dir_state)?;
+            return Err(error);
+        }
+        state.raw.links = (state.raw.links.get() + 1).into();
+        state.raw.set_ctime(Timestamp::now());
+        self.store_inode(&handle, &inode, &mut state)?;
+        self.touch_dir(&handle, &dir, &mut dir_state)?;
+        state.attr(self, ino)
+    }
+
+    /// Removes a name that is not a directory's.
+    pub(crate) fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
+        let dir = self.inode(parent)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
+        let place = self.find(&dir, &dir_state, name)?.ok_or(Error::NoEntry)?;
+        if place.ino == parent {
+            return Err(Error::IsDirectory);
+        }
+        let inode = self.inode(place.ino)?;
+        let mut state = inode.state.write();
+        if state.raw.is_dir() {
+            return Err(Error::IsDirectory);
+        }
+        let handle = self.begin(NAME_CREDITS)?;
+        self.remove_name(&handle, &dir, &dir_state, place)?;
+        self.touch_dir(&handle, &dir, &mut dir_state)?;
+        self.drop_name(&handle, &inode, &mut state)?;
+        drop((handle, state, dir_state));
+        self.reap(&inode)
+    }
+
+    /// A file has one name less.
+    fn drop_name(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
+        let links = state.raw.links.get().saturating_sub(1);
+        state.raw.links = links.into();
+        state.raw.set_ctime(Timestamp::now());
+        if links == 0 {
+            self.add_orphan(handle, inode, state)?;
+        }
+        self.store_inode(handle, inode, state)
+    }
+
+    /// A directory has lost its name.
+    fn drop_dir(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
+        state.raw.links = 0.into();
+        state.raw.set_ctime(Timestamp::now());
+        self.add_orphan(handle, inode, state)?;
+        self.store_inode(handle, inode, state)
+    }
+
+    /// Removes an empty directory.
+    pub(crate) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
+        let dir = self.inode(parent)?;
+        let mut dir_state = Self::lock_dir(&dir)?;
+        let place = self.find(&dir, &dir_state, name)?.ok_or(Error::NoEntry)?;
+        if place.ino == parent {
+            return Err(Error::Invalid("a directory is not in itself"));
+        }
+        let inode = self.inode(place.ino)?;
+        let mut state = inode.state.write();
+        if !state.raw.is_dir() {
+            return Err(Error::NotDirectory);
+        }
+        if !self.dir_is_empty(&inode, &state)? {
+            return Err(Error::NotEmpty);
+        }
+        let handle = self.begin(NAME_CREDITS)?;
+        self.remove_name(&handle, &dir, &dir_state, place)?;
+        Self::drop_link(&mut dir_state);
+        self.touch_dir(&handle, &dir, &mut dir_state)?;
+        self.drop_dir(&handle, &inode, &mut state)?;
+        drop((handle, state, dir_state));
+        self.reap(&inode)
+    }
+
+    /// A directory and its ancestors up to the root. Renames are locked out, and the caller holds no inode.
+    fn ancestry(&self, ino: u64) -> Result<Vec<u64>> {
+        let mut chain = vec![ino];
+        let mut at = ino;
+        while at != super::layout::ROOT_INO {
+            let dir = self.inode(at)?;
+            let state = dir.state.read();
+            at = self.find(&dir, &state, b"..")?.ok_or(Error::NoEntry)?.ino;
+            if chain.len() as u64 > self.geo.inodes() {
+                return Err(self.corrupt(format!("directory {ino} is its own ancestor")));
+            }
+            chain.push(at);
+        }
+        Ok(chain)
+    }
+
+    /// Renames.
+    pub(crate) fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), flags: RenameFlags) -> Result<()> {
+        let freed = self.with_space(|| self.try_rename(from, to, flags))?;
+        freed.map_or(Ok(()), |inode| self.reap(&inode))
+    }
+
+    fn try_rename(
+        &self,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        flags: RenameFlags,
+    ) -> Result<Option<Arc<Inode>>> {
+        let _renames = self.renames.lock();
+        let (old_dir, new_dir) = (self.inode(from.0)?, self.inode(to.0)?);
+        let chains = (self.ancestry(from.0)?, self.ancestry(to.0)?);
+        let same = from.0 == to.0;
+        let old_first = same || chains.1.contains(&from.0) || from.0 < to.0 && !chains.0.contains(&to.0);
+        let (mut old_state, mut new_state) = if same {
+            (Self::lock_dir(&old_dir)?, None)
+        } else if old_first {
+            let old = Self::lock_dir(&old_dir)?;
+            (old, Some(Self::lock_dir(&new_dir)?))
+        } else {
+            let new = Self::lock_dir(&new_dir)?;
+            (Self::lock_dir(&old_dir)?, Some(new))
+        };
+        let moved = self.find(&old_dir, &old_state, from.1)?.ok_or(Error::NoEntry)?;
+        let target = self.find(&new_dir, new_state.as_ref().unwrap_or(&old_state), to.1)?;
+        if !check_rename(moved, target, &chains, flags)? {
+            return Ok(None);
+        }
+        let mut work = Rename {
+            volume: self,
+            from: (&old_dir, &mut old_state, from.1, moved),
+            to: (&new_dir, new_state.as_mut(), to.1),
+        };
+        match target {
+            Some(target) if flags.contains(RenameFlags::EXCHANGE) => work.exchange(target).map(|()| None),
+            Some(target) => work.replace(target).map(Some),
+            None => work.simple().map(|()| None),
+        }
+    }
+}
+
+/// Judges a rename before anything is changed; false: there is nothing to do. `chains`: the ancestors of both directories.
+fn check_rename(
+    moved: Place,
+    target: Option<Place>,
+    (from, to): &(Vec<u64>, Vec<u64>),
+    flags: RenameFlags,
+) -> Result<bool> {
+    let exchange = flags.contains(RenameFlags::EXCHANGE);
+    let below = Error::Invalid("a directory into its own subtree");
+    match target {
+        Some(_) if flags.contains(RenameFlags::NOREPLACE) => Err(Error::Exists),
+        None if exchange => Err(Error::NoEntry),
+        Some(target) if target.ino == moved.ino => Ok(false),
+        _ if to.contains(&moved.ino) => Err(below),
+        // What would be replaced holds the directory that is renamed from: it is not empty.
+        Some(target) if from.contains(&target.ino) => Err(if exchange { below } else { Error::NotEmpty }),
+        _ => Ok(true),
+    }
+}
+
+/// A rename whose directories are locked: from where, and to where unless it is the same.
+struct Rename<'a, 'b> {
+    volume: &'a Volume,
+    from: (&'a Arc<Inode>, &'a mut Guard<'b>, &'a [u8], Place),
+    to: (&'a Arc<Inode>, Option<&'a mut Guard<'b>>, &'a [u8]),
+}
+
+impl Rename<'_, '_> {
+    fn moved(&self) -> Result<Arc<Inode>> {
+        self.volume.inode(self.from.3.ino)
+    }
+
+    fn crosses(&self) -> bool {
+        self.to.1.is_some()
+    }
+
+    fn new_state(&mut self) -> &mut InodeState {
+        match &mut self.to.1 {
+            Some(state) => state,
+            None => self.from.1,
+        }
+    }
+
+    /// Ends the change of both directories.
+    fn touch(&mut self, handle: &Handle<'_>) -> Result<()> {
+        self.volume.touch_dir(handle, self.from.0, self.from.1)?;
+        match &mut self.to.1 {
+            Some(state) => self.volume.touch_dir(handle, self.to.0, state),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets `..` of a directory lead to another parent.
+    fn reparent(&self, handle: &Handle<'_>, inode: &Inode, state: &InodeState, parent: u64) -> Result<()> {
+        let place = self.volume.find(inode, state, b"..")?;
+        let place = place.ok_or_else(|| damaged(self.volume, inode, "it has no `..`"))?;
+        let target = Target { ino: parent, kind: FileKind::Directory };
+        self.volume.redirect_name(handle, inode, state, place, target)
+    }
+
+    fn simple(&mut self) -> Result<()> {
+        let (volume, moved) = (self.volume, self.moved()?);
+        let mut state = moved.state.write();
+        let is_dir = state.raw.is_dir();
+        if is_dir && self.crosses() {
+            let new = self.new_state();
+            volume.check_links(new)?;
+        }
+        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let handle = volume.begin(2 * NAME_CREDITS)?;
+        let (new_dir, name) = (self.to.0, self.to.2);
+        let target = Target { ino: moved.ino, kind };
+        let added = volume.add_name(&handle, new_dir, self.new_state(), name, target);
+        if let Err(error) = added {
+            let new_dir = Arc::clone(self.to.0);
+            volume.store_inode(&handle, &new_dir, self.new_state())?;
+            return Err(error);
+        }
+        // The old name may have moved to another block: adding has perhaps split the one it was in.
+        let old = volume.find(self.from.0, self.from.1, self.from.2)?.ok_or(Error::NoEntry)?;
+        volume.remove_name(&handle, self.from.0, self.from.1, old)?;
+        if is_dir && self.crosses() {
+            self.reparent(&handle, &moved, &state, self.to.0.ino)?;
+            Volume::drop_link(self.from.1);
+            let new = self.new_state();
+            volume.add_link(new);
+        }
+        state.raw.set_ctime(Timestamp::now());
+        volume.store_inode(&handle, &moved, &mut state)?;
+        self.touch(&handle)
+    }
+
+    fn replace(&mut self, target: Place) -> Result<Arc<Inode>> {
+        let (volume, moved, gone) = (self.volume, self.moved()?, self.volume.inode(target.ino)?);
+        let (mut state, mut gone_state) = lock_two(&moved, &gone);
+        let (is_dir, onto_dir) = (state.raw.is_dir(), gone_state.raw.is_dir());
+        match (is_dir, onto_dir) {
+            (true, false) => return Err(Error::NotDirectory),
+            (false, true) => return Err(Error::IsDirectory),
+            (true, true) if !volume.dir_is_empty(&gone, &gone_state)? => return Err(Error::NotEmpty),
+            _ => {}
+        }
+        let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
+        let handle = volume.begin(2 * NAME_CREDITS)?;
+        let new_dir = Arc::clone(self.to.0);
+        let into = Target { ino: moved.ino, kind };
+        volume.redirect_name(&handle, &new_dir, self.new_state(), target, into)?;
+        volume.remove_name(&handle, self.from.0, self.from.1, self.from.3)?;
+        if is_dir {
+            if self.crosses() {
+                self.reparent(&handle, &moved, &state, new_dir.ino)?;
+            }
+            // The moved one replaces a subdirectory of the new parent, and leaves the old.
+            Volume::drop_link(self.from.1);
+            volume.drop_dir(&handle, &gone, &mut gone_state)?;
+        } else {
+            volume.drop_name(&handle, &gone, &mut gone_state)?;
+        }
+        state.raw.set_ctime(Timestamp::now());
+        volume.store_inode(&handle, &moved, &mut state)?;
+        self.touch(&handle)?;
+        drop((state, gone_state));
+        Ok(gone)
+    }
+
+    fn exchange(&mut self, target: Place) -> Result<()> {
+        let (volume, moved, other) = (self.volume, self.moved()?, self.volume.inode(target.ino)?);
+        let (mut state, mut other_state) = lock_two(&moved, &other);
+        let none = |inode: &Inode| damaged(volume, inode, "it is of no kind");
+        let kind = state.raw.kind().ok_or_else(|| none(&moved))?;
+        let other_kind = other_state.raw.kind().ok_or_else(|| none(&other))?;
+        let handle = volume.begin(2 * NAME_CREDITS)?;
+        let (new_dir, old_dir) = (Arc::clone(self.to.0), Arc::clone(self.from.0));
+        let into = Target { ino: moved.ino, kind };
+        volume.redirect_name(&handle, &new_dir, self.new_state(), target, into)?;
+        let back = Target { ino: other.ino, kind: other_kind };
+        volume.redirect_name(&handle, &old_dir, self.from.1, self.from.3, back)?;
+        if self.crosses() {
+            if state.raw.is_dir() {
+                self.reparent(&handle, &moved, &state, new_dir.ino)?;
+            }
+            if other_state.raw.is_dir() {
+                self.reparent(&handle, &other, &other_state, old_dir.ino)?;
+            }
+            match (state.raw.is_dir(), other_state.raw.is_dir()) {
+                (true, false) => {
+                    Volume::drop_link(self.from.1);
+                    volume.add_link(self.new_state());
+                }
+                (false, true) => {
+                    volume.add_link(self.from.1);
+                    let new = self.new_state();
+                    Volume::drop_link(new);
+                }
+                _ => {}
+            }
+        }
+        let now = Timestamp::now();
+        state.raw.set_ctime(now);
+        other_state.raw.set_ctime(now);
+        volume.store_inode(&handle, &moved, &mut state)?;
+        volume.store_inode(&handle, &other, &mut other_state)?;
+        self.touch(&handle)
+    }
+}
+
+/// Locks two different inodes, the one with the lower number first.
+fn lock_two<'a>(a: &'a Inode, b: &'a Inode) -> (Guard<'a>, Guard<'a>) {
+    if a.ino < b.ino {
+        let first = a.state.write();
+        (first, b.state.write())
+    } else {
+        let second = b.state.write();
+        (a.state.write(), second)
+    }
+}

@@ -1,0 +1,176 @@
+//! Inodes without names: while they are open, and while they are being cut or freed.
+//!
+//! With a journal they form a list on the device, from the superblock through the deletion times, so that a mount after a crash
+//! finishes what was begun. Without one there is no list, and e2fsck finds them.
+
+use std::sync::Arc;
+
+use ::vfs::{FileKind, Timestamp};
+
+use super::Volume;
+use super::inode::{Inode, InodeState};
+use super::journal::Handle;
+use super::layout::{put16, put32};
+use super::map::TRUNCATE_CREDITS;
+use crate::error::{Error, Result};
+
+impl InodeState {
+    /// Whether the inode's map leads to blocks: files, directories, and symbolic links that do not fit into the inode.
+    pub(crate) fn has_map(&self, volume: &Volume) -> bool {
+        match self.raw.kind() {
+            Some(FileKind::Regular | FileKind::Directory) => true,
+            Some(FileKind::Symlink) => !self.is_short_link(volume),
+            _ => false,
+        }
+    }
+
+    /// Whether it is a symbolic link whose target lies in the inode.
+    pub(crate) fn is_short_link(&self, volume: &Volume) -> bool {
+        let attributes = if self.raw.file_acl() != 0 { u64::from(volume.geo.block_bytes / 512) } else { 0 };
+        self.raw.kind() == Some(FileKind::Symlink)
+            && self.sectors(volume) <= attributes
+            && self.raw.size() < 60
+    }
+}
+
+impl Volume {
+    /// The inode after `ino` in the list; 0 for the last.
+    pub(crate) fn orphan_after(&self, ino: u64) -> u32 {
+        let orphans = self.orphans.lock();
+        let place = orphans.iter().position(|other| *other == ino);
+        place.and_then(|place| orphans.get(place + 1)).map_or(0, |next| *next as u32)
+    }
+
+    /// Puts an inode on the list. The caller writes the inode.
+    pub(crate) fn add_orphan(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        if self.journal.is_none() || state.orphan {
+            return Ok(());
+        }
+        self.orphans.lock().insert(0, inode.ino);
+        state.orphan = true;
+        self.change_superblock(handle, |superblock| superblock.last_orphan = (inode.ino as u32).into())
+    }
+
+    /// Takes an inode off the list. The caller writes the inode.
+    pub(crate) fn remove_orphan(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+    ) -> Result<()> {
+        if !state.orphan {
+            return Ok(());
+        }
+        let (before, after) = {
+            let mut orphans = self.orphans.lock();
+            let Some(place) = orphans.iter().position(|other| *other == inode.ino) else { return Ok(()) };
+            orphans.remove(place);
+            let before = place.checked_sub(1).map(|before| orphans[before]);
+            (before, orphans.get(place).map_or(0, |next| *next as u32))
+        };
+        state.orphan = false;
+        state.raw.dtime = 0.into();
+        match before {
+            None => self.change_superblock(handle, |superblock| superblock.last_orphan = after.into()),
+            Some(before) => self.set_next_orphan(handle, before, after),
+        }
+    }
+
+    /// Changes the list in the inode on the device; in memory the list itself says what follows.
+    fn set_next_orphan(&self, handle: &Handle<'_>, ino: u64, next: u32) -> Result<()> {
+        let (block, at) = self.inode_at(ino)?;
+        let len = self.geo.inode_bytes;
+        self.change(handle, block, |bytes| {
+            let inode = &mut bytes[at..at + len];
+            put32(inode, 0x14, next);
+            if self.geo.metadata_csum {
+                let (checksum, wide) = self.inode_checksum(ino, inode);
+                put16(inode, 0x7c, checksum as u16);
+                if wide {
+                    put16(inode, 0x82, (checksum >> 16) as u16);
+                }
+            }
+        })
+    }
+
+    /// Frees an inode without links that nobody has open.
+    pub(crate) fn reap(&self, inode: &Arc<Inode>) -> Result<()> {
+        let mut state = inode.state.write();
+        if state.raw.links.get() > 0 || state.opens > 0 || state.gone {
+            return Ok(());
+        }
+        state.gone = true;
+        self.cache.forget(&inode.mapping, 0, u64::MAX);
+        if state.has_map(self) {
+            self.cut(inode, &mut state, 0)?;
+        }
+        let handle = self.begin(TRUNCATE_CREDITS)?;
+        self.drop_attribute_block(&handle, &mut state)?;
+        self.remove_orphan(&handle, inode, &mut state)?;
+        state.raw.dtime = (Timestamp::now().secs as u32).into();
+        state.raw.set_size(0);
+        let directory = state.raw.is_dir();
+        self.store_inode(&handle, inode, &mut state)?;
+        self.free_inode(&handle, inode.ino, directory)?;
+        drop(handle);
+        self.forget_inode(inode.ino);
+        Ok(())
+    }
+
+    /// Frees the blocks of a file from block `from` on, in as many transactions as it takes.
+    pub(crate) fn cut(&self, inode: &Inode, state: &mut InodeState, from: u64) -> Result<()> {
+        loop {
+            let handle = self.begin(TRUNCATE_CREDITS)?;
+            let done = self.unmap(&handle, inode, state, (from, u64::MAX))?;
+            self.store_inode(&handle, inode, state)?;
+            if done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// After a crash: frees or cuts what is on the list; says how many.
+    pub(crate) fn clean_orphans(&self) -> Result<u64> {
+        let mut list = Vec::new();
+        let mut next = u64::from(self.superblock.lock().last_orphan.get());
+        while next != 0 {
+            if list.len() as u64 >= self.geo.inodes() || list.contains(&next) || next > self.geo.inodes() {
+                return Err(self.corrupt("the list of orphans does not end".to_owned()));
+            }
+            list.push(next);
+            let (raw, _) = self.read_inode(next)?;
+            next = u64::from(raw.dtime.get());
+        }
+        if list.is_empty() {
+            return Ok(0);
+        }
+        if self.journal.is_none() {
+            // Left behind by a mount with a journal; nothing here would take them off.
+            return Err(Error::Corrupt("there are orphans, but no journal".to_owned()));
+        }
+        self.orphans.lock().clone_from(&list);
+        for ino in &list {
+            let inode = self.inode(*ino)?;
+            let mut state = inode.state.write();
+            state.orphan = true;
+            if state.raw.links.get() == 0 {
+                drop(state);
+                self.reap(&inode)?;
+                continue;
+            }
+            let end = state.raw.size().div_ceil(u64::from(self.geo.block_bytes));
+            if state.has_map(self) {
+                self.cut(&inode, &mut state, end)?;
+            }
+            let handle = self.begin(TRUNCATE_CREDITS)?;
+            self.remove_orphan(&handle, &inode, &mut state)?;
+            self.store_inode(&handle, &inode, &mut state)?;
+        }
+        Ok(list.len() as u64)
+    }
+}

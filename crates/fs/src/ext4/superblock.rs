@@ -1,0 +1,338 @@
+//! The superblock and the group descriptors: reading, judging, falling back to a backup.
+
+use std::sync::Arc;
+
+use media::block::BlockDevice;
+use sim::Bytes;
+use zerocopy::FromBytes;
+use zerocopy::little_endian::U32;
+
+use super::layout::{
+    DESCRIPTOR_BYTES, FLAG_UNSIGNED_HASH, GroupDescriptor, MAGIC, OLD_DESCRIPTOR_BYTES, OLD_INODE_BYTES,
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c, incompat, le16, put16, ro_compat,
+};
+use crate::error::{Error, Result};
+use crate::fs_type::FsError;
+
+/// What does not change while a file system is mounted.
+#[derive(Clone, Debug)]
+pub(crate) struct Geo {
+    pub(crate) block_bytes: u32,
+    pub(crate) blocks: u64,
+    pub(crate) first_data_block: u64,
+    pub(crate) blocks_per_group: u32,
+    pub(crate) inodes_per_group: u32,
+    pub(crate) groups: u32,
+    pub(crate) inode_bytes: usize,
+    pub(crate) descriptor_bytes: usize,
+    pub(crate) first_ino: u64,
+    pub(crate) reserved_gdt_blocks: u32,
+    pub(crate) backup_groups: Option<[u32; 2]>,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) checksum_seed: u32,
+    pub(crate) metadata_csum: bool,
+    pub(crate) gdt_csum: bool,
+    pub(crate) extents: bool,
+    pub(crate) filetype: bool,
+    pub(crate) dir_index: bool,
+    pub(crate) dir_nlink: bool,
+    pub(crate) huge_file: bool,
+    pub(crate) sparse_super: bool,
+    pub(crate) hash_version: u8,
+    pub(crate) unsigned_hash: bool,
+    pub(crate) hash_seed: [u32; 4],
+}
+
+impl Geo {
+    /// Judges a superblock; what is wrong in words.
+    pub(crate) fn of(superblock: &Superblock, device_bytes: u64) -> std::result::Result<Self, String> {
+        let sb = superblock;
+        let log = sb.log_block_size.get();
+        if log > 2 {
+            return Err(format!("a block size of 2^{} bytes is not supported: 1, 2 or 4 KiB are", log + 10));
+        }
+        let block_bytes = 1024_u32 << log;
+        let bits = block_bytes * 8;
+        let old = sb.rev_level.get() == 0;
+        let inode_bytes = if old { OLD_INODE_BYTES } else { usize::from(sb.inode_size.get()) };
+        let wide = sb.has_incompat(incompat::IS_64BIT);
+        let descriptor_bytes = if wide { usize::from(sb.desc_size.get()) } else { OLD_DESCRIPTOR_BYTES };
+        let first_data_block = u64::from(sb.first_data_block.get());
+        let (per_group, inodes) = (sb.blocks_per_group.get(), sb.inodes_per_group.get());
+        let checks = [
+            (first_data_block == u64::from(log == 0), "first_data_block does not fit the block size"),
+            (inode_bytes.is_power_of_two() && inode_bytes >= OLD_INODE_BYTES, "inode_size is not possible"),
+            (inode_bytes <= block_bytes as usize, "inode_size is larger than a block"),
+            (
+                descriptor_bytes.is_power_of_two() && descriptor_bytes <= block_bytes as usize,
+                "desc_size is not possible",
+            ),
+            (!wide || descriptor_bytes >= DESCRIPTOR_BYTES, "desc_size is too small for 64bit"),
+            (
+                per_group > 0 && per_group <= bits && per_group.is_multiple_of(8),
+                "blocks_per_group is not possible",
+            ),
+            (inodes > 0 && inodes <= bits && inodes.is_multiple_of(8), "inodes_per_group is not possible"),
+            (sb.blocks() > first_data_block, "the file system has no blocks"),
+            (
+                sb.clusters_per_group.get() == per_group || sb.clusters_per_group.get() == 0,
+                "clusters differ from blocks",
+            ),
+        ];
+        if let Some((_, what)) = checks.into_iter().find(|(holds, _)| !holds) {
+            return Err(what.to_owned());
+        }
+        let blocks = sb.blocks();
+        if blocks > device_bytes / u64::from(block_bytes) {
+            let needed = Bytes(blocks.saturating_mul(u64::from(block_bytes)));
+            return Err(format!("the file system has {needed}, the device only {}", Bytes(device_bytes)));
+        }
+        let groups = (blocks - first_data_block).div_ceil(u64::from(per_group)) as u32;
+        if u64::from(sb.inodes_count.get()) != u64::from(groups) * u64::from(inodes) {
+            return Err("inodes_count is not that of the groups".to_owned());
+        }
+        let backup_groups = sb.has_compat(compat::SPARSE_SUPER2);
+        let unsigned = sb.flags.get() & FLAG_UNSIGNED_HASH != 0;
+        Ok(Self {
+            block_bytes,
+            blocks,
+            first_data_block,
+            blocks_per_group: per_group,
+            inodes_per_group: inodes,
+            groups,
+            inode_bytes,
+            descriptor_bytes,
+            first_ino: if old { 11 } else { u64::from(sb.first_ino.get()) },
+            reserved_gdt_blocks: u32::from(sb.reserved_gdt_blocks.get()),
+            backup_groups: backup_groups.then(|| sb.backup_bgs.map(U32::get)),
+            uuid: sb.uuid,
+            checksum_seed: sb.checksum_seed(),
+            metadata_csum: sb.has_ro_compat(ro_compat::METADATA_CSUM),
+            gdt_csum: sb.has_ro_compat(ro_compat::GDT_CSUM | ro_compat::METADATA_CSUM),
+            extents: sb.has_incompat(incompat::EXTENTS),
+            filetype: sb.has_incompat(incompat::FILETYPE),
+            dir_index: sb.has_compat(compat::DIR_INDEX),
+            dir_nlink: sb.has_ro_compat(ro_compat::DIR_NLINK),
+            huge_file: sb.has_ro_compat(ro_compat::HUGE_FILE),
+            sparse_super: sb.has_ro_compat(ro_compat::SPARSE_SUPER),
+            hash_version: sb.def_hash_version,
+            unsigned_hash: unsigned,
+            hash_seed: sb.hash_seed.map(U32::get),
+        })
+    }
+
+    /// The first block of a group.
+    pub(crate) fn group_start(&self, group: u32) -> u64 {
+        self.first_data_block + u64::from(group) * u64::from(self.blocks_per_group)
+    }
+
+    /// How many blocks a group has: the last one may be short.
+    pub(crate) fn group_blocks(&self, group: u32) -> u32 {
+        let left = self.blocks - self.group_start(group);
+        left.min(u64::from(self.blocks_per_group)) as u32
+    }
+
+    /// The group of a block, and its number there. The caller has checked that the block exists.
+    pub(crate) fn group_of(&self, block: u64) -> (u32, u32) {
+        let at = block - self.first_data_block;
+        let per_group = u64::from(self.blocks_per_group);
+        ((at / per_group) as u32, (at % per_group) as u32)
+    }
+
+    /// Whether a group holds a copy of the superblock and of the descriptors.
+    pub(crate) fn has_superblock(&self, group: u32) -> bool {
+        if let Some(backups) = self.backup_groups {
+            return group == 0 || backups.contains(&group);
+        }
+        let power_of = |base: u32| {
+            let mut power = base;
+            while power < group {
+                power = power.saturating_mul(base);
+            }
+            power == group
+        };
+        group <= 1 || !self.sparse_super || power_of(3) || power_of(5) || power_of(7)
+    }
+
+    /// Blocks that the descriptors take.
+    pub(crate) fn descriptor_blocks(&self) -> u32 {
+        (self.groups as usize * self.descriptor_bytes).div_ceil(self.block_bytes as usize) as u32
+    }
+
+    /// Blocks at the beginning of a group that hold the superblock, descriptors and room for more of them.
+    pub(crate) fn base_blocks(&self, group: u32) -> u32 {
+        if self.has_superblock(group) { 1 + self.descriptor_blocks() + self.reserved_gdt_blocks } else { 0 }
+    }
+
+    /// Blocks of an inode table.
+    pub(crate) fn table_blocks(&self) -> u32 {
+        (self.inodes_per_group as usize * self.inode_bytes).div_ceil(self.block_bytes as usize) as u32
+    }
+
+    /// Block and offset of the primary descriptor of a group.
+    pub(crate) fn descriptor_at(&self, group: u32) -> (u64, usize) {
+        let per_block = self.block_bytes as usize / self.descriptor_bytes;
+        let block = self.first_data_block + 1 + u64::from(group) / per_block as u64;
+        (block, group as usize % per_block * self.descriptor_bytes)
+    }
+
+    /// Block and offset of the primary superblock.
+    pub(crate) fn superblock_at(&self) -> (u64, usize) {
+        let block_bytes = u64::from(self.block_bytes);
+        (SUPERBLOCK_OFFSET / block_bytes, (SUPERBLOCK_OFFSET % block_bytes) as usize)
+    }
+
+    /// Number of inodes.
+    pub(crate) fn inodes(&self) -> u64 {
+        u64::from(self.groups) * u64::from(self.inodes_per_group)
+    }
+
+    /// The checksum of a group's descriptor; `bytes` are as many as a descriptor has here.
+    pub(crate) fn descriptor_checksum(&self, group: u32, bytes: &[u8]) -> u16 {
+        const AT: usize = 0x1e;
+        let mut bytes = bytes.to_vec();
+        let number = group.to_le_bytes();
+        if self.metadata_csum {
+            put16(&mut bytes, AT, 0);
+            return crc32c(crc32c(self.checksum_seed, &number), &bytes) as u16;
+        }
+        const CRC16: crc::Crc<u16> = crc::Crc::<u16>::new(&crc::CRC_16_MODBUS);
+        let mut digest = CRC16.digest();
+        digest.update(&self.uuid);
+        digest.update(&number);
+        digest.update(&bytes[..AT]);
+        digest.update(&bytes[AT + 2..]);
+        digest.finalize()
+    }
+
+    /// Writes a descriptor with its checksum over its bytes in a block of descriptors.
+    pub(crate) fn store_descriptor(&self, group: u32, descriptor: &GroupDescriptor, to: &mut [u8]) {
+        use zerocopy::IntoBytes;
+        let len = self.descriptor_bytes.min(DESCRIPTOR_BYTES);
+        to[..len].copy_from_slice(&descriptor.as_bytes()[..len]);
+        if self.gdt_csum {
+            let checksum = self.descriptor_checksum(group, &to[..self.descriptor_bytes]);
+            put16(to, 0x1e, checksum);
+        }
+    }
+
+    /// Reads a descriptor and judges it.
+    pub(crate) fn load_descriptor(&self, group: u32, bytes: &[u8]) -> Result<GroupDescriptor> {
+        if self.gdt_csum && le16(bytes, 0x1e) != self.descriptor_checksum(group, bytes) {
+            return Err(Error::Corrupt(format!("descriptor of group {group}: wrong checksum")));
+        }
+        let descriptor = GroupDescriptor::of(bytes);
+        let table_end = descriptor.inode_table().saturating_add(u64::from(self.table_blocks()));
+        let inside = |block: u64| block > self.first_data_block && block < self.blocks;
+        let fits = inside(descriptor.block_bitmap())
+            && inside(descriptor.inode_bitmap())
+            && inside(descriptor.inode_table())
+            && table_end <= self.blocks
+            && descriptor.free_blocks() <= self.group_blocks(group)
+            && descriptor.free_inodes() <= self.inodes_per_group
+            && descriptor.itable_unused() <= self.inodes_per_group;
+        if fits {
+            Ok(descriptor)
+        } else {
+            Err(Error::Corrupt(format!("descriptor of group {group} is not possible")))
+        }
+    }
+}
+
+/// A superblock that was found.
+pub(crate) struct Found {
+    pub(crate) superblock: Superblock,
+    pub(crate) geo: Geo,
+    /// Says that and which backup was used.
+    pub(crate) note: Option<String>,
+}
+
+/// Reads `len` bytes at `off` whatever the device's logical block.
+pub(crate) fn read_bytes(
+    device: &dyn BlockDevice,
+    off: u64,
+    len: usize,
+) -> Result<Vec<u8>, media::MediaError> {
+    let unit = u64::from(device.geometry().block_bytes);
+    let start = off / unit * unit;
+    let end = (off + len as u64).div_ceil(unit) * unit;
+    let mut bytes = vec![0; (end - start) as usize];
+    device.read(start, &mut bytes)?;
+    Ok(bytes[(off - start) as usize..][..len].to_vec())
+}
+
+/// Whether the device begins with a superblock of this format.
+pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
+    let bytes = read_bytes(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
+    bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
+}
+
+fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), String> {
+    let size = device.geometry().bytes.0;
+    if off + SUPERBLOCK_BYTES as u64 > size {
+        return Err("the device is too small".to_owned());
+    }
+    let bytes = read_bytes(device, off, SUPERBLOCK_BYTES).map_err(|error| error.to_string())?;
+    let superblock = Superblock::read_from_bytes(&bytes).map_err(|_| "too short".to_owned())?;
+    if superblock.magic.get() != MAGIC {
+        return Err(format!("magic {:#06x} instead of {MAGIC:#06x}", superblock.magic.get()));
+    }
+    if superblock.has_ro_compat(ro_compat::METADATA_CSUM)
+        && superblock.checksum.get() != superblock.right_checksum()
+    {
+        return Err("wrong checksum".to_owned());
+    }
+    let geo = Geo::of(&superblock, size)?;
+    Ok((superblock, geo))
+}
+
+/// Reads the superblock; where the primary is damaged, a backup of the usual places.
+pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
+    let design = "ext4";
+    let primary = match read_one(&**device, SUPERBLOCK_OFFSET) {
+        Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None }),
+        Err(what) => what,
+    };
+    for block_bytes in [1024_u64, 2048, 4096] {
+        let first = u64::from(block_bytes == 1024);
+        for group in [1, 3, 5, 7, 9] {
+            let block = first + group * block_bytes * 8;
+            let Ok((superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
+            if u64::from(geo.block_bytes) == block_bytes {
+                let note = format!(
+                    "the primary superblock is bad ({primary}); the backup at block {block} was used"
+                );
+                return Ok(Found { superblock, geo, note: Some(note) });
+            }
+        }
+    }
+    if has_magic(&**device) {
+        return Err(FsError::Damaged { design, what: format!("superblock: {primary}; no backup was found") });
+    }
+    Err(FsError::WrongFormat { design, found: format!("no superblock ({primary}), and no backup") })
+}
+
+/// Names the features of an image that this code does not know.
+pub(crate) fn check_features(superblock: &Superblock) -> Result<(), FsError> {
+    let unknown_incompat = superblock.feature_incompat.get() & !incompat::KNOWN;
+    let unknown_ro = superblock.feature_ro_compat.get() & !ro_compat::KNOWN;
+    if unknown_incompat == 0 && unknown_ro == 0 {
+        return Ok(());
+    }
+    let name = |bits: u32, known: &[(u32, &str)]| -> Vec<String> {
+        let named = known.iter().filter(|(bit, _)| bits & bit != 0);
+        let mut names: Vec<_> = named.map(|(_, name)| (*name).to_owned()).collect();
+        let rest = bits & !known.iter().fold(0, |all, (bit, _)| all | bit);
+        if rest != 0 {
+            names.push(format!("unknown bits {rest:#x}"));
+        }
+        names
+    };
+    let mut names = name(unknown_incompat, &incompat::OTHERS);
+    names.extend(name(unknown_ro, &ro_compat::OTHERS));
+    let names = names.join(", ");
+    Err(FsError::WrongFormat {
+        design: "ext4",
+        found: format!("the image uses {names}, which weir does not support; make it without (mkfs -O ^…)"),
+    })
+}

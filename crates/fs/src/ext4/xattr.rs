@@ -1,0 +1,307 @@
+//! Extended attributes: behind the fields of an inode, and in one block of their own.
+//!
+//! ```text
+//! inode:  magic u32 | entries … | 0 0 | values, from the end
+//! block:  magic, references, blocks, hash, checksum (32 bytes) | entries, sorted | 0 0 | values, from the end
+//! entry:  name length u8, prefix u8, offset of the value u16, inode u32, size u32, hash u32, name filled up to 4
+//! ```
+//!
+//! Offsets of values count from the first entry in an inode and from the block's beginning in a block. A new set of attributes
+//! is laid out as a whole: small ones in the inode while they fit, the others in the block. A block that several inodes share
+//! (the kernel shares equal ones) is never changed: the inode gets its own.
+
+use std::collections::BTreeMap;
+
+use ::vfs::{Timestamp, XattrMode};
+
+use super::Volume;
+use super::inode::{Inode, InodeState};
+use super::journal::Handle;
+use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, le16, le32, put16, put32};
+use super::map::damaged;
+use crate::error::{Error, Result};
+
+const MAGIC: u32 = 0xea02_0000;
+const HEADER_BYTES: usize = 32;
+const ENTRY_BYTES: usize = 16;
+const CREDITS: u32 = 16;
+
+/// Prefixes that a number stands for.
+const PREFIXES: [(u8, &[u8]); 6] = [
+    (1, b"user."),
+    (2, b"system.posix_acl_access"),
+    (3, b"system.posix_acl_default"),
+    (4, b"trusted."),
+    (6, b"security."),
+    (7, b"system."),
+];
+
+/// Attributes by prefix and name, in the order in which a block has them.
+type Attributes = BTreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
+
+/// The key of a name: prefix, length and the rest, which is the order of a block.
+fn key(name: &[u8]) -> Option<(u8, usize, Vec<u8>)> {
+    let (number, prefix) = PREFIXES.iter().find(|(_, prefix)| name.starts_with(prefix))?;
+    let rest = name[prefix.len()..].to_vec();
+    Some((*number, rest.len(), rest))
+}
+
+fn full_name((number, _, rest): &(u8, usize, Vec<u8>)) -> Vec<u8> {
+    let prefix = PREFIXES.iter().find(|(known, _)| known == number).map_or(&b""[..], |(_, prefix)| prefix);
+    [prefix, rest].concat()
+}
+
+fn entry_bytes(name: usize) -> usize {
+    ENTRY_BYTES + name.next_multiple_of(4)
+}
+
+fn value_bytes(value: usize) -> usize {
+    value.next_multiple_of(4)
+}
+
+/// Reads entries from `at` on; values count from `base`. An error in words.
+fn parse(bytes: &[u8], mut at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
+    loop {
+        let Some(head) = bytes.get(at..at + 4) else { return Err("attributes have no end") };
+        if head == [0; 4] {
+            return Ok(());
+        }
+        let name_len = usize::from(head[0]);
+        let Some(entry) = bytes.get(at..at + ENTRY_BYTES + name_len) else {
+            return Err("an attribute has no end");
+        };
+        let (offset, inode, size) = (usize::from(le16(entry, 2)), le32(entry, 4), le32(entry, 8) as usize);
+        if inode != 0 {
+            return Err("an attribute keeps its value in an inode, which is not supported");
+        }
+        let from = base + offset;
+        let value = if size == 0 { Some(&[][..]) } else { bytes.get(from..from.saturating_add(size)) };
+        let Some(value) = value else { return Err("the value of an attribute lies outside") };
+        let name = entry[ENTRY_BYTES..].to_vec();
+        into.insert((entry[1], name_len, name), value.to_vec());
+        at += entry_bytes(name_len);
+    }
+}
+
+/// Lays attributes out in `bytes`, entries from `at` on, values down from the end and counted from `base`. The caller has
+/// checked that they fit.
+fn lay_out<'a>(
+    bytes: &mut [u8],
+    mut at: usize,
+    base: usize,
+    hashes: bool,
+    attributes: impl Iterator<Item = (&'a (u8, usize, Vec<u8>), &'a Vec<u8>)>,
+) -> u32 {
+    let (mut end, mut all) = (bytes.len(), 0_u32);
+    for ((prefix, name_len, name), value) in attributes {
+        let hash = entry_hash(name, value);
+        if !value.is_empty() {
+            end -= value_bytes(value.len());
+            bytes[end..end + value.len()].copy_from_slice(value);
+        }
+        bytes[at] = *name_len as u8;
+        bytes[at + 1] = *prefix;
+        put16(bytes, at + 2, if value.is_empty() { 0 } else { (end - base) as u16 });
+        put32(bytes, at + 8, value.len() as u32);
+        put32(bytes, at + 12, if hashes { hash } else { 0 });
+        bytes[at + ENTRY_BYTES..at + ENTRY_BYTES + name_len].copy_from_slice(name);
+        at += entry_bytes(*name_len);
+        all = all.rotate_left(16) ^ hash;
+    }
+    all
+}
+
+/// The hash of an entry, by which the kernel finds equal blocks: the name by bytes, the value by words.
+fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
+    let hash = name.iter().fold(0_u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
+    value.chunks(4).fold(hash, |hash, chunk| {
+        let mut word = [0; 4];
+        word[..chunk.len()].copy_from_slice(chunk);
+        hash.rotate_left(16) ^ u32::from_le_bytes(word)
+    })
+}
+
+impl Volume {
+    /// Where attributes begin in an inode's bytes behind [`super::layout::RawInode`], if they have a place there.
+    fn inode_room(&self, state: &InodeState) -> Option<usize> {
+        let end_of_fields = OLD_INODE_BYTES + usize::from(state.raw.extra_isize.get());
+        let at = end_of_fields.checked_sub(RAW_INODE_BYTES)?;
+        (self.geo.inode_bytes > RAW_INODE_BYTES && at + 8 <= state.extra.len()).then_some(at)
+    }
+
+    fn attributes(&self, inode: &Inode, state: &InodeState) -> Result<Attributes> {
+        let mut all = Attributes::new();
+        if let Some(at) = self.inode_room(state)
+            && le32(&state.extra, at) == MAGIC
+        {
+            parse(&state.extra, at + 4, at + 4, &mut all).map_err(|what| damaged(self, inode, what))?;
+        }
+        let block = state.raw.file_acl();
+        if block != 0 {
+            self.check_data_blocks(inode, block, 1)?;
+            let parsed = self.look(block, |bytes| {
+                if le32(bytes, 0) != MAGIC || le32(bytes, 8) != 1 {
+                    return Err("its block of attributes has no magic");
+                }
+                if self.geo.metadata_csum && le32(bytes, 16) != self.attribute_checksum(block, bytes) {
+                    return Err("its block of attributes has a wrong checksum");
+                }
+                parse(bytes, HEADER_BYTES, 0, &mut all)
+            })?;
+            parsed.map_err(|what| damaged(self, inode, what))?;
+        }
+        Ok(all)
+    }
+
+    fn attribute_checksum(&self, block: u64, bytes: &[u8]) -> u32 {
+        let checksum = crc32c(self.geo.checksum_seed, &block.to_le_bytes());
+        let checksum = crc32c(crc32c(checksum, &bytes[..16]), &[0; 4]);
+        crc32c(checksum, &bytes[20..])
+    }
+
+    /// The value of an attribute.
+    pub(crate) fn get_attribute(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        let state = inode.state.read();
+        state.check_live()?;
+        let key = key(name).ok_or(Error::NoAttribute)?;
+        self.attributes(&inode, &state)?.remove(&key).ok_or(Error::NoAttribute)
+    }
+
+    /// All names, each ended by a zero byte.
+    pub(crate) fn list_attributes(&self, ino: u64) -> Result<Vec<u8>> {
+        let inode = self.inode(ino)?;
+        let state = inode.state.read();
+        state.check_live()?;
+        let all = self.attributes(&inode, &state)?;
+        Ok(all.keys().flat_map(|key| full_name(key).into_iter().chain([0])).collect())
+    }
+
+    /// Sets an attribute.
+    pub(crate) fn set_attribute(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let key = key(name).ok_or(Error::NotSupported("a name of this kind"))?;
+        self.with_space(|| {
+            self.change_attributes(ino, &|all| {
+                match (mode, all.contains_key(&key)) {
+                    (XattrMode::Create, true) => return Err(Error::Exists),
+                    (XattrMode::Replace, false) => return Err(Error::NoAttribute),
+                    _ => {}
+                }
+                all.insert(key.clone(), value.to_vec());
+                Ok(())
+            })
+        })
+    }
+
+    /// Removes an attribute.
+    pub(crate) fn remove_attribute(&self, ino: u64, name: &[u8]) -> Result<()> {
+        let key = key(name).ok_or(Error::NoAttribute)?;
+        self.with_space(|| {
+            self.change_attributes(ino, &|all| all.remove(&key).map(drop).ok_or(Error::NoAttribute))
+        })
+    }
+
+    fn change_attributes(&self, ino: u64, change: &dyn Fn(&mut Attributes) -> Result<()>) -> Result<()> {
+        let inode = self.inode(ino)?;
+        let mut state = inode.state.write();
+        state.check_live()?;
+        let mut all = self.attributes(&inode, &state)?;
+        change(&mut all)?;
+        let (inside, outside) = self.divide(&state, &all)?;
+        let handle = self.begin(CREDITS)?;
+        self.put_block(&handle, &inode, &mut state, &outside)?;
+        if let Some(at) = self.inode_room(&state) {
+            state.extra[at..].fill(0);
+            if !inside.is_empty() {
+                put32(&mut state.extra, at, MAGIC);
+                lay_out(&mut state.extra, at + 4, at + 4, false, inside.iter());
+            }
+        }
+        state.raw.set_ctime(Timestamp::now());
+        self.store_inode(&handle, &inode, &mut state)
+    }
+
+    /// Which attributes go into the inode, the smallest first, and which into the block; `NoSpace` when they do not fit.
+    fn divide(&self, state: &InodeState, all: &Attributes) -> Result<(Attributes, Attributes)> {
+        // The end of the entries takes four bytes, and so does the magic of an inode's.
+        let mut room = self.inode_room(state).map_or(0, |at| state.extra.len() - at - 8);
+        let mut by_size: Vec<_> = all.iter().collect();
+        by_size.sort_by_key(|((prefix, len, name), value)| {
+            (entry_bytes(*len) + value_bytes(value.len()), *prefix, name.clone())
+        });
+        let (mut inside, mut outside) = (Attributes::new(), Attributes::new());
+        let mut taken = HEADER_BYTES + 4;
+        for (key, value) in by_size {
+            let needed = entry_bytes(key.1) + value_bytes(value.len());
+            if needed <= room {
+                room -= needed;
+                inside.insert(key.clone(), value.clone());
+            } else {
+                room = 0;
+                taken += needed;
+                outside.insert(key.clone(), value.clone());
+            }
+        }
+        if !outside.is_empty() && taken > self.geo.block_bytes as usize {
+            return Err(Error::NoSpace);
+        }
+        Ok((inside, outside))
+    }
+
+    /// Makes the block hold these attributes, or frees it.
+    fn put_block(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        attributes: &Attributes,
+    ) -> Result<()> {
+        if attributes.is_empty() {
+            return self.drop_attribute_block(handle, state);
+        }
+        let old = state.raw.file_acl();
+        let own = old != 0 && self.look(old, |bytes| le32(bytes, 4))? == 1;
+        let block = if own {
+            old
+        } else {
+            let goal = self.goal(inode, state, 0);
+            let (block, _) = self.allocate_blocks(handle, goal, 1)?;
+            self.drop_attribute_block(handle, state)?;
+            state.raw.set_file_acl(block);
+            state.add_blocks(self, 1);
+            block
+        };
+        self.change_new(handle, block, |bytes| {
+            put32(bytes, 0, MAGIC);
+            put32(bytes, 4, 1);
+            put32(bytes, 8, 1);
+            let hash = lay_out(bytes, HEADER_BYTES, 0, true, attributes.iter());
+            put32(bytes, 12, hash);
+            if self.geo.metadata_csum {
+                let checksum = self.attribute_checksum(block, bytes);
+                put32(bytes, 16, checksum);
+            }
+        })
+    }
+
+    /// Gives up an inode's block of attributes: frees it, or takes one reference from one that is shared.
+    pub(crate) fn drop_attribute_block(&self, handle: &Handle<'_>, state: &mut InodeState) -> Result<()> {
+        let block = state.raw.file_acl();
+        if block == 0 {
+            return Ok(());
+        }
+        state.raw.set_file_acl(0);
+        state.add_blocks(self, -1);
+        if self.look(block, |bytes| le32(bytes, 4))? <= 1 {
+            return self.free_blocks(handle, block, 1, true);
+        }
+        self.change(handle, block, |bytes| {
+            let references = le32(bytes, 4) - 1;
+            put32(bytes, 4, references);
+            if self.geo.metadata_csum {
+                let checksum = self.attribute_checksum(block, bytes);
+                put32(bytes, 16, checksum);
+            }
+        })
+    }
+}
