@@ -7,6 +7,8 @@
 //! measure = { plan = "hinfs-8", top = { fs = "hinfs" }, bottom = { fs = "pmfs" }, over = { threads = "*" }, fold = "min" }
 //! ```
 //!
+//! A claim about a device alone names it instead: `device = "fast24"`. One with neither is not measured, and says so.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`measure`] | the cells a number is made of, and the arithmetic |
@@ -16,15 +18,21 @@ pub mod measure;
 use std::collections::BTreeMap;
 
 use media::Medium;
+use media::flash::SsdModel;
 use results::claim::Claim;
-use results::{ClaimOutcome, ResultFile};
+use results::{ClaimOutcome, Clock, ResultFile};
 
 use crate::document::{self, Problem, Table};
 use crate::error::Error;
+use crate::flash::fragmentation::{self, Answer};
+use crate::flash::host::HostCost;
 use crate::machine::MachinePreset;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use measure::Measure;
+
+/// The machine around a device that is measured by itself.
+pub const DEVICE_MACHINE: &str = "fast24-server";
 
 /// A paper and its claims.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,8 +41,8 @@ pub struct Paper {
     pub name: String,
     /// Title, venue, year, as claims print it.
     pub paper: String,
-    /// Its figures with the plans that measure them, in order.
-    pub figures: Vec<(String, String)>,
+    /// Its figures with the plans that measure them, in order; a device or nothing may measure a figure instead.
+    pub figures: Vec<(String, Option<String>)>,
     /// Its claims, in order.
     pub claims: Vec<PaperClaim>,
 }
@@ -48,8 +56,10 @@ pub struct PaperClaim {
     pub value: String,
     /// Designs that it needs beyond the paper's own.
     pub needs: Vec<String>,
-    /// How the number is computed.
-    pub measure: Measure,
+    /// How the number is computed from the cells of a plan.
+    pub measure: Option<Measure>,
+    /// The SSD that answers it by itself, without a file system.
+    pub device: Option<String>,
     /// What is known of a miss.
     pub known: String,
 }
@@ -86,7 +96,7 @@ impl Paper {
         }
         let wanted = self.figures.iter().filter(|(figure, _)| figures.is_empty() || figures.contains(figure));
         let mut plans: Vec<String> = Vec::new();
-        for (_, plan) in wanted {
+        for plan in wanted.filter_map(|(_, plan)| plan.as_ref()) {
             if !plans.contains(plan) {
                 plans.push(plan.clone());
             }
@@ -96,14 +106,36 @@ impl Paper {
 
     /// What became of every claim that a plan of `measured` belongs to.
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
-        let concerned = self.claims.iter().filter(|claim| measured.contains_key(&claim.measure.plan));
-        concerned.map(|claim| claim.judge(measured)).collect()
+        let judge = |claim: &PaperClaim| {
+            let measure = claim.measure.as_ref().filter(|measure| measured.contains_key(&measure.plan))?;
+            Some(claim.judge(measure, measured))
+        };
+        self.claims.iter().filter_map(judge).collect()
+    }
+
+    /// The claims of these figures (all if none is named) that no plan measures.
+    fn unplanned(&self, figures: &[String]) -> impl Iterator<Item = &PaperClaim> {
+        let wanted = move |figure: &String| figures.is_empty() || figures.contains(figure);
+        self.claims.iter().filter(move |claim| claim.measure.is_none() && wanted(&claim.claim.figure))
+    }
+
+    /// What an SSD alone says of the claims that no plan measures; what it cannot say stays unmeasured.
+    pub fn judge_devices(&self, figures: &[String]) -> Result<Vec<ClaimOutcome>, Error> {
+        let mut answers: BTreeMap<&str, Vec<Answer>> = BTreeMap::new();
+        for device in self.unplanned(figures).filter_map(|claim| claim.device.as_deref()) {
+            if !answers.contains_key(device) {
+                let model = SsdModel::parse(device).map_err(|error| Error::Setting(error.to_string()))?;
+                let host = HostCost::of(&MachinePreset::load(DEVICE_MACHINE)?.machine);
+                answers.insert(device, fragmentation::answers(&model, host)?);
+            }
+        }
+        Ok(self.unplanned(figures).map(|claim| claim.judge_device(&answers)).collect())
     }
 }
 
 impl PaperClaim {
-    fn judge(&self, measured: &Measured) -> ClaimOutcome {
-        let results = &measured[&self.measure.plan];
+    fn judge(&self, measure: &Measure, measured: &Measured) -> ClaimOutcome {
+        let results = &measured[&measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
         claim.fitted = fitted(&claim.id, &results.machine, &media(&results.plan));
@@ -111,7 +143,7 @@ impl PaperClaim {
         if !missing.is_empty() {
             return claim.not_measured(format!("not measured: needs {}", missing.join(", ")), seed, clock);
         }
-        match self.measure.value(results) {
+        match measure.value(results) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
             Ok(value) => {
                 let mut outcome = claim.measured(value, seed, clock);
@@ -120,6 +152,27 @@ impl PaperClaim {
                 }
                 outcome
             }
+        }
+    }
+
+    /// By what the device alone says.
+    fn judge_device(&self, answers: &BTreeMap<&str, Vec<Answer>>) -> ClaimOutcome {
+        let (seed, clock) = (fragmentation::SEED, Clock::Virtual);
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let reason = format!("not measured: needs {}", missing.join(", "));
+            return self.claim.not_measured(reason, seed, clock);
+        }
+        let answers = self.device.as_deref().and_then(|device| answers.get(device));
+        match answers.and_then(|answers| answers.iter().find(|answer| answer.id == self.claim.id)) {
+            Some(answer) if answer.complete => {
+                let mut outcome = self.claim.measured(answer.value, seed, clock);
+                if !outcome.holds && !self.known.is_empty() {
+                    outcome.reason = Some(self.known.clone());
+                }
+                outcome
+            }
+            _ => self.claim.not_measured("not measured: no plan measures it yet", seed, clock),
         }
     }
 
@@ -149,9 +202,9 @@ fn media(plan: &serde_json::Value) -> Vec<Medium> {
     names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }
 
-fn figure(table: &Table<'_>) -> Result<(String, String), Problem> {
+fn figure(table: &Table<'_>) -> Result<(String, Option<String>), Problem> {
     let id = table.need("id", "the figure's number")?.word()?;
-    Ok((id, table.need("plan", "what measures it")?.text()?))
+    Ok((id, table.get("plan").map(|item| item.text()).transpose()?))
 }
 
 fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
@@ -169,7 +222,8 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         claim,
         value: table.need("value", "how it is computed, in words")?.text()?,
         needs: table.get("needs").map_or(Ok(Vec::new()), |item| item.words())?,
-        measure: table.need("measure", "how it is computed")?.read(Measure::read)?,
+        measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
+        device: table.get("device").map(|item| item.text()).transpose()?,
         known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
     })
 }
@@ -180,7 +234,8 @@ mod tests {
     use crate::plan::{Axis, AxisValue, Plan};
 
     /// Hash of what `canonical` makes of the project's list of claims; printed by the failing test when the list changes.
-    const LIST: (usize, u64) = (32, 0x654d_0d16_6ba3_c058);
+    const LISTS: [(&str, usize, u64); 2] =
+        [("hinfs", 32, 0x654d_0d16_6ba3_c058), ("fragmentation", 30, 0xfc59_bb53_4a46_7cc2)];
 
     /// What must be identical in the two lists, as one text.
     fn canonical(claims: &[PaperClaim]) -> String {
@@ -203,11 +258,13 @@ mod tests {
 
     #[test]
     fn the_claims_are_those_of_the_projects_list() {
-        let ours = canonical(&Paper::load("hinfs").unwrap().claims);
-        assert_eq!((ours.lines().count(), hash(&ours)), LIST, "claims were changed");
-        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims/hinfs.toml");
-        let Ok(text) = std::fs::read_to_string(list) else { return };
-        assert_eq!(ours, listed(&text), "presets/papers/hinfs.toml differs from the list of claims");
+        for (name, count, sum) in LISTS {
+            let ours = canonical(&Paper::load(name).unwrap().claims);
+            assert_eq!((ours.lines().count(), hash(&ours)), (count, sum), "{name}: claims were changed");
+            let list = format!("{}/../../../shared/claims/{name}.toml", env!("CARGO_MANIFEST_DIR"));
+            let Ok(text) = std::fs::read_to_string(list) else { continue };
+            assert_eq!(ours, listed(&text), "presets/papers/{name}.toml differs from the list of claims");
+        }
     }
 
     fn listed(text: &str) -> String {
@@ -230,11 +287,17 @@ mod tests {
         for preset in PAPERS {
             let paper = Paper::load(preset.name).unwrap();
             for (figure, plan) in &paper.figures {
+                let Some(plan) = plan else { continue };
                 assert!(Plan::load(plan, false).is_ok(), "figure {figure}: plan {plan}");
             }
             for claim in &paper.claims {
-                let plan = &claim.measure.plan;
-                assert!(paper.figures.iter().any(|(_, has)| has == plan), "{}", claim.claim.id);
+                let figure = &claim.claim.figure;
+                let Some(measure) = &claim.measure else {
+                    assert!(paper.figures.iter().any(|(has, _)| has == figure), "{}", claim.claim.id);
+                    continue;
+                };
+                let plan = Some(&measure.plan);
+                assert!(paper.figures.iter().any(|(_, has)| has.as_ref() == plan), "{}", claim.claim.id);
             }
         }
     }
