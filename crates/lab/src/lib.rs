@@ -9,6 +9,7 @@
 //! | [`claims`] | published numbers, and how each is computed from cells |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
+//! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
 //! | [`environment`] | facts about the host |
 //! | [`presets`] | the plans, papers and machines that are part of the program |
 //! | [`document`] | TOML with places: messages that point at line and column |
@@ -23,6 +24,7 @@ pub mod claims;
 pub mod document;
 pub mod environment;
 pub mod error;
+pub mod flash;
 pub mod machine;
 pub mod named;
 pub mod plan;

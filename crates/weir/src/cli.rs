@@ -54,6 +54,8 @@ pub(crate) enum Command {
     Explain(c::explain::Explain),
     /// Run a hardware simulator by itself
     Sim(c::sim::Sim),
+    /// Serve a modelled device to other programs
+    Serve(c::serve::Serve),
     /// Measure what CPU work costs on this host
     Calibrate(c::calibrate::Calibrate),
     /// Say what this host can do, what is missing, how to get it
@@ -92,6 +94,7 @@ impl Command {
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),
             Self::Sim(command) => command.run(output),
+            Self::Serve(command) => command.run(output),
             Self::Calibrate(command) => command.run(output),
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),

@@ -89,6 +89,12 @@ impl From<report::format::RenderError> for Failure {
     }
 }
 
+impl From<media::flash::FlashError> for Failure {
+    fn from(error: media::flash::FlashError) -> Self {
+        Self::usage(error.to_string())
+    }
+}
+
 impl From<media::MediumError> for Failure {
     fn from(error: media::MediumError) -> Self {
         Self::usage(error.to_string())

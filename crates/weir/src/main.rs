@@ -22,6 +22,7 @@ mod experiment;
 mod failure;
 mod interrupt;
 mod mounted;
+mod nbd;
 mod output;
 mod pool_file;
 mod progress;

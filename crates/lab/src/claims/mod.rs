@@ -7,6 +7,8 @@
 //! measure = { plan = "hinfs-8", top = { fs = "hinfs" }, bottom = { fs = "pmfs" }, over = { threads = "*" }, fold = "min" }
 //! ```
 //!
+//! A claim about a device alone names it instead: `device = "fast24"`. One with neither is not measured, and says so.
+//!
 //! | module | holds |
 //! |---|---|
 //! | [`measure`] | the cells a number is made of, and the arithmetic |
@@ -16,15 +18,21 @@ pub mod measure;
 use std::collections::BTreeMap;
 
 use media::Medium;
+use media::flash::SsdModel;
 use results::claim::Claim;
 use results::{ClaimOutcome, Clock, ResultFile};
 
 use crate::document::{self, Problem, Table};
 use crate::error::Error;
+use crate::flash::fragmentation::{self, Answer};
+use crate::flash::host::HostCost;
 use crate::machine::MachinePreset;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use measure::Measure;
+
+/// The machine around a device that is measured by itself.
+pub const DEVICE_MACHINE: &str = "fast24-server";
 
 /// A paper and its claims.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,10 +41,10 @@ pub struct Paper {
     pub name: String,
     /// Title, venue, year, as claims print it.
     pub paper: String,
-    /// The simulator that measures all of its claims; `None`: each has a plan.
+    /// The simulator that measures all of its claims; `None`: each has a plan or a device.
     pub subject: Option<String>,
-    /// Its figures with the plans that measure them, in order.
-    pub figures: Vec<(String, String)>,
+    /// Its figures with the plans that measure them, in order; a device or nothing may measure a figure instead.
+    pub figures: Vec<(String, Option<String>)>,
     /// Its claims, in order.
     pub claims: Vec<PaperClaim>,
 }
@@ -50,8 +58,10 @@ pub struct PaperClaim {
     pub value: String,
     /// Designs that it needs beyond the paper's own.
     pub needs: Vec<String>,
-    /// How the number is computed from a plan; `None` where a simulator gives it.
+    /// How the number is computed from the cells of a plan.
     pub measure: Option<Measure>,
+    /// The SSD that answers it by itself, without a file system.
+    pub device: Option<String>,
     /// What is known of a miss.
     pub known: String,
 }
@@ -72,7 +82,7 @@ impl Paper {
             };
             let figures = figures.iter().map(|item| item.read(figure)).collect::<Result<_, _>>()?;
             let claims = root.need("claim", "what was published")?.items()?;
-            let claims = claims.iter().map(|item| item.read(|table| claim(table, &paper, subject.is_some())));
+            let claims = claims.iter().map(|item| item.read(|table| claim(table, &paper)));
             let claims = claims.collect::<Result<_, _>>()?;
             Ok(Self { name: name.to_owned(), claims, paper, subject, figures })
         })
@@ -93,7 +103,7 @@ impl Paper {
         }
         let wanted = self.figures.iter().filter(|(figure, _)| figures.is_empty() || figures.contains(figure));
         let mut plans: Vec<String> = Vec::new();
-        for (_, plan) in wanted {
+        for plan in wanted.filter_map(|(_, plan)| plan.as_ref()) {
             if !plans.contains(plan) {
                 plans.push(plan.clone());
             }
@@ -103,11 +113,11 @@ impl Paper {
 
     /// What became of every claim that a plan of `measured` belongs to.
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
-        let concerned = self.claims.iter().filter_map(|claim| {
-            let measure = claim.measure.as_ref()?;
-            Some((claim, measure, measured.get(&measure.plan)?))
-        });
-        concerned.map(|(claim, measure, results)| claim.judge(measure, results)).collect()
+        let judge = |claim: &PaperClaim| {
+            let measure = claim.measure.as_ref().filter(|measure| measured.contains_key(&measure.plan))?;
+            Some(claim.judge(measure, measured))
+        };
+        self.claims.iter().filter_map(judge).collect()
     }
 
     /// What became of every claim, by the values that a simulator measured.
@@ -123,10 +133,30 @@ impl Paper {
         };
         self.claims.iter().map(outcome).collect()
     }
+
+    /// The claims of these figures (all if none is named) that no plan measures.
+    fn unplanned(&self, figures: &[String]) -> impl Iterator<Item = &PaperClaim> {
+        let wanted = move |figure: &String| figures.is_empty() || figures.contains(figure);
+        self.claims.iter().filter(move |claim| claim.measure.is_none() && wanted(&claim.claim.figure))
+    }
+
+    /// What an SSD alone says of the claims that no plan measures; what it cannot say stays unmeasured.
+    pub fn judge_devices(&self, figures: &[String]) -> Result<Vec<ClaimOutcome>, Error> {
+        let mut answers: BTreeMap<&str, Vec<Answer>> = BTreeMap::new();
+        for device in self.unplanned(figures).filter_map(|claim| claim.device.as_deref()) {
+            if !answers.contains_key(device) {
+                let model = SsdModel::parse(device).map_err(|error| Error::Setting(error.to_string()))?;
+                let host = HostCost::of(&MachinePreset::load(DEVICE_MACHINE)?.machine);
+                answers.insert(device, fragmentation::answers(&model, host)?);
+            }
+        }
+        Ok(self.unplanned(figures).map(|claim| claim.judge_device(&answers)).collect())
+    }
 }
 
 impl PaperClaim {
-    fn judge(&self, measure: &Measure, results: &ResultFile) -> ClaimOutcome {
+    fn judge(&self, measure: &Measure, measured: &Measured) -> ClaimOutcome {
+        let results = &measured[&measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
         claim.fitted = fitted(&claim.id, &results.machine, &media(&results.plan));
@@ -146,6 +176,21 @@ impl PaperClaim {
             outcome.reason = Some(self.known.clone());
         }
         outcome
+    }
+
+    /// By what the device alone says.
+    fn judge_device(&self, answers: &BTreeMap<&str, Vec<Answer>>) -> ClaimOutcome {
+        let (seed, clock) = (fragmentation::SEED, Clock::Virtual);
+        let missing = self.missing();
+        if !missing.is_empty() {
+            let reason = format!("not measured: needs {}", missing.join(", "));
+            return self.claim.not_measured(reason, seed, clock);
+        }
+        let answers = self.device.as_deref().and_then(|device| answers.get(device));
+        match answers.and_then(|answers| answers.iter().find(|answer| answer.id == self.claim.id)) {
+            Some(answer) if answer.complete => self.explained(self.claim.measured(answer.value, seed, clock)),
+            _ => self.claim.not_measured("not measured: no plan measures it yet", seed, clock),
+        }
     }
 
     /// Designs that it needs and that do not exist.
@@ -174,12 +219,12 @@ fn media(plan: &serde_json::Value) -> Vec<Medium> {
     names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }
 
-fn figure(table: &Table<'_>) -> Result<(String, String), Problem> {
+fn figure(table: &Table<'_>) -> Result<(String, Option<String>), Problem> {
     let id = table.need("id", "the figure's number")?.word()?;
-    Ok((id, table.need("plan", "what measures it")?.text()?))
+    Ok((id, table.get("plan").map(|item| item.text()).transpose()?))
 }
 
-fn claim(table: &Table<'_>, paper: &str, simulated: bool) -> Result<PaperClaim, Problem> {
+fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
     let claim = Claim {
         id: table.need("id", "stable name")?.text()?,
         paper: paper.to_owned(),
@@ -190,15 +235,12 @@ fn claim(table: &Table<'_>, paper: &str, simulated: bool) -> Result<PaperClaim, 
         high: table.need("high", "upper end of the band, or inf")?.float()?,
         fitted: false,
     };
-    let measure = match simulated {
-        true => None,
-        false => Some(table.need("measure", "how it is computed")?.read(Measure::read)?),
-    };
     Ok(PaperClaim {
         claim,
         value: table.need("value", "how it is computed, in words")?.text()?,
         needs: table.get("needs").map_or(Ok(Vec::new()), |item| item.words())?,
-        measure,
+        measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
+        device: table.get("device").map(|item| item.text()).transpose()?,
         known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
     })
 }
@@ -210,8 +252,9 @@ mod tests {
 
     /// For each paper the number of its claims, and the hash of what `canonical` makes of the project's list of them; printed by
     /// the failing test when a list changes.
-    const LISTS: [(&str, usize, u64); 3] = [
+    const LISTS: [(&str, usize, u64); 4] = [
         ("fxmark-designs", 8, 0),
+        ("fragmentation", 30, 0xfc59_bb53_4a46_7cc2),
         ("hinfs", 32, 0x654d_0d16_6ba3_c058),
         ("hw-logging", 13, 0xe476_7ca2_539a_0ed9),
     ];
@@ -279,15 +322,21 @@ mod tests {
         for preset in PAPERS {
             let paper = Paper::load(preset.name).unwrap();
             for (figure, plan) in &paper.figures {
+                let Some(plan) = plan else { continue };
                 assert!(Plan::load(plan, false).is_ok(), "figure {figure}: plan {plan}");
             }
             for claim in &paper.claims {
+                let figure = &claim.claim.figure;
                 let Some(measure) = &claim.measure else {
-                    assert!(paper.subject.is_some(), "{}", claim.claim.id);
+                    assert!(
+                        paper.subject.is_some() || paper.figures.iter().any(|(has, _)| has == figure),
+                        "{}",
+                        claim.claim.id
+                    );
                     continue;
                 };
-                let plan = &measure.plan;
-                assert!(paper.figures.iter().any(|(_, has)| has == plan), "{}", claim.claim.id);
+                let plan = Some(&measure.plan);
+                assert!(paper.figures.iter().any(|(_, has)| has.as_ref() == plan), "{}", claim.claim.id);
             }
         }
     }

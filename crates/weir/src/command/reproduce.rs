@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use clap::Args;
-use lab::claims::{Measured, Paper};
+use lab::claims::{Measured, Paper, PaperClaim};
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
-use results::{ClaimOutcome, ClaimsFile};
+use results::{ClaimOutcome, ClaimsFile, ResultFile};
 
 use super::sim::claims as simulated;
 use crate::experiment::{self, How};
@@ -37,6 +37,7 @@ pub(crate) struct Reproduce {
 struct Wanted {
     paper: Paper,
     plans: Vec<String>,
+    figures: Vec<String>,
 }
 
 impl Reproduce {
@@ -54,7 +55,7 @@ impl Reproduce {
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
-        for Wanted { paper, .. } in &wanted {
+        for Wanted { paper, figures, .. } in &wanted {
             for result in &mut results {
                 let own = Measured::from([(result.name.clone(), result.clone())]);
                 result.claims.extend(paper.judge(&own));
@@ -64,6 +65,16 @@ impl Reproduce {
                 let result = simulated::measure(paper, &self.how, self.quick, output)?;
                 claims.extend(result.claims.iter().cloned());
                 results.push(result);
+                continue;
+            }
+            let alone = paper.judge_devices(figures)?;
+            if !alone.is_empty() {
+                let name = format!("{}-device", paper.name);
+                let mut result =
+                    ResultFile::new(name, serde_json::Value::Null, alone[0].seed, alone[0].clock);
+                result.claims.clone_from(&alone);
+                results.push(result);
+                claims.extend(alone);
             }
         }
         let name = if self.targets.is_empty() {
@@ -95,7 +106,7 @@ impl Reproduce {
         let load = |(paper, figures): (&str, Vec<String>)| {
             let paper = Paper::load(paper)?;
             let plans = paper.plans(&figures)?;
-            Ok(Wanted { paper, plans })
+            Ok(Wanted { paper, plans, figures })
         };
         figures.into_iter().map(load).collect()
     }
@@ -116,12 +127,14 @@ fn list(wanted: &[Wanted], output: &Output) {
     }
     for Wanted { paper, .. } in wanted {
         let rows = paper.figures.iter().map(|(figure, plan)| {
-            let claims = paper
-                .claims
-                .iter()
-                .filter(|claim| claim.measure.as_ref().is_some_and(|m| m.plan == *plan))
-                .count();
-            (format!("{}/{figure}", paper.name), format!("plan {plan}, {claims} claims"))
+            let of = |claim: &&PaperClaim| match (&claim.measure, plan) {
+                (Some(measure), Some(plan)) => measure.plan == *plan,
+                (None, None) => claim.claim.figure == *figure,
+                _ => false,
+            };
+            let claims = paper.claims.iter().filter(of).count();
+            let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}"));
+            (format!("{}/{figure}", paper.name), format!("{by}, {claims} claims"))
         });
         output.data(&format!("{}\n{}", paper.paper, columns(&rows.collect::<Vec<_>>())));
     }

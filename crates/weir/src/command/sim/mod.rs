@@ -1,6 +1,7 @@
 //! `weir sim`: the hardware simulators by themselves.
 
 pub(crate) mod claims;
+mod flash;
 mod logging;
 
 use clap::{Args, Subcommand};
@@ -20,12 +21,15 @@ pub(crate) struct Sim {
 enum Simulator {
     /// Transactions under software and hardware logging: cores, caches, controller, NVRAM
     Logging(logging::Logging),
+    /// Block traces on an SSD, or an experiment on one
+    Flash(flash::Flash),
 }
 
 impl Sim {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         match self.simulator {
             Simulator::Logging(command) => command.run(output),
+            Simulator::Flash(command) => command.run(output),
         }
     }
 }

@@ -1,0 +1,127 @@
+//! `weir serve block`: an SSD, NVMMBD or a RAM disk as an NBD server, at the speed of the model.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use media::block::{MemoryDevice, SsdDevice};
+use media::flash::model::PRESETS;
+use media::flash::{Data, PAGE, SsdModel};
+use media::{BlockDevice, Medium};
+use report::table::Table;
+use serde_json::json;
+use sim::{Bytes, Machine, Nanos, Seed, Setup};
+
+use crate::failure::{Exit, Failure};
+use crate::nbd::{self, Export, Lateness};
+use crate::output::Output;
+use crate::{interrupt, nbd::listen};
+
+/// A block device, by the network block device protocol on a Unix socket.
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir serve block --medium ssd --size 1GiB --socket /tmp/ssd.sock\n\
+                  then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client")]
+pub(crate) struct Block {
+    /// ssd, a preset of an SSD (fast24,allocation=on), or a medium of memory (hinfs), which makes NVMMBD; ram
+    #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
+    medium: String,
+    /// The size that clients see
+    #[arg(long, default_value = "1GiB", value_name = "SIZE")]
+    size: Bytes,
+    /// The socket
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// The name of the export; clients that ask for none get it as well
+    #[arg(long, default_value = "weir", value_name = "NAME")]
+    name: String,
+}
+
+/// What `ssd` means: the study's device without the defects that a file system would notice, and with TRIM.
+const SSD: &str = "fast24,trim=yes,free_unmapped_reads=no";
+
+impl Block {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let device = self.device()?;
+        let description = format!("{}, {}, in memory", self.medium, device.geometry().bytes);
+        let name = self.name.clone();
+        let export = Arc::new(Export { name, description, device, lateness: Lateness::default() });
+        let listener = listen(&self.socket).map_err(|error| Failure::io("serve on", &self.socket, &error))?;
+        let stop = interrupt::flag();
+        output.note(&format!(
+            "serving {} at nbd+unix:///{}?socket={}; Ctrl-C ends it, and the data is lost",
+            export.description,
+            self.name,
+            self.socket.display()
+        ));
+        let shared = Arc::clone(&export);
+        let setup = Setup::real_clock(Machine::unit(), Seed(0));
+        let served = sim::run(&setup, move || nbd::serve(&listener, &shared, &stop, log));
+        // The socket may have been removed already.
+        let _ = std::fs::remove_file(&self.socket);
+        served
+            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
+            .map_err(|error| Failure::io("serve on", &self.socket, &error))?;
+        print(&export.lateness, output);
+        Ok(())
+    }
+
+    fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {
+        let name = self.medium.split(',').next().unwrap_or_default();
+        let failed = |error: media::MediaError| Failure::new(Exit::Run, format!("{}: {error}", self.medium));
+        if name == "ram" {
+            return Ok(MemoryDevice::ram(self.size).map_err(failed)?);
+        }
+        if name == "ssd" || PRESETS.iter().any(|(preset, _)| *preset == name) {
+            let text =
+                self.medium.strip_prefix("ssd").map_or(self.medium.clone(), |rest| SSD.to_owned() + rest);
+            let mut model = SsdModel::parse(&text)?;
+            if !self.size.0.is_multiple_of(PAGE) {
+                return Err(Failure::usage(format!("--size {} is not whole pages of 4 KiB", self.size.0)));
+            }
+            // Hosts see less than the flash there is.
+            let spare = u128::from(100 + model.config()?.over_provisioning);
+            let flash = (u128::from(self.size.0) * spare).div_ceil(100);
+            model.set("capacity", &flash.to_string(), "given")?;
+            return Ok(SsdDevice::new(&model.config()?, Data::Sparse)?);
+        }
+        let model = Medium::parse(&self.medium)?.build()?;
+        Ok(MemoryDevice::nvmm(self.size, model).map_err(failed)?)
+    }
+}
+
+fn log(what: &str) {
+    anstream::eprintln!("{what}");
+}
+
+/// How late this host was: a run is no measurement when it was late by more than a twentieth of what requests take.
+fn print(lateness: &Lateness, output: &Output) {
+    let (service, late) = lateness.histograms();
+    let (service, late) = (service.summary(), late.summary());
+    let valid = late.p50_ns * 20 <= service.p50_ns;
+    if output.is_json() {
+        output.document(&json!({
+            "schema": "weir.serve.block/1",
+            "connections": lateness.connections(),
+            "service": service,
+            "lateness": late,
+            "valid": valid,
+        }));
+        return;
+    }
+    let mut table =
+        Table::new(format!("{} requests of {} connections", service.count, lateness.connections()));
+    table.words("");
+    for column in ["p50", "p90", "p99", "max"] {
+        table.numbers(column);
+    }
+    for (name, summary) in [("the device's time", service), ("this host was late by", late)] {
+        let times = [summary.p50_ns, summary.p90_ns, summary.p99_ns, summary.max_ns];
+        let mut row = vec![name.to_owned()];
+        row.extend(times.map(|ns| Nanos(ns).to_string()));
+        table.rows.push(row);
+    }
+    output.data(&table.to_text());
+    if !valid {
+        output.note("this host was late by more than a twentieth of the device's time: do not take this for a measurement");
+    }
+}

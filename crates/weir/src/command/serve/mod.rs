@@ -1,0 +1,30 @@
+//! `weir serve`: modelled devices for other programs.
+
+mod block;
+
+use clap::{Args, Subcommand};
+
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Serve a modelled device to other programs.
+#[derive(Args, Debug)]
+pub(crate) struct Serve {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// Everything that can be served.
+#[derive(Subcommand, Debug)]
+enum What {
+    /// A block device, by the network block device protocol on a Unix socket
+    Block(block::Block),
+}
+
+impl Serve {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        match self.what {
+            What::Block(block) => block.run(output),
+        }
+    }
+}

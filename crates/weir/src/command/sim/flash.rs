@@ -1,0 +1,398 @@
+//! `weir sim flash`: block traces on the SSD model, and the experiments of the FAST 2024 study on the device alone.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use lab::claims::Paper;
+use lab::flash::fragmentation::{self, EXPERIMENTS};
+use lab::flash::host::HostCost;
+use lab::flash::replay::{self, Bad, Fill, Replayed, Settings, Survey};
+use lab::{Error, MachinePreset};
+use media::flash::{Data, Ssd, SsdModel};
+use report::table::Table;
+use report::units::Unit;
+use serde_json::{Value, json};
+use sim::Nanos;
+use workload::block::Op;
+use workload::block::trace::Format;
+
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
+use crate::output::Output;
+use crate::progress::Counter;
+
+/// Replay a block trace on an SSD, or run an experiment on one.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · weir sim flash --experiment alignment"
+)]
+pub(crate) struct Flash {
+    /// A trace: fio's iolog, blkparse's text, MSR Cambridge CSV, MQSim's ASCII
+    #[arg(required_unless_present_any = ["experiment", "claims"], value_name = "TRACE")]
+    trace: Option<PathBuf>,
+    /// The device with its parameters
+    #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]")]
+    device: String,
+    /// The trace's format [default: by its first line]
+    #[arg(long, value_enum, hide_possible_values = true, value_name = "fio|blktrace|msr|mqsim")]
+    format: Option<TraceFormat>,
+    /// Only requests of this device of the trace
+    #[arg(long, value_name = "DEVICE")]
+    only: Option<String>,
+    /// Lines that cannot be read: refuse the trace, or skip them
+    #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
+    bad_lines: Choice,
+    /// Requests beyond the device: refuse the trace, or skip them
+    #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
+    beyond: Choice,
+    /// Clocks that run backwards: a bad line, or the time before
+    #[arg(long, value_enum, default_value_t = Backwards::Refuse, hide_possible_values = true, value_name = "refuse|clamp")]
+    backwards: Backwards,
+    /// What is written before the trace
+    #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "none|touched|all")]
+    fill: Before,
+    /// Keep so many requests outstanding, whatever the trace's times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    depth: Option<u32>,
+    /// Submission queues, used in turn
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=72), hide_short_help = true)]
+    queues: u16,
+    /// An experiment instead: interface, alignment, degree, pseudo, hypothetical
+    #[arg(long, conflicts_with = "trace", value_name = "NAME")]
+    experiment: Option<String>,
+    /// The device's answers to the claims of the FAST 2024 study instead
+    #[arg(long, conflicts_with_all = ["trace", "experiment"])]
+    claims: bool,
+    /// The machine that prices the host's part of an experiment
+    #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
+    machine: String,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum TraceFormat {
+    Fio,
+    Blktrace,
+    Msr,
+    Mqsim,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Choice {
+    Refuse,
+    Skip,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Backwards {
+    Refuse,
+    Clamp,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug)]
+enum Before {
+    None,
+    Touched,
+    All,
+}
+
+impl From<Choice> for Bad {
+    fn from(choice: Choice) -> Self {
+        match choice {
+            Choice::Refuse => Self::Refuse,
+            Choice::Skip => Self::Skip,
+        }
+    }
+}
+
+impl Flash {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let model = SsdModel::parse(&self.device)?;
+        model.config().map_err(Error::from)?;
+        if let Some(name) = &self.experiment {
+            return self.experiment(name, &model, output);
+        }
+        if self.claims {
+            return self.claims(&model, output);
+        }
+        match &self.trace {
+            Some(path) => self.replay(path, &model, output),
+            None => Err(Failure::usage("name a trace, or an --experiment")),
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        let word = self.format.map(|format| match format {
+            TraceFormat::Fio => Format::Fio,
+            TraceFormat::Blktrace => Format::Blktrace,
+            TraceFormat::Msr => Format::Msr,
+            TraceFormat::Mqsim => Format::Mqsim,
+        });
+        Settings {
+            format: word,
+            only: self.only.clone(),
+            bad: self.bad_lines.into(),
+            beyond: self.beyond.into(),
+            clamp: matches!(self.backwards, Backwards::Clamp),
+            fill: match self.fill {
+                Before::None => Fill::Nothing,
+                Before::Touched => Fill::Touched,
+                Before::All => Fill::All,
+            },
+            depth: self.depth,
+            queues: self.queues,
+        }
+    }
+
+    fn replay(&self, path: &Path, model: &SsdModel, output: &Output) -> Result<(), Failure> {
+        let config = model.config().map_err(Error::from)?;
+        let mut ssd = Ssd::new(&config, Data::Drop).map_err(Error::from)?;
+        let settings = self.settings();
+        let size = ssd.size(0).map_err(Error::from)?.0;
+        let regular = std::fs::metadata(path).is_ok_and(|data| data.is_file());
+        if path.exists() && !regular {
+            return Err(Failure::usage(format!(
+                "{} is no file: a trace is read twice, so it has to be one",
+                path.display()
+            )));
+        }
+        let survey = replay::survey(|| open(path), &settings, size).map_err(|error| placed(path, &error))?;
+        let start = replay::fill(&mut ssd, settings.fill, &survey)?;
+        let counter = Counter::new(output.shows_progress(), "replay", survey.requests);
+        let stop = interrupt::flag();
+        let done = replay::replay(open(path)?, &settings, &survey, ssd, start, || counter.one_more(), &stop);
+        drop(counter);
+        let (replayed, ssd) = done.map_err(|error| placed(path, &error))?;
+        if interrupt::happened() {
+            return Err(Failure::new(Exit::Interrupted, "interrupted; a part of a trace is no result"));
+        }
+        let shown = Shown { path, model, survey: &survey, replayed: &replayed, ssd: &ssd };
+        if output.is_json() {
+            output.document(&shown.document());
+        } else {
+            output.data(&shown.text());
+        }
+        Ok(())
+    }
+
+    fn host(&self) -> Result<HostCost, Failure> {
+        Ok(HostCost::of(&MachinePreset::load(&self.machine)?.machine))
+    }
+
+    fn experiment(&self, name: &str, model: &SsdModel, output: &Output) -> Result<(), Failure> {
+        let experiment = fragmentation::experiment(name, model, self.host()?)?;
+        let rows = &experiment.rows;
+        if output.is_json() {
+            let row = |(label, value, device): &(String, f64, f64)| json!({ "case": label, "value": value, "device_only": device });
+            output.document(&json!({
+                "schema": "weir.sim.flash.experiment/1",
+                "experiment": experiment.name,
+                "device": model.to_string(),
+                "machine": self.machine,
+                "unit": experiment.unit,
+                "rows": rows.iter().map(row).collect::<Vec<_>>(),
+            }));
+            return Ok(());
+        }
+        let what = EXPERIMENTS.iter().find(|(known, _)| *known == name).map_or("", |(_, what)| *what);
+        let mut table = Table::new(format!("{name} on {}: {what}", model.name()));
+        table.words("case");
+        for column in [format!("with the host, {}", experiment.unit), "device only".to_owned()] {
+            table.numbers(column);
+        }
+        let cells = |(label, value, device): &(String, f64, f64)| {
+            vec![label.clone(), format!("{value:.2}"), format!("{device:.2}")]
+        };
+        table.rows = rows.iter().map(cells).collect();
+        output.data(&table.to_text());
+        Ok(())
+    }
+
+    fn claims(&self, model: &SsdModel, output: &Output) -> Result<(), Failure> {
+        let answers = fragmentation::answers(model, self.host()?)?;
+        let paper = Paper::load("fragmentation")?;
+        let mut rows = Vec::new();
+        for claim in &paper.claims {
+            let answer = answers.iter().find(|answer| answer.id == claim.claim.id);
+            rows.push((claim, answer));
+        }
+        let inside = |claim: &results::claim::Claim, value: f64| (claim.low..=claim.high).contains(&value);
+        if output.is_json() {
+            let row = |(claim, answer): &(&lab::claims::PaperClaim, Option<&fragmentation::Answer>)| {
+                let known = &claim.claim;
+                json!({
+                    "id": known.id,
+                    "published": known.published,
+                    "low": known.low,
+                    "high": known.high.is_finite().then_some(known.high),
+                    "value": answer.map(|answer| answer.value),
+                    "device_only": answer.map(|answer| answer.device),
+                    "inside": answer.is_some_and(|answer| inside(known, answer.value)),
+                    "complete": answer.is_some_and(|answer| answer.complete),
+                })
+            };
+            output.document(&json!({
+                "schema": "weir.sim.flash.claims/1",
+                "device": model.to_string(),
+                "machine": self.machine,
+                "claims": rows.iter().map(row).collect::<Vec<_>>(),
+            }));
+            return Ok(());
+        }
+        let mut table = Table::new("The device's answers; a claim that needs ext4 is measured by ext4");
+        table.words("claim");
+        for column in ["published", "low", "high", "value", "device only"] {
+            table.numbers(column);
+        }
+        table.words("");
+        for (claim, answer) in &rows {
+            let known = &claim.claim;
+            let number = |value: Option<f64>| value.map_or("–".to_owned(), |value| format!("{value:.3}"));
+            let word = match answer {
+                None => "needs a file system",
+                Some(answer) if !inside(known, answer.value) => "outside",
+                Some(answer) if answer.complete => "inside",
+                Some(_) => "inside, to be confirmed by ext4",
+            };
+            table.rows.push(vec![
+                known.id.clone(),
+                number(known.published),
+                number(Some(known.low)),
+                number(Some(known.high)),
+                number(answer.map(|answer| answer.value)),
+                number(answer.map(|answer| answer.device)),
+                word.to_owned(),
+            ]);
+        }
+        output.data(&table.to_text());
+        Ok(())
+    }
+}
+
+fn open(path: &Path) -> Result<BufReader<File>, Error> {
+    let file = File::open(path);
+    let file = file.map_err(|source| Error::Io { action: "open", path: path.to_owned(), source })?;
+    Ok(BufReader::new(file))
+}
+
+/// A message about a trace names it.
+fn placed(path: &Path, error: &Error) -> Failure {
+    match error {
+        Error::Setting(what) => Failure::usage(format!("{}: {what}", path.display())),
+        error => Failure::new(Exit::Run, error.to_string()),
+    }
+}
+
+/// What is printed of a replay.
+struct Shown<'a> {
+    path: &'a Path,
+    model: &'a SsdModel,
+    survey: &'a Survey,
+    replayed: &'a Replayed,
+    ssd: &'a Ssd,
+}
+
+impl Shown<'_> {
+    fn amplification(&self) -> f64 {
+        let counters = &self.replayed.counters;
+        let host = counters.host_pages;
+        if host == 0 { 1.0 } else { replay::programmed(counters) as f64 / host as f64 }
+    }
+
+    fn utilisation(&self) -> Vec<f64> {
+        let took = self.replayed.took.0.max(1) as f64;
+        self.replayed.busy.iter().map(|busy| busy.0 as f64 / took).collect()
+    }
+
+    fn document(&self) -> Value {
+        let Self { survey, replayed, .. } = self;
+        let erases = self.ssd.statistics().erases;
+        let counters = &replayed.counters;
+        let latency = |(op, histogram, bytes): &(Op, results::Histogram, u64)| json!({ "op": word(*op), "bytes": bytes, "latency": histogram.summary() });
+        let sample = |sample: &replay::Sample| json!({ "at_ns": sample.at.0, "host_pages": sample.host_pages, "write_amplification": sample.amplification });
+        json!({
+            "schema": "weir.sim.flash/1",
+            "trace": self.path.file_name().map(|name| name.to_string_lossy()),
+            "format": survey.format.word(),
+            "device": self.model.to_string(),
+            "requests": survey.requests,
+            "bad_lines_skipped": survey.bad_lines,
+            "beyond_skipped": survey.beyond,
+            "touched_pages": survey.touched_pages(),
+            "trace_span_ns": survey.span.0,
+            "took_ns": replayed.took.0,
+            "operations": replayed.latency.iter().map(latency).collect::<Vec<_>>(),
+            "die_utilisation": self.utilisation(),
+            "write_amplification": self.amplification(),
+            "write_amplification_over_time": replayed.amplification.iter().map(sample).collect::<Vec<_>>(),
+            "host_pages": counters.host_pages,
+            "moved_pages": counters.moved_pages,
+            "padded_pages": counters.padded_pages,
+            "collections": counters.collections,
+            "erases": { "least": erases.0, "most": erases.1, "all": erases.2 },
+        })
+    }
+
+    fn text(&self) -> String {
+        let Self { survey, replayed, .. } = self;
+        let name = self.path.display();
+        let mut table = Table::new(format!("{name} ({}) on {}", survey.format.word(), self.model.name()));
+        table.words("operation");
+        for column in ["requests", "bytes", "mean", "p50", "p90", "p99", "p99.9", "max"] {
+            table.numbers(column);
+        }
+        let time = |ns: u64| Nanos(ns).to_string();
+        for (op, histogram, bytes) in &replayed.latency {
+            let s = histogram.summary();
+            let times = [s.mean_ns as u64, s.p50_ns, s.p90_ns, s.p99_ns, s.p99_9_ns, s.max_ns].map(time);
+            let head = [word(*op).to_owned(), s.count.to_string(), Unit::Bytes.human(*bytes as f64)];
+            table.rows.push([head.to_vec(), times.to_vec()].concat());
+        }
+        let mut text = table.to_text();
+        let counters = &replayed.counters;
+        let left_out =
+            format!("{} bad lines and {} beyond the device left out", survey.bad_lines, survey.beyond);
+        text += &format!("\n  took {} for {} of trace; {left_out}\n", replayed.took, survey.span);
+        let (moved, lines) = (counters.moved_pages, counters.collections);
+        let factor = self.amplification();
+        text += &format!("  write amplification {factor:.3}: {moved} pages moved out of {lines} lines\n");
+        let steps = replayed.amplification.iter().step_by(replay_step(replayed.amplification.len()));
+        let steps: Vec<String> = steps.map(|step| format!("{:.2}", step.amplification)).collect();
+        text += &format!("  as the trace went on: {}\n", steps.join(" "));
+        let dies: Vec<String> =
+            self.utilisation().iter().map(|share| format!("{:.1} %", share * 100.0)).collect();
+        text += &format!("  dies busy: {}\n", dies.join(" "));
+        text
+    }
+}
+
+/// A line shows about ten samples.
+fn replay_step(count: usize) -> usize {
+    count.div_ceil(10).max(1)
+}
+
+fn word(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+        Op::Discard => "discard",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use workload::block::trace::FORMATS;
+
+    use super::*;
+
+    #[test]
+    fn every_format_can_be_asked_for() {
+        let words: Vec<_> = TraceFormat::value_variants()
+            .iter()
+            .filter_map(|format| Some(format.to_possible_value()?.get_name().to_owned()))
+            .collect();
+        assert_eq!(words, FORMATS.map(|(word, _)| word));
+    }
+}
