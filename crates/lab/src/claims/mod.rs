@@ -181,7 +181,8 @@ mod tests {
 
     /// For each paper the number of its claims, and the hash of what `canonical` makes of the project's list of them; printed by
     /// the failing test when a list changes.
-    const LISTS: [(&str, usize, u64); 2] = [("fxmark-designs", 8, 0), ("hinfs", 32, 0x654d_0d16_6ba3_c058)];
+    const LISTS: [(&str, usize, u64); 2] =
+        [("fxmark-designs", 8, 0xc3f6_58f6_efdf_0e4f), ("hinfs", 32, 0x654d_0d16_6ba3_c058)];
 
     /// Where the lists are, in the project's own checkout.
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");

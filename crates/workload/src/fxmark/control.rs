@@ -13,7 +13,7 @@ use crate::tree::CallFailed;
 
 static RUN: LockClass = LockClass::new("fxmark.run");
 
-/// From the last worker being ready to the common start.
+/// From the last worker being ready to the common start, for each worker: longer than it takes to wake one.
 const LEAD: Nanos = Nanos::from_micros(10);
 
 /// The measured time of a run.
@@ -74,7 +74,7 @@ impl Control {
         while state.ready < self.plan.parameters.workers {
             state = self.changed.wait(state);
         }
-        let start = sim::now() + LEAD;
+        let start = sim::now() + LEAD * (self.plan.parameters.workers + 1);
         let begin = start + self.plan.parameters.warmup;
         self.begin.store(begin.0, Relaxed);
         if let Stop::After(time) = self.plan.stop {
