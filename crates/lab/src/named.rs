@@ -64,8 +64,8 @@ fn unknown(name: &str) -> Error {
     Error::Unknown { what: "workload", name: name.to_owned(), advice }
 }
 
-/// The full names of what is given on the command line: `varmail` is the workload of that name with its suite's before it, and the name of a suite
-/// stands for the workloads that it calls usual.
+/// The full names of what is given on the command line: `varmail` is the workload of that name with its suite's before it,
+/// and the name of a suite stands for the workloads that it calls usual.
 pub fn full_names(name: &str) -> Vec<String> {
     if let Some(suite) = suite::by_name(name) {
         return suite.usual().into_iter().map(|entry| suite::full_name(suite, entry)).collect();

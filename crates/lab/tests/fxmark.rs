@@ -51,7 +51,7 @@ fn every_benchmark_completes_under_the_real_clock_in_process_and_on_the_hosts_ke
     let vars = format!("oversubscribe = true, {SMALL}");
     let direct = |name: &&&str| !name.ends_with("-direct");
     let names: Vec<_> = names().iter().filter(direct).copied().collect();
-    let file = run(&plan("clock = \"real\"\nstop = \"20ms\"", &axes, &names, &vars), false);
+    let file = run(&plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &names, &vars), false);
     file.samples.iter().for_each(is_whole);
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left for the next run");
 }

@@ -41,7 +41,9 @@ pub(crate) fn curves<'a>(cells: &'a [Cell<'a>]) -> Vec<Curve<'a>> {
             None => curves.push(Curve { axes, cells: vec![(threads, cell)] }),
         }
     }
-    curves.iter_mut().for_each(|curve| curve.cells.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    for curve in &mut curves {
+        curve.cells.sort_by(|a, b| a.0.total_cmp(&b.0));
+    }
     curves.retain(|curve| curve.cells.len() > 1);
     curves
 }

@@ -13,7 +13,7 @@ use crate::tree::CallFailed;
 
 static RUN: LockClass = LockClass::new("fxmark.run");
 
-/// From the last worker being ready to the common start.
+/// From the last worker being ready to the common start, for each worker: longer than it takes to wake one.
 const LEAD: Nanos = Nanos::from_micros(10);
 
 /// The measured time of a run.
@@ -74,7 +74,7 @@ impl Control {
         while state.ready < self.plan.parameters.workers {
             state = self.changed.wait(state);
         }
-        let start = sim::now() + LEAD;
+        let start = sim::now() + LEAD * (self.plan.parameters.workers + 1);
         let begin = start + self.plan.parameters.warmup;
         self.begin.store(begin.0, Relaxed);
         if let Stop::After(time) = self.plan.stop {
@@ -167,13 +167,10 @@ impl Control {
                 sim::interact();
             }
             match done {
-                Done::Moved(bytes) if self.counts(begin, now) => {
+                Done::Moved(bytes) if self.counts(begin, now) && (!foreground || self.is_wanted(now)) => {
                     ended.ops += 1;
                     ended.bytes += bytes;
                     ended.latency.record(now.since(start).0);
-                    if foreground && self.is_last() {
-                        self.end(now);
-                    }
                 }
                 Done::Moved(_) => {}
                 Done::NothingLeft if self.is_alone() => break,
@@ -198,10 +195,17 @@ impl Control {
         now >= begin && (now.0 <= self.end.load(Relaxed) || self.plan.parameters.switches.mean_elapsed)
     }
 
-    /// Counts an operation; true when no more are wanted.
+    /// Counts an operation that ended at `now`, and ends the run with the last that is wanted; false for one too many.
     #[inline]
-    fn is_last(&self) -> bool {
-        self.wanted != u64::MAX && self.counted.fetch_add(1, Relaxed) + 1 == self.wanted
+    fn is_wanted(&self, now: Nanos) -> bool {
+        if self.wanted == u64::MAX {
+            return true;
+        }
+        let before = self.counted.fetch_add(1, Relaxed);
+        if before + 1 == self.wanted {
+            self.end(now);
+        }
+        before < self.wanted
     }
 
     /// Whether a worker that has nothing left ends alone.

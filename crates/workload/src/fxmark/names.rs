@@ -106,8 +106,8 @@ impl TreePath {
     #[inline]
     pub(super) fn at(&mut self, digits: [u8; super::parameters::LEVELS as usize], formatted: bool) -> &[u8] {
         if formatted {
-            let [a, b, c, d, e] = digits;
-            self.0 = format!("{ROOT}/{a}/{b}/{c}/{d}/{e}").into_bytes();
+            let path = digits.iter().fold(ROOT.to_owned(), |path, digit| format!("{path}/{digit}"));
+            self.0 = path.into_bytes();
         } else {
             for (level, digit) in digits.into_iter().enumerate() {
                 self.0[ROOT.len() + 1 + 2 * level] = b'0' + digit;

@@ -103,10 +103,10 @@ pub(super) fn own(plan: &Plan, w: u64, calls: &dyn Syscalls) -> Result<Prepared>
             touch(calls, &path)?;
         }
         Loop::RenameWithin => {
-            with_file(calls, &path, |fd| calls.fsync(fd).map_err(CallFailed::of("fsync", &path)))?
+            with_file(calls, &path, |fd| calls.fsync(fd).map_err(CallFailed::of("fsync", &path)))?;
         }
         Loop::List(_) | Loop::Unlink(_) | Loop::RenameAcross => {
-            prepared.files = numbered_files(plan, w, calls)?
+            prepared.files = numbered_files(plan, w, calls)?;
         }
         _ => {}
     }

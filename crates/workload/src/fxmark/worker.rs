@@ -419,7 +419,8 @@ impl Worker<'_> {
             path.push(char::from(b'0' + digit));
         }
         // The name is none that the others ask for, and another for each that disturbs.
-        path += &format!("/{}", 1000 * (self.w + 1) + u64::from(digits[depth - 1]));
+        let name = 1000 * (self.w + 1) + u64::from(digits[depth - 1]);
+        path = format!("{path}/{name}");
         let flags = CREATE | OpenFlags::EXCLUSIVE;
         match self.calls.open(path.as_bytes(), flags, 0o700) {
             Ok(fd) => again("close", || self.calls.close(fd)).map(|()| 0),
