@@ -9,9 +9,9 @@
 //! The kernel answers a notification only when no page of the range is locked, and a page is locked while a read of it waits for
 //! the server. So a thread that serves requests must not wait for one: a thread of its own does, and then answers the write.
 //!
-//! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds none
-//! keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`] writes wait;
-//! what comes beyond is answered first, and its pages are dropped right after.
+//! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds
+//! none keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`]
+//! writes wait; what comes beyond is answered first, and its pages are dropped right after.
 //!
 //! A file of which the kernel has no pages needs none of this: [`crate::nodes`] keeps whether it may have any.
 
