@@ -29,8 +29,10 @@ test: browser
 test-mount: build
 	@command -v fio dbench rsync pgbench sqlite3 >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	  && apt-get update -qq && apt-get install -y -qq --no-install-recommends \
-	     git sqlite3 gcc make fio dbench rsync postgresql postgresql-contrib >/dev/null; } || true
+	     git sqlite3 gcc make fio dbench rsync fuse3 postgresql postgresql-contrib >/dev/null; } || true
 	tests/mount/run.sh $(WEIR)
+	tests/mount/fstab.sh $(WEIR)
+	tests/mount/direct.sh $(WEIR)
 
 # Public suites, written elsewhere, on a mount of each design. As root; cargo installs them.
 test-suites: build

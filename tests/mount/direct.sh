@@ -3,8 +3,9 @@
 #
 #   tests/mount/direct.sh WEIR [DESIGN…]
 #
-# As root, with fio (libaio). Asynchronous direct writes, many in flight, run beside buffered readers of the same range; then the quiet
-# file is read both ways. ROUNDS (6) says how often. A canary first: a comparison that does not notice a stale page proves nothing.
+# As root, with fio (libaio). Asynchronous direct writes, many in flight, run beside buffered readers of the same range; then the
+# quiet file is read both ways. ROUNDS (6) says how often. A canary first: a comparison that does not notice a stale page proves
+# nothing.
 set -euo pipefail
 
 . "$(dirname "$0")/place.sh" "$@"

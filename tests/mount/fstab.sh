@@ -3,8 +3,8 @@
 #
 #   tests/mount/fstab.sh WEIR [DESIGN…]
 #
-# As root, with fuse3 (fusermount3) and util-linux. It works in a mount namespace of its own: /etc/fstab and /sbin are other ones there,
-# and nothing of it is seen outside.
+# As root, with fuse3 (fusermount3) and util-linux. It works in a mount namespace of its own: /etc/fstab and /sbin are other ones
+# there, and nothing of it is seen outside.
 set -euo pipefail
 
 if [ "${IN_NAMESPACE:-}" != 1 ]; then

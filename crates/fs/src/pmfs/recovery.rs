@@ -42,7 +42,8 @@ pub(crate) fn damaged(error: Error) -> FsError {
     }
 }
 
-/// Makes an empty file system for `design`, which its superblock names, with a journal of `journal_bytes` and room for `inodes` inodes from the start.
+/// Makes an empty file system for `design`, which its superblock names, with a journal of `journal_bytes` and room for `inodes`
+/// inodes from the start.
 pub(crate) fn format(
     (region, design): (&Arc<Region>, &str),
     journal_bytes: u64,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! mount(8) keeps `suid`, `dev` and `exec` to itself, since they are what it does anyway, and says `nosuid`, `nodev` and `noexec`
-//! where they were asked for or a line for users does not say otherwise. So for root, and on such lines, this way of mounting begins
-//! with `suid,dev`.
+//! where they were asked for or a line for users does not say otherwise. So for root, and on such lines, this way of mounting
+//! begins with `suid,dev`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
