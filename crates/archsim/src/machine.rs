@@ -296,7 +296,7 @@ impl Unit {
             Count | Cycles => value.to_string(),
             Bytes => {
                 let steps = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
-                let whole = steps.iter().find(|(bits, _)| value > 0 && value % (1 << bits) == 0);
+                let whole = steps.iter().find(|(bits, _)| value > 0 && value.is_multiple_of(1 << bits));
                 whole.map_or_else(|| format!("{value}B"), |(bits, unit)| format!("{}{unit}", value >> bits))
             }
             Nanos => format!("{value}ns"),

@@ -350,7 +350,7 @@ impl Matrix {
     }
 
     /// A number over the micro-benchmarks, averaged at each end of the threads, and the mean of both.
-    fn over(&self, how: Arithmetic, value: impl Fn(&str, u64) -> f64) -> f64 {
+    fn over(how: Arithmetic, value: impl Fn(&str, u64) -> f64) -> f64 {
         let names = WORKLOADS.iter().filter(|known| known.micro).map(|known| known.name);
         let names: Vec<_> = names.filter(|name| !how.int_only || !name.ends_with("-str")).collect();
         let end = |threads: u64| {
@@ -387,14 +387,14 @@ impl Matrix {
             outcome.executed.fences + outcome.executed.write_backs + outcome.executed.log_stores
         };
         vec![
-            ("hwlog.throughput", self.over(how, gain)),
+            ("hwlog.throughput", Self::over(how, gain)),
             ("hwlog.memcached", gain(MEMCACHED, MEMCACHED_THREADS)),
-            ("hwlog.traffic", self.over(how, |w, t| traffic(base(w, t)) / traffic(fwb(w, t)))),
-            ("hwlog.energy", self.over(how, |w, t| base(w, t).energy_nj() / fwb(w, t).energy_nj())),
+            ("hwlog.traffic", Self::over(how, |w, t| traffic(base(w, t)) / traffic(fwb(w, t)))),
+            ("hwlog.energy", Self::over(how, |w, t| base(w, t).energy_nj() / fwb(w, t).energy_nj())),
             ("hwlog.registers", scheme.register_bytes() as f64),
             ("hwlog.tag_bit", scheme.tag_bits() as f64),
-            ("hwlog.software.slow", self.over(how, slow)),
-            ("hwlog.software.both_slowest", self.over(how, both)),
+            ("hwlog.software.slow", Self::over(how, slow)),
+            ("hwlog.software.both_slowest", Self::over(how, both)),
             (
                 "hwlog.no_extra_reads",
                 sum(&|outcome| outcome.counter("hw_log_reads")) / sum(&|outcome| outcome.executed.stores),

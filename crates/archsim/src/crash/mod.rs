@@ -171,7 +171,7 @@ impl Recording {
     fn judge(&self, verdict: &mut Verdict, state: &State, image: Vec<u64>, time: Ps, rng: &mut Rng) {
         verdict.points += 1;
         let flaws = self.mutant.map(Mutant::recovery).unwrap_or_default();
-        let nested = verdict.points % NESTED == 0;
+        let nested = verdict.points.is_multiple_of(NESTED);
         let before = nested.then(|| image.clone());
         let mut image = image;
         let writes = recovery::recover(&mut image, &self.logs, flaws);

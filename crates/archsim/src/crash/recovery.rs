@@ -84,11 +84,15 @@ fn replay(image: &mut [u64], format: &Format, records: &[Record], flaws: Flaws, 
         let winners: Vec<&Record> = updates().filter(|(_, i)| won(i)).map(|(record, _)| record).collect();
         let order: Vec<&Record> =
             if flaws.reverse_redo { winners.into_iter().rev().collect() } else { winners };
-        order.iter().for_each(|record| side(image, format, record.addr, &record.redo, writes));
+        for record in order {
+            side(image, format, record.addr, &record.redo, writes);
+        }
     }
     if format.undo {
         let losers: Vec<&Record> = updates().filter(|(_, i)| !won(i)).map(|(record, _)| record).collect();
-        losers.iter().rev().for_each(|record| side(image, format, record.addr, &record.undo, writes));
+        for record in losers.iter().rev() {
+            side(image, format, record.addr, &record.undo, writes);
+        }
     }
 }
 

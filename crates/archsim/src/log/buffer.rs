@@ -14,7 +14,7 @@ use crate::op::Op;
 
 /// A line of the buffer.
 #[derive(Clone, Copy, Debug)]
-struct Line {
+struct Entry {
     line: u64,
     mask: u8,
     data: [u64; 8],
@@ -30,7 +30,7 @@ struct Line {
 pub struct LogBuffer {
     /// Layout.
     pub format: Format,
-    lines: VecDeque<Line>,
+    lines: VecDeque<Entry>,
     capacity: usize,
     cycle: Ps,
     last_pop: Ps,
@@ -123,7 +123,7 @@ impl LogBuffer {
         self.superblocks += 1;
         let data = [MAGIC, self.head_mirrored, self.format.size, 0, 0, 0, 0, 0];
         let line = self.format.base / LINE;
-        self.lines.push_back(Line { line, mask: 0xff, data, end: 0, start: u64::MAX, entered: now });
+        self.lines.push_back(Entry { line, mask: 0xff, data, end: 0, start: u64::MAX, entered: now });
     }
 
     fn put(&mut self, position: u64, word: u64, now: Ps) {
@@ -132,7 +132,7 @@ impl LogBuffer {
         let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
         if !open {
             let start = position;
-            self.lines.push_back(Line { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+            self.lines.push_back(Entry { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
         }
         let back = self.lines.back_mut().expect("just pushed");
         back.mask |= 1 << at;
@@ -170,7 +170,7 @@ impl LogBuffer {
         self.lines.front().is_some_and(|front| self.leaves(front))
     }
 
-    fn leaves(&self, line: &Line) -> bool {
+    fn leaves(&self, line: &Entry) -> bool {
         // A line's last word is its eighth, and words come in order.
         line.mask & 0x80 != 0 || line.start < self.demand || self.lines.len() > 1
     }

@@ -172,7 +172,9 @@ impl Format {
 
 fn checksum(words: &[u64]) -> u32 {
     let mut digest = CRC.digest();
-    words.iter().for_each(|word| digest.update(&word.to_le_bytes()));
+    for word in words {
+        digest.update(&word.to_le_bytes());
+    }
     digest.finalize()
 }
 

@@ -287,7 +287,7 @@ impl Program {
     fn truncate(&mut self) {
         let software = self.scheme.software.expect("a software log");
         let log = &mut self.logs[self.thread];
-        if (log.tail - log.mirrored) * 2 < log.format.size {
+        if (log.tail - log.mirrored) * 4 < log.format.size {
             return;
         }
         log.mirrored = log.tail;

@@ -71,7 +71,7 @@ impl BTree {
         }
         let value = self.values.take(memory, 8 * self.words);
         store_value(memory, value, self.words, key);
-        self.insert(memory, node, at, (key, value));
+        Self::insert(memory, node, at, (key, value));
         if count + 1 == ORDER {
             self.split(memory, node, &path[..depth]);
         }
@@ -86,7 +86,7 @@ impl BTree {
     }
 
     /// Puts an entry into a leaf that has room.
-    fn insert(&self, memory: &mut dyn PmCtx, node: u64, at: u64, (key, value): (u64, u64)) {
+    fn insert(memory: &mut dyn PmCtx, node: u64, at: u64, (key, value): (u64, u64)) {
         let count = memory.load(node + COUNT);
         for from in (at..count).rev() {
             Self::copy(memory, node, from, from + 1);
@@ -189,14 +189,13 @@ impl Workload for BTree {
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {
         let mut last = 0;
-        self.walk(read, read(self.root), (0, u64::MAX), &mut last)
+        Self::walk(read, read(self.root), (0, u64::MAX), &mut last)
     }
 }
 
 impl BTree {
     /// Keys rise, counts fit, and leaves are linked in order.
     fn walk(
-        &self,
         read: &dyn Fn(u64) -> u64,
         node: u64,
         (low, high): (u64, u64),
@@ -219,7 +218,7 @@ impl BTree {
         }
         for at in 0..=count {
             let bounds = (if at == 0 { low } else { key(at - 1) }, if at == count { high } else { key(at) });
-            self.walk(read, read(node + CHILDREN + 8 * at), bounds, last)?;
+            Self::walk(read, read(node + CHILDREN + 8 * at), bounds, last)?;
         }
         Ok(())
     }

@@ -1,5 +1,8 @@
 //! `weir sim logging`: a program of transactions under logging schemes, on a simulated machine.
 
+use archsim::crash::mutant::Mutant;
+use archsim::crash::{Verdict, campaign};
+use archsim::reproduce::crash_config;
 use archsim::run::UNSAFE_BASE;
 use archsim::{Config, Machine, Outcome, machine, scheme, workload};
 use clap::Args;
@@ -34,6 +37,12 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
+    /// Crash each scheme so many times instead, and every mutant of fwb until it is caught
+    #[arg(long, value_name = "N")]
+    crash: Option<u64>,
+    /// Print the requests of one transaction to memory instead, with times
+    #[arg(long, value_name = "TRANSACTION")]
+    timeline: Option<u64>,
     /// List schemes, workloads, machines and keys instead
     #[arg(long)]
     list: bool,
@@ -45,18 +54,17 @@ impl Logging {
             list(output);
             return Ok(());
         }
+        if let Some(points) = self.crash {
+            return self.crash(points, output);
+        }
         let machine = self.machine()?;
+        if let Some(number) = self.timeline {
+            return self.timeline(&machine, number, output);
+        }
         let mut ran = Vec::new();
         for workload in self.workloads() {
             for scheme in self.schemes() {
-                let config = Config {
-                    machine: machine.clone(),
-                    scheme,
-                    workload: workload.clone(),
-                    threads: self.threads,
-                    seed: self.seed,
-                    ops: self.ops,
-                };
+                let config = self.config(&machine, scheme, workload.clone());
                 let outcome = archsim::run(&config)?;
                 output.detail(&format!("{workload} {}: {} accesses", config.scheme, outcome.accesses));
                 ran.push((config, outcome));
@@ -67,6 +75,86 @@ impl Logging {
             output.document(&json!({ "schema": "weir.sim.logging/1", "runs": runs }));
         } else {
             output.data(&table(&ran).to_text());
+        }
+        Ok(())
+    }
+
+    fn config(&self, machine: &Machine, scheme: String, workload: String) -> Config {
+        let machine = machine.clone();
+        Config { machine, scheme, workload, threads: self.threads, seed: self.seed, ops: self.ops }
+    }
+
+    /// The matrix of schemes and mutants.
+    fn crash(&self, points: u64, output: &Output) -> Result<(), Failure> {
+        let mut rows = Vec::new();
+        let promising = scheme::SCHEMES.iter().filter(|scheme| scheme.promises);
+        for scheme in promising {
+            let config = crash_config(scheme.name, self.seed)?;
+            rows.push((scheme.name, "none", 0, campaign(&config, None, points)?));
+        }
+        for mutant in Mutant::ALL {
+            let config = crash_config("fwb", self.seed)?;
+            rows.push(("fwb", mutant.name(), 1, campaign(&config, Some(mutant), points)?));
+        }
+        if output.is_json() {
+            let runs = rows.iter().map(|(scheme, mutant, _, verdict)| {
+                let first = verdict.first.as_ref().map(|first| {
+                    let hash = format!("{:016x}", first.config_hash);
+                    json!({ "config_hash": hash, "seed": first.seed, "time_ps": first.time, "what": first.what })
+                });
+                json!({
+                    "scheme": scheme,
+                    "mutant": mutant,
+                    "points": verdict.points,
+                    "nested": verdict.nested,
+                    "failures": verdict.failures,
+                    "first": first,
+                })
+            });
+            let runs: Vec<_> = runs.collect();
+            output.document(&json!({ "schema": "weir.sim.crash/1", "seed": self.seed, "runs": runs }));
+        } else {
+            output.data(&crashes(&rows, self.seed).to_text());
+        }
+        let wrong =
+            rows.iter().filter(|(_, _, least, verdict)| (verdict.failures > 0) != (*least > 0)).count();
+        match wrong {
+            0 => Ok(()),
+            _ => Err(Failure::new(Exit::Check, format!("{wrong} rows are not as they must be"))),
+        }
+    }
+
+    /// One transaction's requests to memory.
+    fn timeline(&self, machine: &Machine, number: u64, output: &Output) -> Result<(), Failure> {
+        let (schemes, workloads) = (self.schemes(), self.workloads());
+        let mut lines =
+            Table::new(format!("transaction {number} of {}, ns since the one before", workloads[0]));
+        for name in ["scheme", "cause", "line"] {
+            lines.words(name);
+        }
+        for name in ["arrives", "bank begins", "bank ends"] {
+            lines.numbers(name);
+        }
+        for scheme in schemes {
+            let config = self.config(machine, scheme.clone(), workloads[0].clone());
+            let timeline = archsim::run::timeline(&config, number)?;
+            let since = |ps: u64| format!("{:.1}", ps.saturating_sub(timeline.start) as f64 / 1e3);
+            for command in &timeline.commands {
+                let words =
+                    [scheme.clone(), command.cause.name().to_owned(), format!("{:#x}", command.line * 64)];
+                let times = [command.arrive, command.start, command.finish].map(since);
+                lines.rows.push(words.into_iter().chain(times).collect());
+            }
+            let end =
+                ["acknowledged".to_owned(), String::new(), since(timeline.end), String::new(), String::new()];
+            lines.rows.push([scheme].into_iter().chain(end).collect());
+        }
+        if output.is_json() {
+            output.document(
+                &json!({ "schema": "weir.sim.timeline/1", "transaction": number, "rows": lines.rows }),
+            );
+        } else {
+            output.data(&lines.to_text());
         }
         Ok(())
     }
@@ -128,6 +216,23 @@ fn table(ran: &[(Config, Outcome)]) -> Table {
             format!("{:.0}", outcome.written()),
             format!("{:.1}", outcome.energy_nj()),
         ]);
+    }
+    table
+}
+
+fn crashes(rows: &[(&str, &str, u64, Verdict)], seed: u64) -> Table {
+    let mut table = Table::new(format!("crashes on machine tiny, seed {seed}"));
+    for name in ["scheme", "mutant"] {
+        table.words(name);
+    }
+    for name in ["crashes", "recoveries crashed", "failures", "must be"] {
+        table.numbers(name);
+    }
+    for (scheme, mutant, least, verdict) in rows {
+        let counts = [verdict.points, verdict.nested, verdict.failures].map(|count| count.to_string());
+        let must = if *least == 0 { "0" } else { "1 or more" };
+        let words = [(*scheme).to_owned(), (*mutant).to_owned()];
+        table.rows.push(words.into_iter().chain(counts).chain([must.to_owned()]).collect());
     }
     table
 }
