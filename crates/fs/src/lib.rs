@@ -14,6 +14,7 @@ mod nova;
 pub mod options;
 mod persist;
 mod pmfs;
+mod rcache;
 
 pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
 pub use mutant::Mutant;
@@ -26,6 +27,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &hinfs::fs_type::HINFS_NCLFW,
     &hinfs::fs_type::HINFS_WB,
     &nova::fs_type::NovaType,
+    &rcache::fs_type::RcacheType,
 ];
 
 /// The design called `name`.
