@@ -243,8 +243,9 @@ impl Volume {
                 continue;
             };
             for number in 0..run.pages {
-                if !cache.invalidate(inode.ino, run.page + number) {
-                    self.blocks.put(Extent { offset: (run.block + number) * BLOCK, blocks: 1 })?;
+                let block = run.block + number;
+                if !cache.invalidate((inode.ino, run.page + number), block) {
+                    self.blocks.put(Extent { offset: block * BLOCK, blocks: 1 })?;
                 }
             }
         }

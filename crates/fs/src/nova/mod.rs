@@ -89,9 +89,9 @@ pub(crate) trait PageCache: Send + Sync {
     /// caller holds the inode's lock for reading.
     fn read(&self, page: (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool;
 
-    /// Forgets a page of an inode, whose block is about to be free. True: it gives that back itself, later. The caller holds the
+    /// Forgets what it has of a page of an inode in `block`, which is about to be free. True: it gives that back itself, later. The caller holds the
     /// inode's lock for writing.
-    fn invalidate(&self, inode: u64, page: u64) -> bool;
+    fn invalidate(&self, page: (u64, u64), block: u64) -> bool;
 
     /// Ends background work; every block that was left to the cache has been given back.
     fn stop(&self);

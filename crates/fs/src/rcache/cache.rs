@@ -124,8 +124,8 @@ impl PageCache for Cache {
         self.shared.read((inode, page), block, within, buffer)
     }
 
-    fn invalidate(&self, inode: u64, page: u64) -> bool {
-        self.shared.invalidate(inode, page)
+    fn invalidate(&self, (inode, page): (u64, u64), block: u64) -> bool {
+        self.shared.invalidate((inode, page), block)
     }
 
     fn stop(&self) {
@@ -231,11 +231,11 @@ impl Shared {
         self.wanted.notify_one();
     }
 
-    /// Dooms every entry of a page; whether the copier reads its block, and will give it back.
-    fn invalidate(&self, inode: u64, page: u64) -> bool {
+    /// Dooms every entry of a page in this block; whether the copier reads the block, and will give it back.
+    fn invalidate(&self, (inode, page): (u64, u64), block: u64) -> bool {
         let Some(set) = self.file(inode).and_then(|file| file.get(page)) else { return false };
         let mut kept = false;
-        for entry in set.entries.iter().filter(|entry| entry.is_for(page)) {
+        for entry in set.entries.iter().filter(|entry| entry.is_for(page) && entry.source() == block) {
             loop {
                 let word = entry.word();
                 let Some(doomed) = word.doomed() else { break };

@@ -5,7 +5,7 @@
 //! and every order of steps is tried, once for each world that it leads to. Readers run without the inode's lock here, so that
 //! every rule of the word is needed. What must hold:
 //!
-//! * a reader that gets bytes gets those that page 0 had when it began or later;
+//! * a reader that gets bytes gets those of the last write that had returned when it began, or of a later one;
 //! * while the copier writes a frame, no other actor has it;
 //! * a block that the copier reads is not free;
 //! * in the end nothing is pinned or doomed, and the entry can be used again.
@@ -119,6 +119,8 @@ struct World {
     /// The two halves of the frame.
     frame: [u8; 2],
     mapped: u8,
+    /// The block that the last write has mapped that has returned.
+    returned: u8,
     /// Free blocks; a doomed copy's waits.
     free: u8,
     /// The copier writes the frame.
@@ -137,6 +139,7 @@ impl World {
             source: 0,
             frame: [0; 2],
             mapped: 1,
+            returned: 1,
             free: 0,
             fills: false,
             requested: None,
@@ -162,7 +165,7 @@ fn reader(world: &mut World, who: usize, flaw: Flaw) -> Wrong {
     let mut me = world.readers[who];
     match me.step {
         0 => {
-            (me.began, me.seen) = (world.mapped, world.word.0);
+            (me.began, me.seen) = (world.returned, world.word.0);
             me.step = 1;
         }
         // A hit, if the word lets it.
@@ -249,7 +252,8 @@ fn writer(world: &mut World, flaw: Flaw) -> Wrong {
         }
         1 => {
             me.seen = world.word.0;
-            me.step += 1;
+            // An entry of another block is for what was mapped since, or for nothing.
+            me.step += if world.source == me.block { 1 } else { 3 };
         }
         2 => {
             let word = Word(me.seen);
@@ -265,12 +269,18 @@ fn writer(world: &mut World, flaw: Flaw) -> Wrong {
         }
         4 => {
             world.free |= 1 << me.block;
+            world.returned = me.block + 1;
             if world.fills && world.copier.block == me.block {
                 return Err("a block is free that the copier reads");
             }
             me.step += 1;
         }
-        _ => me.step = if me.step < 10 { 10 } else { DONE },
+        // The copier frees the block.
+        5 => {
+            world.returned = me.block + 1;
+            me.step = if me.step < 10 { 10 } else { DONE };
+        }
+        _ => me.step += 1,
     }
     world.writer = me;
     Ok(())
