@@ -16,6 +16,7 @@ mod nova;
 pub mod options;
 mod persist;
 mod pmfs;
+mod rcache;
 mod redo;
 
 pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
@@ -29,6 +30,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &hinfs::fs_type::HINFS_NCLFW,
     &hinfs::fs_type::HINFS_WB,
     &nova::fs_type::NovaType,
+    &rcache::fs_type::RcacheType,
     &redo::fs_type::RedoType,
 ];
 

@@ -10,7 +10,7 @@
 //! Lock order: `nova.blocks` is a leaf.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use media::nvmm::Region;
 use sim::{LockClass, Mutex, Work};
@@ -89,6 +89,8 @@ pub(crate) struct Blocks {
     region: Arc<Region>,
     /// After a failure blocks may be in use that nothing leads to: they are not saved.
     doubted: AtomicBool,
+    /// Blocks that are free but for the cache, which gives them back soon.
+    lent: AtomicI64,
 }
 
 /// The shard of the task that runs now: that of its core.
@@ -110,6 +112,7 @@ impl Blocks {
             reserve: (per_shard / 32).clamp(2, RESERVE_MAX),
             region: Arc::clone(region),
             doubted: AtomicBool::new(false),
+            lent: AtomicI64::new(0),
         }
     }
 
@@ -196,9 +199,15 @@ impl Blocks {
         self.doubted.load(Ordering::Relaxed)
     }
 
+    /// Notes that the cache keeps so many blocks more that are free otherwise.
+    pub(crate) fn lend(&self, blocks: i64) {
+        self.lent.fetch_add(blocks, Ordering::Relaxed);
+    }
+
     /// Free blocks.
     pub(crate) fn free(&self) -> u64 {
-        self.shards.iter().map(|map| map.lock().free()).sum()
+        let free: u64 = self.shards.iter().map(|map| map.lock().free()).sum();
+        free.saturating_add_signed(self.lent.load(Ordering::Relaxed))
     }
 
     /// Ranges (first, last) of free blocks, in order.

@@ -10,8 +10,8 @@
 //! removals need no copy, because what they took back is not copied either. That attributes of now come before older entries of
 //! the last page does no harm: each of those says what was so once, and the last of them what is so now.
 //!
-//! The last page is never touched, and nothing is seen of a cleaning: a crash leaves the old chain or the new one. One that fails, or
-//! finds no space, leaves the log as it was.
+//! The last page is never touched, and nothing is seen of a cleaning: a crash leaves the old chain or the new one. One that
+//! fails, or finds no space, leaves the log as it was.
 
 use media::event::Mark;
 

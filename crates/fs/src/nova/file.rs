@@ -1,8 +1,8 @@
 //! File contents: new data goes into new blocks, and one move of the log's tail makes a whole call count.
 //!
 //! A call is a [`Draft`] first: blocks that were filled and entries that were written behind the tail. Its commit is a fence, the
-//! tail, a fence ([`Volume::commit_draft`]), whatever the length of the call: a write is all there after a crash or not at all. Blocks
-//! that it replaces are free after that, never before.
+//! tail, a fence ([`Volume::commit_draft`]), whatever the length of the call: a write is all there after a crash or not at all.
+//! Blocks that it replaces are free after that, never before.
 //!
 //! Bytes between the end of a file and the end of its last block are zeros, always: so a file grows without touching them, and a
 //! truncation that leaves a part of a block replaces that block.
@@ -238,9 +238,15 @@ impl Volume {
                 let pointer = inode.offset + word;
                 self.region.mark(Mark::Free { off: block * BLOCK, len: BLOCK, pointer });
             }
-            let kept = self.cache.as_ref().is_some_and(|cache| cache.invalidate(inode.ino, run));
-            if !kept {
+            let Some(cache) = &self.cache else {
                 self.blocks.put(Extent { offset: run.block * BLOCK, blocks: run.pages })?;
+                continue;
+            };
+            for number in 0..run.pages {
+                let block = run.block + number;
+                if !cache.invalidate((inode.ino, run.page + number), block) {
+                    self.blocks.put(Extent { offset: block * BLOCK, blocks: 1 })?;
+                }
             }
         }
         Ok(())
@@ -270,10 +276,12 @@ impl Volume {
                 at = whole_end;
                 continue;
             }
-            let mut block = [0; BLOCK as usize];
-            self.load_page(file, at / BLOCK, &mut block)?;
             let end = end.min(at + BLOCK);
             let within = (start - at) as usize..(end.max(start) - at) as usize;
+            let mut block = [0; BLOCK as usize];
+            // Only what stays is read, so that what cannot be read can be overwritten.
+            self.load_part(file, at, &mut block[..within.start])?;
+            self.load_part(file, at + within.end as u64, &mut block[within.end..])?;
             match data {
                 Some(data) => {
                     let from = (start - span.start) as usize;
@@ -287,10 +295,12 @@ impl Volume {
         Ok(())
     }
 
-    fn load_page(&self, file: &Loaded, page: u64, bytes: &mut [u8; BLOCK as usize]) -> Result<()> {
-        match file.blocks.get(page) {
+    /// Reads what a file has at `at`, up to the end of its block; zeros, which are there, in a hole.
+    fn load_part(&self, file: &Loaded, at: u64, bytes: &mut [u8]) -> Result<()> {
+        match file.blocks.get(at / BLOCK) {
+            _ if bytes.is_empty() => Ok(()),
             place if place.is_hole() => Ok(()),
-            place => Ok(self.region.load(place.block() * BLOCK, bytes)?),
+            place => Ok(self.region.load(place.block() * BLOCK + at % BLOCK, bytes)?),
         }
     }
 

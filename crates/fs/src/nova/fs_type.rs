@@ -118,7 +118,7 @@ pub(crate) fn has_magic(region: &Region) -> bool {
 
 /// Recovers an image and says what that took.
 pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
-    let (volume, done) = Volume::mount(region, Settings { cleaning: true, mutant: None })?;
+    let (volume, done) = Volume::mount(region, Settings { cleaning: true, mutant: None }, None)?;
     volume.unmount().map_err(recovery::damaged)?;
     Ok(done)
 }
@@ -168,7 +168,7 @@ impl FsType for NovaType {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        let (volume, _) = Volume::mount(storage.memory()?, settings(options))?;
+        let (volume, _) = Volume::mount(storage.memory()?, settings(options), None)?;
         Ok(Arc::new(Mounted(volume)))
     }
 

@@ -4,8 +4,8 @@
 //! chunks; a new one is zeroed before it is linked. Which numbers are in use is known in DRAM only; each shard gives out its lowest
 //! free slot, under a lock of its own.
 //!
-//! An inode's log is replayed when the inode is first used ([`Volume::loaded`]). What is kept then: attributes, the log's pages, and
-//! the index of blocks or names.
+//! An inode's log is replayed when the inode is first used ([`Volume::loaded`]). What is kept then: attributes, the log's pages,
+//! and the index of blocks or names.
 //!
 //! Lock order: `nova.inode` (see `namei.rs`), then `nova.inode_table`, then `nova.blocks`.
 
@@ -89,7 +89,7 @@ pub(crate) struct Inode {
     recency: Recency,
 }
 
-/// Lines that whoever finds an inode by its number waits for: its slot in DRAM, and what is loaded.
+/// Lines that a task waits for that finds an inode by its number: its slot in DRAM, and what is loaded.
 const INODE_LINES: u64 = 2;
 
 /// What the lock of an inode guards.
@@ -421,7 +421,7 @@ impl Volume {
         }
     }
 
-    /// Locks an inode for reading; replays its log if nobody has.
+    /// Locks an inode for reading; replays its log unless that was done.
     pub(crate) fn reading<'a>(&self, inode: &'a Inode) -> Result<Reading<'a>> {
         loop {
             let state = inode.state.read();
@@ -433,7 +433,7 @@ impl Volume {
         }
     }
 
-    /// Locks an inode for changing; replays its log if nobody has. `ENOENT` for one that is not in use.
+    /// Locks an inode for changing; replays its log unless that was done. `ENOENT` for one that is not in use.
     pub(crate) fn changing<'a>(&self, inode: &'a Inode) -> Result<Changing<'a>> {
         let mut state = inode.state.write();
         if state.loaded.is_none() {
@@ -458,7 +458,7 @@ impl Volume {
         Changing { inode, state: inode.state.write() }
     }
 
-    /// Attributes. Waits for whoever changes the inode only when nobody has left anything to see.
+    /// Attributes. Waits for a writer only when none has left anything to see.
     pub(crate) fn get_attr(&self, number: u64) -> Result<Attr> {
         let inode = self.inodes.get(number)?;
         sim::interact();
@@ -477,7 +477,7 @@ impl Volume {
     pub(crate) fn note_access(&self, inode: &Inode) -> Result<()> {
         let _loaded = self.reading(inode)?;
         let now = Timestamp::now();
-        // What others see is locked meanwhile, so that nobody who has read the old time shows it afterwards.
+        // What others see is locked meanwhile, so that no task that has read the old time shows it afterwards.
         let mut seen = inode.seen.lock();
         let at = inode.offset + ino::ACCESSED;
         self.region.mark(Mark::Commit { at, needs: &[] });

@@ -4,10 +4,10 @@
 //! inode: head ──► page ──next──► page ──next──► page ◄── tail (the byte behind the last entry that counts)
 //! ```
 //!
-//! What lies behind the tail is nothing, and so is the page pointer of the tail's page: the writer sets it before the tail moves on,
-//! and recovery never follows it. So a log grows without a fence of its own (the published code fences before it links, because its
-//! recovery follows the pointer). A log grows by one page at a time; the published code doubles it up to 256 pages, which saves
-//! trips to its allocator.
+//! What lies behind the tail is nothing, and so is the page pointer of the tail's page: the writer sets it before the tail moves
+//! on, and recovery never follows it. So a log grows without a fence of its own (the published code fences before it links,
+//! because its recovery follows the pointer). A log grows by one page at a time; the published code doubles it up to 256 pages,
+//! which saves trips to its allocator.
 //!
 //! The order of entries is their order in the chain: the published `trans_id` says nothing more here, since nothing is ever
 //! rewritten in place. The published hints on the medium (`invalid`, `invalid_pages`, `num_entries`) live in DRAM
@@ -249,7 +249,7 @@ pub(crate) struct Append<'v> {
     /// New pages.
     pages: Vec<u64>,
     need: Need,
-    /// What the commit store makes reachable, while somebody listens.
+    /// What the commit store makes reachable, while a tap listens.
     needs: Vec<(u64, u64)>,
 }
 
@@ -272,7 +272,7 @@ impl Append<'_> {
         self.pages.first().copied().unwrap_or(0)
     }
 
-    /// What must be durable before they do; gathered only while somebody listens.
+    /// What must be durable before they do; gathered only while a tap listens.
     pub(crate) fn needs(&self) -> &[(u64, u64)] {
         &self.needs
     }
@@ -371,12 +371,11 @@ impl Volume {
     pub(crate) fn commit_append(&self, inode_at: u64, log: &mut Log, append: Append<'_>) -> Result<()> {
         self.region.fence();
         // Tail, then head: the two share a line, and a log without a head is none.
-        let words: Vec<_> = append.words(inode_at, log).collect();
-        for (number, (at, new)) in words.iter().enumerate() {
-            if number + 1 == words.len() {
-                self.region.mark(Mark::Commit { at: *at, needs: append.needs() });
-            }
-            self.region.store_u64(*at, *new)?;
+        for (at, new) in append.words(inode_at, log) {
+            // A tail without a head is read and means nothing.
+            let needs = if at == inode_at + ino::TAIL && log.tail == 0 { &[][..] } else { append.needs() };
+            self.region.mark(Mark::Commit { at, needs });
+            self.region.store_u64(at, new)?;
         }
         self.region.flush(inode_at + ino::HEAD, 16);
         self.region.fence();

@@ -26,16 +26,16 @@
 //! | write, truncate, chmod, fallocate | 3 | 2 |
 //! | create, mkdir, symlink, link, unlink, rmdir, rename | about 9 | 3 |
 //!
-//! One inode: a fence before the tail moves and one after it. Several: `journal.rs`. A log that grows adds none; a cleaning, none or
-//! two.
+//! One inode: a fence before the tail moves and one after it. Several: `journal.rs`. A log that grows adds none; a cleaning, none
+//! or two.
 //!
 //! # Differences to the kernel module, each on purpose
 //!
 //! Nothing in a log is ever rewritten: the hints `invalid` and `invalid_pages` and the reuse of the last attribute entry are where
 //! three of its known bugs were. Journal records say for themselves that they are whole. Shards are a number in the superblock, not
-//! the number of processors. A truncation within a block replaces the block. Names have no collisions: two of one hash are compared.
-//! Exchanging renames, holes that are punched, ranges that are zeroed, and extended attributes are here and not there. Not here:
-//! replicas, checksums and parity of data, snapshots (Fortis), updates in place, and `mmap`.
+//! the number of processors. A truncation within a block replaces the block. Names have no collisions: two of one hash are
+//! compared. Exchanging renames, holes that are punched, ranges that are zeroed, and extended attributes are here and not there.
+//! Not here: replicas, checksums and parity of data, snapshots (Fortis), updates in place, and `mmap`.
 
 mod alloc;
 mod cleaner;
@@ -54,7 +54,7 @@ mod names;
 mod recovery;
 mod rename;
 mod superblock;
-mod vfs;
+pub(crate) mod vfs;
 mod xattr;
 
 use std::sync::Arc;
@@ -63,8 +63,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use media::nvmm::Region;
 use sim::{LockClass, Mutex};
 
-use alloc::Blocks;
-use file::FreedRun;
+pub(crate) use alloc::{Blocks, Extent};
 use inode::Inodes;
 use journal::Journal;
 use layout::Geometry;
@@ -90,10 +89,19 @@ pub(crate) trait PageCache: Send + Sync {
     /// caller holds the inode's lock for reading.
     fn read(&self, page: (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool;
 
-    /// Forgets pages of an inode, whose blocks are about to be free. True: it gives them back itself, later. The caller holds the
+    /// Forgets what it has of a page of an inode in `block`, which is about to be free. True: it gives that back itself, later. The caller holds the
     /// inode's lock for writing.
-    fn invalidate(&self, inode: u64, run: &FreedRun) -> bool;
+    fn invalidate(&self, page: (u64, u64), block: u64) -> bool;
+
+    /// Ends background work; every block that was left to the cache has been given back.
+    fn stop(&self);
+
+    /// What it counts, by name.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
 }
+
+/// Makes the cache of a volume that is being mounted.
+pub(crate) type MakeCache<'a> = &'a dyn Fn(&Arc<Region>, &Arc<Blocks>) -> Box<dyn PageCache>;
 
 /// What is counted since the mount.
 #[derive(Default)]
@@ -123,7 +131,7 @@ impl Counters {
 pub(crate) struct Volume {
     pub(crate) region: Arc<Region>,
     pub(crate) geometry: Geometry,
-    pub(crate) blocks: Blocks,
+    pub(crate) blocks: Arc<Blocks>,
     pub(crate) inodes: Inodes,
     journals: Vec<Journal>,
     renames: Mutex<()>,

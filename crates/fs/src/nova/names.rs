@@ -1,7 +1,7 @@
 //! The names of a directory, in DRAM: a hash table over the name entries of its log.
 //!
-//! Names themselves stay on the medium. A name keeps its slot as long as it is there, and the slot is what a reader of the directory
-//! continues from: whatever else comes and goes, it meets each name that stays exactly once.
+//! Names themselves stay on the medium. A name keeps its slot as long as it is there, and the slot is what a reader of the
+//! directory continues from: whatever else comes and goes, it meets each name that stays exactly once.
 
 use std::hash::Hasher;
 

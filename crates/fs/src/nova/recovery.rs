@@ -1,11 +1,11 @@
 //! Making, mounting and unmounting an image.
 //!
-//! *Unmounting* writes the ranges of free blocks and of inode numbers in use into blocks that are free, and then, as the last durable
-//! store, where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again.
+//! *Unmounting* writes the ranges of free blocks and of inode numbers in use into free blocks, and then, as the last durable store,
+//! where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again.
 //!
-//! *Mounting* a clean image reads the ranges and zeroes the clean word, durably, before anything else is written. Any other image is
+//! *Mounting* a clean image reads the ranges and zeroes the clean word, durably, before anything else is written. Any other is
 //! *recovered*: each journal is undone; then one task for each of several shards walks the shard's inode table, replays the log of
-//! every live inode and marks its pages and blocks; inodes without a name that a crash found open are freed. What nobody marked is
+//! every live inode and marks its pages and blocks; inodes without a name that a crash found open are freed. What was not marked is
 //! free. Logs are replayed again when an inode is first used.
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use super::layout::{
     name_entry_bytes, pack, state, state_word,
 };
 use super::mutant;
-use super::{Counters, LEFT_OVER, RENAME, Settings, Volume, superblock};
+use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
@@ -153,6 +153,7 @@ impl Volume {
     pub(crate) fn mount(
         region: &Arc<Region>,
         settings: Settings,
+        cache: Option<MakeCache<'_>>,
     ) -> Result<(Arc<Self>, Vec<String>), FsError> {
         region.mark(Mark::RecoveryBegin);
         let (superblock, from_copy) = superblock::load(region)?;
@@ -170,8 +171,12 @@ impl Volume {
                 ));
             }
         }
-        let volume = Self::empty(region, geometry, settings).map_err(damaged)?;
+        let mut volume = Self::empty(region, geometry, settings).map_err(damaged)?;
         volume.load_all(&mut done).map_err(damaged)?;
+        // Only now: a mount that fails leaves no task behind.
+        if let Some(volume) = Arc::get_mut(&mut volume) {
+            volume.cache = cache.map(|make| make(region, &volume.blocks));
+        }
         region.mark(Mark::RecoveryEnd);
         Ok((volume, done))
     }
@@ -186,7 +191,7 @@ impl Volume {
         }
         Ok(Arc::new(Self {
             journals: journals.collect::<Result<_>>()?,
-            blocks: Blocks::new(&geometry, region),
+            blocks: Arc::new(Blocks::new(&geometry, region)),
             inodes,
             region: Arc::clone(region),
             geometry,
@@ -327,6 +332,9 @@ impl Volume {
 
     /// Leaves a clean image. Without space to save what is free nothing is saved, and the next mount scans.
     pub(crate) fn unmount(&self) -> Result<()> {
+        if let Some(cache) = &self.cache {
+            cache.stop();
+        }
         self.check_sound()?;
         self.region.fence();
         if self.blocks.is_doubted() || self.orphans.load(Relaxed) > 0 {

@@ -143,7 +143,8 @@ impl FileSystem for Mounted {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        self.0.counters.all()
+        let cache = self.0.cache.iter().flat_map(|cache| cache.counters());
+        self.0.counters.all().into_iter().chain(cache).collect()
     }
 
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {

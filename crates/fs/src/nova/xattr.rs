@@ -1,7 +1,8 @@
 //! Extended attributes: one block for each inode that has any.
 //!
 //! ```text
-//! block   | magic 4 | used 4 | checksum 4 | zero 4 | name_len 1 | zero 1 | value_len 2 | name … | value … |  next record …     to byte 16 + used
+//! block   | magic 4 | used 4 | checksum 4 | zero 4 | name_len 1 | zero 1 | value_len 2 | name … | value … |  next record …    
+//! to byte 16 + used
 //! ```
 //!
 //! `used` counts the bytes of the records, which follow one another without gaps, in the order in which they were set. Names are

@@ -1,0 +1,153 @@
+//! RCache in the table of designs: NOVA's format, and options of its own for what the paper leaves open.
+
+use std::io;
+use std::sync::Arc;
+
+use media::Storage;
+use sim::{Bytes, PAGE_BYTES};
+use vfs::{FileSystem, Promises};
+
+use super::cache::{Cache, Settings};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
+use crate::nova::fs_type as nova;
+use crate::nova::vfs::Mounted;
+use crate::nova::{MakeCache, PageCache, Volume};
+use crate::options::{OptionError, OptionKind, OptionSpec, Options};
+
+/// RCache.
+pub(crate) struct RcacheType;
+
+const NAME: &str = "rcache";
+
+const OWN_OPTIONS: [OptionSpec; 4] = [
+    OptionSpec {
+        name: "cache",
+        kind: OptionKind::Size,
+        default: "0",
+        help: "mount: DRAM for copies of pages; 0: as much as it takes (the paper gives no limit)",
+    },
+    OptionSpec {
+        name: "threshold",
+        kind: OptionKind::Count,
+        default: "1",
+        help: "mount: a page is cached when it is read more often than this in a window (unpublished: the least that selects)",
+    },
+    OptionSpec {
+        name: "window",
+        kind: OptionKind::Time,
+        default: "1s",
+        help: "mount: the window (unpublished)",
+    },
+    OptionSpec {
+        name: "requests",
+        kind: OptionKind::Count,
+        default: "4096",
+        help: "mount: pages that wait for the background task to copy them; more are not cached this time",
+    },
+];
+
+static OPTIONS: [OptionSpec; nova::OPTIONS.len() + OWN_OPTIONS.len()] = {
+    let mut all = [OWN_OPTIONS[0]; nova::OPTIONS.len() + OWN_OPTIONS.len()];
+    let mut place = 0;
+    while place < all.len() {
+        all[place] = match place < nova::OPTIONS.len() {
+            true => nova::OPTIONS[place],
+            false => OWN_OPTIONS[place - nova::OPTIONS.len()],
+        };
+        place += 1;
+    }
+    all
+};
+
+/// Two shards, short logs, three frames, and every read but the first inserts.
+const SMALL: Given =
+    &[("shards", "2"), ("log_page", "512"), ("cache", "12k"), ("threshold", "0"), ("requests", "2")];
+
+fn settings(options: &Options) -> Result<Settings, OptionError> {
+    let wrong = |name: &str, expected: &str| OptionError::Value {
+        name: name.to_owned(),
+        value: options.choice(name).to_owned(),
+        expected: expected.to_owned(),
+    };
+    let cache = options.size("cache").0;
+    if cache > 0 && cache < PAGE_BYTES as u64 {
+        return Err(wrong("cache", "4k or more, or 0"));
+    }
+    let window = options.time("window");
+    if window.0 == 0 {
+        return Err(wrong("window", "a time of at least 1ns"));
+    }
+    let queue =
+        usize::try_from(options.number("requests")).ok().filter(|queue| (1..=1 << 20).contains(queue));
+    Ok(Settings {
+        threshold: u32::try_from(options.number("threshold"))
+            .map_err(|_| wrong("threshold", "a number below 2^32"))?,
+        window,
+        frames: cache / PAGE_BYTES as u64,
+        queue: queue.ok_or_else(|| wrong("requests", "a number from 1 to 1048576"))?,
+    })
+}
+
+impl FsType for RcacheType {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn summary(&self) -> &'static str {
+        "NOVA with a read cache in DRAM for hot pages (ZTE Communications 2023)"
+    }
+
+    fn options(&self) -> &'static [OptionSpec] {
+        &OPTIONS
+    }
+
+    fn promises(&self, _: &Options) -> Promises {
+        Promises::STRICT
+    }
+
+    fn checking(&self) -> Checking {
+        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+    }
+
+    fn min_size(&self, options: &Options) -> Bytes {
+        nova::min_size(options)
+    }
+
+    fn dram(&self, options: &Options) -> Bytes {
+        options.size("cache")
+    }
+
+    fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
+        settings(options)?;
+        nova::make(NAME, storage.memory()?, options)
+    }
+
+    fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
+        let settings = settings(options)?;
+        let make: MakeCache<'_> =
+            &|region, blocks| -> Box<dyn PageCache> { Box::new(Cache::start(region, blocks, settings)) };
+        let (volume, _) = Volume::mount(storage.memory()?, nova::settings(options), Some(make))?;
+        Ok(Arc::new(Mounted(volume)))
+    }
+
+    fn recognises(&self, storage: &Storage) -> bool {
+        // The format is NOVA's; an image says nothing of how it was cached.
+        nova::NovaType.recognises(storage)
+    }
+
+    fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        nova::recover(storage.memory()?)
+    }
+
+    fn fsck(&self, storage: &Storage) -> FsckReport {
+        nova::check(storage)
+    }
+
+    fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
+        nova::NovaType.dump(storage, part, out)
+    }
+
+    fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
+        nova::NovaType.dump_parts()
+    }
+}

@@ -1,0 +1,54 @@
+//! RCache: a read cache in DRAM on top of NOVA (ZTE Communications 2023).
+//!
+//! A read of a cached page comes from DRAM, any other from the medium. A miss copies nothing: once a page is hot, the reader
+//! publishes a small entry that says where the page lies, and a background task, the copier, fills it. A change of the page makes
+//! its entry invalid; data always goes to the medium, through NOVA, unchanged. The cache has no part in what a crash leaves.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `word.rs` | the state of an entry in one word, and every way in which it changes |
+//! | `table.rs` | entries, sets, frames |
+//! | `cache.rs` | reads, invalidation, the copier |
+//! | `fs_type.rs` | the entry in the table of designs |
+//!
+//! # States
+//!
+//! ```text
+//! bits 0..3 state   3 doomed   4..16 readers   16..64 version, one more each time the entry is given up or stolen
+//! ```
+//!
+//! | # | from | to | who | when |
+//! |---|---|---|---|---|
+//! | 1 | Invalid(v) | In-use(v, 0) | reader | claims a free entry for a hot page that was missed |
+//! | 2 | In-use(v, 0) | Prep(v) | the same | page and block are written |
+//! | 3 | In-use(v, 0) | Invalid(v+1) | the same | gives it up |
+//! | 4 | Prep(v) | Copy(v) | copier | has a frame |
+//! | 5 | Copy(v) | Ready(v) | copier | has copied, and the entry is not doomed |
+//! | 6 | Copy(v) | Invalid(v+1) | copier | the entry is doomed, or the medium failed |
+//! | 7 | Ready(v) | In-use(v, 1) | reader | hit; checks page and block again afterwards |
+//! | 8 | In-use(v, k) | In-use(v, k+1) | another reader | hit, k > 0, not doomed, fewer readers than fit |
+//! | 9 | In-use(v, k) | In-use(v, k-1) | reader | done, k > 1 |
+//! | 10 | In-use(v, 1) | Ready(v) | last reader | done, not doomed |
+//! | 11 | In-use(v, 1) doomed | Invalid(v+1) | last reader | done |
+//! | 12 | Prep(v) | Invalid(v+1) | writer | the page changes before the copy |
+//! | 13 | Copy(v) | Copy(v) doomed | writer | ... during the copy: the frame and the old block stay with the copier |
+//! | 14 | Ready(v) | Invalid(v+1) | writer | ... afterwards |
+//! | 15 | In-use(v, k) | doomed | writer | ... while it is read |
+//! | 16 | Ready(v) | In-use(v+1, 0) | reader or copier | steals the entry for another page, or its frame |
+//!
+//! In-use without readers has an owner, which alone changes it; only the copier ends Copy. The paper has a writer
+//! switch an entry to Invalid whatever it is; number 13 differs, because the entry and its frame could otherwise be used again
+//! while the copier still writes to the frame.
+//!
+//! # Why no read is stale
+//!
+//! Readers hold the inode's lock for reading from the lookup of the block until the entry is published, and writers hold it for
+//! writing from their commit until all entries of the changed pages are doomed. So no insertion straddles a write. The old block
+//! of a doomed copy is given back by the copier when it has stopped reading it ([`crate::nova::PageCache::invalidate`]).
+//!
+//! Lock order: `rcache.queue` and `rcache.frames` are leaves, under `nova.inode`.
+
+mod cache;
+pub(crate) mod fs_type;
+mod table;
+mod word;

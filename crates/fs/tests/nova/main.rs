@@ -1,0 +1,382 @@
+//! NOVA under every harness, with log pages so short that logs grow and are cleaned; fences of each operation.
+//!
+//! `WEIR_NOVA_PROGRAM=words` takes only the programs whose names contain the words, for crashes and failures alike.
+
+#![allow(unreachable_pub)] // what the test binaries share is not a library
+
+#[path = "../shared/harness.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use check::crash::programs::{self, Program};
+use check::crash::{Effort, Subject, Watch, explore_many, lints};
+use check::design::{fsck, region};
+use check::faults::fail_many;
+use check::lockstep::{Round, run_many};
+use check::recall::{Seeded, find_all};
+use check::schedules;
+use check::{Design, File, Limits, NEW, Op, Pattern, difference, observe};
+use harness::{promises, virtually, with_options};
+use media::recorder::Mode;
+use sim::ledger::Snapshot;
+use sim::{Bytes, Count};
+use vfs::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
+
+const SEED: u64 = 20_261_124;
+const SMALL: &[(&str, &str)] = &[("shards", "2"), ("log_page", "512")];
+/// A cache of three pages that takes every page at its first read.
+const CACHED: &[(&str, &str)] =
+    &[("shards", "2"), ("log_page", "512"), ("cache", "12k"), ("threshold", "0"), ("requests", "2")];
+
+/// The design, or the one whose read cache lies above it.
+fn design(cached: bool) -> Arc<dyn Design> {
+    if cached { with_options("rcache", CACHED) } else { with_options("nova", SMALL) }
+}
+
+fn subject() -> Subject {
+    Subject { design: design(false), size: Bytes::mib(1), promises: promises("nova", SMALL), mode: Mode::Adr }
+}
+
+/// Every `step`th program, or those that the environment names.
+fn chosen(step: usize) -> Vec<Program> {
+    match std::env::var("WEIR_NOVA_PROGRAM") {
+        Ok(words) => programs::all().into_iter().filter(|program| program.name.contains(&words)).collect(),
+        Err(_) => programs::all().into_iter().step_by(step).collect(),
+    }
+}
+
+/// Fences of one call, which succeeds.
+fn fences<T: std::fmt::Debug>(call: impl FnOnce() -> Result<T, vfs::Errno>) -> u64 {
+    let before = Snapshot::of_task();
+    call().expect("the call succeeds");
+    Snapshot::of_task().since(&before).count_all(Count::Fences)
+}
+
+/// What the table in the header of `nova/mod.rs` says.
+#[test]
+fn operations_take_as_many_fences_as_the_table_says() {
+    let table = virtually(SEED, || {
+        let design = with_options("nova", &[]);
+        let region = region(Bytes::mib(16));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let root = fs.root();
+        let file = fs.create(root, b"file", &NEW).expect("create").ino;
+        let dir = fs.mkdir(root, b"dir", &NEW).expect("mkdir").ino;
+        let none = RenameFlags::empty();
+        let size = |size| SetAttr { size: Some(size), ..SetAttr::default() };
+        let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
+        fs.open(file, OpenFlags::WRITE).expect("open");
+        let table: Vec<(&str, u64, u64)> = vec![
+            ("write 4 KiB", 2, fences(|| fs.write(file, 0, &[1; 4096], IoFlags::empty()))),
+            ("overwrite 4 KiB", 2, fences(|| fs.write(file, 0, &[2; 4096], IoFlags::empty()))),
+            ("append 100 bytes", 2, fences(|| fs.write(file, 0, &[3; 100], IoFlags::APPEND))),
+            ("write 1 MiB", 2, fences(|| fs.write(file, 0, &[4; 1 << 20], IoFlags::empty()))),
+            ("truncate", 2, fences(|| fs.setattr(file, &size(5000)))),
+            ("chmod", 2, fences(|| fs.setattr(file, &SetAttr { perm: Some(0o600), ..SetAttr::default() }))),
+            ("fallocate", 2, fences(|| fs.fallocate(file, FallocateMode::empty(), 0, 30_000))),
+            ("punch a hole", 2, fences(|| fs.fallocate(file, punch, 0, 10_000))),
+            ("fsync", 0, fences(|| fs.fsync(file, false))),
+            ("read", 0, fences(|| fs.read(file, 0, &mut [0; 4096], IoFlags::empty()))),
+            ("create", 3, fences(|| fs.create(root, b"a", &NEW))),
+            ("mkdir", 3, fences(|| fs.mkdir(root, b"d", &NEW))),
+            ("symlink", 3, fences(|| fs.symlink(root, b"s", b"target", &NEW))),
+            ("link", 3, fences(|| fs.link(file, dir, b"b"))),
+            ("rename", 3, fences(|| fs.rename((root, b"a"), (root, b"c"), none))),
+            ("rename across", 3, fences(|| fs.rename((root, b"c"), (dir, b"c"), none))),
+            ("rename over", 3, fences(|| fs.rename((dir, b"c"), (dir, b"b"), none))),
+            ("exchange", 3, fences(|| fs.rename((dir, b"b"), (root, b"d"), RenameFlags::EXCHANGE))),
+            ("setxattr", 3, fences(|| fs.setxattr(file, b"user.a", b"x", XattrMode::Set))),
+            ("unlink, open", 3, fences(|| fs.unlink(root, b"file"))),
+            ("close the last", 1, fences(|| Ok(fs.release(file)))),
+            ("unlink", 3, fences(|| fs.unlink(root, b"s"))),
+            ("rmdir", 3, fences(|| fs.rmdir(dir, b"b"))),
+        ];
+        fs.unmount().expect("unmount");
+        table
+    });
+    for (name, expected, found) in &table {
+        println!("{name:18} {found} fences, expected {expected}");
+    }
+    assert!(table.iter().all(|(_, expected, found)| expected == found), "{table:?}");
+}
+
+#[test]
+fn every_answer_is_that_of_the_reference() {
+    for (size, cached) in [(8192, false), (500, false), (8192, true), (500, true)] {
+        let size = Bytes::kib(size);
+        let round = |number: usize| Round { design: design(cached), size, seed: number as u64, ops: 2000 };
+        let (total, failed) = run_many((3, &round), (None, None), &Limits::of(2), &|_| ());
+        if let Some(failed) = failed {
+            panic!("on {size}: {failed}");
+        }
+        let (ops, without, remounts) = (total.ops, total.out_of_space, total.remounts);
+        println!("on {size}: {ops} operations agree, {without} of them without space, {remounts} remounts");
+    }
+}
+
+#[test]
+fn a_crash_leaves_the_state_before_or_after_each_call() {
+    let (subject, programs) = (subject(), chosen(4));
+    let program = |number: usize| programs[number].clone();
+    let effort = Effort::usual(SEED, 1);
+    let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
+    println!(
+        "{} programs, {} points, {} images, {} distinct, {} nested, {} violations, {:?}",
+        tally.programs,
+        tally.points,
+        tally.images,
+        tally.distinct_images,
+        tally.nested_images,
+        tally.violations.len(),
+        tally.cpu
+    );
+    tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
+    assert_eq!(tally.violations.len(), 0);
+}
+
+#[test]
+fn what_has_returned_is_durable_and_commits_keep_their_order() {
+    let subject = subject();
+    let found: Vec<_> = chosen(4)
+        .into_iter()
+        .filter(|program| !program.together)
+        .flat_map(|program| {
+            let subject = subject.clone();
+            virtually(SEED, move || lints(&subject, &program, &[]))
+        })
+        .collect();
+    assert_eq!(found, Vec::<String>::new());
+}
+
+#[test]
+fn every_failure_is_answered_and_undone_or_ends_all_changes() {
+    let programs: Vec<_> = chosen(24).into_iter().filter(|program| !program.together).collect();
+    let tally = fail_many(&subject(), &programs, (SEED, &Limits::default()), &|_| ());
+    println!("{} programs, {} failures, {:?}", tally.programs, tally.failures(), tally.outcomes);
+    tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
+    assert_eq!(tally.violations.len(), 0);
+}
+
+#[test]
+fn calls_at_once_are_linearizable() {
+    for cached in [false, true] {
+        linearizable(&design(cached));
+    }
+}
+
+fn linearizable(design: &Arc<dyn Design>) {
+    let effort = schedules::Effort { seed: 1, schedules: 3, limits: Limits::of(2) };
+    let tallies = schedules::explore(design, &schedules::pairs(), &effort, &|| ());
+    let failed: Vec<_> = tallies.iter().filter(|tally| tally.failure.is_some()).collect();
+    for tally in failed.iter().take(5) {
+        println!(
+            "{}: {}\n",
+            tally.scenario,
+            tally.failure.as_ref().map_or(String::new(), ToString::to_string)
+        );
+    }
+    println!("{} scenarios", tallies.len());
+    assert!(failed.is_empty(), "{} of {} scenarios failed", failed.len(), tallies.len());
+}
+
+/// Many overwrites and names in short log pages: the fast and the thorough cleaner run, the log stays short, and what is there is
+/// there after a clean remount and after a recovery.
+#[test]
+fn cleaning_keeps_logs_short_and_changes_nothing() {
+    virtually(SEED, || {
+        let design = with_options("nova", SMALL);
+        let region = region(Bytes::mib(4));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let root = fs.root();
+        let file = fs.create(root, b"file", &NEW).expect("create").ino;
+        let hot = fs.create(root, b"hot", &NEW).expect("create").ino;
+        for number in 0..400_u64 {
+            fs.write(hot, 0, &[number as u8; 100], IoFlags::empty()).expect("write");
+            let (page, byte) = (number * 7 % 10, number as u8);
+            fs.write(file, page * 4096, &[byte; 4096], IoFlags::empty()).expect("write");
+            let name = format!("name {}", number % 9);
+            if fs.create(root, name.as_bytes(), &NEW).is_err() {
+                fs.unlink(root, name.as_bytes()).expect("unlink");
+            }
+            if number % 50 == 0 {
+                let size = Some(20_000 + number);
+                fs.setattr(file, &SetAttr { size, ..SetAttr::default() }).expect("truncate");
+            }
+        }
+        let counted = fs.counters();
+        println!("{counted:?}, {} blocks free", fs.statfs().expect("statfs").blocks_free);
+        assert!(counted.iter().all(|(_, count)| *count > 0), "{counted:?}");
+        let before = observe(&*fs).expect("a tree");
+        // What a crash leaves: the image as it is, mounted by another.
+        let crashed = with_options("nova", SMALL).mount(&region).expect("recover");
+        let after = observe(&*crashed).expect("a tree");
+        assert_eq!(difference(&after, &before), None);
+        crashed.unmount().expect("unmount");
+        fsck(&*design, &region).expect("fsck");
+        let again = design.mount(&region).expect("mount");
+        assert_eq!(difference(&observe(&*again).expect("a tree"), &before), None);
+        again.unmount().expect("unmount");
+        drop(fs);
+    });
+}
+
+/// Tasks on several cores at once, on a volume with fewer shards than cores.
+#[test]
+fn shards_are_shared_by_more_cores() {
+    let done = virtually(SEED, || {
+        let design = with_options("nova", SMALL);
+        let region = region(Bytes::mib(8));
+        design.mkfs(&region)?;
+        let fs = design.mount(&region)?;
+        let tasks: Vec<_> = (0..6_u16)
+            .map(|task| {
+                let fs = Arc::clone(&fs);
+                let spec = sim::TaskSpec::named(format!("task {task}")).on_core(task * 7);
+                sim::spawn(spec, move || {
+                    for number in 0..60 {
+                        let name = format!("{task} {number}");
+                        let file = fs.create(fs.root(), name.as_bytes(), &NEW).expect("create").ino;
+                        fs.write(file, 0, &[task as u8; 5000], IoFlags::empty()).expect("write");
+                        if number % 3 > 0 {
+                            fs.unlink(fs.root(), name.as_bytes()).expect("unlink");
+                        }
+                    }
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(sim::JoinHandle::join);
+        let before = observe(&*fs)?;
+        fs.unmount().map_err(|errno| errno.name().to_owned())?;
+        fsck(&*design, &region)?;
+        let fs = design.mount(&region)?;
+        let after = observe(&*fs)?;
+        fs.unmount().map_err(|errno| errno.name().to_owned())?;
+        difference(&after, &before).map_or(Ok(()), Err)
+    });
+    assert_eq!(done, Ok::<(), String>(()));
+}
+
+/// Tasks read and change the same pages on several cores, while the copier fills, dooms and evicts: each read gives one whole
+/// version of a page, and never one that is older than what the task has seen of it before.
+#[test]
+fn a_cached_read_is_never_stale() {
+    let hits = virtually(SEED, || {
+        let design = design(true);
+        let region = region(Bytes::mib(8));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        let pages = 6_u64;
+        fs.write(file, 0, &vec![1; pages as usize * 4096], IoFlags::empty()).expect("write");
+        let readers: Vec<_> = (0..4_u16)
+            .map(|task| {
+                let fs = Arc::clone(&fs);
+                let spec = sim::TaskSpec::named(format!("reader {task}")).on_core(task * 7);
+                sim::spawn(spec, move || {
+                    let mut seen = [0_u8; 6];
+                    for number in 0..3000_u64 {
+                        let page = (number * (3 + u64::from(task)) / 2) % pages;
+                        let mut bytes = [0; 4096];
+                        fs.read(file, page * 4096, &mut bytes, IoFlags::empty()).expect("read");
+                        assert!(bytes.iter().all(|byte| *byte == bytes[0]), "a page of two versions");
+                        assert!(bytes[0] >= seen[page as usize], "an older version");
+                        seen[page as usize] = bytes[0];
+                    }
+                })
+            })
+            .collect();
+        for version in 2..=200_u8 {
+            let page = u64::from(version) % pages;
+            fs.write(file, page * 4096, &[version; 4096], IoFlags::empty()).expect("write");
+            sim::sleep(sim::Nanos(40_000));
+        }
+        readers.into_iter().for_each(sim::JoinHandle::join);
+        let counters = fs.counters();
+        fs.unmount().expect("unmount");
+        fsck(&*design, &region).expect("fsck");
+        counters
+    });
+    println!("{hits:?}");
+    for name in ["cache hits", "pages copied", "pages invalidated", "pages evicted"] {
+        assert!(hits.iter().any(|(counter, count)| *counter == name && *count > 0), "{name}: {hits:?}");
+    }
+}
+
+/// Programs in which logs grow and are cleaned, fast and thoroughly, and what was there before must still be.
+fn cleaning_programs() -> Vec<Program> {
+    let create = |number: usize| Op::Create(format!("f{number}"));
+    let unlink = |number: usize| Op::Unlink(format!("f{number}"));
+    let overwrite = |tag| Op::Write(File::At("foo".into()), Some(0), Pattern { len: 100, tag });
+    let begin = [Op::Create("foo".into()), Op::Chmod("foo".into(), 0o600)];
+    let writes = |count| (0..count).map(|tag| overwrite(tag as u8));
+    // Removals fill pages of their own while names that stay are before them.
+    let removals = (0..20).map(create).chain((0..20).filter(|number| number % 4 > 0).map(unlink));
+    vec![
+        Program::new(
+            "overwrites in a short log",
+            begin.iter().cloned().chain(writes(12)).collect(),
+            vec![overwrite(99), Op::Remount],
+        ),
+        Program::new(
+            "overwrites that clean",
+            begin.iter().cloned().chain(writes(5)).collect(),
+            writes(10).collect(),
+        ),
+        Program::new("removals in a short log", removals.clone().collect(), vec![create(30), Op::Remount]),
+        Program::new(
+            "removals that clean",
+            removals.take(28).collect(),
+            vec![
+                create(30),
+                unlink(30),
+                create(31),
+                unlink(31),
+                create(32),
+                unlink(32),
+                create(33),
+                create(34),
+            ],
+        ),
+    ]
+}
+
+#[test]
+fn a_crash_inside_a_cleaning_leaves_one_log_or_the_other() {
+    let (subject, programs) = (subject(), cleaning_programs());
+    let program = |number: usize| programs[number].clone();
+    let effort = Effort::usual(SEED, 4);
+    let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
+    println!("{} points, {} images, {} distinct", tally.points, tally.images, tally.distinct_images);
+    tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
+    assert_eq!(tally.violations.len(), 0);
+}
+
+/// Every seeded bug is found by some program.
+#[test]
+fn every_seeded_bug_is_found() {
+    let wanted = std::env::var("WEIR_RECALL").unwrap_or_default();
+    let mutants = fs::by_name("nova").expect("a design").mutants();
+    let mutants: Vec<_> = mutants.iter().filter(|mutant| mutant.name().contains(&wanted)).collect();
+    let seeded = |mutant: &&fs::Mutant| Seeded {
+        name: mutant.name().to_owned(),
+        class: mutant.class().to_owned(),
+        subjects: vec![Subject { design: harness::with_mutant("nova", SMALL, **mutant), ..subject() }],
+        needs_failure: mutant.needs_failure(),
+    };
+    let all: Vec<_> = mutants.iter().map(seeded).collect();
+    let programs: Vec<_> = programs::all().into_iter().chain(cleaning_programs()).collect();
+    let found = find_all(&all, &programs, (SEED, &Limits::of(2)), &|| ());
+    let mut missed = Vec::new();
+    for (mutant, found) in mutants.iter().zip(found) {
+        match found {
+            Some(found) => {
+                println!("{}: {:?} with {:?}: {}", mutant.name(), found.checks, found.program, found.what)
+            }
+            None => missed.push(mutant.name()),
+        }
+    }
+    assert_eq!(missed, Vec::<&str>::new());
+}
