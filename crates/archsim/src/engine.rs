@@ -1,4 +1,4 @@
-//! The order of events: whoever is earliest acts, a thread, the controller or a scan, and what each does to the others.
+//! The order of events: the earliest of all threads, the controller and the scans acts, and what each does to the others.
 //!
 //! A thread runs on until something else would be earlier. Requests that it makes carry their own times, which may lie a few
 //! cycles ahead; the controller takes them when they are due. A dirty line that leaves the last level goes to the write queue

@@ -5,15 +5,15 @@
 //! | `non-pers` | plain | nothing | nothing; the upper bound |
 //! | `unsafe-undo`, `unsafe-redo` | software record, no fence | commit record | nothing |
 //! | `undo-clwb` | old value to the log, fence, store | clwb of each line, fence, commit record, fence | atomic, durable |
-//! | `redo-clwb` | new value to the log; in place after commit | fence, commit record, fence, stores, clwb, fence | atomic, durable |
+//! | `redo-clwb` | new value to the log; in place after commit | as `undo-clwb`, then stores, clwb, fence | atomic, durable |
 //! | `undoredo-clwb` | both values, fence, store | as `undo-clwb` | atomic, durable |
 //! | `hw-ulog`, `hw-rlog` | hardware record of one side, no order | commit record | nothing |
 //! | `hwl` | hardware record of both sides | clwb of each line; waits for the log | atomic, durable |
 //! | `fwb` | the same | waits for the log; scans write data back later | atomic, durable |
 //! | `eadr` | software undo through the caches, which persist | commit record, fence | atomic, durable |
-//! | `atom-like` | hardware undo of a line at its first store | hardware flush of the lines, then the commit record | atomic, durable |
-//! | `proteus-like` | software-requested undo of 32 bytes, first store each; later stores wait for it | as `atom-like` | atomic, durable |
-//! | `morlog-like` | both sides, first undo and newest redo while the record is in the buffer | waits for the log; scans | atomic, durable |
+//! | `atom-like` | hardware undo of a line at its first store | lines flushed, commit record | atomic, durable |
+//! | `proteus-like` | undo of 32 bytes at the first store | as `atom-like` | atomic, durable |
+//! | `morlog-like` | first undo, newest redo while in the buffer | waits for the log; scans | atomic, durable |
 //!
 //! Sources: "Steal but No Force", HPCA 2018 (the first nine); ATOM, HPCA 2017; Proteus, MICRO 2017; MorLog, ISCA 2020. The
 //! `-like` ones follow the idea, not the published hardware.
