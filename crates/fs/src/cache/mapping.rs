@@ -76,7 +76,7 @@ impl Page {
         self.referenced.swap(false, Relaxed)
     }
 
-    /// Takes the page out of its mapping if nobody but the map and the caller has it.
+    /// Takes the page out of its mapping unless something beside the map and the caller has it.
     pub(super) fn forget_if_unused(self: &Arc<Self>) -> bool {
         let Some(owner) = self.owner.upgrade() else { return true };
         let mut pages = owner.pages.write();

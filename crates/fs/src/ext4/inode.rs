@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 
 static INODE: LockClass = LockClass::new("ext4.inode");
 
-/// Inodes that nobody uses are forgotten when there are more than this.
+/// Inodes without users are forgotten when there are more than this.
 const KEPT_INODES: usize = 50_000;
 
 /// What an inode's lock protects.
@@ -40,7 +40,7 @@ pub(crate) struct Inode {
     pub(crate) ino: u64,
     pub(crate) state: RwLock<InodeState>,
     pub(crate) mapping: Arc<Mapping>,
-    /// Somebody has it open: it must stay in memory.
+    /// It is open, so it must stay in memory.
     pub(crate) open: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl InodeState {
         Self { raw, extra, opens: 0, gone: false, last: None, tid: 0, orphan: false }
     }
 
-    /// Complains unless the inode may be used: it has links, or somebody has it open.
+    /// Complains unless the inode may be used: it has links, or it is open.
     pub(crate) fn check_live(&self) -> Result<()> {
         if self.gone || self.raw.links.get() == 0 && self.opens == 0 { Err(Error::NoEntry) } else { Ok(()) }
     }

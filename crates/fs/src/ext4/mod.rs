@@ -28,8 +28,8 @@
 //! # Lock order
 //!
 //! `ext4.rename`, inodes (a directory before what is in it; of two directories the ancestor first, else by number; of two files
-//! by number), then a handle of the journal, then `ext4.orphans`, `ext4.groups`, `ext4.superblock`, pages, `ext4.journal`. Nobody
-//! who has a handle waits for an inode. A commit takes no inode's lock.
+//! by number), then a handle of the journal, then `ext4.orphans`, `ext4.groups`, `ext4.superblock`, pages, `ext4.journal`. No task
+//! that has a handle waits for an inode. A commit takes no inode's lock.
 //!
 //! # When something is wrong
 //!
@@ -356,7 +356,7 @@ impl Volume {
         if self.stopped.swap(true, Relaxed) {
             return;
         }
-        // Best effort: so that e2fsck looks at the image although nobody asks it to.
+        // Best effort: so that e2fsck looks at the image at the next chance.
         if let Some(mut superblock) = self.superblock.try_lock() {
             superblock.state = (superblock.state.get() | STATE_ERRORS).into();
             superblock.error_count = superblock.error_count.get().saturating_add(1).into();

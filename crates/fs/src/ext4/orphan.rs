@@ -98,7 +98,7 @@ impl Volume {
         })
     }
 
-    /// Frees an inode without links that nobody has open.
+    /// Frees an inode without links that is not open.
     pub(crate) fn reap(&self, inode: &Arc<Inode>) -> Result<()> {
         let mut state = inode.state.write();
         if state.raw.links.get() > 0 || state.opens > 0 || state.gone {

@@ -52,36 +52,13 @@ impl Geo {
             return Err(format!("a block size of 2^{} bytes is not supported: 1, 2 or 4 KiB are", log + 10));
         }
         let block_bytes = 1024_u32 << log;
-        let bits = block_bytes * 8;
         let old = sb.rev_level.get() == 0;
         let inode_bytes = if old { OLD_INODE_BYTES } else { usize::from(sb.inode_size.get()) };
         let wide = sb.has_incompat(incompat::IS_64BIT);
         let descriptor_bytes = if wide { usize::from(sb.desc_size.get()) } else { OLD_DESCRIPTOR_BYTES };
         let first_data_block = u64::from(sb.first_data_block.get());
+        check_sizes(sb, block_bytes, (inode_bytes, descriptor_bytes))?;
         let (per_group, inodes) = (sb.blocks_per_group.get(), sb.inodes_per_group.get());
-        let checks = [
-            (first_data_block == u64::from(log == 0), "first_data_block does not fit the block size"),
-            (inode_bytes.is_power_of_two() && inode_bytes >= OLD_INODE_BYTES, "inode_size is not possible"),
-            (inode_bytes <= block_bytes as usize, "inode_size is larger than a block"),
-            (
-                descriptor_bytes.is_power_of_two() && descriptor_bytes <= block_bytes as usize,
-                "desc_size is not possible",
-            ),
-            (!wide || descriptor_bytes >= DESCRIPTOR_BYTES, "desc_size is too small for 64bit"),
-            (
-                per_group > 0 && per_group <= bits && per_group.is_multiple_of(8),
-                "blocks_per_group is not possible",
-            ),
-            (inodes > 0 && inodes <= bits && inodes.is_multiple_of(8), "inodes_per_group is not possible"),
-            (sb.blocks() > first_data_block, "the file system has no blocks"),
-            (
-                sb.clusters_per_group.get() == per_group || sb.clusters_per_group.get() == 0,
-                "clusters differ from blocks",
-            ),
-        ];
-        if let Some((_, what)) = checks.into_iter().find(|(holds, _)| !holds) {
-            return Err(what.to_owned());
-        }
         let blocks = sb.blocks();
         if blocks > device_bytes / u64::from(block_bytes) {
             let needed = Bytes(blocks.saturating_mul(u64::from(block_bytes)));
@@ -237,6 +214,42 @@ impl Geo {
             Err(Error::Corrupt(format!("descriptor of group {group} is not possible")))
         }
     }
+}
+
+/// Judges the sizes of a superblock; what is wrong in words.
+fn check_sizes(
+    sb: &Superblock,
+    block_bytes: u32,
+    (inode_bytes, descriptor_bytes): (usize, usize),
+) -> std::result::Result<(), String> {
+    let (bits, log) = (block_bytes * 8, sb.log_block_size.get());
+    let wide = sb.has_incompat(incompat::IS_64BIT);
+    let first_data_block = u64::from(sb.first_data_block.get());
+    let (per_group, inodes) = (sb.blocks_per_group.get(), sb.inodes_per_group.get());
+    let checks = [
+        (first_data_block == u64::from(log == 0), "first_data_block does not fit the block size"),
+        (inode_bytes.is_power_of_two() && inode_bytes >= OLD_INODE_BYTES, "inode_size is not possible"),
+        (inode_bytes <= block_bytes as usize, "inode_size is larger than a block"),
+        (
+            descriptor_bytes.is_power_of_two() && descriptor_bytes <= block_bytes as usize,
+            "desc_size is not possible",
+        ),
+        (!wide || descriptor_bytes >= DESCRIPTOR_BYTES, "desc_size is too small for 64bit"),
+        (
+            per_group > 0 && per_group <= bits && per_group.is_multiple_of(8),
+            "blocks_per_group is not possible",
+        ),
+        (inodes > 0 && inodes <= bits && inodes.is_multiple_of(8), "inodes_per_group is not possible"),
+        (sb.blocks() > first_data_block, "the file system has no blocks"),
+        (
+            sb.clusters_per_group.get() == per_group || sb.clusters_per_group.get() == 0,
+            "clusters differ from blocks",
+        ),
+    ];
+    if let Some((_, what)) = checks.into_iter().find(|(holds, _)| !holds) {
+        return Err(what.to_owned());
+    }
+    Ok(())
 }
 
 /// A superblock that was found.

@@ -93,7 +93,7 @@ fn images_of_mkfs_mount_are_filled_and_stay_clean_to_e2fsck() {
 }
 
 /// The content of a region in a new one.
-fn copy(region: &Arc<Region>) -> Arc<Region> {
+pub fn copy(region: &Arc<Region>) -> Arc<Region> {
     let mut bytes = vec![0; region.len() as usize];
     region.peek(0, &mut bytes).expect("the whole region");
     let copy = check::design::region(Bytes(region.len()));

@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
+mod damage;
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kernel_images;
@@ -32,6 +33,18 @@ pub fn judged(name: &str, given: &[(&str, &str)]) -> Judged {
     let design = *fs::UNLISTED.iter().find(|design| design.name() == name).expect("a design");
     let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
     Judged { design, options: harness::options(design, given), arguments: arguments.join(" ") }
+}
+
+impl Judged {
+    /// Checks an image by our own fsck alone.
+    pub fn look_at(&self, region: &Arc<Region>) {
+        let _ = self.design.fsck(&Storage::from(region));
+    }
+
+    /// What our fsck tells beside violations.
+    pub fn notes(&self, region: &Arc<Region>) -> Vec<String> {
+        self.design.fsck(&Storage::from(region)).notes
+    }
 }
 
 impl Design for Judged {

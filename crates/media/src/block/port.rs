@@ -24,7 +24,7 @@ impl Default for Port {
 }
 
 impl Port {
-    /// Nobody listens, nothing fails.
+    /// Without taps and without faults.
     pub fn new() -> Self {
         Self { watch: Watch::new(), next_id: AtomicU64::new(1) }
     }

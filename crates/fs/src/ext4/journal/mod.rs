@@ -16,7 +16,7 @@
 //!
 //! A block that was freed is revoked: a replay must not write an old transaction's metadata over what the block became.
 //!
-//! Lock order: `ext4.commit`, then pages, then `ext4.journal`. Whoever has a handle does not begin another.
+//! Lock order: `ext4.commit`, then pages, then `ext4.journal`. A task that has a handle does not begin another.
 //!
 //! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem" (LinuxExpo 1998); the format in `format.rs`.
 
