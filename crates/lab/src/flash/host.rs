@@ -6,8 +6,8 @@
 //! | what | charged | because |
 //! |---|---|---|
 //! | a call | a system call, the VFS's part, a wake-up | enter, sleep, be woken |
-//! | a page | two atomic updates, a miss, four steps | its reference is taken and dropped; its descriptor is in no cache; four levels of page table |
-//! | a request | two atomic updates, two misses | a tag is taken and given back; the command is written to the queue, the completion read from it |
+//! | a page | two atomic updates, a miss, four steps | a reference taken and dropped, its descriptor, four levels of table |
+//! | a request | two atomic updates, two misses | a tag taken and given back; command written, completion read |
 //!
 //! References: Linux 5.15, `block/fops.c`, `mm/gup.c`, `block/blk-mq.c`.
 

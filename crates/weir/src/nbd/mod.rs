@@ -25,11 +25,12 @@ mod negotiate;
 mod transmit;
 mod wire;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use media::BlockDevice;
@@ -59,7 +60,7 @@ pub(crate) struct Lateness {
 impl Lateness {
     /// A request was to take `service_ns` and was answered `late_ns` after that.
     fn record(&self, service_ns: u64, late_ns: u64) {
-        let mut both = self.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut both = locked(&self.histograms);
         let (service, late) = both.get_or_insert_with(|| (Histogram::new(), Histogram::new()));
         service.record(service_ns);
         late.record(late_ns);
@@ -67,7 +68,7 @@ impl Lateness {
 
     /// Service times and lateness so far.
     pub(crate) fn histograms(&self) -> (Histogram, Histogram) {
-        let both = self.histograms.lock().unwrap_or_else(PoisonError::into_inner);
+        let both = locked(&self.histograms);
         both.clone().unwrap_or_else(|| (Histogram::new(), Histogram::new()))
     }
 
@@ -103,7 +104,7 @@ pub(crate) fn serve(
 ) -> io::Result<()> {
     let handle = Handle::current().ok_or_else(|| io::Error::other("the server needs the real clock"))?;
     listener.set_nonblocking(true)?;
-    let mut open: Vec<UnixStream> = Vec::new();
+    let open: Arc<Mutex<BTreeMap<u64, UnixStream>>> = Arc::default();
     let mut threads = Vec::new();
     while !stop.load(Relaxed) {
         let stream = match listener.accept() {
@@ -116,17 +117,21 @@ pub(crate) fn serve(
             Err(error) => return Err(error),
         };
         stream.set_nonblocking(false)?;
-        open.push(stream.try_clone()?);
-        let (export, handle) = (Arc::clone(export), handle.clone());
+        let (export, handle, shared) = (Arc::clone(export), handle.clone(), Arc::clone(&open));
         let number = export.lateness.connections.fetch_add(1, Relaxed);
+        locked(&open).insert(number, stream.try_clone()?);
         threads.push(std::thread::spawn(move || {
             let _task = handle.attach(TaskSpec::named(format!("nbd {number}")));
             if let Err(error) = connection(stream, &export, &handle) {
                 log(&format!("connection {number} ended: {error}"));
             }
+            // The client sees the end at once, though the list still holds the socket.
+            if let Some(stream) = locked(&shared).remove(&number) {
+                let _ = stream.shutdown(std::net::Shutdown::Both);
+            }
         }));
     }
-    for stream in open {
+    for stream in locked(&open).values() {
         // The client may have gone already.
         let _ = stream.shutdown(std::net::Shutdown::Read);
     }
@@ -134,6 +139,10 @@ pub(crate) fn serve(
         let _ = thread.join();
     }
     Ok(())
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn connection(mut stream: UnixStream, export: &Arc<Export>, handle: &Handle) -> io::Result<()> {

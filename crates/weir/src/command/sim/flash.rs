@@ -57,7 +57,8 @@ pub(crate) struct Flash {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     depth: Option<u32>,
     /// Submission queues, used in turn
-    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=72), hide_short_help = true)]
+    #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=72))]
     queues: u16,
     /// An experiment instead: interface, alignment, degree, pseudo, hypothetical
     #[arg(long, conflicts_with = "trace", value_name = "NAME")]
@@ -184,7 +185,10 @@ impl Flash {
         let experiment = fragmentation::experiment(name, model, self.host()?)?;
         let rows = &experiment.rows;
         if output.is_json() {
-            let row = |(label, value, device): &(String, f64, f64)| json!({ "case": label, "value": value, "device_only": device });
+            let row = |(label, value, device): &(String, f64, f64)| {
+                let case = label.as_str();
+                json!({ "case": case, "value": value, "device_only": device })
+            };
             output.document(&json!({
                 "schema": "weir.sim.flash.experiment/1",
                 "experiment": experiment.name,
@@ -309,8 +313,14 @@ impl Shown<'_> {
         let Self { survey, replayed, .. } = self;
         let erases = self.ssd.statistics().erases;
         let counters = &replayed.counters;
-        let latency = |(op, histogram, bytes): &(Op, results::Histogram, u64)| json!({ "op": word(*op), "bytes": bytes, "latency": histogram.summary() });
-        let sample = |sample: &replay::Sample| json!({ "at_ns": sample.at.0, "host_pages": sample.host_pages, "write_amplification": sample.amplification });
+        let latency = |(op, histogram, bytes): &(Op, results::Histogram, u64)| {
+            let summary = histogram.summary();
+            json!({ "op": word(*op), "bytes": bytes, "latency": summary })
+        };
+        let sample = |sample: &replay::Sample| {
+            let replay::Sample { at, host_pages, amplification } = *sample;
+            json!({ "at_ns": at.0, "host_pages": host_pages, "write_amplification": amplification })
+        };
         json!({
             "schema": "weir.sim.flash/1",
             "trace": self.path.file_name().map(|name| name.to_string_lossy()),
