@@ -45,6 +45,7 @@ install: build
 	install -D -m 755 $(WEIR) $(DESTDIR)$(PREFIX)/bin/weir
 	@mkdir -p $(DESTDIR)$(SBIN) && [ -w $(DESTDIR)$(SBIN) ] \
 	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/mount.fuse.weir \
+	  && ln -sf $(PREFIX)/bin/weir $(DESTDIR)$(SBIN)/umount.fuse.weir \
 	  || echo "$(SBIN) is not writable: \`mount -t fuse.weir\` and fstab will not know this command"
 	install -D -m 644 packaging/weir@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir@.service
 	$(WEIR) man --quiet $(SHARE)/man/man1

@@ -146,6 +146,8 @@ pub struct Thread {
     pub stuck: Stuck,
     /// When it began to be stuck.
     pub stuck_since: Ps,
+    /// When its head tried first.
+    pub waiting_since: Ps,
     /// A filter of the words that wait in the store buffer.
     waiting: [u16; 256],
     /// Write-combining buffer.
@@ -207,6 +209,7 @@ impl Thread {
             store_time: 0,
             stuck: Stuck::No,
             stuck_since: 0,
+            waiting_since: UNKNOWN,
             waiting: [0; 256],
             combining: Vec::with_capacity(machine.wc_lines as usize),
             outstanding: 0,

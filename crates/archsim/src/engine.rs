@@ -144,6 +144,10 @@ pub struct Engine<F: Feed> {
     /// Where operations come from.
     pub feed: F,
     waiters: Vec<Waiter>,
+    /// Those of the line that has arrived; kept for its memory.
+    arrived: Vec<Waiter>,
+    /// Threads in the order in which they try again.
+    order: Vec<(Ps, usize)>,
     fills: Vec<(Ps, u64)>,
     done: Vec<Done>,
     transactions: Vec<Transaction>,
@@ -183,6 +187,8 @@ impl<F: Feed> Engine<F> {
             scanner: scheme.hardware.is_some_and(|hardware| hardware.fwb).then(|| Scanner::new(machine)),
             feed,
             waiters: Vec::new(),
+            arrived: Vec::new(),
+            order: Vec::new(),
             fills: Vec::new(),
             done: Vec::new(),
             transactions: vec![Transaction::default(); threads],
@@ -321,7 +327,9 @@ impl<F: Feed> Engine<F> {
         for (thread, count) in write.waiters.iter().enumerate().filter(|(_, count)| **count > 0) {
             self.threads[thread].outstanding -= u32::from(*count);
         }
-        if let Some(tracker) = &mut self.tracker {
+        if let Some(tracker) = &mut self.tracker
+            && !self.persistent_caches
+        {
             let (line, mask, data) = (write.line, write.mask, write.data);
             tracker.events.push(Persist::Write { start, finish, line, mask, data });
         }
@@ -409,14 +417,19 @@ impl<F: Feed> Engine<F> {
         }
     }
 
-    /// Heads of store buffers try again.
+    /// Heads of store buffers try again, those that have waited longest first.
     fn unstick(&mut self, now: Ps) {
-        for thread in &mut self.threads {
-            if !matches!(thread.stuck, Stuck::No | Stuck::Fetch) {
-                self.stats.stuck[thread.stuck as usize - 1] += now.saturating_sub(thread.stuck_since);
-                thread.stuck = Stuck::No;
-                thread.store_time = thread.store_time.max(now);
-            }
+        self.order.clear();
+        let waits = |thread: &Thread| !matches!(thread.stuck, Stuck::No | Stuck::Fetch);
+        let waiting = self.threads.iter().enumerate().filter(|(_, thread)| waits(thread));
+        self.order.extend(waiting.map(|(at, thread)| (thread.waiting_since, at)));
+        self.order.sort_unstable();
+        for (rank, (_, at)) in self.order.iter().enumerate() {
+            let thread = &mut self.threads[*at];
+            self.stats.stuck[thread.stuck as usize - 1] += now.saturating_sub(thread.stuck_since);
+            thread.stuck = Stuck::No;
+            // A picosecond apart: that is the order in which they come.
+            thread.store_time = thread.store_time.max(now + rank as Ps);
         }
     }
 
@@ -446,22 +459,18 @@ impl<F: Feed> Engine<F> {
 
     /// A line has arrived.
     fn fill(&mut self, line: u64, now: Ps) {
-        let mut core = None;
-        let mut at = 0;
+        // Taken out first: an eviction below may bring further lines in.
+        let mut waiters = std::mem::take(&mut self.arrived);
+        waiters.clear();
+        waiters.extend(self.waiters.iter().filter(|waiter| waiter.line == line));
+        self.waiters.retain(|waiter| waiter.line != line);
+        let Some(first) = waiters.first() else { return };
+        let core = self.threads[first.thread].core;
+        if let Some(victim) = self.caches.fill(core, line) {
+            self.evict(victim.line, &victim.entry, now);
+        }
         let mut told = 0_u32;
-        while at < self.waiters.len() {
-            if self.waiters[at].line != line {
-                at += 1;
-                continue;
-            }
-            let waiter = self.waiters.remove(at);
-            let own = self.threads[waiter.thread].core;
-            if core.is_none() {
-                core = Some(own);
-                if let Some(victim) = self.caches.fill(own, line) {
-                    self.evict(victim.line, &victim.entry, now);
-                }
-            }
+        for waiter in &waiters {
             told |= 1 << waiter.thread;
             let Some(slot) = waiter.slot else {
                 let thread = &mut self.threads[waiter.thread];
@@ -471,9 +480,11 @@ impl<F: Feed> Engine<F> {
                 continue;
             };
             self.threads[waiter.thread].misses -= 1;
-            let done = if core == Some(own) { now } else { self.again(waiter.thread, line, now, slot) };
+            let own = self.threads[waiter.thread].core;
+            let done = if core == own { now } else { self.again(waiter.thread, line, now, slot) };
             self.threads[waiter.thread].complete(slot, done);
         }
+        self.arrived = waiters;
         for thread in (0..self.threads.len()).filter(|thread| told & 1 << thread != 0) {
             self.settle(thread, now);
         }
@@ -526,8 +537,15 @@ impl<F: Feed> Engine<F> {
         let sets = self.caches.sets();
         let (Some(scanner), Some(log)) = (&mut self.scanner, &self.log) else { return };
         if scanner.phase == Phase::Idle {
+            if scanner.is_waiting() && self.controller.next() != UNKNOWN {
+                // What the last scan wrote is not durable yet: another would only find it again.
+                scanner.next = self.controller.next().max(now + self.cycle);
+                return;
+            }
             scanner.begin(now, log.tail);
-            self.scans_without_progress += u32::from(log.used() > 0);
+            let waits = |thread: &Thread| thread.stuck == Stuck::LogSpace || thread.is_idle();
+            let all = self.threads.iter().all(waits);
+            self.scans_without_progress = if all { self.scans_without_progress + 1 } else { 0 };
         }
         if scanner.force.is_empty() && !scanner.is_at_end(sets) {
             let (upper, range) = scanner.visit(now, sets);

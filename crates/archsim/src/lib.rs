@@ -25,11 +25,14 @@
 //! | [`memory`] | controller, banks, energy |
 //! | [`engine`] | the order of events |
 //! | [`mod@run`] | a run and its record |
+//! | [`reproduce`] | the published claims and the readings |
+//! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
 
 #![forbid(unsafe_code)]
 
 pub mod cache;
 pub mod core;
+pub mod crash;
 pub mod engine;
 pub mod error;
 pub mod fwb;
@@ -37,6 +40,7 @@ pub mod log;
 pub mod machine;
 pub mod memory;
 pub mod op;
+pub mod reproduce;
 pub mod run;
 pub mod scheme;
 pub mod workload;

@@ -1,4 +1,4 @@
-//! Designs with a flaw that a check must find, for tests of the tests.
+//! Designs with a planted flaw that a check must find.
 
 use std::sync::Arc;
 
@@ -14,9 +14,9 @@ use crate::design::Design;
 /// What is wrong with a design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
-    /// An append first asks for the size and then writes there: another may have appended in between.
+    /// An append asks for the size and then writes there, so that another append can come in between.
     TornAppend,
-    /// It says that all is well where the medium has failed, of the calls that remove or rename, of writes and of syncs.
+    /// Removals, renames, writes and syncs report success although the medium has failed.
     HiddenFailures,
     /// The value 1 in the 8-byte word at this offset makes fsck panic.
     PanicAt(u64),
@@ -81,7 +81,7 @@ impl Design for Flawed {
     }
 }
 
-/// Hands every call on, but for what the flaw changes.
+/// Passes every call on, except for what the flaw changes.
 struct FlawedFs {
     fs: Arc<dyn FileSystem>,
     flaw: Flaw,

@@ -1,6 +1,6 @@
-//! A file-system design as the harnesses reach it: made, mounted, recovered and checked on a region, and nothing else.
+//! The interface of the harnesses to a design: make, mount, recover and check it on a region.
 //!
-//! Whoever owns the designs implements [`Design`] once for all of them; a design with other options is another [`Design`].
+//! The crate that has the designs implements [`Design`] for all of them. A design with other options is another [`Design`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::FileSystem;
 
-/// A design with its options. What it refuses, it refuses in words: what is wrong and where.
+/// A design with its options. Its errors say what is wrong and where.
 pub trait Design: Send + Sync {
     /// Its name, for reports.
     fn name(&self) -> &str;
@@ -34,7 +34,7 @@ pub trait Design: Send + Sync {
     /// Brings an image that was not unmounted to the state in which mounting would use it.
     fn recover(&self, region: &Arc<Region>) -> Result<(), String>;
 
-    /// What fsck holds against an image. One that could not be checked is a violation, too.
+    /// The violations that fsck finds in an image. An image that cannot be checked is a violation, too.
     fn fsck(&self, region: &Arc<Region>) -> Vec<String>;
 
     /// The parts of an image that [`Design::dump`] shows; one that ends in ` N` takes an inode number there.
@@ -54,18 +54,17 @@ impl std::fmt::Debug for dyn Design {
     }
 }
 
-/// The first thing that fsck holds against an image.
+/// The first violation that fsck finds in an image.
 pub fn fsck(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
     design.fsck(region).into_iter().next().map_or(Ok(()), |violation| Err(format!("fsck: {violation}")))
 }
 
-/// Memory that costs nothing.
+/// A region of memory without a cost model.
 pub fn region(size: Bytes) -> Arc<Region> {
     Arc::new(Region::anonymous(size, Box::new(Null)).expect("memory for a region"))
 }
 
-/// Runs `body` under the virtual clock, on this thread. A run that does not end well (a deadlock, a panic) is an error that
-/// names the seed.
+/// Runs `body` under the virtual clock, on this thread. A run that deadlocks or panics is an error that names the seed.
 pub fn try_virtually<T: Send + 'static>(
     seed: u64,
     body: impl FnOnce() -> T + Send + 'static,
@@ -74,12 +73,12 @@ pub fn try_virtually<T: Send + 'static>(
     sim::run(&setup, body).map_err(|error| format!("seed {seed}: {error}"))
 }
 
-/// The same, where an end that is not well is this one's as well.
+/// The same; panics when the run fails.
 pub fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
     try_virtually(seed, body).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// What a thread or this process has had of the processors.
+/// The CPU time of a thread or of this process.
 pub(crate) fn cpu_time(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)

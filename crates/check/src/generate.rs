@@ -1,4 +1,4 @@
-//! Random operations over a small set of names, so that they meet each other.
+//! Random operations over a small set of names, so that they affect each other.
 
 use rand::RngExt;
 use sim::Rng;
@@ -6,7 +6,7 @@ use vfs::{FallocateMode, FileKind, RenameFlags, Timestamp, XattrMode};
 
 use crate::op::{File, Op, Pattern};
 
-/// Directories first; every name may be of any kind at some time.
+/// Directories first. Over time a name may be of any kind.
 const PATHS: [&str; 14] = [
     "foo", "bar", "A", "B", "A/foo", "A/bar", "B/foo", "B/bar", "A/C", "B/C", "A/C/foo", "A/C/bar",
     "B/C/foo", "foo/x",

@@ -1,8 +1,9 @@
-//! The same operations on a directory of the host, beside the model: the model is held to a kernel that nobody here wrote, and
-//! through it every design.
+//! Runs the same operations on a directory of the host and compares them with the model, so that the model, and through it every
+//! design, agrees with an independent kernel.
 //!
 //! A design is driven by inode, the kernel by path, so each path is resolved step by step here, without following symbolic
-//! links. The directory should be on tmpfs; any file system of the host will do that counts links of directories, or knows none.
+//! links. The directory should be on tmpfs. Any file system of the host works that counts the links of directories, or has no
+//! such count.
 //!
 //! | not compared | because |
 //! |---|---|
@@ -18,7 +19,7 @@
 //! | modes of `fallocate`, and extended attributes, where the host does not have them | left out in the model as well |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
-//! The process's umask is set to 0, and stays so.
+//! This sets the umask of the process to 0 for good.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -70,7 +71,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Whoever looks for what is left will find it by its name.
+        // A directory that remains can be found by its name.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -198,7 +199,7 @@ struct Kernel {
 
 const NOFOLLOW: OpenFlags = OpenFlags::NOFOLLOW;
 
-/// What a call answered; none: this operation has no call here, and nothing was done.
+/// The answer of a call; none: this operation has no call here, and was skipped.
 type Answer = Option<Result<Reply, Errno>>;
 
 impl Kernel {
@@ -316,7 +317,7 @@ impl Kernel {
         .map(|()| Reply::Done)
     }
 
-    /// Those that programs may set; a host may have others of its own.
+    /// Attributes that programs may set; a host may have others of its own.
     fn xattrs(&self, path: &str, kind: FileKind) -> Result<BTreeMap<String, Vec<u8>>, Errno> {
         if !has_user_attributes(kind) {
             return Ok(BTreeMap::new());
@@ -388,7 +389,7 @@ impl Kernel {
                 host.rmdir(path.as_bytes())?;
             }
             Op::Rename(from, to, flags) => {
-                // Both parents are found before either has to be a directory, as where a design is driven.
+                // Both parents are looked up before either must be a directory, as in a design.
                 let parents = [self.find(split(from).0)?, self.find(split(to).0)?];
                 parents.iter().try_for_each(is_dir)?;
                 host.rename(from.as_bytes(), to.as_bytes(), *flags)?;

@@ -1,5 +1,5 @@
-//! Reliability harnesses, for every design alike: what a file system answers is compared with a model, what a power loss leaves
-//! of it with what it promises.
+//! Reliability harnesses for every design. They compare what a file system answers with a model, and what a power loss leaves
+//! with what the design promises.
 //!
 //! ```text
 //!   weir check, tests ──► Lockstep ──► Runner ──► a design     answers and trees are those of the model
@@ -12,7 +12,7 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`design`] | [`Design`]: all that the harnesses know of a file system |
+//! | [`design`] | [`Design`]: the interface through which the harnesses reach a file system |
 //! | [`op`] | [`Op`]: an operation by path; [`Runner`] carries it out on a mounted design |
 //! | [`generate`] | [`Generator`]: random operations over a few names |
 //! | [`model`] | [`Model`]: the reference, POSIX in maps |
@@ -20,17 +20,17 @@
 //! | [`observe`](mod@observe) | a mounted design as a tree, checked on the way |
 //! | [`lockstep`] | random runs of a design beside the model |
 //! | [`kernel`] | the same operations on a directory of the host |
-//! | [`shrink`] | a failing program made short |
+//! | [`shrink`] | makes a failing program shorter |
 //! | [`crash`] | crashes at every point of programs, and of the recoveries after them |
-//! | [`recall`] | what the checks find of bugs that were seeded |
+//! | [`recall`] | which seeded bugs the checks find |
 //! | [`faults`] | failures of every access of programs, and of the recoveries after crashes |
-//! | [`fuzz`] | images with edits: nobody panics, hangs, or says what is not so |
+//! | [`fuzz`] | edited images: no call panics or hangs, and fsck and mount agree |
 //! | [`schedules`] | several tasks at once, in many orders |
 //! | [`canary`] | designs with a flaw that must be found |
-//! | [`Limits`] | on how many threads, and until when |
+//! | [`Limits`] | how many threads work, and until when |
 //!
-//! Everything random comes from a seed, which every failure names. No particular design is known here, and no output: what was
-//! done and found is returned.
+//! All randomness comes from a seed, which every failure reports. This crate knows no particular design and prints nothing: it
+//! returns what it did and found.
 
 #![forbid(unsafe_code)]
 

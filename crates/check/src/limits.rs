@@ -1,10 +1,10 @@
-//! How far work goes: on how many threads of the host, and until when.
+//! Limits of work: how many threads of the host, and until when.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-/// What is begun is always ended; nothing is begun when the time is over, or somebody has said to stop.
+/// Work that has begun always ends; no work begins after the end of the time or after a request to stop.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Threads of the host.
@@ -16,19 +16,19 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// As many threads as there are cores, to the end.
+    /// As many threads as there are cores, without a time limit.
     fn default() -> Self {
         Self::of(std::thread::available_parallelism().map_or(1, usize::from))
     }
 }
 
 impl Limits {
-    /// On `jobs` threads, to the end.
+    /// On `jobs` threads, without a time limit.
     pub fn of(jobs: usize) -> Self {
         Self { jobs, end: None, stop: Arc::default() }
     }
 
-    /// Whether nothing more may begin.
+    /// Whether no more work may begin.
     pub fn are_reached(&self) -> bool {
         self.stop.load(Relaxed) || self.end.is_some_and(|end| end <= Instant::now())
     }
@@ -42,7 +42,7 @@ impl Limits {
         });
     }
 
-    /// Does the work with the numbers `0..count` side by side; what came of it, in the order of the numbers, whatever the number
+    /// Does the work with the numbers `0..count` in parallel and returns the results in the order of the numbers, with any number
     /// of threads. When the limits are reached, the last numbers are missing.
     pub(crate) fn side_by_side<T: Send>(&self, count: usize, one: &(dyn Fn(usize) -> T + Sync)) -> Vec<T> {
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

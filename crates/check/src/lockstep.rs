@@ -1,11 +1,11 @@
 //! Random operations on a design and on the model, answer by answer, then tree by tree.
 //!
-//! Work comes in *rounds*: a fresh file system and a number of operations that follow from the round's seed alone, in a virtual
-//! run of its own. So rounds run side by side, and any one can be repeated by its seed. The round `n` of a seed `s` has the seed
-//! `s + n`.
+//! Work is divided into *rounds*. A round is a virtual run with a fresh file system and operations that depend only on the
+//! round's seed. Rounds therefore run in parallel, and each can be repeated from its seed. The round `n` of a seed `s` has the
+//! seed `s + n`.
 //!
-//! A design may say `ENOSPC`, or write less than it was asked to; the model then does what the design has done. That is the one
-//! freedom it has: every other answer must be the model's.
+//! A design may answer `ENOSPC`, or write less than it was asked to; the model then does the same. Every other answer must be the
+//! model's.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -27,7 +27,7 @@ use crate::tree::difference;
 
 /// Trees are compared after this many operations.
 const COMPARE_EVERY: usize = 50;
-/// Operations that are tried while a program is made short: a minute or so at the most.
+/// Operations that shortening a program may take: about a minute.
 const SHRINK_OPS: usize = 150_000;
 
 /// What a round does beside comparing.
@@ -63,7 +63,7 @@ pub enum Space {
     None,
 }
 
-/// Where a design and the model, or the host and the model, part.
+/// Where a design, or the host, differs from the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Operations carried out until then.
@@ -85,7 +85,7 @@ pub struct Round {
     pub ops: usize,
 }
 
-/// A round that did not end well.
+/// A round that failed.
 #[derive(Clone, Debug)]
 pub struct Failed {
     /// Its seed.
@@ -111,7 +111,7 @@ impl std::fmt::Display for Failed {
     }
 }
 
-/// What goes wrong on request in every round: canaries inject faults here.
+/// Faults to inject in every round; canaries use it.
 pub type Prepare = Arc<dyn Fn(&Region) + Send + Sync>;
 
 /// A design that is mounted beside the model.
@@ -187,7 +187,7 @@ impl Lockstep {
     }
 }
 
-/// Complains when two answers to an operation differ.
+/// Returns an error when two answers to an operation differ.
 pub(crate) fn same_answer(
     op: &Op,
     done: &Result<Reply, Errno>,
@@ -239,7 +239,7 @@ impl Round {
         (0..self.ops).map(|number| Generator::ALL.op(&mut rng, number as u8)).collect()
     }
 
-    /// Runs it: on the design and the model, then, if a directory is given, on the host and the model. A failure is made short.
+    /// Runs it on the design and the model, then, if a directory is given, on the host and the model. Shortens a failure.
     pub fn run(&self, host: Option<&HostDir>, prepare: Option<&Prepare>) -> Result<Seen, Failed> {
         let program = self.program();
         let on_design = |ops: &[Op]| run(&self.design, self.size, self.seed, ops, prepare);
@@ -269,7 +269,7 @@ impl Round {
     }
 }
 
-/// Runs rounds side by side, within limits, until one fails. `done` is told of each that ended.
+/// Runs rounds in parallel, within limits, until one fails. `done` is called for each that ended.
 pub fn run_many(
     (count, round): (usize, &(dyn Fn(usize) -> Round + Sync)),
     (host, prepare): (Option<&HostDir>, Option<&Prepare>),
@@ -293,7 +293,7 @@ pub fn run_many(
                 }
                 Err(failed) => {
                     stop.store(true, Relaxed);
-                    // The same whatever the number of threads, as far as that is known.
+                    // The same with any number of threads, except for timing.
                     if found.1.as_ref().is_none_or(|other| failed.seed < other.seed) {
                         found.1 = Some(failed);
                     }

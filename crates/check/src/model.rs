@@ -1,4 +1,4 @@
-//! The reference: inodes and names in maps, with POSIX's rules and nothing else.
+//! The reference model: inodes and names in maps, with the rules of POSIX.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -299,7 +299,8 @@ impl Model {
         }
     }
 
-    /// An operation found no space: it has changed nothing but perhaps the time of its file, of which it may have reserved a part.
+    /// An operation found no space: it has changed nothing, except perhaps the time of its file, and may have reserved a part of
+    /// it.
     pub fn found_no_space(&mut self, op: &Op) {
         if let Op::Fallocate(file, ..) = op
             && let Ok(id) = self.file(file)

@@ -14,7 +14,7 @@ struct Walk<'a> {
     first: BTreeMap<Ino, String>,
 }
 
-/// Reads everything; what contradicts itself is an error.
+/// Reads everything; a contradiction is an error.
 pub fn observe(fs: &dyn FileSystem) -> Result<Tree, String> {
     let root = fs.getattr(fs.root()).map_err(|errno| format!("the root: {}", errno.name()))?;
     let mut walk = Walk { fs, tree: Tree::new(), first: BTreeMap::new() };

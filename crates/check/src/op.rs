@@ -97,7 +97,7 @@ impl Op {
         }
     }
 
-    /// Whether it changes the data of a file, which need not change as one.
+    /// Whether it changes the data of a file, which need not be atomic.
     pub fn changes_data(&self) -> bool {
         let zeroes = FallocateMode::PUNCH_HOLE | FallocateMode::ZERO_RANGE;
         matches!(self, Self::Write(..))
@@ -154,8 +154,8 @@ impl Runner {
         Self { fs, opened: BTreeMap::new(), pinned: BTreeMap::new() }
     }
 
-    /// Looks a path up and opens what it leads to, once for all: operations that go by that path mean this inode from now on,
-    /// whatever has the name. So an operation is one call of the design, and others cannot come between lookup and call.
+    /// Looks a path up and opens what it leads to, once for all: later operations on that path use this inode, even if another
+    /// file gets the name. So an operation is one call of the design, and no call of another task comes between lookup and call.
     pub fn pin(&mut self, path: &str) -> Result<(), Errno> {
         let ino = self.find(path)?;
         self.fs.open(ino, OpenFlags::READ)?;

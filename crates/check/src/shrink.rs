@@ -1,12 +1,12 @@
-//! A failing program made short: first operations are left out, halves before quarters before single ones, then sizes are
-//! lowered. Every step keeps a program that fails, though perhaps with other words.
+//! Shortens a failing program: leaves out operations, first halves, then quarters, then single ones; then lowers sizes. Each step
+//! keeps a program that fails, perhaps with another message.
 
 use crate::op::{Op, Pattern};
 
-/// What it takes to begin anew, in operations.
+/// The cost of a fresh start, in operations.
 const FRESH_GROUND: usize = 20;
 
-/// What is known while a program shrinks.
+/// State while a program shrinks.
 struct Shrinking<'a> {
     program: Vec<Op>,
     what: String,
@@ -14,8 +14,8 @@ struct Shrinking<'a> {
     ops_left: usize,
 }
 
-/// The shortest program found that still fails, and how, when candidates of `ops` operations in all may be tried. `fails` carries
-/// out a program on fresh ground and says what is wrong; it must answer the same each time.
+/// The shortest program found that still fails, and how, when candidates of `ops` operations in all may be tried. `fails` runs a
+/// program on a fresh file system and returns what is wrong; it must be deterministic.
 pub fn shrink(
     program: &[Op],
     what: String,
@@ -45,7 +45,7 @@ impl Shrinking<'_> {
         true
     }
 
-    /// Leaves out pieces of the program, large ones first, from its end: what comes late rests on what came before.
+    /// Leaves out pieces of the program, large ones first, from its end, because late operations depend on earlier ones.
     fn leave_out(&mut self) {
         let mut piece = self.program.len().div_ceil(2);
         while piece > 0 {

@@ -1,4 +1,4 @@
-//! A file system as programs see it: what the model says and what a design shows are compared in this form.
+//! A file system as programs see it. The model and a design are compared in this form.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub struct Entry {
     pub nlink: u32,
     /// The first path that leads to the same inode.
     pub same_as: String,
-    /// Last access, if it is known: a design tells every time, a model those that were set and have not changed since.
+    /// Last access, if it is known: a design knows all times, a model those that were set and have not changed since.
     pub atime: Option<Timestamp>,
     /// Last change of contents, if it is known.
     pub mtime: Option<Timestamp>,

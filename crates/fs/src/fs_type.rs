@@ -184,6 +184,19 @@ pub enum FsError {
     Output(#[from] io::Error),
 }
 
+impl FsError {
+    /// The same, told of a design that is built on the one that found it.
+    #[must_use]
+    pub(crate) fn of(self, design: &'static str) -> Self {
+        match self {
+            Self::WrongFormat { found, .. } => Self::WrongFormat { design, found },
+            Self::Damaged { what, .. } => Self::Damaged { design, what },
+            Self::NewerFormat { found, known, .. } => Self::NewerFormat { design, found, known },
+            other => other,
+        }
+    }
+}
+
 /// What fsck found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FsckReport {

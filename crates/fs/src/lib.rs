@@ -15,6 +15,7 @@ pub mod options;
 mod persist;
 mod pmfs;
 mod rcache;
+mod redo;
 
 pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
 pub use mutant::Mutant;
@@ -28,6 +29,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &hinfs::fs_type::HINFS_WB,
     &nova::fs_type::NovaType,
     &rcache::fs_type::RcacheType,
+    &redo::fs_type::RedoType,
 ];
 
 /// The design called `name`.

@@ -1,8 +1,8 @@
-//! Seeded bugs: what a check of the designs must find, or it proves nothing.
+//! Seeded bugs, which the checks of the designs must find.
 //!
 //! A design declares its own beside its code (`NAME/mutant.rs`, [`crate::FsType::mutants`]) and asks for one where it changes
-//! metadata, never on the path of a read or of a write in place. A mutant is switched on in one mounted instance, by
-//! [`crate::Options::with_mutant`] and by nothing else: no option of mkfs or mount has it.
+//! metadata, never on the path of a read or of a write in place. A mutant is switched on in one mounted instance, only by
+//! [`crate::Options::with_mutant`]: no option of mkfs or mount does it.
 
 /// A bug that can be seeded in one design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -239,7 +239,7 @@ fn a_free_inode_on_the_truncate_list_that_has_blocks_is_refused_each_time() {
     });
 }
 
-/// A node that leads to itself everywhere, under a directory of 2^40 bytes: whoever lists it must not follow that far.
+/// A node that leads to itself everywhere, under a directory of 2^40 bytes: a listing must stop before that.
 #[test]
 fn a_directory_that_leads_back_into_itself_has_an_end() {
     virtually(1, || {

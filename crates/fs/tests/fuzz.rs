@@ -1,4 +1,4 @@
-//! Images with edits: nobody panics or hangs, and fsck and mount agree; and a design that does not is found.
+//! Edited images: no call panics or hangs, and fsck and mount agree; the check finds a design that violates this.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 

@@ -1,4 +1,4 @@
-//! Several tasks at once, in many orders: every call is atomic, nobody waits for ever, and nothing is lost or left behind.
+//! Several tasks at once, under many schedules: every call is atomic, no task waits for ever, and no block or inode is lost.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 

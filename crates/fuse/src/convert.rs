@@ -1,4 +1,4 @@
-//! Numbers, attributes, flags, errors and times, from one world's words to the other's.
+//! Converts numbers, attributes, flags, errors and times between the kernel and a design.
 
 use std::time::{Duration, SystemTime};
 

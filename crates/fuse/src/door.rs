@@ -7,17 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
+use rustix::mount::MountFlags;
 use sim::ledger::OpGuard;
 use sim::{Attached, Handle, Op, TaskSpec};
 use vfs::credentials::Subject;
 use vfs::{
     AccessTimes, Attr, Credentials, Errno, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
-    Result, SeekTo, SetAttr, Timestamp,
+    Result, SeekTo, SetAttr,
 };
 
 use crate::convert::{self, Numbers, generation};
+use crate::invalidate::{Invalidator, PLACES};
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
+use crate::times::{Times, is_stale};
 
 mod requests;
 
@@ -39,6 +42,7 @@ const WISHES: [InitFlags; 8] = [
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
     InitFlags::FUSE_CACHE_SYMLINKS,
+    // In `Cache::Pages` only beside `invalidate.rs`.
     InitFlags::FUSE_ASYNC_DIO,
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
     InitFlags::FUSE_EXPLICIT_INVAL_DATA,
@@ -52,12 +56,15 @@ pub(crate) struct Door {
     numbers: Numbers,
     nodes: Nodes,
     cache: Cache,
-    access_times: AccessTimes,
+    times: Times,
     run: Option<Handle>,
     /// Flags of every write.
     always: IoFlags,
+    /// A change of names waits for the medium.
+    names_wait: bool,
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
+    invalidator: Invalidator,
 }
 
 thread_local! {
@@ -68,19 +75,20 @@ thread_local! {
 }
 
 impl Door {
-    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options) -> Self {
+    pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options, invalidator: Invalidator) -> Self {
         let numbers = Numbers::new(fs.root());
-        let access_times = if options.read_only { AccessTimes::Never } else { options.access_times };
         Self {
             fs,
             numbers,
             nodes: Nodes::new(),
             cache: options.cache,
-            access_times,
+            times: Times::new(options),
             run: Handle::current(),
             always: if options.synchronous { IoFlags::SYNC } else { IoFlags::empty() },
+            names_wait: options.synchronous || options.flags.contains(MountFlags::DIRSYNC),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
+            invalidator,
         }
     }
 
@@ -118,6 +126,7 @@ impl Door {
         }
         let _ = config.set_max_write(REQUEST_BYTES);
         let _ = config.set_max_readahead(REQUEST_BYTES);
+        let _ = config.set_max_background(PLACES);
     }
 
     fn attr(&self, attr: &Attr) -> FileAttr {
@@ -165,18 +174,42 @@ impl Door {
         }
     }
 
+    /// A directory was opened. The kernel keeps what it lists until a name in it changes, which it sees itself; the first
+    /// listing after a change must be seen, for it moves the access time.
+    fn opened_directory(&self, ino: Ino) -> FopenFlags {
+        match self.cache {
+            Cache::Direct => FopenFlags::empty(),
+            Cache::Pages if self.wants(self.times.policy(true), ino) => FopenFlags::FOPEN_CACHE_DIR,
+            Cache::Pages => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
+        }
+    }
+
     fn wants_reads(&self, ino: Ino) -> bool {
-        match self.access_times {
+        self.wants(self.times.policy(false), ino)
+    }
+
+    /// Whether reading again would move the access time.
+    fn wants(&self, policy: AccessTimes, ino: Ino) -> bool {
+        match policy {
             AccessTimes::Never => false,
             AccessTimes::Strict => true,
             AccessTimes::Relative => !self.nodes.is_accessed(ino),
         }
     }
 
-    /// Contents were read.
+    /// Contents of a file or a link were read.
     fn accessed(&self, ino: Ino) {
+        self.accessed_by(self.times.policy(false), ino);
+    }
+
+    /// A directory was read.
+    fn listed(&self, ino: Ino) {
+        self.accessed_by(self.times.policy(true), ino);
+    }
+
+    fn accessed_by(&self, policy: AccessTimes, ino: Ino) {
         let fs = self.fs();
-        match self.access_times {
+        match policy {
             AccessTimes::Never => return,
             AccessTimes::Strict => {}
             AccessTimes::Relative => {
@@ -190,46 +223,56 @@ impl Door {
         let _ = fs.accessed(ino);
     }
 
-    /// The entries of a directory after `cursor`, at most `limit`, with their attributes. Those that go meanwhile are left out.
-    fn entries(&self, ino: Ino, cursor: u64, limit: usize) -> Result<Vec<Entry>> {
+    /// The entries of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or the directory
+    /// does not know a kind.
+    fn entries(&self, ino: Ino, cursor: u64, limit: usize, with_attr: bool) -> Result<Vec<Entry>> {
         let fs = self.fs();
         let mut found = Vec::new();
         fs.readdir(ino, cursor, &mut |entry| {
-            found.push((entry.ino, entry.next, entry.name.to_vec()));
+            let name = entry.name.to_vec();
+            found.push(Entry { ino: entry.ino, kind: entry.kind, attr: None, next: entry.next, name });
             found.len() < limit
         })?;
-        let with_attr = found.into_iter().map(|(ino, next, name)| match fs.getattr(ino) {
-            Ok(attr) => Ok(Entry { attr: Some(attr), next, name }),
-            Err(Errno::ENOENT) => Ok(Entry { attr: None, next, name }),
-            Err(errno) => Err(errno),
-        });
-        with_attr.collect()
+        for entry in found.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
+            match fs.getattr(entry.ino) {
+                Ok(attr) => (entry.kind, entry.attr) = (Some(attr.kind), Some(attr)),
+                Err(Errno::ENOENT) => entry.kind = None,
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(found)
     }
 
     /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given
     /// is left for the next request: the kernel is to hear of what it was given.
-    fn list(&self, ino: INodeNo, cursor: u64, mut add: impl FnMut(&Entry, &Attr) -> bool) -> Result<()> {
+    fn list(
+        &self,
+        ino: INodeNo,
+        cursor: u64,
+        with_attr: bool,
+        mut add: impl FnMut(&Entry, FileKind) -> bool,
+    ) -> Result<()> {
         /// What a reply of 4 KiB holds, about.
         const AT_ONCE: usize = 64;
         let ino = self.numbers.ino(ino);
         let mut at = cursor;
         loop {
-            let entries = match self.entries(ino, at, AT_ONCE) {
+            let entries = match self.entries(ino, at, AT_ONCE, with_attr) {
                 Ok(entries) => entries,
                 Err(errno) if at == cursor => return Err(errno),
                 Err(_) => return Ok(()),
             };
             for entry in &entries {
-                if let Some(attr) = &entry.attr
-                    && add(entry, attr)
+                if let Some(kind) = entry.kind
+                    && add(entry, kind)
                 {
-                    self.accessed(ino);
+                    self.listed(ino);
                     return Ok(());
                 }
                 at = entry.next;
             }
             if entries.len() < AT_ONCE {
-                self.accessed(ino);
+                self.listed(ino);
                 return Ok(());
             }
         }
@@ -317,6 +360,15 @@ impl Door {
         self.backing.sync()
     }
 
+    /// Names have changed: with `dirsync` or `sync` that waits for the medium.
+    fn settled<T>(&self, changed: Result<T>) -> Result<T> {
+        let changed = changed?;
+        if self.names_wait {
+            self.backing.sync()?;
+        }
+        Ok(changed)
+    }
+
     /// Makes everything durable, and the medium with it.
     fn sync_all(&self) -> Result<()> {
         self.fs().sync()?;
@@ -331,7 +383,9 @@ impl Door {
 
 /// An entry of a directory.
 struct Entry {
+    ino: Ino,
     /// None when it has gone since it was listed.
+    kind: Option<FileKind>,
     attr: Option<Attr>,
     next: u64,
     name: Vec<u8>,
@@ -342,12 +396,6 @@ impl Entry {
     fn is_dots(&self) -> bool {
         self.name == b"." || self.name == b".."
     }
-}
-
-/// A relative access time: older than the last change, or a day old.
-fn is_stale(attr: &Attr) -> bool {
-    const DAY_SECS: i64 = 24 * 60 * 60;
-    attr.atime <= attr.mtime.max(attr.ctime) || Timestamp::now().secs - attr.atime.secs >= DAY_SECS
 }
 
 /// A name that a design accepts.

@@ -10,9 +10,12 @@
 //! |---|---|
 //! | `door` | the kernel's requests as calls of a [`vfs::FileSystem`] |
 //! | `nodes` | which inodes the kernel knows, and keeping them alive |
-//! | `convert` | numbers, attributes, flags, errors and times in both worlds' words |
+//! | `convert` | numbers, attributes, flags, errors and times, converted between kernel and design |
 //! | `options` | [`Options`] |
+//! | `attach` | the directory and the kernel: mount(2), or `fusermount3` for users |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
+//! | `invalidate` | dropping cached pages after direct writes |
+//! | `times` | when reading sets access times |
 //! | `writeback` | how much of shared maps the kernel may keep back |
 //!
 //! # Who does what
@@ -30,7 +33,7 @@
 //! | `Pages` | from the page cache | through it, before the call returns | yes |
 //! | `Direct` | always ask the design | always | where the kernel allows maps of such files |
 //!
-//! Never is a write kept back in the kernel: what a design does when it is written to is what a mount is for.
+//! The kernel never delays a write: a mount exists to show how a design handles writes.
 //!
 //! # Threads
 //!
@@ -39,13 +42,19 @@
 
 #![forbid(unsafe_code)]
 
+mod attach;
 mod convert;
 mod door;
+mod invalidate;
 mod nodes;
 mod options;
 mod serve;
+mod times;
 mod writeback;
 
-pub use options::{Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR};
-pub use serve::{MountError, Server, Unmounter};
+pub use options::{
+    Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR, remount_xattr, time_flags,
+};
+pub use rustix::mount::MountFlags;
+pub use serve::{MountError, Server, Unmounter, check_directory};
 pub use writeback::become_flusher;

@@ -11,7 +11,7 @@
 //! ```
 //!
 //! The kernel holds the lock of a directory over every change of its names, so between a design's answer to a lookup and the open
-//! here nobody can remove the last name of what was found.
+//! here no call can remove the last name of the inode.
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -28,6 +28,8 @@ struct Node {
     /// Descriptors that let a program store through a shared map: those for reading and writing. The kernel releases one when its
     /// maps have gone as well, and have been written.
     mappable: u32,
+    /// The kernel has asked for pages of it, or written some, and may have kept them.
+    cached: bool,
 }
 
 /// The inodes that the kernel knows.
@@ -104,6 +106,18 @@ impl Nodes {
     /// Whether a program may have stored to it through a map what the kernel has not written yet.
     pub(crate) fn may_be_mapped(&self, ino: Ino) -> bool {
         self.shard(ino).lock().get(&ino).is_some_and(|node| node.mappable > 0)
+    }
+
+    /// The kernel is about to get pages of it, or to keep those that it writes. To be called before the design is asked.
+    pub(crate) fn set_cached(&self, ino: Ino) {
+        if let Some(node) = self.shard(ino).lock().get_mut(&ino) {
+            node.cached = true;
+        }
+    }
+
+    /// Whether the kernel may have pages of it. After the design has written: pages that are asked for later are new.
+    pub(crate) fn may_be_cached(&self, ino: Ino) -> bool {
+        self.shard(ino).lock().get(&ino).is_some_and(|node| node.cached)
     }
 
     /// Contents or attributes have changed: the access time is old again.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustix::mount::MountFlags;
 use vfs::{AccessTimes, Result};
 
 /// An attribute of the root that is computed when it is asked for, and in no list.
@@ -13,6 +14,22 @@ pub const RESULT_BYTES_MAX: usize = 64 << 10;
 /// An attribute of the root, in no list: who asks for it has everything made durable, and gets nothing. The kernel does not tell
 /// this server of sync(2) and syncfs(2).
 pub const SYNC_XATTR: &str = "weir.sync";
+
+/// The beginning of an attribute of the root, in no list: root asks for it with the words that follow to tell the server how the
+/// kernel has changed the mount ([`remount_xattr`]). The kernel itself tells nothing.
+pub(crate) const REMOUNT_XATTR: &str = "weir.remount:";
+
+/// The attribute of the root that tells the server of a remount with these flags; of access times only what was said.
+pub fn remount_xattr(flags: MountFlags, access_times: Option<AccessTimes>) -> String {
+    let state = if flags.contains(MountFlags::RDONLY) { "ro" } else { "rw" };
+    let directories = if flags.contains(MountFlags::NODIRATIME) { "nodiratime" } else { "diratime" };
+    let times = access_times.map_or("", |times| match times {
+        AccessTimes::Never => ",noatime",
+        AccessTimes::Relative => ",relatime",
+        AccessTimes::Strict => ",strictatime",
+    });
+    format!("{REMOUNT_XATTR}{state},{directories}{times}")
+}
 
 /// The medium under a design, as far as a mount has to do with it.
 pub trait Backing: Send + Sync {
@@ -41,17 +58,14 @@ pub struct Options {
     pub source: String,
     /// The design's name, for the list of mounts: `fuse.weir.NAME`.
     pub design: String,
-    /// Refuse every change.
-    pub read_only: bool,
+    /// What the kernel does or refuses by itself, as for any file system: read-only, no set-id bits, no devices, no programs.
+    /// Only root may leave out `NOSUID` and `NODEV`. The flags of access times follow from `access_times`.
+    pub flags: MountFlags,
     /// Users other than the one who mounts may use it; the kernel lets root ask for this, others only if the host's
     /// `/etc/fuse.conf` says so.
     pub allow_other: bool,
-    /// Honour device nodes and set-id bits. Only root may ask for this.
-    pub privileged: bool,
     /// Mount on a directory that has entries, and hide them.
     pub non_empty: bool,
-    /// Refuse to execute programs.
-    pub no_exec: bool,
     /// When reading sets access times.
     pub access_times: AccessTimes,
     /// What the kernel keeps of file data.
@@ -65,6 +79,22 @@ pub struct Options {
     pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,
+}
+
+impl Options {
+    /// The flags of the mount, those of access times among them.
+    pub(crate) fn kernel_flags(&self) -> MountFlags {
+        self.flags | time_flags(self.access_times)
+    }
+}
+
+/// The flags by which the kernel knows when reading sets access times; it shows them, and leaves the rest to the server.
+pub fn time_flags(access_times: AccessTimes) -> MountFlags {
+    match access_times {
+        AccessTimes::Never => MountFlags::NOATIME,
+        AccessTimes::Relative => MountFlags::RELATIME,
+        AccessTimes::Strict => MountFlags::STRICTATIME,
+    }
 }
 
 impl std::fmt::Debug for Options {

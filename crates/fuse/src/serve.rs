@@ -4,12 +4,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuser::{Config, MountOption, Session, SessionACL, SessionUnmounter};
+use fuser::{Config, Session, SessionACL};
 use vfs::FileSystem;
 
+use crate::attach::{self, Attached};
 use crate::door::Door;
 use crate::options::Options;
-use crate::writeback;
+use crate::{invalidate, writeback};
 
 /// Why a directory could not be mounted on.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,7 @@ pub enum MountError {
 /// A mounted file system, before and while its requests are served.
 pub struct Server {
     session: Session<Door>,
+    mount: Attached,
 }
 
 impl Server {
@@ -61,15 +63,24 @@ impl Server {
     /// The thread should have called [`become_flusher`](crate::become_flusher) before the design was mounted, which starts threads.
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
-        let door = Door::new(fs, options);
-        let session = Session::new(door, dir, &config(options)).map_err(|error| refused(dir, error))?;
-        writeback::lift_limit(dir);
-        Ok(Self { session })
+        let (invalidator, invalidations) = invalidate::channel();
+        let door = Door::new(fs, options, invalidator);
+        let (fuse, mount) = attach::attach(dir, options)?;
+        let session = Session::from_fd(door, fuse, acl(options), config(options)).map_err(|error| {
+            let _ = mount.detach();
+            MountError::Io { dir: dir.into(), error }
+        })?;
+        if let Err(error) = invalidations.start(session.notifier()) {
+            let _ = mount.detach();
+            return Err(MountError::Io { dir: dir.into(), error });
+        }
+        writeback::lift_limit(mount.dir());
+        Ok(Self { session, mount })
     }
 
     /// What unmounts it, from any thread.
-    pub fn unmounter(&mut self) -> Unmounter {
-        Unmounter(self.session.unmount_callable())
+    pub fn unmounter(&self) -> Unmounter {
+        Unmounter(self.mount.clone())
     }
 
     /// Serves requests until the file system is unmounted, by whomever. The design stays mounted.
@@ -85,40 +96,30 @@ impl std::fmt::Debug for Server {
 }
 
 /// Unmounts a [`Server`].
-#[derive(Debug)]
-pub struct Unmounter(SessionUnmounter);
+#[derive(Clone, Debug)]
+pub struct Unmounter(Attached);
 
 impl Unmounter {
     /// Takes the directory back at once; what is open stays served until it is closed.
-    pub fn unmount(&mut self) -> io::Result<()> {
-        self.0.unmount()
+    pub fn unmount(&self) -> io::Result<()> {
+        self.0.detach()
     }
 }
 
+fn acl(options: &Options) -> SessionACL {
+    if options.allow_other { SessionACL::All } else { SessionACL::Owner }
+}
+
 fn config(options: &Options) -> Config {
-    let mut mount_options = vec![
-        MountOption::FSName(options.source.clone()),
-        // Not `Subtype`, which fuser keeps to itself when root mounts.
-        MountOption::CUSTOM(format!("subtype=weir.{}", options.design)),
-        MountOption::DefaultPermissions,
-        if options.read_only { MountOption::RO } else { MountOption::RW },
-    ];
-    mount_options.extend(match options.privileged {
-        true => [MountOption::Dev, MountOption::Suid],
-        false => [MountOption::NoDev, MountOption::NoSuid],
-    });
-    if options.no_exec {
-        mount_options.push(MountOption::NoExec);
-    }
     let mut config = Config::default();
-    config.mount_options = mount_options;
-    config.acl = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
+    config.acl = acl(options);
     config.n_threads = Some(options.threads.max(1));
     config.clone_fd = true;
     config
 }
 
-fn check_directory(dir: &Path, non_empty: bool) -> Result<(), MountError> {
+/// Whether a directory can be mounted on: it is there, no mount whose server has gone, and empty or allowed not to be.
+pub fn check_directory(dir: &Path, non_empty: bool) -> Result<(), MountError> {
     // The kernel may still know the attributes of a mount whose server has gone.
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => MountError::NoDirectory(dir.into()),
@@ -132,22 +133,5 @@ fn check_directory(dir: &Path, non_empty: bool) -> Result<(), MountError> {
     match entries.next().transpose().map_err(failed)? {
         Some(_) if !non_empty => Err(MountError::NotEmpty(dir.into())),
         _ => Ok(()),
-    }
-}
-
-fn refused(dir: &Path, error: io::Error) -> MountError {
-    let dir = dir.to_owned();
-    match error.kind() {
-        _ if !Path::new("/dev/fuse").exists() => MountError::NoDevice,
-        io::ErrorKind::PermissionDenied => {
-            let why = "only root may, or a user with fusermount3 (Debian's package fuse3) and the right to open /dev/fuse";
-            MountError::NotAllowed { dir, why: why.to_owned() }
-        }
-        io::ErrorKind::NotFound => {
-            let why =
-                "fusermount3 is not installed (Debian's package fuse3), and only root can do without it";
-            MountError::NotAllowed { dir, why: why.to_owned() }
-        }
-        _ => MountError::Io { dir, error },
     }
 }

@@ -1,11 +1,11 @@
 //! How much that programs stored through shared maps the kernel may keep back before it makes them wait.
 //!
-//! Of a FUSE file system that is a hundredth of what it grants all others, because it cannot know whether the server will ever
-//! take the pages: beyond 50 MB on a host of 24 GB, storing at random is several times slower. A mount that root made is no less
-//! to be trusted than a disk, and gets what a disk gets: all (`max_ratio` of its backing device), and before it has shown how fast
-//! it takes pages back (`strict_limit`, since Linux 6.2); see the kernel's `Documentation/ABI/testing/sysfs-class-bdi`. Where it
-//! may, the server also asks to be counted among the flushers of I/O (`PR_SET_IO_FLUSHER`, prctl(2)), which the kernel does not
-//! make wait for memory that only they can clean.
+//! By default the kernel grants a FUSE file system a hundredth of what it grants others, because a server may never take the
+//! pages: beyond 50 MB on a host of 24 GB, random stores are several times slower. A mount by root is as trustworthy as a disk,
+//! so the server gives it the limits of a disk: `max_ratio` of its backing device is 100, and `strict_limit` is off (since Linux
+//! 6.2; see the kernel's `Documentation/ABI/testing/sysfs-class-bdi`). If it has the right, the server also declares itself an
+//! I/O flusher (`PR_SET_IO_FLUSHER`, prctl(2)), so that the kernel does not make it wait for memory that only the server can
+//! clean.
 
 use std::path::Path;
 

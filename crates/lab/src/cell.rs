@@ -102,11 +102,13 @@ fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {
     Error::Cell { cell: spec.title(), what: what.to_string() }
 }
 
-fn setup(run: &Run) -> Setup {
-    match run.clock {
+fn setup(spec: &CellSpec, run: &Run) -> Setup {
+    let free = spec.free.iter().cloned().collect();
+    let setup = match run.clock {
         Clock::Virtual => Setup::virtual_clock(run.machine.clone(), run.seed),
         Clock::Real => Setup::real_clock(run.machine.clone(), run.seed),
-    }
+    };
+    Setup { free, ..setup }
 }
 
 fn on_design(
@@ -124,7 +126,7 @@ fn on_design(
         let region = Arc::clone(&region);
         move || work.on_design(design, &region, &options)
     };
-    let sample = sim::run(&setup(run), inside).map_err(|error| failed(spec, error))?;
+    let sample = sim::run(&setup(spec, run), inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
     image::after(spec, run, design, &region)?;
     run.spare.keep(region);
@@ -133,6 +135,7 @@ fn on_design(
 
 fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {
     let work = work::Work::new(spec, run);
-    let sample = sim::run(&setup(run), move || work.on_host(&path)).map_err(|error| failed(spec, error))?;
+    let sample =
+        sim::run(&setup(spec, run), move || work.on_host(&path)).map_err(|error| failed(spec, error))?;
     sample.map_err(|what| failed(spec, what))
 }

@@ -1,12 +1,14 @@
 //! Machine presets: what CPU work costs, each value with its source.
 //!
 //! A preset has the keys of [`sim::Work::ALL`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
-//! copying under `[memory]`. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
+//! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
+//! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each task runs as if its core were its
+//! own. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
 //! source is refused, and so are missing and unknown keys.
 
 use std::path::{Path, PathBuf};
 
-use sim::{Bytes, Machine, Work};
+use sim::{Bytes, Caches, Machine, Nanos, Scheduling, Work};
 
 use crate::document::{self, Item, Problem, Table};
 use crate::error::{Error, nearest, read_to_string};
@@ -48,14 +50,22 @@ impl MachinePreset {
             let memory =
                 root.need("memory", "speeds of copying")?.read(|table| memory(table, &mut values))?;
             let work_ps = root.need("work", "costs of CPU work")?.read(|table| work(table, &mut values))?;
+            let caches = root.get("caches");
+            let caches = caches.map(|item| item.read(|table| caches_of(table, &mut values))).transpose()?;
+            let scheduling = root.get("scheduling");
+            let scheduling =
+                scheduling.map(|item| item.read(|table| scheduling_of(table, &mut values))).transpose()?;
             let machine = Machine {
                 name: root.need("name", "how it is called")?.text()?,
                 sockets: shape.0,
                 cores_per_socket: shape.1,
                 work_ps,
                 copy_ps_per_byte: memory.0,
-                dram_ps_per_byte: memory.1,
+                dram_ps_per_byte: memory.1.0,
+                dram_per_socket: memory.1.1,
                 cache: memory.2,
+                caches,
+                scheduling,
             };
             let summary = root.need("summary", "one line for lists")?.text()?;
             let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
@@ -101,10 +111,12 @@ impl MachinePreset {
             format!("summary = {:?}", self.summary),
             format!("fitted_on = {:?}", self.fitted_on),
         ];
-        let values = self.values.iter().enumerate().map(|(index, value)| match index {
-            0 => format!("\n[shape]\n{}", value.to_toml()),
-            2 => format!("\n[memory]\n{}", value.to_toml()),
-            5 => format!("\n[work]\n{}", value.to_toml()),
+        let values = self.values.iter().map(|value| match value.key {
+            "sockets" => format!("\n[shape]\n{}", value.to_toml()),
+            "copy" => format!("\n[memory]\n{}", value.to_toml()),
+            "syscall" => format!("\n[work]\n{}", value.to_toml()),
+            "private" => format!("\n[caches]\n{}", value.to_toml()),
+            "latency" => format!("\n[scheduling]\n{}", value.to_toml()),
             _ => value.to_toml(),
         });
         head.into_iter().chain(values).map(|line| line + "\n").collect()
@@ -139,9 +151,25 @@ fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16), Probl
     Ok((count(table, "sockets", values)?, count(table, "cores_per_socket", values)?))
 }
 
-fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u64, u64, Bytes), Problem> {
-    let (copy, dram) = (ps_per_byte(table, "copy", values)?, ps_per_byte(table, "dram", values)?);
+/// The speed of a core; that of memory, and whether each socket has its own; the cache of a socket.
+type Memory = (u64, (u64, bool), Bytes);
+
+fn memory(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Memory, Problem> {
+    let copy = ps_per_byte(table, "copy", values)?;
+    let dram = match table.get("dram_per_socket") {
+        Some(_) => (ps_per_byte(table, "dram_per_socket", values)?, true),
+        None => (ps_per_byte(table, "dram", values)?, false),
+    };
     Ok((copy, dram, mebibytes(table, "cache", values)?))
+}
+
+fn caches_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Caches, Problem> {
+    Ok(Caches {
+        private: mebibytes(table, "private", values)?,
+        private_copy_ps_per_byte: ps_per_byte(table, "private_copy", values)?,
+        socket_copy_ps_per_byte: ps_per_byte(table, "socket_copy", values)?,
+        socket_hit_ps: picoseconds(table, "socket_hit", values)?,
+    })
 }
 
 fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::COUNT], Problem> {
@@ -150,6 +178,21 @@ fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::COUNT]
         work_ps[work as usize] = picoseconds(table, key, values)?;
     }
     Ok(work_ps)
+}
+
+fn scheduling_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Scheduling, Problem> {
+    Ok(Scheduling {
+        latency: milliseconds(table, "latency", values)?,
+        granularity: milliseconds(table, "granularity", values)?,
+        wakeup_granularity: milliseconds(table, "wakeup_granularity", values)?,
+    })
+}
+
+fn milliseconds(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<Nanos, Problem> {
+    value(table, key, values, |entry| {
+        let number = positive(&entry.need("ms", "a time in milliseconds")?)?;
+        Ok((Nanos((number * 1e6).round() as u64), format!("{number} ms")))
+    })
 }
 
 /// Reads one value with `read`, and notes it with its source.
@@ -222,7 +265,9 @@ mod tests {
     #[test]
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
-            assert_eq!(preset.values.len(), Work::COUNT + 5, "{}", preset.machine.name);
+            let scheduling = if preset.machine.scheduling.is_some() { 3 } else { 0 };
+            let caches = if preset.machine.caches.is_some() { 4 } else { 0 };
+            assert_eq!(preset.values.len(), Work::COUNT + 5 + caches + scheduling, "{}", preset.machine.name);
         }
     }
 
@@ -254,6 +299,23 @@ mod tests {
         std::fs::write(&file, old.join("\n")).unwrap();
         let told = MachinePreset::load(file.path().to_str().unwrap()).unwrap_err().to_string();
         assert!(told.contains("needs \"futex\"") && told.contains("run `weir calibrate` again"), "{told}");
+    }
+
+    #[test]
+    fn tables_that_may_be_left_out_leave_out_their_part_of_the_model() {
+        let (without, _) = SERVER.split_once("[caches]").unwrap();
+        let machine = parse(without).unwrap().machine;
+        assert_eq!((machine.caches, machine.scheduling), (None, None));
+        let scheduling = parse(SERVER).unwrap().machine.scheduling.unwrap();
+        assert_eq!(scheduling.latency, Nanos::from_millis(24));
+    }
+
+    #[test]
+    fn memory_may_be_that_of_each_socket() {
+        assert!(!parse(SERVER).unwrap().machine.dram_per_socket);
+        let preset = parse(&SERVER.replace("\ndram =", "\ndram_per_socket =")).unwrap();
+        assert!(preset.machine.dram_per_socket);
+        assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use sim::{Clock, Nanos};
 use workload::suite::{self, LoadError, Settings};
 use workload::{SUITES, Suite, Workload};
 
@@ -10,12 +11,10 @@ use crate::error::{Error, nearest_of, read_to_string};
 
 /// The workload called `name` with `settings` in place of its own values.
 pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error> {
-    let extension = Path::new(name).extension().and_then(|extension| extension.to_str());
-    let of_file = |suite: &&&dyn Suite| extension.is_some() && suite.extension() == extension;
-    let loaded = if let Some(suite) = SUITES.iter().find(of_file) {
+    let loaded = if let Some(suite) = suite_of_file(name) {
         let advice = "`weir list workloads` shows those that are built in";
         let text = read_to_string(Path::new(name), "workload file", advice)?;
-        check_switches(*suite, settings)?;
+        check_switches(suite, settings)?;
         suite.read(name, &text, settings)
     } else {
         let (suite, entry) = suite::find(name).ok_or_else(|| unknown(name))?;
@@ -26,6 +25,18 @@ pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error>
         LoadError::Unknown(name) => unknown(&name),
         wrong => Error::Setting(wrong.to_string()),
     })
+}
+
+/// The suite whose files end as `name` does.
+fn suite_of_file(name: &str) -> Option<&'static dyn Suite> {
+    let extension = Path::new(name).extension()?.to_str()?;
+    SUITES.iter().copied().find(|suite| suite.extension() == Some(extension))
+}
+
+/// How long the workload called `name` is measured when nothing is said; none for a name that is not known.
+pub fn usual_time(name: &str, clock: Clock) -> Option<Nanos> {
+    let suite = suite_of_file(name).or_else(|| suite::find(name).map(|(suite, _)| suite))?;
+    Some(suite.usual_time(clock == Clock::Virtual))
 }
 
 /// A switch must be one of the suite's.
@@ -53,11 +64,11 @@ fn unknown(name: &str) -> Error {
     Error::Unknown { what: "workload", name: name.to_owned(), advice }
 }
 
-/// The full names of what is given on the command line: `varmail` is the workload of that name with its suite's before it, and
-/// the name of a suite stands for all its workloads.
+/// The full names of what is given on the command line: `varmail` is the workload of that name with its suite's before it, and the name of a suite
+/// stands for the workloads that it calls usual.
 pub fn full_names(name: &str) -> Vec<String> {
     if let Some(suite) = suite::by_name(name) {
-        return suite.entries().into_iter().map(|entry| suite::full_name(suite, entry)).collect();
+        return suite.usual().into_iter().map(|entry| suite::full_name(suite, entry)).collect();
     }
     vec![suite::find(name).map_or_else(|| name.to_owned(), |(suite, entry)| suite::full_name(suite, entry))]
 }

@@ -5,7 +5,7 @@
 //! the real one. What a model charges is *extra*: the CPU's own part of a copy (`sim::copy`) and of an
 //! instruction (`sim::work`) is charged by the region.
 //!
-//! The parts that models are made of (nvm-media-models.md, section 3):
+//! The parts that models are made of (`docs/models/nvmm.md`):
 //!
 //! | part | a request of service time `s` at `now` |
 //! |---|---|
@@ -43,8 +43,8 @@ pub trait CostModel: Send + Sync + Debug {
         Nanos::ZERO
     }
 
-    /// A new run begins: queues are empty, buffers are cold, statistics are zero. A model that outlives a run
-    /// must be told, because times start from zero again.
+    /// Queues are empty, buffers are cold, statistics are zero, as when a new run begins: times start from zero again then, and
+    /// a model that outlives a run forgets by itself what another has left.
     fn reset(&self) {}
 
     /// What follows from its parameters and what it has counted since [`CostModel::reset`]: the effective
@@ -102,16 +102,40 @@ impl Turn {
     }
 }
 
+/// What a model remembers, and the run in which it means something.
+#[derive(Debug)]
+struct OfRun<T> {
+    run: u32,
+    state: T,
+}
+
+impl<T> OfRun<T> {
+    const fn new(state: T) -> Self {
+        Self { run: 0, state }
+    }
+
+    /// The state, after `forget` if it is that of another run.
+    #[inline]
+    fn get(&mut self, forget: impl FnOnce(&mut T)) -> &mut T {
+        let run = sim::task::run_number().unwrap_or(0);
+        if self.run != run {
+            self.run = run;
+            forget(&mut self.state);
+        }
+        &mut self.state
+    }
+}
+
 /// Slots that serve one request at a time each, first come first served.
 #[derive(Debug)]
 pub struct Channel {
-    free_at_ps: Mutex<Box<[u64]>>,
+    free_at_ps: Mutex<OfRun<Box<[u64]>>>,
 }
 
 impl Channel {
     /// A free channel of `slots` slots (at least one).
     pub fn new(slots: usize) -> Self {
-        Self { free_at_ps: Mutex::new(vec![0; slots.max(1)].into_boxed_slice()) }
+        Self { free_at_ps: Mutex::new(OfRun::new(vec![0; slots.max(1)].into_boxed_slice())) }
     }
 
     /// Takes the next turn of `service_ps` picoseconds for the current task. Only inside a run.
@@ -120,7 +144,7 @@ impl Channel {
         sim::interact();
         let arrival = sim::now();
         let mut slots = self.free_at_ps.lock();
-        let slot = slots.iter_mut().min().expect("at least one slot");
+        let slot = slots.get(|slots| slots.fill(0)).iter_mut().min().expect("at least one slot");
         let start_ps = (arrival.0 * PS).max(*slot);
         *slot = start_ps + service_ps;
         Turn { arrival, start: Nanos(start_ps / PS), end: Nanos(slot.div_ceil(PS)) }
@@ -128,7 +152,7 @@ impl Channel {
 
     /// Frees every slot.
     pub fn reset(&self) {
-        self.free_at_ps.lock().fill(0);
+        self.free_at_ps.lock().state.fill(0);
     }
 }
 
@@ -138,13 +162,13 @@ pub struct Bucket {
     rate: Rate,
     burst_ps: u64,
     /// When the bucket was, or will be, empty.
-    empty_at_ps: Mutex<u64>,
+    empty_at_ps: Mutex<OfRun<u64>>,
 }
 
 impl Bucket {
     /// A full bucket. Rate zero means unlimited.
     pub fn new(rate: Rate, burst_bytes: u64) -> Self {
-        Self { rate, burst_ps: service_ps(burst_bytes, rate), empty_at_ps: Mutex::new(0) }
+        Self { rate, burst_ps: service_ps(burst_bytes, rate), empty_at_ps: Mutex::new(OfRun::new(0)) }
     }
 
     /// Takes `bytes` out; returns when they have all dripped in. Only inside a run.
@@ -153,6 +177,7 @@ impl Bucket {
         sim::interact();
         let now_ps = sim::now().0 * PS;
         let mut empty_at_ps = self.empty_at_ps.lock();
+        let empty_at_ps = empty_at_ps.get(|time| *time = 0);
         *empty_at_ps =
             (*empty_at_ps).max(now_ps.saturating_sub(self.burst_ps)) + service_ps(bytes, self.rate);
         Nanos(empty_at_ps.div_ceil(PS))
@@ -168,6 +193,6 @@ impl Bucket {
 
     /// Fills the bucket.
     pub fn reset(&self) {
-        *self.empty_at_ps.lock() = 0;
+        self.empty_at_ps.lock().state = 0;
     }
 }

@@ -1,4 +1,4 @@
-//! Cost models against closed forms, under the virtual clock (nvm-media-models.md, sections 3, 5, 6 and 10).
+//! Cost models against closed forms, under the virtual clock (`docs/models/nvmm.md`).
 #![allow(missing_docs)]
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ fn hinfs_frac_is_a_token_bucket_at_exactly_the_bandwidth() {
 
 #[test]
 fn the_hinfs_emulator_rounds_as_its_table_says() {
-    // Table of hinfs.md 5.1: latency, writers by floor, resulting cap.
+    // Table of `docs/models/nvmm.md`, "hinfs": latency, writers by floor, resulting cap.
     for (latency, writers, cap) in
         [(50, 1, 1280), (100, 1, 640), (200, 3, 960), (400, 6, 960), (800, 12, 960)]
     {
@@ -233,7 +233,6 @@ fn a_model_can_be_used_in_run_after_run() {
     let region = region("hinfs", MIB);
     let time = |region: Arc<Region>| {
         virtual_run(move || {
-            region.model().reset();
             region.nt_store(0, &[1; PAGE_BYTES]).expect("in range");
             sim::now()
         })
@@ -241,6 +240,110 @@ fn a_model_can_be_used_in_run_after_run() {
     region.nt_store(0, &[1; PAGE_BYTES]).expect("outside any run nothing is charged");
     assert_eq!(time(Arc::clone(&region)), Nanos(12_800));
     assert_eq!(time(region), Nanos(12_800));
+}
+
+/// A region outlives a run that ends in the middle of a queue: the next begins with times from zero again.
+#[test]
+fn what_a_run_has_left_in_a_medium_is_no_wait_of_the_next() {
+    for medium in ["hinfs", "hinfs,round=frac", "flat,write_bandwidth=1GB/s", "bucket", "optane,queue=1"] {
+        let region = region(medium, MIB);
+        let time = |pages: u64| {
+            let region = Arc::clone(&region);
+            virtual_run(move || {
+                (0..pages).for_each(|_| region.nt_store(0, &[1; PAGE_BYTES]).expect("in range"));
+                sim::now()
+            })
+        };
+        let first = time(1);
+        time(50);
+        assert_eq!(time(1), first, "{medium}");
+    }
+}
+
+#[test]
+fn the_random_numbers_of_a_medium_are_those_of_the_run() {
+    let time = |seed: u64| {
+        let region = region("optane,replace=random,buffer_lines=8,drain=lazy", MIB);
+        let body = move || {
+            for line in (0..4_000_u64).map(|n| n * 7 % 4_096) {
+                region.nt_store(line * 256, &[1; 64]).expect("in range");
+                region.nt_store((line * 31 % 64) * 256, &[1; 64]).expect("in range");
+            }
+            sim::now()
+        };
+        sim::run(&Setup::virtual_clock(bare_machine(), Seed(seed)), body).expect("the run ends")
+    };
+    assert_eq!(time(1), time(1));
+    assert!((2..10).any(|seed| time(seed) != time(1)), "other seeds choose other victims");
+}
+
+#[test]
+fn a_line_at_the_edge_of_an_unaligned_store_is_charged_once() {
+    // Offset and length of a store past the cache, and the lines that it touches.
+    let stores =
+        [(3, 100, 2), (0, 4096, 64), (60, 8, 2), (61, 3, 1), (4093, 10, 2), (1, 4096, 65), (8, 120, 2)];
+    for (off, len, lines) in stores {
+        let region = region("hinfs", MIB);
+        let (time, counted) = virtual_run(move || {
+            region.nt_store(off, &vec![1; len]).expect("in range");
+            (sim::now(), Snapshot::of_run().count(Count::LinesWritten, Activity::Data))
+        });
+        assert_eq!((time, counted), (Nanos(200 * lines), lines), "{len} bytes at {off}");
+    }
+}
+
+/// Of metadata too: an inode on slow memory costs more than one in DRAM.
+#[test]
+fn the_first_use_of_metadata_costs_what_its_medium_costs() {
+    let mut machine = bare_machine();
+    machine.work_ps[Work::Miss as usize] = 100_000;
+    let time = |medium: &str| {
+        let region = region(medium, MIB);
+        let body = move || {
+            let recency = sim::Recency::new();
+            let first = sim::now();
+            region.touch(&recency, 4096, 2);
+            let second = sim::now();
+            region.touch(&recency, 4096, 2);
+            (second.since(first), sim::now().since(second))
+        };
+        sim::run(&Setup::virtual_clock(machine.clone(), Seed(1)), body).expect("the run ends")
+    };
+    assert_eq!(time("hinfs"), (Nanos(200), Nanos(0)), "loads cost nothing extra");
+    assert_eq!(time("flat,read_latency=300ns"), (Nanos(500), Nanos(0)));
+    let (optane, again) = time("optane");
+    assert!(optane > Nanos(200 + 124) && again == Nanos(0), "{optane}, {again}");
+}
+
+#[test]
+fn a_page_that_a_cache_holds_is_not_loaded_from_the_medium_where_copies_are_priced_by_level() {
+    let caches = sim::Caches {
+        private: Bytes::kib(256),
+        private_copy_ps_per_byte: 125,
+        socket_copy_ps_per_byte: 250,
+        socket_hit_ps: 0,
+    };
+    let times = |caches| {
+        let region = region("flat,read_latency=1us", MIB);
+        let body = move || {
+            let load = || {
+                let start = sim::now();
+                region.load(0, &mut [0; PAGE_BYTES]).expect("in range");
+                sim::now().since(start).0
+            };
+            let first = [load(), load()];
+            region.nt_store(512, &[1; 64]).expect("in range");
+            let after_nt_store = load();
+            region.store(4096, &[1; PAGE_BYTES]).expect("in range");
+            let start = sim::now();
+            region.load(4096, &mut [0; PAGE_BYTES]).expect("in range");
+            (first, after_nt_store, sim::now().since(start).0)
+        };
+        let machine = Machine { caches, ..bare_machine() };
+        sim::run(&Setup::virtual_clock(machine, Seed(1)), body).expect("the run ends")
+    };
+    assert_eq!(times(Some(caches)), ([1_000, 512], 1_000, 512));
+    assert_eq!(times(None), ([1_000, 1_000], 1_000, 1_000), "otherwise each load goes to the medium");
 }
 
 /// Writes `count` chunks of `chunk` bytes at random places of `set` bytes; returns the ratio and bytes a

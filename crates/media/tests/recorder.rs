@@ -1,4 +1,4 @@
-//! The recorder against a naive model written from the definitions (crash-testing.md, section 2.2), and its
+//! The recorder against a naive model written from the definitions (`docs/models/crash.md`), and its
 //! images.
 #![allow(missing_docs)]
 

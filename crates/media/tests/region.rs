@@ -1,6 +1,8 @@
 //! What a region promises: bytes, bounds, files, faults, events, counts.
 #![allow(missing_docs)]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -139,6 +141,18 @@ fn what_was_stored_is_in_the_file_even_if_nobody_syncs() {
     region.store(0, b"here").expect("in range");
     assert_eq!(&std::fs::read(&path).expect("a file")[..4], b"here");
     drop(region);
+}
+
+#[test]
+fn a_new_file_is_its_owners_alone_and_an_old_one_keeps_its_permissions() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    let mode = || std::fs::metadata(&path).expect("it is there").permissions().mode() & 0o7777;
+    drop(file(&path, Some(4096)).expect("a new file"));
+    assert_eq!(mode(), 0o600);
+    std::fs::set_permissions(&path, Permissions::from_mode(0o640)).expect("its owner may");
+    drop(file(&path, Some(8192)).expect("the old file"));
+    assert_eq!(mode(), 0o640);
 }
 
 #[test]

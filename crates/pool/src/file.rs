@@ -128,7 +128,7 @@ impl File {
         Ok(())
     }
 
-    /// Orders what this thread wrote before what others do then: a sync may be another thread's.
+    /// Orders the stores of this thread before later ones of other threads, one of which may sync the file.
     fn written(&self) -> io::Result<()> {
         self.pool.region.fence();
         if self.syncs { self.pool.harden() } else { Ok(()) }
@@ -174,7 +174,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // A descriptor of ours is open until now; there is nobody left to tell of a failure.
+        // This descriptor was open until now; a failure cannot be reported to a caller any more.
         let _ = self.pool.process.close(self.fd);
     }
 }
@@ -192,7 +192,7 @@ impl Write for &File {
         Ok(written)
     }
 
-    /// Nothing is kept here: see [`File::sync_all`].
+    /// The library buffers nothing; see [`File::sync_all`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

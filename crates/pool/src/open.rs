@@ -13,7 +13,7 @@ use vfs::{AccessTimes, Credentials, FileSystem, Mount, MountOptions, Process};
 use crate::paths::Pool;
 use crate::source::Source;
 
-/// Why a pool could not be opened.
+/// Why a pool cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
@@ -25,7 +25,7 @@ pub enum PoolError {
         /// The names that there are.
         known: String,
     },
-    /// The pool does not exist, and how large it is to be was not said.
+    /// The pool does not exist, and no size was given.
     #[error("{0} does not exist, and a pool is made only with a size")]
     NoSize(Source),
     /// A pool was to be made, and the file is there.

@@ -37,7 +37,7 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// The design is unmounted when pool and files have gone; [`Pool::close`] says whether that went well.
+    /// The design is unmounted when the pool and its files have been dropped; [`Pool::close`] reports whether that succeeded.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let _ = self.unmount();
@@ -90,8 +90,8 @@ impl Pool {
         self.0.harden()
     }
 
-    /// Unmounts and gives the file back; `EBUSY` while files of it are open, which then do it when they are dropped. A pool that is
-    /// dropped does the same, and cannot tell of a failure.
+    /// Unmounts and gives the file back; `EBUSY` while files of it are open, which then do it when they are dropped. Dropping a
+    /// pool does the same, but cannot report a failure.
     pub fn close(self) -> io::Result<()> {
         let Some(inner) = Arc::into_inner(self.0) else { return Err(io_error(vfs::Errno::EBUSY)) };
         inner.unmount()

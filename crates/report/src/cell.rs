@@ -56,9 +56,7 @@ impl<'a> Cell<'a> {
     /// The latencies of all operations of all repeats.
     pub fn latency_ns(&self) -> Histogram {
         let mut all = Histogram::new();
-        for operation in self.samples.iter().flat_map(|sample| &sample.operations) {
-            all.merge(&operation.latency_ns);
-        }
+        self.samples.iter().for_each(|sample| all.merge(&sample.latency_ns()));
         all
     }
 

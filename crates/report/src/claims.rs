@@ -4,7 +4,7 @@ use crate::table::Table;
 use crate::units::number;
 use results::ClaimOutcome;
 
-/// What became of a claim, in words that need no colour.
+/// The outcome of a claim, in words that need no colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Measured and within the band.

@@ -72,7 +72,7 @@ pub struct ComparedResult {
     pub compared: Compared,
 }
 
-/// Compares the results of equal names. One result on each side are compared whatever their names.
+/// Compares the results of equal names. A single result on each side is compared regardless of names.
 pub fn compare_all(
     (baseline_name, baseline): (&str, &[ResultFile]),
     (new_name, new): (&str, &[ResultFile]),

@@ -1,4 +1,5 @@
-//! Where the time went, in text: what `weir explain` prints of a result.
+//! Where the time went, in text: what `weir explain` prints of a result. A result with several numbers of threads ends in a
+//! table of what holds each of its curves back.
 //!
 //! ```text
 //! filebench/varmail  fs hinfs  threads 8
@@ -11,6 +12,7 @@
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::figure::rank;
+use crate::scaling;
 use crate::summary;
 use crate::units::{Unit, percent};
 use results::{OperationRecord, ResultFile};
@@ -30,6 +32,7 @@ pub fn explain(results: &[ResultFile], only: &BTreeMap<String, String>) -> Strin
             texts.push(summary::heading(result) + "\n");
         }
         texts.extend(cells);
+        texts.extend(scaling::table(result, only).map(|table| table.to_text()));
     }
     if texts.is_empty() { "No sample matches.\n".to_owned() } else { texts.join("\n") }
 }

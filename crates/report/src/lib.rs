@@ -4,10 +4,11 @@
 //! |---|---|
 //! | [`format`](mod@format) | [`FORMATS`]: one file each, one line to add one |
 //! | [`figure`] | [`FigureSpec`], what a plan says about a figure, and [`Figure`], its data |
-//! | `chart` | figures as SVG: bars, lines, breakdowns |
+//! | `chart` | figures as SVG: bars, lines, breakdowns, heat maps |
 //! | [`cell`] | repeats of one cell aggregated |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
+//! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
 //! Nothing here measures. Repeats are aggregated to medians with intervals, and histograms are merged; every
@@ -26,6 +27,7 @@ pub mod compare;
 pub mod explain;
 pub mod figure;
 pub mod format;
+mod scaling;
 pub mod summary;
 pub mod table;
 pub mod units;

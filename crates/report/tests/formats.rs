@@ -21,7 +21,7 @@ fn one(file: ResultFile) -> Report {
     Report::new(vec![file]).expect("its figures are right")
 }
 
-/// Results that break careless code.
+/// Results with unusual values.
 fn awkward() -> Vec<(&'static str, ResultFile)> {
     let no_samples = sample::empty("nothing", "What if nothing ran?");
     let mut partial = sample::bars();

@@ -1,4 +1,4 @@
-//! Published claims and what became of them.
+//! Published claims and their outcomes.
 //!
 //! A claim is a number with a band. [`ClaimOutcome`] is one claim after measuring, in the key order that
 //! `weir reproduce --json` prints; [`ClaimsFile`] is that document. JSON knows no infinity: an open bound is

@@ -200,7 +200,8 @@ pub fn write_atomic(path: &Path, text: &str) -> Result<(), FileError> {
     written.map_err(|source| io_error("write", path, source))
 }
 
-/// Puts a file in the place of `path` once `fill` has written all of it: whoever is killed before leaves the old one.
+/// Puts a file in the place of `path` once `fill` has written all of it: a process that is killed before
+/// leaves the old one.
 pub fn replace(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = temporary_beside(path);
     let written = File::create(&temporary).and_then(|mut file| {

@@ -172,7 +172,7 @@ impl Histogram {
     }
 }
 
-/// Equal contents, whatever memory each has.
+/// Equal contents, regardless of allocated memory.
 impl PartialEq for Histogram {
     fn eq(&self, other: &Self) -> bool {
         self.values().eq(other.values())

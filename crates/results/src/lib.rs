@@ -6,6 +6,7 @@
 //! | [`histogram`] | [`Histogram`] of latencies, kept whole in the file |
 //! | [`claim`] | [`ClaimOutcome`]: a published number beside the measured one |
 //! | [`environment`] | [`Environment`]: the facts about the host, without who or where |
+//! | [`scaling`] | how throughput grows with the workers: [`scaling::Usl`], [`scaling::Limit`] |
 //! | [`statistics`] | medians, bootstrap intervals, verdicts |
 //! | [`file`](mod@file) | reading with clear errors, writing whole or not at all |
 //!
@@ -13,7 +14,7 @@
 //! wired is absent; a counter that is 0 was counted and found to be 0. The JSON Schemas of the documents
 //! lie in `schema/`, and a test holds them equal to what is written.
 //!
-//! This crate knows nobody who runs an experiment or prints one. It takes no locks.
+//! This crate does not know the crates that run experiments or print results. It takes no locks.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +23,7 @@ pub mod environment;
 pub mod file;
 pub mod histogram;
 pub mod record;
+pub mod scaling;
 pub mod statistics;
 
 pub use claim::{ClaimOutcome, ClaimsFile};

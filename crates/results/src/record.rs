@@ -269,8 +269,12 @@ impl Sample {
         self.operations.iter().find(|operation| operation.kind == kind)
     }
 
-    /// The latencies of all operations together.
+    /// The latencies of all operations together: of the workload's own operations where it tells its workers apart, of all
+    /// calls otherwise.
     pub fn latency_ns(&self) -> Histogram {
+        if let (false, Some(step)) = (self.workers.is_empty(), self.steps.first()) {
+            return step.latency_ns.clone();
+        }
         let mut all = Histogram::new();
         self.operations.iter().for_each(|operation| all.merge(&operation.latency_ns));
         all

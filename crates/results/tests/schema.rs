@@ -1,7 +1,7 @@
 //! The shipped JSON Schemas are what is really written: a file in which everything is present breaks no
 //! rule of its schema, and uses every key that the schema knows.
 //!
-//! [`Checker`] knows the few words of JSON Schema that ours use and panics at any other.
+//! [`Checker`] supports the keywords of JSON Schema that these schemas use and panics at any other.
 
 use results::claim::Claim;
 use results::{
@@ -239,7 +239,7 @@ fn a_full_result_comes_back_equal() {
     assert_eq!(ResultFile::read(&path).expect("it is read"), full_file());
 }
 
-/// The canary: the checker must notice a foreign key, a missing key and a wrong type.
+/// The canary: the checker must find an unknown key, a missing key and a wrong type.
 #[test]
 fn the_checker_notices_what_it_must() {
     let good: Value = serde_json::from_str(&full_file().to_json()).expect("JSON");

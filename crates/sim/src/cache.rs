@@ -1,66 +1,209 @@
-//! The last-level cache, as far as the virtual clock needs it: what was used long ago is no longer there.
+//! The caches of the modelled machine, as far as the virtual clock needs them: what was used long ago is no longer there.
 //!
 //! A cache of *n* lines that replaces the least recently used one holds whatever was touched since the last *n* other
-//! lines came in. So a run counts the lines that came in, by copies and by misses, and an object remembers the count at
-//! which it was touched last: it is cached if fewer lines than the cache has came in since. That is exact for such a cache
-//! up to lines that come in twice; ways, sockets and prefetching are left out.
+//! lines came in. So a run counts the lines that came into each cache, by copies and by misses, and an object remembers the count
+//! at which it was touched last: it is cached if fewer lines than the cache has came in since. That is exact for such a cache
+//! up to lines that come in twice; ways and prefetching are left out.
 //!
-//! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list. What it
-//! touches again on its way is [`crate::Work::Step`].
+//! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
+//! What it touches again on its way is [`crate::Work::Step`].
+//!
+//! | level | holds an object | one line costs | a copy costs |
+//! |---|---|---|---|
+//! | private cache of a core ([`Caches`]) | that this core used last | nothing more than the step | [`Caches::private_copy_ps_per_byte`] |
+//! | cache of a socket | that a core of it used | [`Caches::socket_hit_ps`] | [`Caches::socket_copy_ps_per_byte`] |
+//! | memory | any | [`Work::Miss`] | the machine's copy, and a turn on the bandwidth of memory |
+//!
+//! A machine without [`Caches`] has no private ones, its socket caches cost nothing, and every copy comes from memory.
+//!
+//! # What comes in
+//!
+//! | access | private cache | cache of the socket |
+//! |---|---|---|
+//! | a line of an object | if it was not there | if it was not there |
+//! | [`crate::copy`] | both sides | both sides |
+//! | [`crate::copy_cached`] | the buffer; the object if it was not there | likewise |
+//! | [`crate::copy_past`] | nothing | nothing |
+//!
+//! Uses are taken for reads: that one core changes what another has cached is a [`crate::Line`]'s to charge. An object that
+//! several cores use is in the private cache of the last of them only. Counts wrap around after 2^32 lines (256 GiB), so an object
+//! that is used again just then is taken for cached.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
 
 use crate::clock;
-use crate::context::RunShared;
-use crate::machine::Work;
-use crate::units::LINE_BYTES;
+use crate::context::{Context, RunShared};
+use crate::ledger::Activity;
+use crate::machine::{Caches, Machine, Work};
+use crate::units::{LINE_BYTES, Nanos};
 
-/// Lines that came into the cache of a run.
-pub(crate) struct Inflow(AtomicU64);
+/// Lines that came into each cache of a run, modulo 2^32.
+pub(crate) struct Inflow {
+    sockets: Box<[AtomicU32]>,
+    cores: Box<[AtomicU32]>,
+}
 
 impl Inflow {
-    pub(crate) const fn new() -> Self {
-        Self(AtomicU64::new(0))
+    pub(crate) fn new(machine: &Machine) -> Self {
+        let counts = |n: u16| (0..n.max(1)).map(|_| AtomicU32::new(0)).collect();
+        Self { sockets: counts(machine.sockets), cores: counts(machine.cores()) }
     }
 
-    /// Notes `bytes` that came in. All tasks of a virtual run share a host thread, so load and store are one step.
+    fn of_socket(&self, socket: usize) -> &AtomicU32 {
+        &self.sockets[socket % self.sockets.len()]
+    }
+
+    /// Notes `bytes` that came into the caches of the current task's core and socket.
     #[inline]
-    pub(crate) fn add(&self, bytes: u64) {
-        self.0.store(self.0.load(Relaxed) + bytes.div_ceil(LINE_BYTES as u64), Relaxed);
+    pub(crate) fn add(&self, cx: &Context, bytes: u64) {
+        let lines = bytes.div_ceil(LINE_BYTES as u64) as u32;
+        let core = cx.core.get();
+        add(&self.cores[usize::from(core)], lines);
+        add(self.of_socket(usize::from(cx.run.machine.socket(core))), lines);
     }
 }
 
-/// When an object was used last, by the inflow of its run's cache.
-#[derive(Debug)]
-pub struct Recency(AtomicU64);
+/// All tasks of a virtual run share a host thread, so load and store are one step.
+#[inline]
+fn add(count: &AtomicU32, lines: u32) {
+    count.store(count.load(Relaxed).wrapping_add(lines), Relaxed);
+}
 
-/// Bits of a [`Recency`] that hold the inflow, in lines: 64 TiB. The run is in the others.
-const INFLOW_BITS: u32 = 40;
+/// Where an object is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// The private cache of the core that uses it.
+    Private,
+    /// The cache of its socket.
+    Socket,
+    Memory,
+}
+
+/// Sockets that an object tells apart; the ninth shares the place of the first.
+const SOCKETS: usize = 8;
+
+/// When and where an object was used last, by the inflow of the caches of its run.
+#[derive(Debug)]
+pub struct Recency {
+    /// For each socket: the inflow of its cache at the last use there.
+    sockets: [AtomicU32; SOCKETS],
+    /// The run in which this means something; 0 is none.
+    run: AtomicU32,
+    /// The inflow of the private cache of `core` at the last use.
+    private: AtomicU32,
+    /// The core of the last use.
+    core: AtomicU16,
+}
 
 impl Recency {
     /// Of an object that is in no cache.
     pub const fn new() -> Self {
-        Self(AtomicU64::new(0))
+        Self {
+            sockets: [const { AtomicU32::new(0) }; SOCKETS],
+            run: AtomicU32::new(0),
+            private: AtomicU32::new(0),
+            core: AtomicU16::new(0),
+        }
     }
 
-    /// Of an object that has just been made.
+    /// Of an object that the current task has just made.
     #[inline]
     pub fn now() -> Self {
-        Self(AtomicU64::new(clock::virtual_task().map_or(0, |cx| stamp(&cx.run))))
+        let made = Self::new();
+        if let Some(cx) = clock::virtual_task() {
+            made.forget(&cx.run);
+            made.note(cx);
+        }
+        made
     }
 
-    /// Uses the object: one [`Work::Miss`] for each of its `lines` that the next step waits for, unless it is cached.
-    /// Nothing under the real clock, where the misses take their own time.
+    /// Uses the object, which is in memory: one [`Work::Miss`] for each of its `lines` that the next step waits for, or what
+    /// the level costs that has it. Nothing under the real clock, where the misses take their own time.
     #[inline]
     pub fn touch(&self, lines: u64) {
+        self.touch_of(lines, || {});
+    }
+
+    /// As [`Recency::touch`], of an object whose medium charges a first use besides: `medium` is called when the object is in no
+    /// cache.
+    #[inline]
+    pub fn touch_of(&self, lines: u64, medium: impl FnOnce()) {
         let Some(cx) = clock::virtual_task() else { return };
-        let (now, last) = (stamp(&cx.run), self.0.load(Relaxed));
-        self.0.store(now, Relaxed);
-        // Another run, or none, is far away as well.
-        if now.wrapping_sub(last) > cx.run.machine.cache_lines() {
-            cx.run.inflow.add(lines * LINE_BYTES as u64);
-            clock::work(Work::Miss, lines);
+        match self.use_by(cx, lines * LINE_BYTES as u64) {
+            Level::Private => {}
+            Level::Socket => {
+                if let Some(caches) = &cx.run.machine.caches {
+                    let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
+                    clock::advance(cx, cx.software(Activity::Software), span);
+                }
+            }
+            Level::Memory => {
+                clock::work(Work::Miss, lines);
+                medium();
+            }
         }
+    }
+
+    /// The object is in no cache any more: it was stored past them.
+    #[inline]
+    pub fn evict(&self) {
+        self.run.store(0, Relaxed);
+    }
+
+    /// The current task uses `bytes` of the object, which come into the caches that do not have it.
+    #[inline]
+    pub(crate) fn use_by(&self, cx: &Context, bytes: u64) -> Level {
+        let level = self.level(cx);
+        self.note(cx);
+        let inflow = &cx.run.inflow;
+        match level {
+            Level::Private => {}
+            Level::Socket => {
+                add(&inflow.cores[usize::from(cx.core.get())], bytes.div_ceil(LINE_BYTES as u64) as u32);
+            }
+            Level::Memory => inflow.add(cx, bytes),
+        }
+        level
+    }
+
+    fn level(&self, cx: &Context) -> Level {
+        let (run, core) = (&cx.run, cx.core.get());
+        if self.run.load(Relaxed) != run.number {
+            self.forget(run);
+            return Level::Memory;
+        }
+        let since =
+            |count: &AtomicU32, then: &AtomicU32| count.load(Relaxed).wrapping_sub(then.load(Relaxed));
+        let private = run.machine.caches.as_ref().map(Caches::private_lines);
+        let is_private = |lines| {
+            self.core.load(Relaxed) == core
+                && u64::from(since(&run.inflow.cores[usize::from(core)], &self.private)) <= lines
+        };
+        if private.is_some_and(is_private) {
+            return Level::Private;
+        }
+        let socket = usize::from(run.machine.socket(core));
+        let age = since(run.inflow.of_socket(socket), &self.sockets[socket % SOCKETS]);
+        if u64::from(age) <= run.machine.cache_lines() { Level::Socket } else { Level::Memory }
+    }
+
+    /// The current task has used the object now.
+    fn note(&self, cx: &Context) {
+        let (inflow, core) = (&cx.run.inflow, cx.core.get());
+        let socket = usize::from(cx.run.machine.socket(core));
+        self.sockets[socket % SOCKETS].store(inflow.of_socket(socket).load(Relaxed), Relaxed);
+        self.private.store(inflow.cores[usize::from(core)].load(Relaxed), Relaxed);
+        self.core.store(core, Relaxed);
+    }
+
+    /// In `run` the object has been in no cache yet: as if more than each holds had come in since.
+    fn forget(&self, run: &RunShared) {
+        let gone = run.machine.cache_lines() as u32 + 1;
+        for (socket, then) in self.sockets.iter().enumerate() {
+            then.store(run.inflow.of_socket(socket).load(Relaxed).wrapping_sub(gone), Relaxed);
+        }
+        self.core.store(u16::MAX, Relaxed);
+        self.run.store(run.number, Relaxed);
     }
 }
 
@@ -70,6 +213,8 @@ impl Default for Recency {
     }
 }
 
-fn stamp(run: &RunShared) -> u64 {
-    u64::from(run.number) << INFLOW_BITS | run.inflow.0.load(Relaxed)
+/// Whether a copy costs what the level costs that has its source: on the current task's machine, under the virtual clock.
+#[inline]
+pub fn prices_copies() -> bool {
+    clock::virtual_task().is_some_and(|cx| cx.run.machine.caches.is_some())
 }

@@ -2,7 +2,7 @@
 //!
 //! | call | virtual clock | real clock |
 //! |---|---|---|
-//! | [`work`], [`copy`] | advance the task by the machine's cost | nothing: the work itself takes the time |
+//! | [`work`], [`copy`], [`copy_cached`], [`copy_past`] | advance the task by the machine's cost | nothing: the work itself takes the time |
 //! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::cache::{Level, Recency};
 use crate::context::{self, Context};
 use crate::ledger::Activity;
 use crate::machine::Work;
@@ -73,16 +74,52 @@ const QUEUED_COPY_BYTES: u64 = 1024;
 #[inline]
 pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
+    cx.run.inflow.add(cx, 2 * bytes); // what is read and what is written
+    copy_memory(cx, bytes);
+}
+
+/// As [`copy`], of a store past the caches: nothing comes into them.
+#[inline]
+pub fn copy_past(bytes: u64) {
+    if let Some(cx) = virtual_task() {
+        copy_memory(cx, bytes);
+    }
+}
+
+/// Copies `bytes` between `object` and a buffer that the core has: at the speed of the level that holds the object. True when that
+/// is memory, whose medium may charge more. On a machine without private caches every copy is one of memory, as by [`copy`].
+#[inline]
+pub fn copy_cached(object: &Recency, bytes: u64) -> bool {
+    let Some(cx) = virtual_task() else { return true };
+    let Some(caches) = &cx.run.machine.caches else {
+        copy(bytes);
+        return true;
+    };
+    let level = object.use_by(cx, bytes);
+    cx.run.inflow.add(cx, bytes); // the buffer
+    let ps_per_byte = match level {
+        Level::Private => caches.private_copy_ps_per_byte,
+        Level::Socket => caches.socket_copy_ps_per_byte,
+        Level::Memory => {
+            copy_memory(cx, bytes);
+            return true;
+        }
+    };
+    advance(cx, cx.software(Activity::Copy), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
+    false
+}
+
+fn copy_memory(cx: &Context, bytes: u64) {
     let machine = &cx.run.machine;
-    cx.run.inflow.add(bytes);
     let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
     let activity = cx.software(Activity::Copy);
     if bytes < QUEUED_COPY_BYTES {
         return advance(cx, activity, alone);
     }
     let shared = Nanos(bytes * machine.dram_ps_per_byte / 1_000);
-    let start = cx.now();
-    let done = cx.run.dram.reserve(shared).max(start + alone);
+    let reserved = cx.run.dram_of(cx.core.get()).reserve(shared);
+    let start = cx.now(); // after the interaction, which may have cost the core
+    let done = reserved.max(start + alone);
     advance(cx, activity, done - start);
 }
 
@@ -127,8 +164,9 @@ pub fn sleep_until(deadline: Nanos) {
         None => spin(cx, activity, deadline),
         Some(scheduler) => {
             scheduler.watch_quiet(cx);
-            pass(cx, activity, deadline.since(cx.now()));
-            scheduler.doze(cx);
+            let since = cx.now();
+            pass(cx, activity, deadline.since(since));
+            scheduler.sleep(cx, since.0);
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::rng::Seed;
 use crate::sync::Server;
 use crate::task::{RunError, Setup};
 use crate::units::Nanos;
-use crate::virt::{Parking, Scheduler};
+use crate::virt::{OnCore, Parking, Scheduler};
 
 /// Number of a task within its run.
 pub(crate) type TaskId = u32;
@@ -32,9 +32,9 @@ pub(crate) struct RunShared {
     pub(crate) seed: Seed,
     /// The time-stamp counter of a real run.
     tsc: Option<Tsc>,
-    /// The memory bandwidth of the machine, shared by all copies.
-    pub(crate) dram: Server,
-    /// Virtual clock: what came into the last-level cache.
+    /// The bandwidth of memory, shared by all copies: the machine's, or each socket's own.
+    dram: Box<[Server]>,
+    /// Virtual clock: what came into the caches.
     pub(crate) inflow: Inflow,
     pub(crate) ledgers: Mutex<Ledgers>,
     /// Real clock: the first panic of any task.
@@ -43,6 +43,8 @@ pub(crate) struct RunShared {
     next_real_id: AtomicU32,
     /// Stack of a coroutine, in bytes.
     pub(crate) stack_bytes: usize,
+    /// Classes of locks that are free.
+    pub(crate) free: Vec<String>,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,
 }
@@ -50,23 +52,34 @@ pub(crate) struct RunShared {
 impl RunShared {
     pub(crate) fn new(setup: &Setup) -> Arc<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(1);
+        let memories = if setup.machine.dram_per_socket { setup.machine.sockets } else { 1 };
         Arc::new(Self {
             number: NEXT.fetch_add(1, Relaxed),
             machine: setup.machine.clone(),
             seed: setup.seed,
             tsc: (setup.clock == Clock::Real).then(Tsc::new),
-            dram: Server::new(1),
-            inflow: Inflow::new(),
+            dram: (0..memories.max(1)).map(|_| Server::new(1)).collect(),
+            inflow: Inflow::new(&setup.machine),
             ledgers: Mutex::default(),
             failure: Mutex::new(None),
             next_real_id: AtomicU32::new(0),
             stack_bytes: setup.stack.as_usize(),
+            free: setup.free.clone(),
             run_ahead_ns: setup.run_ahead.0,
         })
     }
 
     pub(crate) fn next_real_id(&self) -> TaskId {
         self.next_real_id.fetch_add(1, Relaxed)
+    }
+
+    /// The memory that a task on `core` copies from and to.
+    #[inline]
+    pub(crate) fn dram_of(&self, core: u16) -> &Server {
+        match &*self.dram {
+            [only] => only,
+            sockets => &sockets[usize::from(self.machine.socket(core)) % sockets.len()],
+        }
     }
 
     #[inline]
@@ -86,7 +99,12 @@ pub(crate) struct Context {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) run: Arc<RunShared>,
     pub(crate) id: TaskId,
-    pub(crate) core: u16,
+    /// The core that it runs on, or waits for.
+    pub(crate) core: Cell<u16>,
+    /// Virtual clock: the last time of its own that it has left where other tasks see it.
+    pub(crate) seen: Cell<u64>,
+    /// Virtual clock: its place on the core.
+    pub(crate) on_core: OnCore,
     pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
@@ -114,7 +132,9 @@ impl Context {
             ledger,
             run: Arc::clone(run),
             id,
-            core: core % run.machine.cores().max(1),
+            core: Cell::new(core % run.machine.cores().max(1)),
+            seen: Cell::new(0),
+            on_core: OnCore::default(),
             activity: Cell::new(Activity::Data),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),
@@ -144,6 +164,12 @@ impl Context {
             Clock::Virtual => Nanos(self.time.get()),
             Clock::Real => self.run.tsc().now(),
         }
+    }
+
+    /// Virtual clock: what the task has done until now can be seen by others, so it cannot be put off.
+    #[inline]
+    pub(crate) fn show(&self) {
+        self.seen.set(self.time.get());
     }
 
     /// Books time of the virtual clock on `activity`.

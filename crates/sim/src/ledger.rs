@@ -51,11 +51,13 @@ pub enum Activity {
     Sleep,
     /// What the load generator does between calls.
     Generator,
+    /// Waiting for a core that another task has.
+    CoreWait,
 }
 
 impl Activity {
     /// Number of activities.
-    pub const COUNT: usize = 10;
+    pub const COUNT: usize = 11;
 
     /// Every activity with its name in results.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
@@ -69,6 +71,7 @@ impl Activity {
         (Self::Stall, "stall"),
         (Self::Sleep, "sleep"),
         (Self::Generator, "generator"),
+        (Self::CoreWait, "core_wait"),
     ];
 }
 

@@ -16,7 +16,7 @@
 //! | [`units`] | [`Nanos`], [`Bytes`], [`Rate`], the cache line and page sizes |
 //! | [`machine`] | what a unit of CPU work costs: [`Machine`], [`Work`] |
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
-//! | [`cache`] | what is still in the last-level cache: [`Recency`] |
+//! | [`cache`] | what is still in the caches: [`Recency`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
 //! | [`task`] | [`run`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
@@ -58,9 +58,11 @@ pub mod units;
 mod virt;
 
 pub use cache::Recency;
-pub use clock::{Clock, clock, copy, interact, medium, medium_until, now, sleep, sleep_until, work};
+pub use clock::{
+    Clock, clock, copy, copy_cached, copy_past, interact, medium, medium_until, now, sleep, sleep_until, work,
+};
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
-pub use machine::{Machine, Work};
+pub use machine::{Caches, Machine, Scheduling, Work};
 pub use rng::{Rng, Seed, seed};
 pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{

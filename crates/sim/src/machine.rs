@@ -84,11 +84,48 @@ pub struct Machine {
     pub work_ps: [u64; Work::COUNT],
     /// Time that one core needs to copy a byte that is in no cache, in picoseconds.
     pub copy_ps_per_byte: u64,
-    /// Time that the memory of the whole machine needs per copied byte, in picoseconds: the bandwidth shared
-    /// by all cores.
+    /// Time that memory needs per copied byte, in picoseconds: the bandwidth shared by the cores of the machine, or of a socket.
     pub dram_ps_per_byte: u64,
+    /// Each socket has memory of that bandwidth, and its cores copy from and to it. Otherwise the machine has one.
+    pub dram_per_socket: bool,
     /// Size of the last-level cache of a socket.
     pub cache: Bytes,
+    /// The private cache of a core and what the levels cost. None: no private caches, see [`crate::cache`].
+    pub caches: Option<Caches>,
+    /// How tasks share a core. None: each runs as if the core were its own, however many there are.
+    pub scheduling: Option<Scheduling>,
+}
+
+/// What lies between a core and memory, besides the last-level cache whose size is the machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caches {
+    /// Size of the private cache of a core.
+    pub private: Bytes,
+    /// Time that a core needs to copy a byte that its private cache has, in picoseconds.
+    pub private_copy_ps_per_byte: u64,
+    /// Time that a core needs to copy a byte that the cache of its socket has, in picoseconds.
+    pub socket_copy_ps_per_byte: u64,
+    /// Time of a load that the cache of the socket serves and the next instruction waits for, in picoseconds.
+    pub socket_hit_ps: u64,
+}
+
+impl Caches {
+    #[inline]
+    pub(crate) fn private_lines(&self) -> u64 {
+        self.private.0 / LINE_BYTES as u64
+    }
+}
+
+/// When a core goes from one task to another: the three times of the Completely Fair Scheduler of Linux, as an administrator
+/// finds them below /sys/kernel/debug/sched or in sysctl(8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Scheduling {
+    /// The tasks of a core each run once in this time (sched_latency_ns).
+    pub latency: Nanos,
+    /// But none for less than this (sched_min_granularity_ns).
+    pub granularity: Nanos,
+    /// A task that wakes preempts one that has run longer by more than this (sched_wakeup_granularity_ns).
+    pub wakeup_granularity: Nanos,
 }
 
 impl Machine {
@@ -102,7 +139,10 @@ impl Machine {
             work_ps: [1_000; Work::COUNT],
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
+            dram_per_socket: false,
             cache: Bytes::mib(16),
+            caches: None,
+            scheduling: None,
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Setup {
     pub seed: Seed,
     /// Stack of each task of the virtual clock, with a guard page below it. Default 256 KiB.
     pub stack: Bytes,
+    /// Classes of locks that are free in this run: see [`crate::sync`]. Default none.
+    pub free: Vec<String>,
     /// How far a task may run ahead of its last interaction before it must interact. Default 10 ms.
     pub run_ahead: Nanos,
 }
@@ -39,6 +41,7 @@ impl Setup {
             machine,
             seed,
             stack: Bytes::kib(256),
+            free: Vec::new(),
             run_ahead: Nanos::from_millis(10),
         }
     }
@@ -209,18 +212,21 @@ fn panic_message(payload: &(dyn Any + Send)) -> String {
 /// Name and place of a task.
 #[derive(Clone, Debug)]
 pub struct TaskSpec {
-    name: String,
-    core: u16,
-    background: bool,
+    pub(crate) name: String,
+    pub(crate) core: u16,
+    pub(crate) background: bool,
+    pub(crate) movable: bool,
+    pub(crate) pinned: bool,
 }
 
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false }
+        Self { name: name.into(), core: 0, background: false, movable: false, pinned: false }
     }
 
-    /// Places the task on `core` of the modelled machine (modulo its number of cores).
+    /// Places the task on `core` of the modelled machine (modulo its number of cores). It stays there, as with
+    /// sched_setaffinity(2) of one processor, unless it is [`TaskSpec::movable`].
     #[must_use]
     pub fn on_core(mut self, core: u16) -> Self {
         self.core = core;
@@ -236,8 +242,21 @@ impl TaskSpec {
         self
     }
 
-    pub(crate) fn into_parts(self) -> (String, u16, bool) {
-        (self.name, self.core, self.background)
+    /// Lets the task go to a free core when it wakes and finds its own taken, as a task without an affinity does. Matters
+    /// under the virtual clock on a machine whose cores are shared ([`Machine::scheduling`]).
+    #[must_use]
+    pub fn movable(mut self) -> Self {
+        self.movable = true;
+        self
+    }
+
+    /// Keeps the thread of a task of the real clock on one of the host's processors: the one at the place of its core among
+    /// those on which this process may run. Where the host refuses, the thread runs wherever its scheduler puts it. A task of
+    /// the virtual clock is always on its core.
+    #[must_use]
+    pub fn pinned(mut self) -> Self {
+        self.pinned = true;
+        self
     }
 }
 
@@ -246,7 +265,7 @@ impl TaskSpec {
 /// of which each core has its own: take it modulo their number, and let any core use any of them.
 #[inline]
 pub fn core() -> u16 {
-    context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core)
+    context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core.get())
 }
 
 /// The number of the host's CPU that runs the calling thread, read without entering the kernel where that is possible.
@@ -258,6 +277,13 @@ fn host_cpu() -> u16 {
 #[inline]
 pub fn current_id() -> Option<u32> {
     context::current().map(|cx| cx.id)
+}
+
+/// The number of the current run among those of this process, from 1; none outside a run. What outlives a run forgets by it the
+/// times that another has left behind.
+#[inline]
+pub fn run_number() -> Option<u32> {
+    context::current().map(|cx| cx.run.number)
 }
 
 static JOIN: LockClass = LockClass::new("sim.join");
@@ -362,6 +388,7 @@ pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send 
         Some(cx) => match cx.scheduler() {
             Some(scheduler) => {
                 let body = Box::new(move || delivery.deliver(Ok(body())));
+                cx.show();
                 outcome.task.store(scheduler.spawn(spec, cx.time.get(), body), Relaxed);
                 scheduler.turn(cx);
             }
@@ -380,6 +407,9 @@ fn spawn_thread<T: Send + 'static>(
 ) {
     let thread = std::thread::Builder::new().name(spec.name.clone());
     let started = thread.spawn(move || {
+        if spec.pinned {
+            pin(spec.core);
+        }
         let result = match run {
             Some(run) => in_context(&run, spec, body),
             None => catch_unwind(AssertUnwindSafe(body)),
@@ -387,4 +417,17 @@ fn spawn_thread<T: Send + 'static>(
         delivery.deliver(result.map_err(Failed::Panicked));
     });
     started.expect("a host thread for the task");
+}
+
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run.
+fn pin(core: u16) {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    if let Some(number) = processors.get(usize::from(core) % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(*number);
+        // Refused where a container may not choose: then the thread runs wherever the host puts it.
+        let _ = sched_setaffinity(None, &one);
+    }
 }

@@ -1,8 +1,8 @@
-//! What the model of the last-level cache promises.
+//! What the model of the caches promises.
 
 use std::sync::Arc;
 
-use sim::{Bytes, Machine, Nanos, Recency, Seed, Setup, Work};
+use sim::{Bytes, Caches, Machine, Nanos, Recency, Seed, Setup, TaskSpec, Work};
 
 const CACHE: u64 = 1 << 20;
 
@@ -36,9 +36,10 @@ fn an_object_stays_cached_until_as_much_has_come_in_as_the_cache_holds() {
         let object = Recency::new();
         assert_eq!(cost(&object, 3), Nanos(300), "it was in no cache");
         assert_eq!(cost(&object, 3), Nanos(0), "it has just come in");
-        sim::copy(CACHE);
-        assert_eq!(cost(&object, 3), Nanos(0), "the cache has room for what came in");
-        sim::copy(CACHE + 64);
+        sim::copy_past(4 * CACHE);
+        sim::copy(CACHE / 2);
+        assert_eq!(cost(&object, 3), Nanos(0), "the cache has room for what came in: both sides of the copy");
+        sim::copy(CACHE / 2 + 64);
         assert_eq!(cost(&object, 3), Nanos(300), "a line more than the cache holds has come in");
     });
 }
@@ -48,7 +49,7 @@ fn a_use_keeps_an_object_and_misses_push_others_out() {
     run(|| {
         let (kept, left) = (Recency::now(), Recency::now());
         for _ in 0..4 {
-            sim::copy(CACHE / 2);
+            sim::copy(CACHE / 4);
             assert_eq!(cost(&kept, 1), Nanos(0), "it is used twice for each filling of the cache");
         }
         assert_eq!(cost(&left, 1), Nanos(100));
@@ -67,4 +68,151 @@ fn an_object_that_outlives_its_run_is_cold_in_the_next() {
         let object = Arc::clone(&object);
         assert_eq!(run(move || cost(&object, 1)), Nanos(100));
     }
+}
+
+const PRIVATE: u64 = 1 << 14;
+
+/// Two sockets of two cores. A line from the socket's cache takes 10 ns; a byte takes 1 ns from memory, a quarter from the socket's
+/// cache and an eighth from the private one. Memory serves one socket 2 bytes in a nanosecond.
+fn levels() -> Machine {
+    let caches = Caches {
+        private: Bytes(PRIVATE),
+        private_copy_ps_per_byte: 125,
+        socket_copy_ps_per_byte: 250,
+        socket_hit_ps: 10_000,
+    };
+    Machine {
+        sockets: 2,
+        cores_per_socket: 2,
+        copy_ps_per_byte: 1_000,
+        dram_ps_per_byte: 500,
+        dram_per_socket: true,
+        caches: Some(caches),
+        ..machine()
+    }
+}
+
+fn run_with_levels<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
+    sim::run(&Setup::virtual_clock(levels(), Seed(1)), body).unwrap()
+}
+
+/// What `body` takes on `core`.
+fn on_core(core: u16, body: impl FnOnce() + Send + 'static) -> Nanos {
+    let timed = move || {
+        let start = sim::now();
+        body();
+        sim::now().since(start)
+    };
+    sim::spawn(TaskSpec::named("use").on_core(core), timed).join()
+}
+
+fn touch_on(core: u16, object: &Arc<Recency>) -> Nanos {
+    let object = Arc::clone(object);
+    on_core(core, move || object.touch(2))
+}
+
+fn copy_on(core: u16, object: &Arc<Recency>, bytes: u64) -> Nanos {
+    let object = Arc::clone(object);
+    on_core(core, move || {
+        sim::copy_cached(&object, bytes);
+    })
+}
+
+#[test]
+fn an_object_comes_from_the_private_cache_then_that_of_the_socket_then_memory() {
+    run_with_levels(|| {
+        let object = Arc::new(Recency::new());
+        assert_eq!(touch_on(0, &object), Nanos(200), "memory");
+        assert_eq!(touch_on(0, &object), Nanos(0), "the core's own cache");
+        assert_eq!(touch_on(1, &object), Nanos(20), "another core of the socket");
+        assert_eq!(touch_on(2, &object), Nanos(200), "another socket");
+        assert_eq!(touch_on(0, &object), Nanos(20), "the first socket has it still");
+        on_core(0, || sim::copy(PRIVATE));
+        assert_eq!(touch_on(0, &object), Nanos(20), "the private cache was filled since");
+        on_core(1, || sim::copy(PRIVATE));
+        assert_eq!(touch_on(0, &object), Nanos(0), "what another core copies fills another private cache");
+        on_core(3, || (0..4).for_each(|_| sim::copy(CACHE)));
+        assert_eq!(touch_on(0, &object), Nanos(0), "and the other socket's");
+        on_core(1, || sim::copy(CACHE));
+        assert_eq!(touch_on(1, &object), Nanos(200), "the cache of the socket was filled");
+    });
+}
+
+#[test]
+fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
+    run_with_levels(|| {
+        let page = Arc::new(Recency::new());
+        assert_eq!(copy_on(0, &page, 4096), Nanos(4096));
+        assert_eq!(copy_on(0, &page, 4096), Nanos(512));
+        assert_eq!(copy_on(1, &page, 4096), Nanos(1024));
+        let seven: Vec<_> = (0..2 * PRIVATE / 4096).map(|_| Arc::new(Recency::new())).collect();
+        seven.iter().for_each(|page| assert_eq!(copy_on(0, page, 4096), Nanos(4096)));
+        assert_eq!(
+            copy_on(0, &page, 4096),
+            Nanos(1024),
+            "other pages have pushed it out of the private cache"
+        );
+        page.evict();
+        assert_eq!(copy_on(0, &page, 4096), Nanos(4096), "it was stored past the caches");
+    });
+}
+
+#[test]
+fn what_is_copied_again_and_again_by_its_core_needs_no_memory_bandwidth() {
+    const ROUNDS: u64 = 1_000;
+    let end = |again: bool| {
+        run_with_levels(move || {
+            let tasks: Vec<_> = (0..4)
+                .map(|core| {
+                    sim::spawn(TaskSpec::named("copy").on_core(core), move || {
+                        let page = Recency::new();
+                        for _ in 0..ROUNDS {
+                            if !again {
+                                page.evict();
+                            }
+                            sim::copy_cached(&page, 4096);
+                        }
+                        sim::now().0
+                    })
+                })
+                .collect();
+            tasks.into_iter().map(sim::JoinHandle::join).max().unwrap()
+        })
+    };
+    assert_eq!(end(true), 4096 + (ROUNDS - 1) * 512, "each at the speed of its private cache");
+    // Two cores of 1 B/ns on each memory of 2 B/ns: neither waits for the other.
+    assert_eq!(end(false), ROUNDS * 4096);
+}
+
+#[test]
+fn each_socket_has_its_own_bandwidth_of_memory() {
+    let end = |cores: [u16; 2], dram_per_socket: bool| {
+        let machine = Machine { dram_ps_per_byte: 1_000, dram_per_socket, ..levels() };
+        let body = move || {
+            let copy = |core| {
+                sim::spawn(TaskSpec::named("copy").on_core(core), || {
+                    (0..100).for_each(|_| sim::copy(4096));
+                    sim::now().0
+                })
+            };
+            cores.map(copy).map(sim::JoinHandle::join).into_iter().max().unwrap()
+        };
+        sim::run(&Setup::virtual_clock(machine, Seed(1)), body).unwrap()
+    };
+    assert_eq!(end([0, 1], true), 200 * 4096, "two cores of a socket share its memory");
+    assert_eq!(end([0, 2], true), 100 * 4096, "two sockets share none");
+    assert_eq!(end([0, 2], false), 200 * 4096, "unless the machine has one memory");
+}
+
+/// A migration costs the lines that it loses: with nothing but the caches charged, what the task had in its core's own.
+#[test]
+fn a_task_that_moves_loses_its_private_cache() {
+    run_with_levels(|| {
+        let pages: Arc<Vec<_>> = Arc::new((0..3).map(|_| Recency::new()).collect());
+        let all = |core| {
+            let pages = Arc::clone(&pages);
+            on_core(core, move || pages.iter().for_each(|page| page.touch(4)))
+        };
+        assert_eq!([all(0), all(0), all(1), all(1), all(2)].map(|span| span.0), [1200, 0, 120, 0, 1200]);
+    });
 }

@@ -1,8 +1,8 @@
-//! What is known about an inode.
+//! The attributes of an inode.
 
 use sim::{Clock, Nanos};
 
-/// An inode number. What it encodes is the design's business; 0 is none.
+/// An inode number. The design chooses what it encodes; 0 is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ino(pub u64);
 

@@ -1,6 +1,6 @@
-//! Who acts, and what the permission bits allow them.
+//! Users and groups of a process, and what permission bits allow them.
 //!
-//! The rules are Linux's, without capabilities: user 0 has all of them, nobody else has any. Errors follow
+//! The rules are Linux's, without capabilities: user 0 has all of them, other users have none. Errors follow
 //! the kernel: `EACCES` when the bits of an inode deny, `EPERM` when only its owner or root may do a thing.
 
 use bitflags::bitflags;
@@ -19,7 +19,7 @@ pub(crate) const GROUP_EXECUTE: u32 = 0o010;
 const ANY_EXECUTE: u32 = 0o111;
 
 bitflags! {
-    /// What is wanted of an inode, in the bits of a mode.
+    /// Kinds of access to an inode, in the bits of a mode.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct Access: u32 {
         /// Executing a file, searching a directory.
@@ -93,7 +93,7 @@ impl Credentials {
 
     /// `EACCES` unless the bits allow everything in `want`. Exactly one of the three classes counts: the
     /// owner's bits for the owner even when the group's would allow more. Root lacks only the execution of a
-    /// file that nobody may execute.
+    /// file that no class may execute.
     pub fn check(&self, subject: &Subject, want: Access) -> Result<()> {
         let allowed = if self.is_root() {
             let executable = subject.kind == FileKind::Directory || subject.perm & ANY_EXECUTE != 0;
@@ -120,7 +120,7 @@ impl Credentials {
     }
 
     /// Whether the name of `victim` may be taken out of `dir`: `EACCES` without the right to write and search
-    /// it, `EPERM` in a sticky directory for whoever owns neither.
+    /// it, `EPERM` in a sticky directory for a user who owns neither.
     pub fn check_removal(&self, dir: &Subject, victim: &Subject) -> Result<()> {
         self.check(dir, Access::WRITE | Access::EXECUTE)?;
         let sticky = dir.perm & STICKY != 0;
@@ -173,8 +173,7 @@ impl Credentials {
     }
 
     /// Whether `set` is allowed, and what it comes to: a changed owner clears the set-id bits of what is not
-    /// a directory, and set-group-id cannot be given by somebody outside the group. The size is not looked
-    /// at.
+    /// a directory, and a user outside the group cannot set set-group-id. The size is not looked at.
     pub fn check_setattr(&self, subject: &Subject, set: &SetAttr) -> Result<SetAttr> {
         let mut allowed = *set;
         if set.uid.is_some() || set.gid.is_some() {
@@ -201,7 +200,7 @@ impl Credentials {
         if self.is_root() || owner_may { Ok(()) } else { Err(Errno::EPERM) }
     }
 
-    /// Both times to the present is what the right to write allows; everything else only the owner may.
+    /// A user with the right to write may set both times to the present; only the owner may set other times.
     fn check_times(&self, subject: &Subject, set: &SetAttr) -> Result<()> {
         match (set.atime, set.mtime) {
             (None, None) => Ok(()),

@@ -1,7 +1,7 @@
 //! The dentry cache: what the names of a mounted file system lead to.
 //!
-//! The kernel has one above every file system, so the published figures include it: a path whose components
-//! are cached costs the design nothing. It also remembers names that do not exist.
+//! The kernel has one above every file system, and published figures include its effect: a path whose
+//! components are cached costs the design nothing. It also remembers names that do not exist.
 //!
 //! # States of a dentry
 //!
@@ -11,21 +11,23 @@
 //!                       └────────take───────┴────────────┘        evict: Present (not held) or Absent ──► (none)
 //! ```
 //!
-//! Whoever asks the design about a name, or changes it, *claims* the name first and settles the dentry
-//! afterwards; others that meet a claimed name wait. So what is cached is what the design would say: no
-//! answer can be stored that was overtaken by a removal. Claims take no lock of the design's, names of one
-//! directory are claimed independently, and a walk holds no claim while it waits for one.
+//! A call that asks the design about a name, or changes the name, *claims* it first and settles the dentry
+//! afterwards. Other calls that reach a claimed name wait. The cache therefore always agrees with the design:
+//! an answer to a lookup cannot be stored after a removal has made it wrong. Claims take no lock of the
+//! design. Names of one directory are claimed independently, and a walk holds no claim while it waits for
+//! another.
 //!
 //! # Memory
 //!
-//! At most `limit` dentries besides those that are claimed or whose vnode somebody holds; a clock hand per
-//! shard chooses the victim. A dentry whose vnode is held stays, because it is the way to that vnode: a
-//! second vnode for an inode must not be.
+//! The cache holds at most `limit` dentries, besides those that are claimed and those whose vnode is held. A
+//! clock hand in each shard chooses the victim. A dentry whose vnode is held stays, because later lookups
+//! must find that vnode: an inode must not get a second one.
 //!
 //! # Keys
 //!
-//! The number of the directory and the name. Numbers are reused, but only an empty directory is ever removed,
-//! and what remains cached of it then says *absent*, which is true of every new directory too.
+//! The number of the directory and the name. Inode numbers are reused. Only an empty directory is removed,
+//! and the dentries that remain of it are *absent*, which is also true of every new directory with its
+//! number.
 //!
 //! # Locks
 //!
@@ -52,7 +54,7 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum Binding {
     /// Claimed, or the design answered with an error.
     Unknown,
-    /// Nothing has this name.
+    /// No inode has this name.
     Absent,
     /// This inode has.
     Present(Arc<Vnode>),
@@ -170,7 +172,7 @@ impl Dentries {
             shard.remove(ticket.slot);
         }
         drop(shard);
-        // A task that is unwound because its run has ended must not wait for a lock; nobody waits for it
+        // A task that is unwound because its run has ended must not wait for a lock; and no task waits for it
         // either.
         if awaited && !std::thread::panicking() {
             let _turn = self.waiters.lock();
@@ -178,7 +180,7 @@ impl Dentries {
         }
     }
 
-    /// Forgets everything that nobody holds; a directory once what is below it is forgotten.
+    /// Drops every dentry whose vnode is not held; a directory's after those below it.
     pub(crate) fn forget_unused(&self) {
         while self.shards.iter().map(|shard| shard.lock().take_unused().len()).sum::<usize>() > 0 {}
     }
@@ -250,12 +252,12 @@ struct Shard {
     hand: usize,
 }
 
-/// Whether somebody asks the design about a name, or changes it.
+/// Whether a call asks the design about a name, or changes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClaimState {
     Free,
     Claimed,
-    /// Claimed, and somebody waits for the end of it.
+    /// Claimed, and another call waits for the end of the claim.
     Awaited,
 }
 
@@ -287,7 +289,7 @@ impl Dentry {
         }
     }
 
-    /// Nobody would notice that it is gone.
+    /// Whether it can be evicted: not claimed, and its vnode is not held.
     fn is_unused(&self) -> bool {
         let held = match &self.binding {
             Binding::Present(vnode) => Arc::strong_count(vnode) > 1 && !vnode.is_linked(),
@@ -370,7 +372,7 @@ impl Shard {
         std::mem::replace(&mut dentry.binding, Binding::Unknown)
     }
 
-    /// Removes the first unused dentry that nobody has looked up since the hand last passed. None is found
+    /// Removes the first unused dentry that no lookup has found since the hand last passed. None is found
     /// when all are held or claimed; then the shard grows.
     fn evict(&mut self) -> Binding {
         for _ in 0..2 * self.dentries.len() {

@@ -2,11 +2,11 @@
 //!
 //! Numbers are given out lowest first, from a bitmap behind one lock, as the kernel's `file_lock`. The slots
 //! themselves are in segments that never move, each behind a lock of its own that is held for one reference
-//! count, so that threads that use different descriptors share nothing: a lookup is two uncontended atomic
+//! count, so that threads with different descriptors do not contend: a lookup takes two uncontended atomic
 //! updates to take a reference and two to give it back.
 //!
-//! Closing a descriptor that another thread is using takes it out of the table at once; whoever gives the
-//! last reference back ends the open file ([`Descriptors::put`]).
+//! Closing a descriptor that another thread is using takes it out of the table at once; the thread that gives
+//! the last reference back closes the open file ([`Descriptors::put`]).
 //!
 //! Lock order: `vfs.descriptors`, then a slot. Slots are never held over a yield.
 
@@ -56,7 +56,7 @@ impl<T> Descriptors<T> {
         *slots[index].lock() = Some(file);
     }
 
-    /// What a descriptor leads to. `EBADF`. The reference goes back through [`Descriptors::put`].
+    /// The file of a descriptor. `EBADF`. The caller gives the reference back with [`Descriptors::put`].
     #[inline]
     pub(crate) fn get(&self, fd: Fd) -> Result<Arc<T>> {
         self.slot(fd).and_then(|slot| slot.lock().clone()).ok_or(Errno::EBADF)

@@ -24,6 +24,7 @@ macro_rules! errnos {
 errnos! {
     EPERM = 1, "operation not permitted";
     ENOENT = 2, "no such file or directory";
+    EINTR = 4, "interrupted system call";
     EIO = 5, "input/output error";
     ENXIO = 6, "no such data or address";
     E2BIG = 7, "argument list too long";

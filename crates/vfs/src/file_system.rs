@@ -4,9 +4,9 @@
 //!
 //! * Calls come from many tasks at once; a design does its own locking.
 //! * The caller has checked permissions, name lengths (1..=255 bytes, no `/`, not `.` or `..`) and open
-//!   modes. A design checks what only it can know: existence, kinds, emptiness, space, its own limits.
+//!   modes. A design checks everything else: existence, kinds, emptiness, space, its own limits.
 //! * An inode that is open ([`FileSystem::open`] without its [`FileSystem::release`]) stays usable after its
-//!   last name is gone. A directory that was removed while open has no names, not even `.`, and takes none:
+//!   last name is gone. A directory that was removed while open has no names, not even `.`; adding one is
 //!   `ENOENT`.
 //! * A call that fails has changed nothing that a program can see, except that a write may have been cut
 //!   short.
@@ -38,6 +38,11 @@ pub trait FileSystem: Send + Sync {
 
     /// Space and inodes.
     fn statfs(&self) -> Result<StatFs>;
+
+    /// Of the free blocks, those that files can have: a design needs some of them to find the others.
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        space.blocks_free
+    }
 
     /// Makes everything durable that was done before the call.
     fn sync(&self) -> Result<()>;
@@ -87,7 +92,7 @@ pub trait FileSystem: Send + Sync {
 
     /// Gives the entries of a directory from `cursor` on (0: the beginning; else the `next` of an entry given
     /// before) to `sink` until it answers false. `.` and `..` are among them. An entry that exists throughout
-    /// is given exactly once, whatever else changes meanwhile.
+    /// is given exactly once, even if other entries change meanwhile.
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
 
     // ---- attributes ----
@@ -98,10 +103,10 @@ pub trait FileSystem: Send + Sync {
     /// Changes attributes, the size among them, and returns the new ones. `EFBIG`, `ENOSPC`.
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr>;
 
-    /// Notes that the contents were read now: sets the access time and no other. It need not be durable, nor
-    /// exact after a crash; `vfs` calls it as the mount's policy has it. A design that can do it by one store
-    /// should; by default it goes through [`FileSystem::setattr`], which moves the time of the attributes
-    /// too.
+    /// Sets the access time to the present, and no other time, after the contents were read. It need not be
+    /// durable, nor exact after a crash; `vfs` calls it by the mount's policy. A design should do this by one
+    /// store, if it can. The default uses [`FileSystem::setattr`], which also changes the time of the
+    /// attributes.
     fn accessed(&self, ino: Ino) -> Result<()> {
         self.setattr(ino, &SetAttr { atime: Some(SetTime::Now), ..SetAttr::default() }).map(drop)
     }
@@ -111,7 +116,7 @@ pub trait FileSystem: Send + Sync {
     /// Notes that `ino` is open once more.
     fn open(&self, ino: Ino, flags: OpenFlags) -> Result<()>;
 
-    /// Notes that it is open once less; the last release of a nameless inode frees it.
+    /// Notes that it is open once less; the last release of an inode without a name frees it.
     fn release(&self, ino: Ino);
 
     /// Makes a nameless regular file that is open once (`O_TMPFILE`).

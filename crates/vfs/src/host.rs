@@ -5,13 +5,13 @@
 //!
 //! | | [`Host::new`] | [`Host::confined`] |
 //! |---|---|---|
-//! | for | measuring | tests, and paths that nobody vouches for |
+//! | for | measuring | tests, and paths that are not trusted |
 //! | a call is | one system call, relative to the directory | one or two more: the kernel resolves below the root |
 //! | `..` and symbolic links | may lead out of the tree | stay inside (`RESOLVE_IN_ROOT`) |
 //!
-//! Works under the real clock only: a virtual run would count the host's time as none, and stand still
-//! meanwhile. Credentials and umask are those of the process that runs this; [`Syscalls::umask`] changes them
-//! for all of it.
+//! Works under the real clock only: a virtual run would not count the host's time, and would stop while the
+//! host works. Credentials and umask are those of the process that runs this; [`Syscalls::umask`] changes
+//! them for all of it.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ use crate::xattr;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum HostError {
-    /// The host's time cannot be told by the virtual clock.
+    /// The virtual clock cannot measure the host's time.
     #[error("{} is a directory of the host, which works only under the real clock: run with --clock real", .0.display())]
     VirtualClock(PathBuf),
     /// The directory cannot be opened.
@@ -103,11 +103,11 @@ impl Host {
             _ => return Err(Errno::ENAMETOOLONG),
         }
         let Some(last) = path.iter().rposition(|byte| *byte != b'/') else {
-            // The kernel's own root: all calls on names refuse it, as they would refuse ours.
+            // The host's own root: the kernel refuses all calls on names there, as it would for this root.
             return Ok(Place { dir: Arc::clone(&self.root), path: Cow::Borrowed(b"/") });
         };
         let start = path[..last].iter().rposition(|byte| *byte == b'/').map_or(0, |slash| slash + 1);
-        // The dot makes the kernel ask for the right to search the directory, as the walk to the name would.
+        // The dot makes the kernel check the right to search the directory, as the walk to the name would.
         let dir = Arc::new(self.resolve(&[&path[..start], b"."].concat(), OPEN_DIR)?);
         Ok(Place { dir, path: Cow::Borrowed(&path[start..]) })
     }
@@ -301,7 +301,7 @@ impl Syscalls for Host {
                 let next = entry.next_entry_cookie();
                 let (name, kind) = (entry.file_name().to_bytes(), kind_of(entry.file_type()));
                 if !sink(DirEntry { ino: Ino(entry.ino()), kind, name, next }) {
-                    // The kernel has read ahead: back to behind this entry.
+                    // The kernel has read ahead: seek back to the position after this entry.
                     fs::seek(file, fs::SeekFrom::Start(next))?;
                     break;
                 }

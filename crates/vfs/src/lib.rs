@@ -21,7 +21,7 @@
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`host`] | [`Syscalls`] on a directory of the real kernel |
-//! | [`promises`] | what a design promises of a crash, as clauses |
+//! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!
 //! A design knows nothing of paths, descriptors or permissions; `Process` knows nothing of blocks. Errors are

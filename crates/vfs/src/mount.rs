@@ -1,9 +1,9 @@
 //! A mounted file system: the design, its dentry cache, and the names that are being changed.
 //!
-//! All processes share a [`Mount`] by reference count. Names must change through it alone; whoever calls the
-//! design directly makes the cache lie. It adds no lock to the design's own: a call that changes names holds
-//! claims on exactly these names (`dentry.rs`), so calls on different names meet only in the design. Two
-//! claims (rename) are taken in the order of their keys.
+//! All processes share a [`Mount`] by reference count. Names must change through it alone; a direct call of
+//! the design would make the cache wrong. It adds no lock to the design's own: a call that changes names
+//! holds claims on exactly these names (`dentry.rs`), so calls on different names contend only in the design.
+//! Two claims (rename) are taken in the order of their keys.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Weak};
@@ -38,7 +38,7 @@ pub struct MountOptions {
     pub read_only: bool,
     /// When reading sets access times.
     pub access_times: AccessTimes,
-    /// Limit of the dentry cache, in names; what is in use does not count.
+    /// Limit of the dentry cache, in names; dentries in use do not count.
     pub dentries: usize,
 }
 
@@ -61,7 +61,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    /// Mounts `fs`. The design is not told: it was mounted when it was made.
+    /// Mounts `fs`, which the design has already mounted on its side.
     pub fn new(fs: Arc<dyn FileSystem>, options: MountOptions) -> Result<Arc<Self>> {
         let deferred = Arc::default();
         let root = Vnode::new(&fs.getattr(fs.root())?, None);
@@ -110,7 +110,7 @@ impl Mount {
         &self.root
     }
 
-    /// Lets the design free inodes whose last holder has gone.
+    /// Lets the design free inodes whose vnode has ended.
     #[inline]
     pub(crate) fn reap(&self) {
         self.deferred.release_all(&*self.fs);
@@ -158,8 +158,8 @@ impl Mount {
         }
     }
 
-    /// What `see` makes of the vnode called `name` in the directory `parent`, if that is cached. The number
-    /// of the directory may have been given away meanwhile: the caller compares [`Mount::moves`].
+    /// Calls `see` with the vnode called `name` in the directory `parent`, if it is cached. The number of the
+    /// directory may have been reused meanwhile; the caller detects this with [`Mount::moves`].
     #[inline]
     pub(crate) fn with_cached<T>(
         &self,
@@ -170,7 +170,8 @@ impl Mount {
         self.dentries.with_cached(parent, name, see)
     }
 
-    /// Counts directories that were renamed or removed: each counts before it happens, with its name claimed.
+    /// Counts renames and removals of directories. Each is counted before it happens, while its name is
+    /// claimed.
     #[inline]
     pub(crate) fn moves(&self) -> u64 {
         self.moves.load(SeqCst)
@@ -185,7 +186,7 @@ impl Mount {
         Ok(claim)
     }
 
-    /// Claims two names, in an order in which no two callers can wait for each other.
+    /// Claims two names in a fixed order, so that two callers cannot wait for each other.
     pub(crate) fn claim_two<'a>(
         &'a self,
         first: (&'a Arc<Vnode>, &'a [u8]),
@@ -233,7 +234,7 @@ impl Mount {
         Ok(attr)
     }
 
-    /// Sets the access time after a read, as the policy has it. A failure is not the reader's.
+    /// Sets the access time after a read, by the mount's policy. A failure is not reported to the reader.
     #[inline]
     pub(crate) fn accessed(&self, vnode: &Vnode) {
         match self.options.access_times {
@@ -264,7 +265,7 @@ impl std::fmt::Debug for Mount {
     }
 }
 
-/// Adds to the table of files with several names, and sweeps it when it would grow.
+/// Adds to the table of files with several names, and removes unused entries before the table grows.
 fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
     if linked.len() == linked.capacity() {
         linked.retain(|_, vnode| vnode.strong_count() > 0);
@@ -276,8 +277,8 @@ fn insert_linked(linked: &mut FxHashMap<Ino, Weak<Vnode>>, vnode: &Arc<Vnode>) {
 /// The right to ask the design about one name, and to change it. Dropped without a change, it leaves the name
 /// as it was.
 ///
-/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether anybody
-/// else holds it.
+/// The dentry's reference to the vnode moves into the claim, so that the vnode's count tells whether it is
+/// held elsewhere.
 pub(crate) struct Claim<'a> {
     mount: &'a Mount,
     dir: &'a Arc<Vnode>,
@@ -287,7 +288,7 @@ pub(crate) struct Claim<'a> {
     binding: Option<Binding>,
 }
 
-/// What a call that may make a name has found.
+/// What a call that may make a name finds.
 pub(crate) enum LookupOrClaim<'a> {
     /// The name is taken.
     There(Arc<Vnode>),

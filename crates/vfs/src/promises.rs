@@ -1,4 +1,4 @@
-//! What a design promises of a crash, as clauses that a checker can judge by.
+//! What a design promises about a crash, as clauses that a checker judges by (`docs/models/crash.md`).
 //!
 //! Recovery must leave a state that the clauses allow. A design states them for the options that it is mounted with, so
 //! that no checker knows a design by name, or guesses its guarantee from an option.

@@ -1,4 +1,4 @@
-//! What a program can ask for: paths and descriptors.
+//! The system calls of a program, on paths and descriptors.
 //!
 //! Workloads see only this trait, so the same workload runs on a design in this process, through a mount, or
 //! on a file system of the host. Every call is an operation of the ledger (`ops.rs`).

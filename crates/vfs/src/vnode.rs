@@ -3,10 +3,10 @@
 //!
 //! # The invariant of a held vnode
 //!
-//! *Whoever holds a [`Vnode`] holds an inode that exists*: its number is not given to another file meanwhile.
-//! Removing the last name of an inode whose vnode somebody else holds first pins it ([`FileSystem::open`]);
-//! the pin goes when the vnode does. A destructor may not call a design (it could wait for a lock), so the
-//! number goes to [`DeferredReleases`], which the next call that changes names empties.
+//! *While a [`Vnode`] is held, its inode exists*: the design does not give its number to another file. A call
+//! that removes the last name of an inode whose vnode is held elsewhere first pins the inode
+//! ([`FileSystem::open`]); the pin ends with the vnode. A destructor may not call a design (it could wait for
+//! a lock), so the number goes to [`DeferredReleases`], which the next call that changes names empties.
 //!
 //! At most one vnode exists for an inode: a file with one name is found through that name's dentry, which is
 //! never evicted while the vnode is held, and files with several names are kept in a table of their own
@@ -39,7 +39,7 @@ pub(crate) struct Vnode {
     /// The access time is later than every change that went through this mount: a relative access time need
     /// not be set.
     accessed: AtomicBool,
-    /// Where the number goes that was opened to keep it from being given away.
+    /// Where the number of a pinned inode goes when the vnode ends.
     pinned: Mutex<Option<Arc<DeferredReleases>>>,
     /// A directory that has been removed.
     removed: AtomicBool,
@@ -47,11 +47,12 @@ pub(crate) struct Vnode {
     linked: AtomicBool,
     /// Orders changes of owner and permission, so that this copy is that of the design.
     pub(crate) changes: sim::Mutex<()>,
-    /// When a path led here last.
+    /// When a path lookup last ended here.
     recency: Recency,
-    /// The kernel's reference count: every call that ends its walk here moves this line to its core.
+    /// The reference count as in the kernel: every call whose walk ends here moves this cache line to its
+    /// core.
     references: Line,
-    /// The directory that has a directory; a held directory holds its ancestors.
+    /// The parent of a directory; a held directory holds its ancestors.
     parent: Mutex<Option<Arc<Vnode>>>,
 }
 
@@ -92,14 +93,14 @@ impl Vnode {
         self.perm.load(Relaxed)
     }
 
-    /// Takes over what a change of attributes has led to.
+    /// Updates the copy after a change of attributes.
     pub(crate) fn note(&self, attr: &Attr) {
         self.perm.store(attr.perm, Relaxed);
         self.uid.store(attr.owner.uid, Relaxed);
         self.gid.store(attr.owner.gid, Relaxed);
     }
 
-    /// A name led here.
+    /// A lookup found this vnode.
     #[inline]
     pub(crate) fn found(&self) {
         self.recency.touch(DENTRY_LINES);
@@ -120,7 +121,7 @@ impl Vnode {
         self.accessed.store(true, Relaxed);
     }
 
-    /// Contents or attributes have changed: the access time is old again.
+    /// Contents or attributes have changed: the access time is older again.
     #[inline]
     pub(crate) fn changed(&self) {
         if self.accessed.load(Relaxed) {
@@ -167,7 +168,8 @@ impl Vnode {
         true
     }
 
-    /// Keeps the number from being given away after the last name is gone. True when this call pinned it.
+    /// Pins the inode, so that its number is not reused after the last name is gone. True when this call
+    /// pinned it.
     pub(crate) fn pin(&self, fs: &dyn FileSystem, deferred: &Arc<DeferredReleases>) -> Result<bool> {
         if self.pinned.lock().replace(Arc::clone(deferred)).is_some() {
             return Ok(false);
@@ -191,7 +193,7 @@ impl Vnode {
 }
 
 impl Drop for Vnode {
-    /// Climbs in a loop: a chain of directories may be longer than the stack of a task is deep.
+    /// Climbs in a loop, not by recursion: a chain of directories may be longer than a task's stack allows.
     fn drop(&mut self) {
         let mut above = self.detach();
         while let Some(mut vnode) = above.and_then(Arc::into_inner) {
@@ -213,7 +215,7 @@ impl DeferredReleases {
         self.any.store(true, SeqCst);
     }
 
-    /// Lets the design have them.
+    /// Releases them in the design.
     #[inline]
     pub(crate) fn release_all(&self, fs: &dyn FileSystem) {
         if self.any.load(Relaxed) {

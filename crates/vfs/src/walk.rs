@@ -40,7 +40,7 @@ pub(crate) enum Last<'a> {
     Root,
 }
 
-/// The directory in which a walk stands. The root needs no reference of its own: the mount has one.
+/// The current directory of a walk. The root needs no reference of its own, because the mount has one.
 enum Dir<'a> {
     Root(&'a Arc<Vnode>),
     Held(Arc<Vnode>),
@@ -57,7 +57,7 @@ impl std::ops::Deref for Dir<'_> {
     }
 }
 
-/// A walk in progress: it stands in `dir`, and the part of `text` from `at` on is before it.
+/// A walk in progress: it is in `dir`, and `text` from `at` on is left to walk.
 pub(crate) struct Walk<'a> {
     mount: &'a Mount,
     who: &'a Credentials,
@@ -104,9 +104,9 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes as far as the last component over cached directories, and takes a reference to the last of these
-    /// only: what the kernel does in its RCU walk. Anything but names of searchable directories, and any
-    /// directory that is renamed or removed meanwhile, leaves it to the reference walk.
+    /// Walks over cached directories up to the last component, and takes a reference only to the last of
+    /// them, as the kernel does in its RCU walk. It stops, and the reference walk continues, at any component
+    /// that is not a cached, searchable directory, and when a directory is renamed or removed meanwhile.
     fn rcu_walk(&mut self) {
         let moves = self.mount.moves();
         let (mut ahead, mut from, mut steps) = (Ahead::at(&self.text, self.at), self.dir.ino, 0);
@@ -244,7 +244,7 @@ impl Ahead {
     }
 }
 
-/// What is asked of a name before a directory is: `ENOENT` in a removed directory, `ENAMETOOLONG`.
+/// Checks a name before the directory is searched: `ENOENT` in a removed directory, `ENAMETOOLONG`.
 pub(crate) fn check_name(dir: &Vnode, name: &[u8]) -> Result<()> {
     if dir.is_removed() {
         Err(Errno::ENOENT)

@@ -9,7 +9,7 @@ pub(crate) const SIZE_MAX: usize = 1 << 16;
 /// What the first part of a name stands for. There is no `system` here, and so no access-control lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Namespace {
-    /// Whoever may read or write the file.
+    /// Users who may read or write the file.
     User,
     /// Root only; others do not see them.
     Trusted,

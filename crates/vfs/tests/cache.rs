@@ -1,5 +1,5 @@
-//! The dentry cache: it saves the design work, forgets nothing that is in use, and never tells what is no
-//! longer true.
+//! The dentry cache: it saves the design work, keeps every dentry that is in use, and never gives an outdated
+//! answer.
 
 mod memfs;
 
@@ -81,7 +81,8 @@ fn the_cache_stays_within_its_limit() {
 }
 
 /// A user has `path` open while root gives it set-user-id through `other`, with a full cache between the two.
-/// Two vnodes of one inode would each have their own idea of its bits, and the user's write would leave them.
+/// With two vnodes for one inode, each would have its own copy of the bits, and the user's write would not
+/// clear them.
 fn assert_one_inode(link: Option<&str>, forget_first: bool) {
     let (_, mount) = mount(0);
     let (admin, user) = (root(&mount), Process::new(Arc::clone(&mount), Credentials::new(1000, 1000, &[])));
@@ -147,8 +148,8 @@ impl Dice {
 const NAMES: u64 = 6;
 
 /// Makes, opens, moves and removes files among few names. A file holds its name until it is moved within its
-/// directory's group; whoever opens a name must find that name inside, or nothing yet. A mistaken inode shows
-/// as another file's name.
+/// directory's group; a task that opens a name must find that name inside, or no content yet. A mistaken
+/// inode shows as another file's name.
 fn churn(process: &Process, dice: &mut Dice, rounds: usize) -> Vec<String> {
     let mut seen = Vec::new();
     for _ in 0..rounds {
@@ -178,7 +179,7 @@ fn churn(process: &Process, dice: &mut Dice, rounds: usize) -> Vec<String> {
     seen
 }
 
-/// Directories come, go and change places, so that walks meet them on the way.
+/// Creates, removes and renames directories, so that walks meet these changes.
 fn churn_directories(process: &Process, dice: &mut Dice) -> vfs::Result<()> {
     let sub = format!("/s{}", dice.roll(2));
     let file = format!("{sub}/x");

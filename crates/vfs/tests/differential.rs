@@ -186,7 +186,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((user, call()).prop_map(|(user, call)| Step { user, call }), 1..80)
 }
 
-// ---- doing a call, and writing down what came of it ----
+// ---- doing a call, and recording its result ----
 
 fn describe(attr: &Attr) -> String {
     let size = if attr.kind == FileKind::Directory { 0 } else { attr.size };
@@ -220,7 +220,7 @@ fn list(calls: &dyn Syscalls, fd: Fd) -> Result<Vec<String>, Errno> {
 /// What a program sees of the call.
 fn perform(calls: &dyn Syscalls, call: &Call) -> String {
     let done = match call {
-        // The kernel waits for somebody at the other end of a FIFO, and has drivers for devices.
+        // The kernel waits for a process at the other end of a FIFO, and has drivers for devices.
         Call::Open(path, ..) if calls.stat(path.as_bytes()).is_ok_and(|attr| is_special(attr.kind)) => {
             Ok(String::new())
         }
@@ -229,7 +229,7 @@ fn perform(calls: &dyn Syscalls, call: &Call) -> String {
         }
         Call::Close(fd) => calls.close(Fd(*fd)).map(unit),
         Call::Dup(fd) => calls.dup(Fd(*fd)).map(|fd| format!("{fd:?}")),
-        // What offsets mean in a directory is the file system's business.
+        // The meaning of directory offsets is up to the file system.
         Call::Seek(fd, ..) | Call::Read(fd, _) if is_directory(calls, Fd(*fd)) => Ok(String::new()),
         Call::Read(fd, len) => read_with(*len, |buffer| calls.read(Fd(*fd), buffer)),
         Call::Write(fd, len) => calls.write(Fd(*fd), &bytes(*len)).map(|n| n.to_string()),

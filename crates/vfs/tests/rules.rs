@@ -146,7 +146,7 @@ fn a_removed_working_directory_takes_no_names_and_keeps_its_way_up() {
     assert!(root.stat(b"../other").is_ok());
     let before = fs.inodes();
     root.chdir(b"/").expect("a directory");
-    assert_eq!(fs.inodes(), before - 1, "it is freed when nobody stands in it");
+    assert_eq!(fs.inodes(), before - 1, "it is freed when it is no working directory");
 }
 
 #[test]

@@ -175,11 +175,9 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
             let door = fuse::Options {
                 source: "memory".to_owned(),
                 design: name.to_owned(),
-                read_only: false,
+                flags: fuse::MountFlags::NOSUID | fuse::MountFlags::NODEV,
                 allow_other: false,
-                privileged: false,
                 non_empty: false,
-                no_exec: false,
                 access_times: AccessTimes::Relative,
                 cache,
                 synchronous: false,

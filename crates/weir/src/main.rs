@@ -23,6 +23,7 @@ mod failure;
 mod interrupt;
 mod mounted;
 mod output;
+mod pool_file;
 mod progress;
 mod store;
 

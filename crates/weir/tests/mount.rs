@@ -568,7 +568,7 @@ fn what_cannot_be_mounted_is_refused_with_the_reason_and_the_remedy() {
     let (missing, file) = (place.folder.path().join("missing"), full.join("file"));
     let garbage = place.folder.path().join("garbage");
     fs::write(&garbage, vec![7; 1 << 20]).unwrap();
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 15] = [
         (&["pmfs", &text(&pool), &text(&other)], 4, "in use by another process or mount"),
         (&["pmfs", &text(&missing), &text(&other)], 2, "give --size to make it now"),
         (&["pmfs", "memory", &text(&other)], 2, "--size 1GiB"),
@@ -578,11 +578,18 @@ fn what_cannot_be_mounted_is_refused_with_the_reason_and_the_remedy() {
         (&["pmfs", "memory", &text(&file), "--size", "8MiB"], 2, "is not a directory"),
         (&["pmfs", "memory", &text(&full), "--size", "8MiB"], 2, "-o nonempty"),
         (&["pmfs", &text(&garbage), &text(&other)], 2, "not a pmfs image"),
+        (&["hinfs", &text(&garbage), &text(&other)], 2, "not a hinfs image"),
+        (&["auto", &text(&garbage), &text(&other)], 2, "no design recognises"),
+        (&["pmfs", &text(&missing), &text(&other), "--size", "0"], 2, "needs at least"),
+        (&["pmfs", &text(&missing), &text(&full), "--size", "64MiB"], 2, "-o nonempty"),
+        (&["pmfs", &text(&pool), &text(&other), "-o", "alow_other"], 2, "did you mean \"allow_other\"?"),
+        (&["pmfs", &text(&pool), &text(&other), "--mode", "9"], 2, "octal"),
     ];
     for (args, code, phrase) in cases {
         let output = weir().arg("mount").args(args).output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{args:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(phrase), "{args:?}: {}", stderr(&output));
+        assert!(!missing.exists(), "{args:?} leaves a pool behind");
     }
     let busy = File::open(dir.join(".")).unwrap();
     let refused = weir().arg("umount").arg(&dir).output().unwrap();
@@ -591,6 +598,116 @@ fn what_cannot_be_mounted_is_refused_with_the_reason_and_the_remedy() {
     place.umount();
     let nothing = weir().arg("umount").arg(&dir).output().unwrap();
     assert!(nothing.status.code() == Some(2) && stderr(&nothing).contains("nothing is mounted"));
+}
+
+#[test]
+fn a_mount_whose_server_has_gone_is_replaced_when_that_is_asked_for() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let mut server = place.serve("");
+        fs::write(place.dir().join("file"), "synced").unwrap();
+        run(weir().arg("sync").arg(place.dir()));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        let refused = place.command("").output().unwrap();
+        assert!(stderr(&refused).contains("server has gone"), "{}", stderr(&refused));
+        run(place.command("").arg("--replace-stale"));
+        assert_eq!(fs::read_to_string(place.dir().join("file")).unwrap(), "synced", "{design}");
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
+fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it_is_new() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let pool = place.pool();
+        run(weir().args(["mkfs", design]).arg(&pool).args(["--size", "64MiB"]));
+        assert_eq!(fs::metadata(&pool).unwrap().mode() & 0o777, 0o600);
+        let said = |command: &str| {
+            let output = weir().args([command, "--json"]).arg(&pool).output().unwrap();
+            String::from_utf8(output.stdout).unwrap()
+        };
+        let told = format!("\"fs\": \"{design}\"");
+        assert!(
+            said("fsck").contains(&told) && said("df").contains(&told),
+            "{} {}",
+            said("fsck"),
+            said("df")
+        );
+        assert!(said("fsck").contains("never mounted") && !said("fsck").contains("not unmounted"));
+        fs::set_permissions(&pool, fs::Permissions::from_mode(0o644)).unwrap();
+        let mount = |more: &[&str]| {
+            let output =
+                weir().args(["mount", "auto"]).arg(&pool).arg(place.dir()).args(more).output().unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+            stderr(&output)
+        };
+        assert!(mount(&[]).contains("chmod 0600"));
+        let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+        let here = format!("{} fuse.weir.{design} ", place.dir().display());
+        assert!(mounts.contains(&here), "{mounts}");
+        place.umount();
+        assert!(!mount(&["--mode", "644"]).contains("chmod"));
+        place.umount();
+        assert!(said("fsck").contains("\"clean\": true"));
+    }
+}
+
+#[test]
+fn what_df_calls_available_can_be_reserved() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let space = rustix::fs::statvfs(place.dir()).unwrap();
+        let (free, available) = (space.f_bfree, space.f_bavail);
+        assert!(available < free && available * 100 > free * 98, "{design}: {available} of {free}");
+        let file = File::create(place.dir().join("file")).unwrap();
+        // The name may take a block of the directory.
+        let bytes = (space.f_bavail - 1) * space.f_frsize;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).unwrap();
+        drop(file);
+        place.umount();
+        place.check();
+    }
+}
+
+#[test]
+fn a_directory_that_has_changed_is_listed_anew() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        place.mount("");
+        let dir = place.dir().join("d");
+        let list = || {
+            let entries = fs::read_dir(&dir).unwrap();
+            let mut names: Vec<_> =
+                entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            names.sort();
+            names
+        };
+        fs::create_dir(&dir).unwrap();
+        let mut expected = Vec::new();
+        for n in 0..300 {
+            let name = format!("file {n:03}");
+            fs::write(dir.join(&name), "").unwrap();
+            expected.push(name);
+            if n % 10 == 0 {
+                assert_eq!(list(), expected);
+                assert_eq!(list(), expected, "from the cache");
+            }
+        }
+        for n in (0..300).step_by(7).rev() {
+            fs::remove_file(dir.join(expected.remove(n))).unwrap();
+            assert_eq!(list(), expected);
+        }
+        fs::rename(dir.join(&expected[0]), dir.join("zzz")).unwrap();
+        expected.remove(0);
+        expected.push("zzz".to_owned());
+        assert_eq!(list(), expected);
+        place.umount();
+        place.check();
+    }
 }
 
 /// The pool is cut short under the mount, and made whole again.

@@ -35,6 +35,12 @@ pub trait Suite: Sync {
     /// Its built-in workloads, the best-known first.
     fn entries(&self) -> Vec<Entry>;
 
+    /// The workloads for which the suite's name stands when it is given alone.
+    fn usual(&self) -> Vec<Entry>;
+
+    /// How long its workloads are measured when nothing is said, under the virtual clock (`modelled`) or the real one.
+    fn usual_time(&self, modelled: bool) -> Nanos;
+
     /// The ending of files that hold a workload of this suite, if there are such files.
     fn extension(&self) -> Option<&'static str> {
         None
@@ -119,6 +125,35 @@ pub trait Workload: Send + Sync + fmt::Debug {
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError>;
 }
 
+/// The cores on which tasks can be placed, numbered socket by socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// Sockets.
+    pub sockets: u16,
+    /// Cores of each.
+    pub per_socket: u16,
+}
+
+impl Cores {
+    /// All of them.
+    pub fn count(self) -> u16 {
+        self.sockets.saturating_mul(self.per_socket).max(1)
+    }
+
+    /// The core of task number `task` when each socket takes one in turn.
+    pub fn round_robin(self, task: u64) -> u16 {
+        let task = (task % u64::from(self.count())) as u16;
+        let sockets = self.sockets.max(1);
+        task % sockets * self.per_socket + task / sockets
+    }
+}
+
+impl Default for Cores {
+    fn default() -> Self {
+        Self { sockets: 1, per_socket: 1 }
+    }
+}
+
 /// How a job is run.
 #[derive(Clone, Debug, Default)]
 pub struct How {
@@ -126,6 +161,8 @@ pub struct How {
     pub seed: Seed,
     /// When it has run enough.
     pub stop: Stop,
+    /// Where its tasks can run.
+    pub cores: Cores,
     /// Whether every read is compared with what must have been written, and [`Job::verify`] is called.
     pub check: bool,
     /// Ends the work early when it is set, from outside.
@@ -151,12 +188,10 @@ impl Default for Stop {
 pub trait Processes: Send + Sync {
     /// The calls of a new process, with descriptors and a working directory of its own.
     fn start(&self) -> Arc<dyn Syscalls>;
-}
 
-impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for F {
-    fn start(&self) -> Arc<dyn Syscalls> {
-        self()
-    }
+    /// The same, except that under the real clock the laboratory does not note how long each call takes: for loops that note it
+    /// themselves, and whose calls take hardly longer than a look at the clock.
+    fn start_plain(&self) -> Arc<dyn Syscalls>;
 }
 
 /// What a job tells its caller while it works, from the main task.
@@ -200,6 +235,10 @@ pub struct Measured {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Operations that failed, where the suite counts them itself.
+    pub errors: u64,
+    /// Whether it ended too early to be compared with others.
+    pub cut_short: bool,
     /// By step of the workload.
     pub steps: Vec<StepRecord>,
     /// By worker.

@@ -167,6 +167,7 @@ impl<F: Feed> Engine<F> {
         match moved {
             Ok(next) => {
                 thread.pop_store();
+                thread.waiting_since = UNKNOWN;
                 thread.store_time = next;
                 thread.unblock(now);
                 if matches!(pending.op.kind, Kind::Store | Kind::Clwb | Kind::NtStore) {
@@ -180,6 +181,7 @@ impl<F: Feed> Engine<F> {
             }
             Err(stuck) => {
                 (thread.stuck, thread.stuck_since) = (stuck, now);
+                thread.waiting_since = thread.waiting_since.min(now);
             }
         }
     }
@@ -252,6 +254,9 @@ impl<F: Feed> Engine<F> {
             return Ok(Some((start, end)));
         }
         self.check_log(who, RecordKind::Update)?;
+        // The old word is in the line that is about to be written; else it would have to be read for the log.
+        let here = self.caches.writable(self.threads[who].core, op.addr / LINE);
+        self.stats.log_reads += u64::from(!here);
         let log = self.log.as_mut().expect("hardware logging");
         let transaction = &mut self.transactions[who];
         let mut record = Record {

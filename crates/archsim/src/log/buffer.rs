@@ -188,6 +188,7 @@ impl LogBuffer {
             let mut write = Write::new(front.line, Cause::Log, arrive);
             (write.mask, write.data, write.log_end) = (front.mask, front.data, front.end);
             write.fifo = true;
+            write.barrier = front.start == u64::MAX;
             controller.write(write, done);
             moved = true;
         }

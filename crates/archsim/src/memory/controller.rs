@@ -48,6 +48,8 @@ pub struct Write {
     pub waiters: [u8; THREADS],
     /// Whether it is a line of the hardware log, which keeps its order (R2).
     pub fifo: bool,
+    /// A superblock: log lines behind it begin only when it is durable, since they may reuse the space that it frees.
+    pub barrier: bool,
     /// Whether it is in the persistence domain.
     pub durable: bool,
 }
@@ -66,6 +68,7 @@ impl Write {
             id: 0,
             waiters: [0; THREADS],
             fifo: false,
+            barrier: false,
             durable: false,
         }
     }
@@ -139,7 +142,7 @@ pub struct MemoryStats {
 enum Job {
     Idle,
     Read(Read),
-    Write(Write, Place),
+    Write(Write),
 }
 
 /// The controller and its banks.
@@ -221,7 +224,7 @@ impl Controller {
     pub fn oldest_open(&self) -> u64 {
         let queued = self.writes.iter().map(|(write, _)| write);
         let busy = self.jobs.iter().filter_map(|(job, _, _)| match job {
-            Job::Write(write, _) => Some(write),
+            Job::Write(write) => Some(write),
             _ => None,
         });
         let open = queued.chain(busy).filter(|write| !write.durable);
@@ -231,7 +234,7 @@ impl Controller {
     /// Asks for a line. Answers at once if a write of it waits here.
     pub fn read(&mut self, line: u64, arrive: Ps) -> Option<Ps> {
         let arrive = arrive + self.machine.link * 1000;
-        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write, _) if write.line == line);
+        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write) if write.line == line);
         if self.writes.iter().any(|(write, _)| write.line == line) || self.jobs.iter().any(busy) {
             self.stats.forwarded += 1;
             return Some(arrive + self.burst);
@@ -280,7 +283,7 @@ impl Controller {
     /// Lets `thread` wait for a write of `line` that is not durable yet, if there is one.
     pub fn attach(&mut self, line: u64, thread: usize) -> bool {
         let busy = self.jobs.iter_mut().filter_map(|(job, _, _)| match job {
-            Job::Write(write, _) => Some(write),
+            Job::Write(write) => Some(write),
             _ => None,
         });
         let queued = self.writes.iter_mut().map(|(write, _)| write);
@@ -333,7 +336,7 @@ impl Controller {
             self.jobs[bank].0 = Job::Idle;
             match job {
                 Job::Read(read) => done.push(Done::Read(read.line, finish)),
-                Job::Write(write, _) => self.written(write, start, finish, done),
+                Job::Write(write) => self.written(write, start, finish, done),
                 Job::Idle => {}
             }
         }
@@ -399,7 +402,9 @@ impl Controller {
 
     fn issue_write(&mut self, now: Ps, idle: u64) -> bool {
         let mut first = None;
-        let mut log_seen = false;
+        // The first log line keeps back all behind it, and a superblock that is being written does so, too.
+        let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
+        let mut log_seen = self.jobs.iter().any(barrier);
         let mut held = 0;
         let visible = self.writes.iter().take(self.machine.write_queue as usize).enumerate();
         for (at, (write, place)) in visible {
@@ -422,7 +427,7 @@ impl Controller {
         let Some(at) = first else { return false };
         self.stats.queue_sum += self.writes.len() as u64;
         let (write, place) = self.writes.remove(at);
-        self.start(Job::Write(write, place), place, (write.line, write.cause, write.arrive), now);
+        self.start(Job::Write(write), place, (write.line, write.cause, write.arrive), now);
         true
     }
 
@@ -435,7 +440,7 @@ impl Controller {
         let now = now.max(self.channel);
         self.channel = now + self.burst;
         let mut finish = now + time;
-        if matches!(&job, Job::Write(write, _) if write.fifo) {
+        if matches!(&job, Job::Write(write) if write.fifo) {
             finish = finish.max(self.log_finish);
             self.log_finish = finish;
         }

@@ -429,10 +429,15 @@ impl PmCtx for Program {
         }
         let open = &mut self.open[self.thread];
         open.active = false;
-        open.number += 1;
-        let done = std::mem::take(&mut open.effects);
-        if let Some(effects) = &mut self.effects {
-            effects[self.thread].push(done);
+        let effects = std::mem::take(&mut open.effects);
+        self.finish(effects);
+    }
+
+    fn done(&mut self) {
+        if !self.setup {
+            self.executed.transactions += 1;
+            self.acknowledge();
+            self.finish(Effects::default());
         }
     }
 
@@ -456,6 +461,14 @@ impl PmCtx for Program {
 }
 
 impl Program {
+    /// An operation has ended that stored these words.
+    fn finish(&mut self, stored: Effects) {
+        self.open[self.thread].number += 1;
+        if let Some(effects) = &mut self.effects {
+            effects[self.thread].push(stored);
+        }
+    }
+
     fn read(&mut self, kind: Kind, addr: u64) -> u64 {
         if addr >= VOLATILE {
             if !self.setup {

@@ -5,6 +5,7 @@
 
 pub mod btree;
 pub mod hash;
+pub mod memcached;
 pub mod rbtree;
 pub mod sps;
 pub mod ssca2;
@@ -27,6 +28,8 @@ pub trait PmCtx {
     fn tx_begin(&mut self);
     /// Commits it.
     fn tx_commit(&mut self);
+    /// Ends an operation that needed no transaction, which counts as one.
+    fn done(&mut self);
     /// Memory of the thread's own; it is never given back.
     fn alloc(&mut self, bytes: u64) -> u64;
     /// Bytes that [`PmCtx::alloc`] still has.
@@ -69,16 +72,24 @@ fn words(machine: &Machine) -> u64 {
 /// Every workload.
 pub static WORKLOADS: &[Known] = &[
     micro("hash", "search a chained hash table; insert or remove", |_, _| Box::new(hash::Hash::new(1))),
-    //    micro("rbtree", "the same in a red-black tree", |_, _| Box::new(rbtree::RbTree::new(1))),
+    micro("rbtree", "the same in a red-black tree", |_, _| Box::new(rbtree::RbTree::new(1))),
     micro("sps", "swap two random entries of a vector", |_, _| Box::new(sps::Sps::new(1))),
-    //    micro("btree", "search a B+tree; insert or remove", |_, _| Box::new(btree::BTree::new(1))),
-    //    micro("ssca2", "add edges to a scale-free graph", |_, _| Box::new(ssca2::Ssca2::new(1))),
+    micro("btree", "search a B+tree; insert or remove", |_, _| Box::new(btree::BTree::new(1))),
+    micro("ssca2", "add edges to a scale-free graph", |_, _| Box::new(ssca2::Ssca2::new(1))),
     micro("hash-str", "hash with multi-line values", |m, _| Box::new(hash::Hash::new(words(m)))),
-    //    micro("rbtree-str", "rbtree with multi-line values", |m, _| Box::new(rbtree::RbTree::new(words(m)))),
+    micro("rbtree-str", "rbtree with multi-line values", |m, _| Box::new(rbtree::RbTree::new(words(m)))),
     micro("sps-str", "sps with multi-line values", |m, _| Box::new(sps::Sps::new(words(m)))),
-    //    micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
-    //    micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
+    micro("btree-str", "btree with multi-line values", |m, _| Box::new(btree::BTree::new(words(m)))),
+    micro("ssca2-str", "ssca2 with multi-line edges", |m, _| Box::new(ssca2::Ssca2::new(words(m)))),
+    other("sps-batch", "twelve swaps in a transaction", |_, _| Box::new(sps::Sps::new(1).swaps(12))),
+    other("memcached-like", "gets and sets of a cache in the manner of memcached", |m, _| {
+        Box::new(memcached::Memcached::new(words(m), m.gets))
+    }),
 ];
+
+const fn other(name: &'static str, summary: &'static str, make: Make) -> Known {
+    Known { name, summary, micro: false, make }
+}
 
 const fn micro(name: &'static str, summary: &'static str, make: Make) -> Known {
     Known { name, summary, micro: true, make }

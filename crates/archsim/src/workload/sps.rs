@@ -1,4 +1,4 @@
-//! A vector. A transaction swaps two random entries.
+//! A vector. A transaction swaps two random entries, or several pairs one after the other.
 
 use super::{PmCtx, Workload, below};
 use sim::rng::Rng;
@@ -7,6 +7,7 @@ use sim::rng::Rng;
 #[derive(Debug)]
 pub struct Sps {
     words: u64,
+    swaps: u64,
     base: u64,
     entries: u64,
 }
@@ -14,7 +15,22 @@ pub struct Sps {
 impl Sps {
     /// With entries of `words` words.
     pub fn new(words: u64) -> Self {
-        Self { words, base: 0, entries: 0 }
+        Self { words, swaps: 1, base: 0, entries: 0 }
+    }
+
+    /// With `swaps` swaps in a transaction.
+    #[must_use]
+    pub fn swaps(self, swaps: u64) -> Self {
+        Self { swaps, ..self }
+    }
+
+    fn swap(&self, memory: &mut dyn PmCtx, one: u64, other: u64) {
+        for word in (0..self.words).map(|word| 8 * word) {
+            memory.alu(2);
+            let (a, b) = (memory.load(one + word), memory.load(other + word));
+            memory.store(one + word, b);
+            memory.store(other + word, a);
+        }
     }
 }
 
@@ -28,15 +44,12 @@ impl Workload for Sps {
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let one = self.base + 8 * self.words * below(rng, self.entries);
-        let other = self.base + 8 * self.words * below(rng, self.entries);
         memory.alu(20);
         memory.tx_begin();
-        for word in (0..self.words).map(|word| 8 * word) {
-            memory.alu(2);
-            let (a, b) = (memory.load(one + word), memory.load(other + word));
-            memory.store(one + word, b);
-            memory.store(other + word, a);
+        for _ in 0..self.swaps {
+            let one = self.base + 8 * self.words * below(rng, self.entries);
+            let other = self.base + 8 * self.words * below(rng, self.entries);
+            self.swap(memory, one, other);
         }
         memory.tx_commit();
     }

@@ -1,4 +1,4 @@
-//! What a recovered file system must still be able to do: every object can be used and removed, and gives back its blocks.
+//! What a recovered file system must still do: every object can be used and removed, and all blocks become free.
 
 use std::collections::BTreeMap;
 

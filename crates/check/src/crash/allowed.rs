@@ -3,8 +3,8 @@
 //! | metadata | data | a crash leaves |
 //! |---|---|---|
 //! | on return | on return | the state before or after the call under way; of a write in place, a mix by its unit of atomicity |
-//! | on return | on sync | names and attributes as above, of each file what it was since it was last synced |
-//! | on sync | on sync | names and attributes of one moment since the last sync, of each file what it was since it was last synced |
+//! | on return | on sync | names and attributes as above; of each file, contents that it had since its last sync |
+//! | on sync | on sync | names and attributes of one moment since the last sync; of each file, contents since its last sync |
 
 use vfs::{Atomicity, Durability, Promises};
 
@@ -25,7 +25,7 @@ pub(crate) struct Allowed<'a> {
 }
 
 impl Allowed<'_> {
-    /// What is wrong with a tree that was recovered.
+    /// Returns what is wrong with a recovered tree.
     pub(crate) fn judge(&self, seen: &Tree) -> Result<(), String> {
         match (self.promises.metadata, self.promises.data) {
             (Durability::OnReturn, Durability::OnReturn) => self.judge_durable(seen),

@@ -20,7 +20,7 @@ use crate::design::{cpu_time, fsck, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint, without_times};
 
-/// Explores all crashes of a program; `faults` go wrong while it runs. Call it in a run under the virtual clock.
+/// Explores all crashes of a program, with `faults` injected while it runs. Call it in a run under the virtual clock.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
     // A run under the virtual clock has one thread.
@@ -78,7 +78,7 @@ pub(super) struct Explorer<'a> {
     seen: HashSet<(u64, Vec<(usize, bool)>)>,
     states: BTreeSet<u64>,
     nested_left: usize,
-    /// Before the first and after each operation: blocks that are free when everything is removed. No crash may cost any.
+    /// Before the first and after each operation: blocks that are free when everything is removed. A crash may leak none.
     /// Empty where it was not measured.
     free: Vec<u64>,
     pub(super) tally: Tally,
@@ -110,7 +110,7 @@ impl<'a> Explorer<'a> {
         })
     }
 
-    /// Lets each operation end well, and counts what is free when everything is removed then.
+    /// Completes each operation, removes everything, and counts the free blocks.
     fn measure_free(&mut self) -> Result<(), String> {
         let mut replay = self.trace.replay(self.subject.mode);
         loop {

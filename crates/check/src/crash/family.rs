@@ -1,4 +1,4 @@
-//! Programs by number: each alone, several one after the other, and random ones.
+//! Programs by number: single ones, sequences, and random ones.
 
 use super::programs::{self, Program};
 use crate::model::Model;
@@ -7,7 +7,7 @@ use crate::op::Op;
 /// Many programs, each made when it is asked for.
 #[derive(Clone, Debug)]
 pub enum Family {
-    /// Every `depth` of these programs, one after the other on one tree, the same one more than once among them.
+    /// All sequences of `depth` of these programs on one tree, including repeats of a program.
     Sequences {
         /// What the sequences are made of.
         programs: Vec<Program>,
@@ -29,8 +29,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// All programs, alone or in sequence. From a depth of three on there are so many that only those are taken that change
-    /// names.
+    /// All programs, alone or in sequence. From depth three on, only programs that change names are taken, because there are too
+    /// many.
     pub fn of_depth(depth: u32) -> Self {
         let mut programs = programs::all();
         programs.retain(|program| depth < 3 || program.changes_names());
@@ -39,9 +39,7 @@ impl Family {
 
     /// Every two programs of one operation at once.
     pub fn together() -> Self {
-        let mut programs = programs::all();
-        programs.retain(|program| program.core.len() == 1 && !matches!(program.core[0], Op::Remount));
-        Self::Together { programs }
+        Self::Together { programs: programs::single() }
     }
 
     /// How many there are.
@@ -102,7 +100,7 @@ fn unordered(number: usize) -> (usize, usize) {
     (number, second)
 }
 
-/// Both programs at once, on a tree that has what both need, as far as that is possible.
+/// Both programs at once, on a tree that has what both need, as far as possible.
 fn beside(first: &Program, second: &Program) -> Program {
     let mut model = Model::new(0o755, (0, 0));
     let mut setup = first.setup.clone();
@@ -112,8 +110,8 @@ fn beside(first: &Program, second: &Program) -> Program {
     Program { name: format!("{} | {}", first.name, second.name), setup, core, together: true }
 }
 
-/// The second program after the first, on one tree: what both need comes first; where the first has taken away what the second
-/// needs, that is made anew between them, and crashed as everything else.
+/// The second program after the first, on one tree. The setup of both comes first. Where the first program removes what the
+/// second needs, the setup of the second is repeated between them, and explored like the rest.
 fn pair(first: &Program, second: &Program) -> Program {
     let mut model = Model::new(0o755, (0, 0));
     let mut setup = first.setup.clone();
@@ -145,7 +143,7 @@ fn possible(model: &mut Model, ops: &[Op]) -> Vec<Op> {
     ops.iter().filter(|op| run(model, op)).cloned().collect()
 }
 
-/// Whether the core of a program has the success on this tree that it has on its own.
+/// Whether the core of a program succeeds on this tree as it does alone.
 fn succeeds_as_alone(model: &Model, program: &Program) -> bool {
     let mut alone = Model::new(0o755, (0, 0));
     apply(&mut alone, &program.setup);

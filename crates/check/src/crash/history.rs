@@ -1,4 +1,4 @@
-//! What files were, and since when a crash may go back: the promise of designs that buffer data.
+//! Earlier contents of files, for designs that buffer data: to which versions a crash may go back.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::model::{Id, Model};
 use crate::op::Op;
 use crate::tree::Tree;
 
-/// Since when a crash may go back, as numbers of versions.
+/// The oldest versions to which a crash may go back.
 #[derive(Clone, Copy, Debug)]
 struct Floor {
     /// The first version whose size may be seen.
@@ -18,8 +18,8 @@ struct Floor {
     bytes: usize,
 }
 
-/// The files of a program, by the model's numbers, under a design's clauses. Version 0 is the state before the first operation, version `n` that after the
-/// `n`th.
+/// The files of a program, by the model's inode numbers, under a design's clauses. Version 0 is the state before the first
+/// operation, version `n` the state after operation `n`.
 #[derive(Debug)]
 pub(crate) struct History {
     promises: Promises,
@@ -43,8 +43,8 @@ impl History {
         self.metadata_floors[done]
     }
 
-    /// Adds the version that an operation has led to, with the file that it was about if it succeeded: one that failed makes
-    /// nothing durable. No operation: everything so far is durable.
+    /// Adds the version after an operation, with the file that the operation named if it succeeded: a failed operation makes
+    /// nothing durable. Without an operation, everything so far is durable.
     pub(super) fn push(&mut self, model: &Model, tree: &Tree, op: Option<(&Op, Option<Id>)>) {
         let version = self.contents.len();
         let paths = model.files();
@@ -78,8 +78,8 @@ impl History {
         self.paths.push(paths);
     }
 
-    /// Complains when `seen` cannot be what a crash leaves of the tree `expected`, which is that of `version`, when `done`
-    /// operations have returned and all up to version `last` may have left something.
+    /// Returns an error when a crash cannot leave `seen`, given the tree `expected` of `version`, when `done` operations have
+    /// returned and operations up to version `last` may have had an effect.
     pub(super) fn judge(
         &self,
         (seen, expected): (&Tree, &Tree),
@@ -103,15 +103,15 @@ impl History {
         Ok(())
     }
 
-    /// Whether a file is durable as it is in this version. One that has no history counts as one that is.
+    /// Whether the content that a file has in this version is durable. A file without a history counts as durable.
     pub(crate) fn is_durable(&self, path: &str, version: usize) -> bool {
         let Some(id) = self.paths[version].get(path) else { return true };
         let floor = self.floors[version].get(id).map_or(version, |floor| floor.size.min(floor.bytes));
         self.contents[floor..=version].windows(2).all(|pair| pair[0].get(id) == pair[1].get(id))
     }
 
-    /// The size is one that the file had since its floor; each byte is one that it had at that place, at a time when the file was
-    /// that long: never garbage, nor a zero that nobody wrote.
+    /// The size must be one that the file had since its floor. Each byte must be one that the file had at that place since then,
+    /// in a version of at least that size: never garbage, nor a zero that was never written.
     fn judge_file(&self, id: Id, seen: &[u8], done: usize, last: usize) -> Result<(), String> {
         let floor = self.floors[done].get(&id).copied().unwrap_or(Floor { size: done, bytes: done });
         let since = |from: usize| (from..=last).filter_map(|version| self.contents[version].get(&id));

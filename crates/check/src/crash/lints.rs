@@ -1,4 +1,4 @@
-//! What is wrong with a program without any crash.
+//! Lints: rules that a program must keep even without a crash.
 
 use std::cell::RefCell;
 
@@ -9,8 +9,8 @@ use super::Subject;
 use super::programs::Program;
 use super::record::record;
 
-/// What the lints hold against a program: what a call that should be durable leaves unflushed or unfenced (L1, L2), commits
-/// before what they make count or by a torn store (L3, L6), blocks that are freed too early (L7). L8 is the explorer's.
+/// The lints that a program breaks: a call that should be durable leaves something unflushed or unfenced (L1, L2), a commit store
+/// precedes what it makes valid, or may tear (L3, L6), blocks are freed too early (L7). The explorer checks L8.
 pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<String> {
     let recorder = RefCell::new(None);
     let recorded = record(subject, program, &|region| {
@@ -24,7 +24,7 @@ pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<Stri
     }
     let lints = recorder.into_inner().map_or(Vec::new(), |recorder| recorder.lints());
     let broken = lints.iter().filter(|lint| {
-        // A call that changes nothing need not finish what a write before it has left.
+        // A call that changes nothing need not flush or fence what an earlier write has left.
         let changes = !matches!(lint.op, "open" | "close");
         match lint.rule {
             Rule::UnflushedAtReturn | Rule::UnfencedAtReturn => changes,

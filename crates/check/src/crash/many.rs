@@ -1,4 +1,4 @@
-//! Programs side by side.
+//! Programs in parallel.
 
 use media::fault::Fault;
 
@@ -9,11 +9,11 @@ use super::{Effort, Subject, Tally};
 use crate::design::try_virtually;
 use crate::limits::Limits;
 
-/// How far programs are explored, and who hears of it.
+/// Limits of the exploration, and a callback for its progress.
 pub struct Watch<'a> {
     /// How far.
     pub limits: Limits,
-    /// Told of each program that was explored.
+    /// Called for each program that was explored.
     pub explored: &'a (dyn Fn(&Tally) + Sync),
 }
 
@@ -24,14 +24,14 @@ impl std::fmt::Debug for Watch<'_> {
 }
 
 impl Default for Watch<'_> {
-    /// To the end, and nobody hears of it.
+    /// No limits and no callback.
     fn default() -> Self {
         Self { limits: Limits::default(), explored: &|_| () }
     }
 }
 
 /// Explores the programs with the numbers `0..count`, each in a virtual run of its own; `seed` is that of the runs. Violations
-/// come in the order of the programs, whatever the number of threads.
+/// are in the order of the programs, with any number of threads.
 pub fn explore_many(
     subject: &Subject,
     (count, program): (usize, &(dyn Fn(usize) -> Program + Sync)),
@@ -54,7 +54,7 @@ pub fn explore_many(
 /// One program in a run of its own. A run that panics or hangs is a violation.
 fn explore_one(subject: &Subject, program: Program, effort: &Effort, faults: &[Fault]) -> Tally {
     if program.together {
-        return explore_together(subject, &program, effort);
+        return explore_together(subject, &program, effort, faults);
     }
     let (name, subject, effort, faults) = (program.name.clone(), subject.clone(), *effort, faults.to_vec());
     let run = move || explore(&subject, &program, &effort, &faults);

@@ -1,10 +1,10 @@
-//! Crashes everywhere: a program is recorded, its crash points are visited, images of what may have persisted are recovered, and
-//! what is there is judged by what the design promises.
+//! Crashes everywhere: records a program, visits its crash points, recovers images of what may have persisted, and judges the
+//! result by the design's promises. `docs/models/crash.md` describes the model.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `record` | a program and what happened while it ran; what the model says after each operation |
-//! | `history` | what files were, for designs that buffer data |
+//! | `history` | earlier contents of files, for designs that buffer data |
 //! | `allowed` | which states a crash may leave at one point, by the design's [`Promises`] |
 //! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
 //! | `together` | two operations at once, each by a task of its own |
@@ -13,10 +13,11 @@
 //! | `lints` | [`lints`]: what is wrong without any crash |
 //! | [`programs`] | one program for each operation and shape; random ones |
 //! | `family` | [`Family`]: programs by number, each alone, several one after the other, random ones |
-//! | `many` | [`explore_many`]: programs side by side, within limits |
+//! | `many` | [`explore_many`]: programs in parallel, within limits |
 //!
-//! An image passes when it mounts without reading what nobody guaranteed, shows an allowed tree, unmounts, passes fsck, shows the
-//! same tree when it is mounted again, lets every object be used and removed, gives back all blocks, and passes fsck once more.
+//! An image passes when it mounts without reading bytes that no fence guaranteed, shows an allowed tree, unmounts, passes fsck,
+//! and shows the same tree when it is mounted again; and when every object can be used and removed, all blocks are free then, and
+//! fsck passes once more.
 
 pub(crate) mod afterwards;
 pub(crate) mod allowed;
@@ -71,15 +72,15 @@ pub struct Effort {
     pub plan: Plan,
     /// Images of each program whose recovery is crashed, too.
     pub nested: usize,
-    /// Crashes right after each commit store, too. What they can leave, a crash before the next fence can leave as well; but
-    /// where that has too many choices to try them all, these are tried more closely.
+    /// Crashes right after each commit store, too. A crash before the next fence can leave the same images; where that point has
+    /// too many choices to try all, this one tries more of them.
     pub after_commits: bool,
-    /// After so many violations a program is given up: more of them say no more.
+    /// The exploration of a program ends after this many violations.
     pub violations_max: usize,
 }
 
 impl Effort {
-    /// All choices of up to 512; beyond, the singles, pairs and draws of section 3.
+    /// All choices of up to 512; beyond, the single units, pairs and draws of `docs/models/crash.md`.
     pub fn usual(seed: u64, nested: usize) -> Self {
         Self {
             plan: Plan { seed: Seed(seed), ..Plan::default() },
@@ -109,7 +110,7 @@ pub struct Tally {
     pub nested_images: usize,
     /// All choices that there are.
     pub combinations: u128,
-    /// Time of the processor that all this took, on all threads together.
+    /// CPU time, of all threads together.
     pub cpu: Duration,
     /// What was wrong.
     pub violations: Vec<Violation>,
@@ -131,7 +132,7 @@ impl std::fmt::Display for Violation {
 }
 
 impl Tally {
-    /// Of a program that could not be explored.
+    /// The tally of a program that could not be explored.
     fn failed(program: &str, what: String) -> Self {
         let violations = vec![Violation { program: program.to_owned(), what }];
         Self { programs: 1, violations, ..Self::default() }

@@ -1,4 +1,4 @@
-//! The programs: one operation of each kind and shape (crash-testing.md, section 4.1), with what makes it possible; and random
+//! The programs: one operation of each kind and shape (in the manner of ACE, OSDI 2018), with what makes it possible; and random
 //! ones.
 
 use rand::RngExt;
@@ -11,7 +11,7 @@ use crate::op::{File, Op, Pattern};
 /// Operations before which nothing is recorded, and those that are explored.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// For reports, and to find it again.
+    /// For reports, and to select it.
     pub name: String,
     /// Carried out first.
     pub setup: Vec<Op>,
@@ -122,6 +122,15 @@ pub fn all() -> Vec<Program> {
     syncs(&mut table);
     attributes(&mut table);
     rest(&mut table);
+    table.0
+}
+
+/// Programs of one operation, for tasks that work at once: those of [`all`], and syncs, which alone would sync nothing.
+pub fn single() -> Vec<Program> {
+    let mut table = Table(all());
+    table.0.retain(|program| program.core.len() == 1 && !matches!(program.core[0], Op::Remount));
+    table.add("fsync", foo(12288), vec![Op::Fsync(at("foo"))]);
+    table.add("sync", foo(12288), vec![Op::Sync]);
     table.0
 }
 

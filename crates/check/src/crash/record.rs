@@ -1,4 +1,4 @@
-//! A program and what happened while it ran.
+//! Records a program.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model::Model;
 use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::Tree;
 
-/// A program after its run: what happened, and what the model says of it.
+/// A program after its run: the trace, and the model's states.
 pub(crate) struct Recording {
     pub(crate) trace: Arc<Trace>,
     pub(crate) states: States,
@@ -28,7 +28,7 @@ pub(crate) struct States {
     pub(crate) trees: Vec<Tree>,
     /// By operation: size of its file before and after.
     pub(crate) sizes: Vec<(u64, u64)>,
-    /// What its files were; empty where nothing is buffered.
+    /// Earlier contents of its files; empty where nothing is buffered.
     history: Option<History>,
 }
 
@@ -72,11 +72,11 @@ impl States {
 
 /// What free blocks hold: no program writes it often.
 const GARBAGE: u8 = 0xEE;
-/// So long buffered data is left alone after a program: write-back finds it.
+/// How long the design rests after a program, so that write-back runs.
 pub(crate) const IDLE: Nanos = Nanos::from_secs(60);
 
-/// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region has not the space
-/// that the program needs.
+/// Runs a program on a fresh image and records its core; `prepare` sees the region just before. None: the region is too small for
+/// the program.
 pub(crate) fn record(
     subject: &Subject,
     program: &Program,
@@ -120,7 +120,7 @@ pub(crate) fn record(
     Ok(Some(Recording { trace, states }))
 }
 
-/// Writes to every free block and frees it again: bytes that nobody wrote afterwards are then seen to be none's.
+/// Fills every free block with garbage and frees it again, so that bytes which a program never wrote are recognised.
 pub(super) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     let filled = || {
         let ino = fs.create(fs.root(), b"garbage", &NEW)?.ino;
@@ -135,8 +135,8 @@ pub(super) fn fill_free_blocks(fs: &dyn FileSystem) -> Result<(), String> {
     filled().map_err(|errno: Errno| format!("filling the free blocks: {}", errno.name()))
 }
 
-/// One operation on both, which must answer alike: only then does the model know what a crash may leave. Says whether it has
-/// succeeded; none: the design had no space for it.
+/// Runs one operation on both, which must answer alike; otherwise the model could not tell what a crash may leave. Returns
+/// whether it succeeded; none: the design had no space for it.
 pub(crate) fn agree(runner: &mut Runner, model: &mut Model, op: &Op) -> Result<Option<bool>, String> {
     let (done, expected) = (runner.run(op), model.run(op, None));
     let cut = |done: usize| matches!(expected, Ok(Reply::Written(all)) if done < all);

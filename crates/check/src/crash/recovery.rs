@@ -10,8 +10,8 @@ use sim::{PAGE_BYTES, Seed};
 
 use crate::design::{Design, fsck};
 
-/// Crashes the recovery of an image at each of its own crash points, and gives each image that this leaves to `check`; returns
-/// how many. Then recovers twice without a mount in between: the second time changes nothing.
+/// Crashes the recovery of an image at each of its own crash points, and passes each resulting image to `check`; returns how
+/// many. Also recovers twice without a mount in between: the second recovery must change nothing.
 pub fn crash_recovery(
     design: &dyn Design,
     scratch: &mut Scratch,
@@ -38,8 +38,8 @@ pub fn crash_recovery(
     Ok(tried.len())
 }
 
-/// Recovers the region of `scratch` once more, and complains when that changes anything. What was there before is found by
-/// recovering the image anew, which is much less than to copy the region.
+/// Recovers the region of `scratch` once more, and returns an error when that changes anything. It gets the state before by
+/// recovering the image again, which is cheaper than a copy of the region.
 fn recover_again(design: &dyn Design, scratch: &mut Scratch, image: &Image) -> Result<(), String> {
     let region = Arc::clone(scratch.region());
     let stored = Arc::new(StoredPages::default());

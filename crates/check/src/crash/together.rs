@@ -1,8 +1,8 @@
-//! Two operations at once: a task for each, recorded in orders that are not those of time, and crashed everywhere.
+//! Two operations at once, each in a task of its own: records them under several schedules and crashes them everywhere.
 //!
-//! A crash may leave what some order of the operations leaves. Those that have returned are in it, one that has not begun is
-//! not, and one that is under way is in it as a whole, in part as the clauses allow, or not at all. An order counts when both
-//! operations answer in it as they did in the run.
+//! A crash may leave what a sequential order of the operations leaves. An operation that has returned takes effect, one that has
+//! not begun does not, and one under way takes effect completely, in part as the clauses allow, or not at all. An order counts if
+//! both operations answer in it as they did in the run.
 //!
 //! | first | second | a crash may leave, for each order that counts |
 //! |---|---|---|
@@ -15,6 +15,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use media::event::{Event, Mark, Promise, Tap, TaskId};
+use media::fault::Fault;
 use media::recorder::Trace;
 use sim::{Machine, Schedule, Seed, Setup, TaskSpec};
 use vfs::Errno;
@@ -29,7 +30,7 @@ use crate::model::Model;
 use crate::op::{Op, Reply, Runner};
 use crate::schedules::Preempt;
 
-/// Orders in which the tasks of a pair take turns: random ones, and one with few preemptions.
+/// Schedules of a pair: random ones, and one with few preemptions.
 const SCHEDULES: [Schedule; 3] =
     [Schedule::Random, Schedule::Random, Schedule::Pct { depth: 3, length: 400 }];
 
@@ -44,14 +45,21 @@ struct Recorded {
     answers: Vec<Result<Reply, Errno>>,
 }
 
-/// Explores all crashes of a program whose two operations are carried out at once, in several orders.
-pub(super) fn explore_together(subject: &Subject, program: &Program, effort: &Effort) -> Tally {
+/// Explores all crashes of a program whose two operations are carried out at once, in several orders; `faults` go wrong while
+/// they run.
+pub(super) fn explore_together(
+    subject: &Subject,
+    program: &Program,
+    effort: &Effort,
+    faults: &[Fault],
+) -> Tally {
     let mut sum = Tally { programs: 1, ..Tally::default() };
     for (schedule, number) in SCHEDULES.iter().zip(0..) {
-        let tally = match explore_one(subject, program, effort, (schedule, effort.plan.seed.0 + number)) {
-            Ok(tally) => tally,
-            Err(what) => Tally::failed(&program.name, format!("schedule {number}: {what}")),
-        };
+        let tally =
+            match explore_one(subject, program, (effort, faults), (schedule, effort.plan.seed.0 + number)) {
+                Ok(tally) => tally,
+                Err(what) => Tally::failed(&program.name, format!("schedule {number}: {what}")),
+            };
         sum.add(Tally { programs: 0, ..tally });
         if !sum.violations.is_empty() || sum.without_space > 0 {
             break;
@@ -63,13 +71,13 @@ pub(super) fn explore_together(subject: &Subject, program: &Program, effort: &Ef
 fn explore_one(
     subject: &Subject,
     program: &Program,
-    effort: &Effort,
+    (effort, faults): (&Effort, &[Fault]),
     (schedule, seed): (&Schedule, u64),
 ) -> Result<Tally, String> {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
     let (recorded, _) = {
-        let (subject, program) = (subject.clone(), program.clone());
-        sim::explore(&setup, schedule, move || record(&subject, &program))
+        let (subject, program, faults) = (subject.clone(), program.clone(), faults.to_vec());
+        sim::explore(&setup, schedule, move || record(&subject, &program, &faults))
     };
     let Some(recorded) = recorded.map_err(|error| error.to_string())?? else {
         return Ok(Tally { without_space: 1, ..Tally::default() });
@@ -85,7 +93,7 @@ fn explore_one(
 }
 
 /// Runs the setup, then both operations at once. None: no space for them.
-fn record(subject: &Subject, program: &Program) -> Result<Option<Recorded>, String> {
+fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Option<Recorded>, String> {
     let (design, region) = (&subject.design, design::region(subject.size));
     design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
     let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
@@ -99,6 +107,7 @@ fn record(subject: &Subject, program: &Program) -> Result<Option<Recorded>, Stri
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+    faults.iter().for_each(|fault| region.inject(*fault));
     let preempt: Arc<dyn Tap> = Arc::new(Preempt);
     region.attach(Arc::clone(&preempt));
     let began = Arc::new(Mutex::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! An operation with one failure in it.
+//! Runs an operation with one failure in it.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::observe::observe;
 use crate::op::{NEW, Op, Reply, Runner};
 use crate::tree::{Tree, difference};
 
-/// What is made to fail: the last operation of a program, or what happens in the minute after it.
+/// The part in which an access fails: the last operation of a program, or the minute after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     Operation,
@@ -28,12 +28,12 @@ pub(super) enum Stage {
 /// How many blocks are free when everything is removed, before and after the operation.
 pub(super) type Free = [u64; 2];
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) enum Attempt {
     /// The program needs more space than the region has.
     WithoutSpace,
-    /// Nothing was to fail: so many blocks are free when everything is removed.
+    /// No failure was wanted; this many blocks are free when everything is removed.
     Passed(u64),
     /// The failure did not happen: there are fewer accesses.
     Untouched,
@@ -41,7 +41,7 @@ pub(super) enum Attempt {
     Struck(Outcome),
 }
 
-/// A program on its way, beside the model.
+/// A program that runs beside the model.
 struct Ground<'a> {
     subject: &'a Subject,
     region: Arc<Region>,
@@ -51,7 +51,7 @@ struct Ground<'a> {
     states: States,
 }
 
-/// What the operation under test has answered, and what was done when it was a remount.
+/// The answer of the operation under test, and what a remount did.
 struct Answer {
     reply: Result<Reply, Errno>,
     expected: Result<Reply, Errno>,
@@ -150,11 +150,11 @@ impl<'a> Ground<'a> {
 
 /// What an attempt is for.
 pub(super) enum Trial {
-    /// To see what is free in the end without a failure.
+    /// To count the free blocks at the end without a failure.
     Measure,
-    /// To hear what is done meanwhile.
+    /// To record the accesses of the operation.
     Listen(Arc<dyn Tap>),
-    /// To let this happen, and to compare what is free in the end.
+    /// To inject this failure, and to compare the free blocks at the end.
     Fail(Failure, Free),
 }
 
@@ -198,7 +198,7 @@ pub(super) fn attempt(
 }
 
 impl Ground<'_> {
-    /// Judges what came of a failure: the answer, what is there, and how it goes on.
+    /// Judges a failure: the answer, the tree, and whether the file system can still be used.
     fn came(&mut self, op: &Op, failure: Failure, answer: &Answer, free: Free) -> Result<Outcome, String> {
         if answer.mount_failed {
             self.mount().map_err(|what| format!("after a mount that failed: {what}"))?;
@@ -253,8 +253,8 @@ impl Ground<'_> {
         }
     }
 
-    /// A design that has stopped refuses every change, and still shows what the operation was not about. The next mount shows
-    /// what is allowed.
+    /// A design that has stopped refuses every change, and still shows the files that the operation did not touch. The next mount
+    /// shows an allowed tree.
     fn check_stopped(&mut self, errno: Errno, failed: bool) -> Result<(), String> {
         let refused = |what: &str, answer: Result<(), Errno>| match answer {
             Err(Errno::EIO | Errno::EROFS) => Ok(()),
@@ -293,8 +293,8 @@ impl Ground<'_> {
         judged.map_err(|what| format!("stopped, mounted again: {what}"))
     }
 
-    /// Unmounts, checks, mounts, uses up: what was there stays so, and nothing is lost. Returns what is free when everything is
-    /// removed.
+    /// Unmounts, checks, mounts, then uses and removes everything; the tree must stay the same. Returns how many blocks are free
+    /// at the end.
     fn end(&mut self, free: Option<Free>) -> Result<u64, String> {
         self.close_all();
         let (seen, space) = (observe(self.fs())?, self.space()?);
@@ -319,7 +319,7 @@ impl Ground<'_> {
     }
 }
 
-/// An operation fails with an errno that says what has failed.
+/// Whether an errno names what has failed.
 fn check_errno(op: &Op, failure: Failure, answer: &Answer) -> Result<(), String> {
     match &answer.reply {
         Err(Errno::ENOSPC) if failure.kind.is_space() => Ok(()),

@@ -1,11 +1,11 @@
-//! Programs side by side.
+//! Programs in parallel.
 
 use super::{Tally, fail_operations, fail_recovery, poison_reading};
 use crate::crash::{Program, Subject};
 use crate::limits::Limits;
 
-/// Lets everything fail in each of some programs, in what a crash in them leaves, and first of all in what only reads, within
-/// limits. `done` is told of each program. Violations come in the order of the programs.
+/// Lets every access fail: first in a program that only reads, then in each given program and in the mounts after its crashes,
+/// within limits. Calls `done` for each program. Violations are in the order of the programs.
 pub fn fail_many(
     subject: &Subject,
     programs: &[Program],

@@ -1,5 +1,5 @@
-//! Failures everywhere: each access of an operation is made to fail, one after the other, until a run passes untouched. What the
-//! operation answers, what is there then, and how the file system goes on is judged.
+//! Failures everywhere: lets each access of an operation fail in turn, until a run has no such access left. Judges the answer of
+//! the operation, the tree after it, and whether the file system can still be used.
 //!
 //! | [`Kind`] | fails |
 //! |---|---|
@@ -9,29 +9,29 @@
 //! | `spaces` | that one and all after it |
 //! | `poison` | the loads of one line, of those that the operation reads, until it is written as a whole |
 //!
-//! DRAM for buffers is not among them: no design survives its refusal, as no Rust program does.
+//! Allocation of DRAM never fails here: a Rust program aborts when it does.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `attempt` | an operation with one failure in it: run, judged, used, mounted again |
 //! | `operations` | [`fail_operations`]: all failures of the last operation of a program, or of the minute after it |
 //! | `recovery` | failures of the mount after a crash |
-//! | `reading` | poisoned lines under what only reads |
+//! | `reading` | poisoned lines under programs that only read |
 //! | `many` | [`fail_many`]: programs side by side |
 //!
 //! # What is allowed
 //!
-//! An operation answers as if nothing had happened, and has done all it should; or `EIO` (`ENOSPC` where space was refused), and
-//! has done nothing, or, of what may be cut short, a part: what the design promises of a crash inside it. A write
-//! that found too little space has written what it says.
+//! An operation succeeds and has done everything; or it answers `EIO` (`ENOSPC` where space was refused) and has done nothing, or
+//! the part that the design's promises allow after a crash inside it. A write that finds too little space has written what it
+//! reports.
 //!
-//! Then the file system goes on: what is seen stays the same over sync, unmount, fsck and mount; no block is lost; everything can
-//! be used and removed. Or it has *stopped*: it cannot undo what failed, so it refuses every change and every sync (`EIO` or
-//! `EROFS`) until it is mounted again, still shows what the operation was not about, and leaves an image on which the next mount
-//! shows what is allowed.
+//! Afterwards the file system works: the tree stays the same over sync, unmount, fsck and mount; no block is lost; everything can
+//! be used and removed. Or it has *stopped*, because it cannot undo what failed: it refuses every change and every sync (`EIO` or
+//! `EROFS`) until the next mount, still shows the files that the operation did not touch, and leaves an image from which the next
+//! mount shows an allowed tree.
 //!
-//! Data that a buffering design has accepted and cannot write is reported by the next sync. After that sync has failed once the
-//! file holds what the guarantee allows of a crash, and a sync that succeeds means what it says.
+//! A design that buffers data reports data that it cannot write at the next sync. After that failure the file holds what its
+//! promises allow after a crash, and a later sync that succeeds has made the file durable.
 
 mod attempt;
 mod many;
@@ -117,22 +117,22 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// What came of a failure.
+/// The outcome of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// The operation did all it should, and said so.
+    /// The operation succeeded and did everything.
     Absorbed,
-    /// It said how much of a write it had space for.
+    /// A write succeeded in part, for lack of space.
     Short,
-    /// It failed and has done nothing.
+    /// It failed and did nothing.
     Undone,
-    /// It failed, and all or a part of what it should is done.
+    /// It failed and did a part, or everything.
     Partly,
-    /// It succeeded; the next sync said that data was lost.
+    /// It succeeded; the next sync reported that data was lost.
     Reported,
     /// The design refuses changes until it is mounted again.
     Stopped,
-    /// A mount failed, and the next one did not.
+    /// A mount failed, and the next one succeeded.
     MountedLater,
 }
 
@@ -171,7 +171,7 @@ pub struct Tally {
     pub without_space: usize,
     /// Failures that happened.
     pub injected: BTreeMap<Kind, usize>,
-    /// What came of them.
+    /// Their outcomes.
     pub outcomes: BTreeMap<Outcome, usize>,
     /// What was wrong.
     pub violations: Vec<Violation>,

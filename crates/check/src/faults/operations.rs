@@ -11,9 +11,9 @@ use super::{Failure, Kind, Outcome, Tally, violation};
 use crate::crash::{Program, Subject};
 use crate::design::try_virtually;
 
-/// After so many violations a program is given up: more of them say no more.
+/// The check of a program ends after this many violations.
 pub(super) const VIOLATIONS_MAX: usize = 5;
-/// More accesses than any operation has: a count that goes beyond does not end.
+/// More accesses than any operation has; a higher count means an endless loop.
 const ACCESSES_MAX: u64 = 20_000;
 
 /// Lets every access of the last operation of a program fail, and, where a design buffers data, of what it does in the minute
@@ -69,12 +69,12 @@ impl Failing<'_> {
         Ok(())
     }
 
-    /// What is free in the end before the operation and after it.
+    /// Blocks that are free at the end, before the operation and after it.
     fn free(&self) -> Result<Option<Free>, String> {
         let mut shorter = self.program.clone();
         let last = shorter.core.pop().or_else(|| shorter.setup.pop());
         if shorter.setup.is_empty() && shorter.core.is_empty() {
-            // A mount alone changes nothing: it stands for no operation at all.
+            // A mount alone changes nothing, so it stands for an empty program.
             shorter.core.extend(last.map(|_| crate::op::Op::Sync));
         }
         let mut free = [0; 2];

@@ -1,9 +1,8 @@
-//! Poisoned lines under what only reads.
+//! Poisoned lines under programs that only read.
 //!
-//! One image with a bit of everything. Each line that is ever read there is poisoned in turn: an object may answer `EIO` only if
-//! reaching it or reading it leads over that line, everything else shows what it should. Of a file's data, each piece as long as a
-//! line is read by itself, so that `EIO` stays with the line; a write of the whole line heals it. When the line is well again
-//! everything is as before.
+//! The image has objects of every kind. Each line that reading it touches is poisoned in turn. An object may answer `EIO` only if
+//! reaching or reading it loads that line; every other object must read as before. File data is read line by line, so that `EIO`
+//! is confined to the poisoned line. Writing the whole line heals it, and then everything reads as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use crate::observe::observe;
 use crate::op::{Runner, find};
 use crate::tree::{Entry, Tree, difference};
 
-/// The name under which violations are told.
+/// The name under which violations are reported.
 const NAME: &str = "reading poisoned lines";
 
 /// Poisons every line that reading a tree leads over, one after the other.
@@ -109,7 +108,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Reads an object and complains when it is not as expected. Each `EIO` is added to `refused`; of data with the place of the piece.
+/// Reads an object and returns an error when it differs from what is expected. Adds each `EIO` to `refused`; for data with the
+/// place of the piece.
 fn read_object(
     fs: &dyn FileSystem,
     path: &str,

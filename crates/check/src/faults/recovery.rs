@@ -1,5 +1,5 @@
-//! Failures of the mount after a crash: it is refused, or does all it should; the next mount shows what an undisturbed one shows.
-//! Of loads, one of each line that the mount reads: a scan reads the same lines many times.
+//! Failures of the mount after a crash: the mount is refused, or succeeds; in both cases the next mount shows the same as an
+//! undisturbed one. Only one load of each line fails, because a scan reads the same lines many times.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Images to begin with: what random programs leave, unmounted or crashed.
+//! The first images: what random programs leave, unmounted or crashed.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! Everything that can be done with an image of which nothing is known, and what must hold.
+//! Runs every operation on an image with any content, and judges the result.
 //!
 //! ```text
 //!   image ──► fsck ──► dump ──► [recover ──► fsck] ──► mount ──► look at everything ──► random operations ──► unmount ──► fsck
 //!                                                       └── refused ──► fsck ──► mount twice again: refused, nothing changed
 //! ```
 //!
-//! Half of the images are recovered by themselves first. From where fsck is content, nothing may fail with `EIO` or `EUCLEAN`,
-//! and fsck must be content in the end.
+//! Half of the images are recovered before the mount. Once fsck has found nothing, no call may fail with `EIO` or `EUCLEAN`, and
+//! fsck must find nothing at the end.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -32,14 +32,14 @@ const TOUCHES_PER_LINE: u64 = 200;
 
 const GENERATOR: Generator = Generator { reads: true, handles: true, remounts: false, bulk: false };
 
-/// How an image fared.
+/// The result for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// It was not mounted.
     Refused,
-    /// It was mounted although fsck holds something against it.
+    /// It was mounted although fsck reports violations.
     Damaged,
-    /// Fsck was content, and so is everybody.
+    /// Fsck found nothing, and all calls succeeded.
     Sound,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct Examined {
     pub(super) fate: Fate,
     /// What makes an image new: predicates, errors and lines, as numbers.
     pub(super) features: BTreeSet<u64>,
-    /// Lines that anybody read.
+    /// Lines that were read in any phase.
     pub(super) lines: Vec<usize>,
     /// Inodes that could be reached.
     pub(super) inos: Vec<u64>,
@@ -110,7 +110,7 @@ impl<'a> Examination<'a> {
     /// Notes what a phase said, and which lines it read.
     fn phase<'w>(&mut self, name: &str, words: impl Iterator<Item = &'w String>) {
         for word in words {
-            // Numbers differ from image to image; what is said does not.
+            // Numbers differ from image to image; the message does not.
             let said: String = word.chars().filter(|c| !c.is_ascii_digit()).collect();
             self.features.insert(number((name, said)));
         }
@@ -138,7 +138,7 @@ impl<'a> Examination<'a> {
         }
     }
 
-    /// Fsck says what is wrong; mounting again is refused as well, and in the end changes nothing.
+    /// Fsck must report violations; mounting again must be refused too, and must change nothing at the end.
     fn refused(&mut self, why: &str) -> Result<(), String> {
         if self.fsck("refused") {
             return Err(format!("mount says: {why}, and afterwards fsck is content"));

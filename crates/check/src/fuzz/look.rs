@@ -1,4 +1,4 @@
-//! Looking at everything in a mounted design of which nothing is known, with a bound.
+//! Reads everything in a mounted design whose image may hold anything, within a bound.
 
 use std::collections::BTreeSet;
 

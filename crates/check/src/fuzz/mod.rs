@@ -1,33 +1,33 @@
-//! Image fuzzing: whatever the bytes of an image are, nobody panics or hangs, and fsck and mount agree.
+//! Image fuzzing: on any image, no call panics or hangs, and fsck and mount agree.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `corpus` | images to begin with: what random programs leave, unmounted and crashed |
 //! | `mutate` | [`Mutant`]: an image with edits; how edits are made |
-//! | `examine` | everything that is done with an image, and what must hold |
-//! | `look` `watch` | a bounded look at all files; the tap that knows what is read and stops what does not end |
+//! | `examine` | what is done with an image, and what must hold |
+//! | `look` `watch` | reads all files within a bound; the tap that records reads and stops endless loops |
 //! | `shrink` | a failing mutant with the fewest edits |
 //!
 //! # Guidance
 //!
-//! A mutant joins the corpus when it shows something new: a line that was not read before in its phase (fsck, dump, recover,
-//! mount, look, use, unmount), about twice as many lines, or words that were not said before (violations, errors, numbers left
-//! out). That is *structural* coverage: it follows the format through what is read of it. It is no edge coverage of the code, for
-//! which the compiler would have to help, and does not see which branch was taken on what was read.
+//! A mutant joins the corpus when it shows something new: a line that its phase has not read before (fsck, dump, recover, mount,
+//! look, use, unmount), about twice as many lines, or a new message (violations and errors, without numbers). This is
+//! *structural* coverage of the format. It is not edge coverage of the code, which needs the compiler, and does not see which
+//! branch the code took on the bytes that it read.
 //!
 //! # What must hold
 //!
-//! * Nobody panics. The virtual clock turns a panic into an error, also one of a background task.
-//! * Everything ends: each line of an image may be touched two hundred times on average. What spins without touching the image
-//!   is found only if it lets time pass.
+//! * No task panics. The virtual clock turns a panic into an error, also in a background task.
+//! * Every call ends: each line of an image may be touched two hundred times on average. A loop that does not touch the image is
+//!   found only if it lets time pass.
 //! * Memory is bounded: the peak of the whole process (`VmHWM`) may not grow by more than 64 MiB over one image. With several
-//!   threads it is not certain which of the images at work was to blame.
+//!   threads it is not certain which image is the cause.
 //! * No access outside of the region: every access of a design goes through [`Region`](media::Region), which refuses a range that
 //!   is not wholly inside before any byte is touched, and gives the design an error. That check is the bounds check of the
-//!   designs, so a refused access is no failure by itself; what the design makes of the error is judged as any other answer.
-//! * A mount that is refused may have carried out steps of recovery, such as undoing the journal. It must leave what fsck holds
-//!   something against, it is refused again, and the third time changes nothing any more.
-//! * Where fsck is content, recover and mount are as well, nothing gives `EIO` or `EUCLEAN`, and fsck is content after use.
+//!   designs, so a refused access is no failure by itself; the answer of the design is judged like any other.
+//! * A mount that is refused may have done steps of recovery, such as replaying the journal. Fsck must report the image that it
+//!   leaves, a second mount must be refused, and a third must change nothing.
+//! * If fsck finds nothing, recovery and mount succeed, no call answers `EIO` or `EUCLEAN`, and fsck finds nothing after use.
 
 mod corpus;
 mod examine;
@@ -57,7 +57,7 @@ const IMAGES: usize = 16;
 const SPARE: Bytes = Bytes::kib(128);
 /// Mutants of the corpus beside the images; when there are more, the oldest go.
 const KEPT_MAX: usize = 4_000;
-/// By so much one image may raise the peak memory of the process.
+/// How much one image may raise the peak memory of the process.
 const MEMORY_MAX: Bytes = Bytes::mib(64);
 
 /// How much to try.
@@ -78,15 +78,15 @@ pub struct Tally {
     pub mutants: u64,
     /// Those that could not be mounted.
     pub refused: u64,
-    /// Those that were mounted although fsck holds something against them.
+    /// Those that were mounted although fsck reports violations.
     pub damaged: u64,
-    /// Those with which fsck is content.
+    /// Those in which fsck finds nothing.
     pub sound: u64,
     /// Mutants that showed something new.
     pub kept: u64,
     /// Different things that were seen: lines in phases, words.
     pub features: u64,
-    /// Most lines that an image made anybody touch.
+    /// Most lines that one image caused to be touched.
     pub touched: u64,
     /// By how much the peak memory of the process grew.
     pub memory: Bytes,
@@ -121,7 +121,7 @@ pub struct Fuzzer {
     seed: u64,
 }
 
-/// What goes wrong with an image and the edits of a mutant, if anything.
+/// What is wrong with an image after the edits of a mutant, if anything.
 pub fn try_image(design: &Arc<dyn Design>, image: &[u8], mutant: &Mutant) -> Result<(), String> {
     let inos = examine(design, image.to_vec(), &[]).map(|examined| examined.inos).unwrap_or_default();
     examine(design, mutant.apply(image), &inos).map(drop)
@@ -158,7 +158,7 @@ impl Fuzzer {
         try_image(&self.design, image, mutant)
     }
 
-    /// Tries mutants until as many are tried as are wanted or the time is over. `done` is told of each.
+    /// Tries mutants until the wanted number is reached or the time is over. Calls `done` for each.
     pub fn run(&self, effort: &Effort, done: &(dyn Fn() + Sync)) -> Tally {
         let (began, memory) = (cpu_time(ClockId::ProcessCPUTime), peak_memory());
         let corpus = Mutex::new(self.first());

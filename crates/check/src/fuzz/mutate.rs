@@ -7,7 +7,7 @@
 //! | a line or block zeroed, copied over another, two exchanged, one taken from another image | the same |
 //! | the region cut short | the image |
 //!
-//! Which lines a mount reads is known from the taps, so the mutations go where structures are without knowing any.
+//! Taps report which lines a mount reads, so mutations hit structures without knowledge of the format.
 
 use std::fmt;
 use std::str::FromStr;
@@ -114,7 +114,7 @@ pub(super) struct Mutator<'a> {
     pub(super) bytes: Vec<u8>,
     /// Another image of the same size.
     pub(super) other: &'a [u8],
-    /// Lines that were read of the image by fsck, a mount, or whoever looked at the files.
+    /// Lines that fsck, a mount or a read of the files has read.
     pub(super) lines: &'a [usize],
 }
 

@@ -1,4 +1,4 @@
-//! What is read of a region, and the end of what does not end.
+//! Records what is read of a region, and stops endless loops.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -19,7 +19,7 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// For a region of `len` bytes; whoever touches more than `limit` lines, each time counted, is stopped.
+    /// For a region of `len` bytes; stops a task that touches more than `limit` lines, counting repeats.
     pub(super) fn new(len: u64, limit: u64) -> Self {
         let words = len.div_ceil(64 * LINE_BYTES as u64);
         Self { read: (0..words).map(|_| AtomicU64::new(0)).collect(), touched: AtomicU64::new(0), limit }
@@ -54,7 +54,7 @@ impl Tap for Watch {
         };
         let lines = off / LINE_BYTES as u64..(off + len).div_ceil(LINE_BYTES as u64);
         let touched = self.touched.fetch_add(1 + lines.end - lines.start, Relaxed);
-        // A destructor of what is being stopped may still read.
+        // A destructor of the stopped task may still read.
         assert!(touched < self.limit || std::thread::panicking(), "{ENDLESS}: {touched} lines");
         for line in lines.filter(|_| reads) {
             if let Some(word) = self.read.get((line / 64) as usize) {

@@ -18,7 +18,7 @@ pub struct Forgotten {
     pub by_lints: usize,
     /// Not by a lint, but by a crash.
     pub by_crash: usize,
-    /// Without them the medium comes to the same state.
+    /// Without them the medium is in the same state.
     pub equivalent: usize,
     /// Neither found nor equivalent: program and number.
     pub survived: Vec<(String, u64)>,
@@ -85,7 +85,7 @@ fn crash_shows(subject: &Subject, program: &Program, fault: Fault, seed: u64) ->
     explored.map_or(true, |tally| !tally.violations.is_empty())
 }
 
-/// For each flush or fence of a program, whether the medium comes to the same state without it.
+/// For each flush or fence of a program, whether the medium is in the same state without it.
 fn equivalents(subject: &Subject, program: &Program, target: Target) -> Vec<bool> {
     let Ok(Some(recording)) = record(subject, program, &|_| ()) else { return Vec::new() };
     let trace = &recording.trace;

@@ -1,11 +1,11 @@
-//! Recall: what the checks find of bugs that are known to be there, because they were seeded.
+//! Recall: seeds known bugs and reports which of them the checks find.
 //!
 //! Two ways to seed one:
 //!
-//! * A design with a bug in it ([`Seeded`]): programs are tried from the shortest on, each with every check that may see the bug,
-//!   until one does ([`find`]).
-//! * A flush or a fence that is left out ([`forgotten`]): each one of each program in turn. One without which the medium comes to
-//!   the same state at every fence is *equivalent*: the lints call it redundant, and no check can miss it.
+//! * A design with a bug in it ([`Seeded`]): [`find`] tries programs from the shortest on, each with every check that may see the
+//!   bug, until one does.
+//! * A flush or a fence that is left out ([`forgotten`]): each one of each program in turn. If the medium is in the same state at
+//!   every fence without it, it is *equivalent*: the lints report it as redundant, and no check is expected to find it.
 //!
 //! | check | sees |
 //! |---|---|
@@ -52,7 +52,7 @@ pub struct Found {
     pub program: String,
     /// How many operations it explores, and how many make them possible.
     pub ops: (usize, usize),
-    /// Crash images that showed it, of how many.
+    /// How many crash images showed it, of how many.
     pub images: (usize, usize),
     /// What was wrong, in the words of the first check.
     pub what: String,
@@ -88,7 +88,7 @@ pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
     None
 }
 
-/// Looks for several bugs, within limits; `done` is told of each that was looked for.
+/// Looks for several bugs, within limits; `done` is called for each.
 pub fn find_all(
     seeded: &[Seeded],
     programs: &[Program],

@@ -1,4 +1,4 @@
-//! One schedule of one scenario: what happened, and whether it may.
+//! Runs one schedule of one scenario and judges it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -35,7 +35,7 @@ impl Ground {
     pub(super) fn new(design: &Arc<dyn Design>, size: Bytes, full: bool) -> Result<Arc<Self>, String> {
         let design = Arc::clone(design);
         let setup = Setup::virtual_clock(Machine::unit(), Seed(0));
-        // Without a switch: a design that waits for ever is found here as it is later.
+        // Runs without a switch, so that a design that waits for ever is also found here.
         let (made, _) = sim::explore(&setup, &Schedule::Directed(Vec::new()), move || {
             let region = design::region(size);
             design.mkfs(&region).map_err(|error| format!("mkfs: {error}"))?;
@@ -100,8 +100,8 @@ fn fill(runner: &mut Runner, model: &mut Model) -> Result<(), String> {
     both(runner, model, &Op::Truncate(file(), size.saturating_sub(LEFT)))
 }
 
-/// Lets another task go on after every store, flush and fence: words that are stored without a lock around them are seen in
-/// between, and so are two stores of which only both make sense. Designs must hold no lock of the host over a store.
+/// Allows a switch after every store, flush and fence, so that other tasks see words that are stored without a lock, and the
+/// state between two stores that belong together. Designs must hold no lock of the host over a store.
 #[derive(Debug)]
 pub(crate) struct Preempt;
 
@@ -175,7 +175,7 @@ fn together(runner: &Runner, scenario: &Scenario) -> History {
                 Call { op, began, ended: clock.fetch_add(1, Relaxed), answer }
             };
             let calls = ops.into_iter().map(&mut call).collect::<Vec<_>>();
-            // A program made short may have lost its last calls.
+            // A shortened program may lack its last calls.
             runner.close_opened();
             calls
         })
@@ -184,7 +184,7 @@ fn together(runner: &Runner, scenario: &Scenario) -> History {
     tasks.into_iter().map(sim::JoinHandle::join).collect()
 }
 
-/// Unmounts; fsck is content, and the next mount shows the same tree and the same free space.
+/// Unmounts; fsck must find nothing, and the next mount must show the same tree and the same free space.
 fn check_afterwards(
     design: &dyn Design,
     region: &Arc<Region>,

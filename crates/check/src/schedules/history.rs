@@ -1,9 +1,9 @@
-//! Linearizability: whether what calls answered, and what they left, could have come from one call after the other.
+//! Linearizability: whether a sequential execution of the calls explains their answers and the final tree.
 //!
-//! A call takes effect at one moment between its begin and its end. So an order of all calls is wanted in which no call comes
-//! before one that had ended when it began, which the model answers as the design did, and which leads to the tree that was seen.
-//! The search goes through all such orders, one call at a time, and knows the states again in which it has been: as many calls of
-//! each task carried out, and an equal model (Wing and Gong 1993, Lowe 2017).
+//! A call takes effect at one moment between its begin and its end. The search looks for an order of all calls in which no call
+//! precedes one that had ended before it began, in which the model gives the design's answers, and which leads to the tree that
+//! was seen. It extends the order one call at a time and remembers the states that it has visited: the number of calls of each
+//! task, and an equal model (Wing and Gong 1993, Lowe 2017).
 
 use std::collections::BTreeMap;
 
@@ -30,15 +30,15 @@ pub(super) type History = Vec<Vec<Call>>;
 struct Search<'a> {
     history: &'a History,
     seen: &'a Tree,
-    /// Space may run out: a call may say so and do nothing, a write may be cut short.
+    /// Space may run out: a call may answer `ENOSPC` and do nothing, and a write may be partial.
     full: bool,
     /// By how many calls of each task have been carried out: the models that this has led to.
     visited: BTreeMap<Vec<usize>, Vec<Model>>,
-    /// What the search that came furthest met there.
+    /// The difference at which the longest order stopped.
     closest: (usize, String),
 }
 
-/// Complains when no order of the calls explains their answers and the tree that was seen in the end, with everything closed.
+/// Returns an error when no order of the calls explains their answers and the final tree, with everything closed.
 pub(super) fn explain(start: &Model, history: &History, seen: &Tree, full: bool) -> Result<(), String> {
     let mut search = Search { history, seen, full, visited: BTreeMap::new(), closest: (0, String::new()) };
     if search.goes_on(start.clone(), vec![0; history.len()]) {
@@ -55,7 +55,7 @@ impl Search<'_> {
         };
         let mut can: Vec<_> =
             (0..done.len()).filter(|task| next(*task).is_some_and(|call| call.began < first_end)).collect();
-        // In the order of their ends it is most often right.
+        // The order of their ends is usually a valid one.
         can.sort_by_key(|task| next(*task).map(|call| call.ended));
         if self.visited.get(&done).is_some_and(|models| models.contains(&model)) {
             return false;
@@ -107,7 +107,7 @@ fn answers(model: &mut Model, call: &Call, full: bool) -> Result<(), String> {
     Err(format!("{:?} gave {}, expected {}", call.op, in_short(&call.answer), in_short(&expected)))
 }
 
-/// Only the end of a long history is told.
+/// A report shows only the end of a long history.
 const TOLD: usize = 12;
 
 fn in_words(history: &History) -> String {

@@ -1,4 +1,4 @@
-//! Concurrency: short programs of several tasks under schedules of every kind, and what may come of them.
+//! Concurrency: runs short programs of several tasks under many schedules and judges the outcomes.
 //!
 //! | module | holds |
 //! |---|---|
@@ -11,26 +11,26 @@
 //!
 //! The designs hold the lock of an inode (PMFS: `pmfs.inode`, shared for reads; HiNFS on top of it) through every call that reads
 //! or changes its contents or attributes, and the locks of all directories and inodes of a call on names. So every call is
-//! atomic, a read of several blocks and a listing of a directory included: more than POSIX asks for. What is checked is just
-//! that: *linearizability* of the whole history, with the answers of every call, its errors and data among them, and with the tree
-//! that is there in the end. Of a call by path, only the call itself is one step: paths are looked up and held open before the
-//! tasks begin ([`crate::Runner::pin`]), as a program with open descriptors has it.
+//! atomic, including a read of several blocks and a listing of a directory. POSIX asks for less. The check is *linearizability*
+//! of the whole history: of the answers of all calls, with their errors and data, and of the final tree. Of a call by path, only
+//! the call itself is one step. The harness looks up paths and holds them open before the tasks begin ([`crate::Runner::pin`]),
+//! like a program with open descriptors.
 //!
-//! After that nothing is open, the design unmounts, fsck is content (it compares the map of free blocks with what is reachable),
-//! the next mount shows the same tree and as many free blocks and inodes. On the way nobody may panic or wait for ever: the
-//! scheduler finds deadlocks and lost wake-ups, and names tasks and locks.
+//! Then everything is closed and the design unmounts. Fsck must find nothing (it compares the map of free blocks with what is
+//! reachable), and the next mount must show the same tree and as many free blocks and inodes. No task may panic or wait for ever;
+//! the scheduler finds deadlocks and lost wake-ups, and names the tasks and locks.
 //!
 //! # Why the virtual clock chooses
 //!
-//! Every wait of a design goes through `sim::sync`, and the virtual clock decides who goes on already. Letting it decide otherwise
-//! ([`sim::explore`]) runs the code as it is, locks, background tasks and media included. A library that explores threads, such as
-//! `shuttle`, has locks and threads of its own: what it would run were a copy of the design, with another's locks.
+//! Every wait of a design goes through `sim::sync`, where the virtual clock chooses the next task. [`sim::explore`] makes it
+//! choose differently, and so runs the unchanged code, with its locks, background tasks and media. A library such as `shuttle`
+//! has its own locks and threads; it could only run a copy of the design that uses them.
 //!
 //! # What is not seen
 //!
-//! Two loads of words in a row, without a lock, a store or any charge of time between them, are never divided; nor is one copy of
-//! bytes to or from the medium. All of this is one host thread: orders that only the memory model of real processors allows do
-//! not come up. No schedule is crashed here.
+//! No switch happens between two loads of words without a lock, a store or a charge of time between them, nor inside one copy of
+//! bytes to or from the medium. All tasks share one host thread, so reorderings by the memory model of real processors do not
+//! occur. This check does not crash the schedules.
 
 mod execute;
 mod history;
@@ -53,11 +53,11 @@ use shrink::Shrinking;
 
 /// What the region has beside what the format needs.
 const SPARE: Bytes = Bytes::kib(128);
-/// Failures that are made short; more of them say little more.
+/// How many failures are shortened; further ones rarely differ.
 const SHRUNK_MAX: usize = 10;
-/// More switches of a failure are counted, and not told.
+/// A failure report lists at most this many switches and counts the rest.
 const SWITCHES_TOLD: usize = 40;
-/// A scenario is given so many schedules in a row, then the next one has its turn.
+/// Schedules that one scenario runs before the next scenario has its turn.
 pub const BATCH: u64 = 8;
 
 /// How much to try.
@@ -71,7 +71,7 @@ pub struct Effort {
     pub limits: Limits,
 }
 
-/// What became of a scenario.
+/// The result of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Its name.
@@ -88,7 +88,7 @@ pub struct Tally {
     pub failure: Option<Failure>,
 }
 
-/// A schedule that did not end well.
+/// A schedule that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Its seed: the scenario fails again with it.
@@ -141,7 +141,7 @@ struct Grounds {
     design: Arc<dyn Design>,
     /// The usual one and the full one.
     made: [OnceLock<Result<Arc<Ground>, String>>; 2],
-    /// Failures that have been made short.
+    /// Failures that have been shortened.
     shrunk: AtomicUsize,
 }
 
@@ -154,7 +154,7 @@ impl Grounds {
 }
 
 impl Exploring<'_> {
-    /// A few schedules more. False when there is nothing left to do.
+    /// Runs a few more schedules. False when all have been run.
     fn go_on(&mut self, grounds: &Grounds, effort: &Effort) -> bool {
         let ground = match grounds.get(self.scenario.full) {
             Ok(ground) => ground,
@@ -209,7 +209,7 @@ impl Exploring<'_> {
 
 /// Explores scenarios side by side, a few schedules of each in turn, until each has had all of its schedules or has failed, or
 /// the time is over. The tallies are in the order of the scenarios; which schedules fail does not depend on the threads.
-/// `batch` is told after each turn.
+/// `batch` is called after each turn.
 pub fn explore(
     design: &Arc<dyn Design>,
     scenarios: &[Scenario],

@@ -1,7 +1,7 @@
-//! What tasks do to one small tree: actions, and scenarios made of them.
+//! Scenarios: what several tasks do to one small tree.
 //!
-//! A scenario is its name: `full: open-unlink; create | append` is two tasks, of which the first does two actions, on a tree with
-//! hardly any space left. So a failure is repeated by name.
+//! The name of a scenario describes it completely: `full: open-unlink; create | append` has two tasks, of which the first
+//! performs two actions, on a tree with hardly any space left. A failure can therefore be repeated by name.
 
 use std::collections::BTreeSet;
 
@@ -125,7 +125,7 @@ const FULL: &str = "full: ";
 /// Tasks, each with its operations, on the tree or on one with hardly any space left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Its name, which says it all.
+    /// Its name, which describes it completely.
     pub name: String,
     pub(super) full: bool,
     pub(super) tasks: Vec<Vec<Op>>,
@@ -199,7 +199,7 @@ fn known(name: &str) -> Scenario {
     Scenario::named(name).expect("the tables of actions agree")
 }
 
-/// Every pair of actions, each with itself too; pairs in which space runs out; pairs in which the journal wraps.
+/// Every pair of actions, including each with itself; pairs in which space runs out; pairs in which the journal wraps.
 pub fn pairs() -> Vec<Scenario> {
     let usual: Vec<_> = ACTIONS.iter().map(|(name, _)| *name).filter(|name| *name != "churn").collect();
     let both = |names: &[&str], mark: &str| -> Vec<Scenario> {

@@ -1,4 +1,4 @@
-//! A failing schedule made short: fewer operations first, then fewer switches.
+//! Shortens a failing schedule: first fewer operations, then fewer switches.
 
 use std::sync::Arc;
 
@@ -45,7 +45,7 @@ impl<'a> Shrinking<'a> {
         self.run(program, &Schedule::Directed(switches.to_vec()), 0).err().map(|(what, _)| what)
     }
 
-    /// Runs a program; of a failure, what was wrong and which switches it had.
+    /// Runs a program; returns a failure with its switches.
     fn run(
         &mut self,
         program: &Scenario,

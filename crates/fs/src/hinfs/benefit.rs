@@ -1,8 +1,8 @@
-//! The buffer benefit model: is a block better written to DRAM first, or straight to the medium?
+//! The buffer benefit model decides whether writes to a block go to DRAM first, or directly to the medium.
 //!
 //! Between two syncs of a block, `cw` line writes hit it and the sync itself flushes `cf` lines. Buffering costs
-//! `cw · L_dram + cf · L_nvmm`, writing directly costs `cw · L_nvmm`. The block keeps the cheaper way until its next sync, on
-//! the assumption that the next interval is like the last (HiNFS, section 3.3.2).
+//! `cw · L_dram + cf · L_nvmm`, writing directly costs `cw · L_nvmm`. The block is written in the cheaper way until its next
+//! sync, on the assumption that the next interval resembles the last (HiNFS, section 3.3.2).
 //!
 //! ```text
 //!              sync, buffering is cheaper                 sync, direct is cheaper
@@ -23,7 +23,7 @@ pub(crate) struct Benefit {
 }
 
 impl Benefit {
-    /// Whether buffering is cheaper for `cw` line writes of which a sync flushes `cf` lines.
+    /// Whether buffering is cheaper for `cw` line writes, when a sync then flushes `cf` lines.
     pub(crate) fn buffering_wins(&self, cw: u64, cf: u64) -> bool {
         cw * self.dram.0 + cf * self.medium.0 < cw * self.medium.0
     }

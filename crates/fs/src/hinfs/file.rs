@@ -1,7 +1,7 @@
 //! Reading and writing.
 //!
-//! A write is split into chunks of at most 512 blocks. A chunk maps its holes under the file's open transaction, then each
-//! piece of a block goes its way:
+//! A write is split into chunks of at most 512 blocks. A chunk maps its holes under the file's open transaction, then each piece
+//! of a block is written:
 //!
 //! | block is | write is lazy | write is eager |
 //! |---|---|---|
@@ -59,7 +59,7 @@ struct ChunkWrite {
 }
 
 impl HiNfs {
-    /// Reads from a file of which the caller holds the lock.
+    /// Reads from a file whose lock the caller holds.
     pub(crate) fn read(&self, inode: &Inode, raw: &RawInode, offset: u64, out: &mut [u8]) -> Result<usize> {
         let file = self.file(inode)?;
         if file.is_empty() {
@@ -148,7 +148,7 @@ impl HiNfs {
             let chunk = ChunkWrite { range, new_size: raw.size, sync, in_tx: false };
             let written = self.write_pieces(inode, file, &mapped, (offset, data), &chunk)?;
             if sync {
-                // The blocks may be there, and the size what it is, only by grace of the open transaction.
+                // The blocks and the size may depend on the open transaction.
                 self.complete_file(inode)?;
             }
             return Ok(written);
@@ -165,7 +165,7 @@ impl HiNfs {
             self.write_pieces(inode, file, &mapped, (offset, &data[..len]), &chunk)
         });
         match written {
-            // A growth that found no space leaves nothing behind, unless there is older growth that counts on its transaction.
+            // A growth that found no space is rolled back, unless older growth shares its transaction.
             Ok(0) if open.ticket.is_none() => self.volume.roll_back(open.tx).map(|()| 0),
             Ok(len) => self.leave_open(inode, file, open, sync).map(|()| len),
             Err(error) => {
@@ -190,8 +190,8 @@ impl HiNfs {
         Ok((mapped, holes))
     }
 
-    /// The file's open transaction, taken out for a growth within `range` (first block, number of blocks). A new one when there
-    /// is none that has enough room or can be given it.
+    /// Takes the file's open transaction for a growth within `range` (first block, number of blocks). Begins a new one when there
+    /// is none with enough room and the journal cannot enlarge it.
     fn open_transaction(
         &self,
         inode: &Inode,
@@ -218,7 +218,7 @@ impl HiNfs {
         Ok(OpenTransaction { tx, ticket: None })
     }
 
-    /// Whether a transaction has room for a growth and for a removal, after it was given more if need be.
+    /// Whether a transaction has room for a growth and for a removal; enlarges it if necessary.
     fn make_room(&self, raw: &RawInode, tx: &mut Transaction, range: (u64, u64)) -> Result<bool> {
         let need = Tree::of(raw).fill_need(&self.volume.region, &tx.nodes, range)? + UNLINK_ENTRIES;
         // One entry is for the commit.
@@ -247,7 +247,7 @@ impl HiNfs {
                 mapped.set_fresh(block, at);
                 Ok(())
             })?;
-            // New nodes must be durable before whoever commits: this task may not be the one.
+            // New nodes must be durable before the commit, which another task may do.
             self.volume.region.fence();
         }
         let placed = ((first + filled.mapped) << BLOCK_SHIFT).saturating_sub(offset).min(len as u64);
@@ -384,7 +384,7 @@ impl HiNfs {
         if buffered {
             add(&self.counters.lazy_hits, 1);
         } else {
-            // Waiting for a page with the file locked would lock out the write-back that frees one.
+            // Waiting for a page with the file locked would block the write-back that frees one.
             drop(buffer);
             let (page, entry, stalled) = self.pool.take(Owner { slot, block });
             add(&self.counters.lazy_misses, 1);
@@ -442,7 +442,7 @@ impl HiNfs {
     }
 
     /// Counts a direct write as if it had been buffered: the next sync judges by it. Where no count could favour the buffer,
-    /// nothing is judged.
+    /// there is no judgement.
     fn note_ghost(&self, buffer: &mut FileBuffer, inode: &Inode, block: u64, write: &BlockWrite, sync: bool) {
         if sync || !self.settings.checker || self.settings.benefit.starts_eager() {
             return;

@@ -10,8 +10,8 @@
 //!
 //! A file has at most one open transaction. It has logged the inode's first half; every later growth of the file joins it.
 //! It commits when the last buffered block that it waits for (`in_tx`) has been written back, by fsync, or by the removal of
-//! the file's last name, which joins it. While a writer has it in its hands (`open` is none, `waits_for` may not be), only that
-//! writer can commit it.
+//! the file's last name, which joins it. While a writer has taken it (`open` is none, `waits_for` may not be 0), only that writer
+//! can commit it.
 //!
 //! Lock order: `hinfs.file` comes after `pmfs.inode` and before `hinfs.pool` and the journal. Write-back takes it without the
 //! inode's lock, and not while it writes (`in_flight.rs`).
@@ -44,7 +44,7 @@ pub(crate) struct FileBuffer {
     pub(crate) blocks: BTreeMap<u64, Buffered>,
     pub(crate) ghosts: BTreeMap<u64, Ghost>,
     pub(crate) open: Option<OpenTransaction>,
-    /// Write-back has taken the ticket of the transaction from the pool, and then found it in a writer's hands.
+    /// Write-back took the ticket of the transaction from the pool, and then found that a writer has taken the transaction.
     pub(crate) ticket_taken: bool,
     /// Blocks that the open transaction waits for.
     pub(crate) waits_for: u32,
@@ -125,7 +125,7 @@ impl FileSlot {
 }
 
 impl Ghost {
-    /// Lines that the background would have flushed by now: the next sync would not have to.
+    /// Clears lines that write-back would have flushed by now, which the next sync would not flush.
     pub(crate) fn age(&mut self, now: Nanos, dirty_age: Nanos) {
         if now.since(self.written) > dirty_age {
             self.dirty = 0;
@@ -181,7 +181,7 @@ pub(crate) struct BlockWrite {
 }
 
 impl Buffered {
-    /// A block at `at` of the medium, of which nothing is in `page` yet.
+    /// A block at `at` of the medium; `page` holds none of its bytes yet.
     pub(crate) fn new(page: Arc<Page>, entry: EntryId, at: u64, line_writes: u64) -> Self {
         let recency = Recency::now();
         Self { page, in_flight: false, dirty: 0, at, line_writes, entry, in_tx: false, moved: 0, recency }
@@ -223,7 +223,7 @@ impl Buffered {
             false => self.prepare(region, write, whole),
         }?;
         self.page()?[write.within..write.within + write.len].copy_from_slice(data);
-        sim::copy(data.len() as u64);
+        self.page.charge_copy(data.len());
         let lines = lines_of(write.within, write.len);
         self.dirty |= lines;
         self.line_writes += u64::from(lines.count_ones());
@@ -255,7 +255,7 @@ impl Buffered {
         let page = self.page()?;
         page[..write.within].fill(0);
         page[end..valid].fill(0);
-        sim::copy((write.within + valid - end) as u64);
+        self.page.charge_copy(write.within + valid - end);
         self.dirty = lines_of(0, valid);
         Ok(())
     }
@@ -299,7 +299,7 @@ impl Buffered {
             let part = &mut out[done..done + len];
             if in_dram {
                 part.copy_from_slice(&self.page.bytes()[at..at + len]);
-                sim::copy(len as u64);
+                self.page.charge_copy(len);
             } else {
                 region.load(self.at + at as u64, part)?;
             }

@@ -28,7 +28,7 @@ pub(crate) struct HinfsType {
     pub(crate) checker: bool,
 }
 
-/// The whole of it.
+/// HiNFS, complete.
 pub(crate) static HINFS: HinfsType = HinfsType {
     name: "hinfs",
     summary: "PMFS with a DRAM write buffer for lazy writes (EuroSys 2016)",
@@ -69,7 +69,7 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "high",
         kind: OptionKind::Fraction,
         default: "20%",
-        help: "mount: free pages above this end it",
+        help: "mount: free pages above this stop write-back",
     },
     OptionSpec {
         name: "wake",
@@ -81,13 +81,13 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "dirty_age",
         kind: OptionKind::Time,
         default: "30s",
-        help: "mount: blocks not written for so long are written back",
+        help: "mount: blocks not written for this long are written back",
     },
     OptionSpec {
         name: "eager_timeout",
         kind: OptionKind::Time,
         default: "5s",
-        help: "mount: without a sync for so long, eager blocks become lazy",
+        help: "mount: eager blocks become lazy after this long without a sync",
     },
     OptionSpec {
         name: "writeback_tasks",
@@ -105,7 +105,7 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         name: "medium_write",
         kind: OptionKind::Time,
         default: "0ns",
-        help: "mount: L_nvmm of the benefit model, per line; 0: what the medium says",
+        help: "mount: L_nvmm of the benefit model, per line; 0: that of the medium",
     },
     OptionSpec {
         name: "new_blocks",
@@ -217,19 +217,19 @@ impl FsType for HinfsType {
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let region = storage.memory()?;
-        let volume = Volume::mount(region, pmfs::Settings::from_options(options))?;
+        let volume = Volume::mount(region, pmfs::Settings::from_options(options));
+        let volume = volume.map_err(|error| error.of(self.name))?;
         let pages = options.size("buffer").0 / PAGE_BYTES as u64;
         let pool = Pool::new(pages, options.fraction("low"), options.fraction("high"));
         Ok(Arc::new(Mounted(HiNfs::new(volume, self.settings(region, options), pool))))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
-        // The format is PMFS's; an image says nothing of how it was buffered.
-        pmfs::fs_type::PmfsType.recognises(storage)
+        pmfs::fs_type::is_made_for(self.name, storage)
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        pmfs::fs_type::recover(storage.memory()?)
+        pmfs::fs_type::recover(storage.memory()?).map_err(|error| error.of(self.name))
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

@@ -166,7 +166,7 @@ impl HiNfs {
         for block in &mut batch {
             block.write(&self.volume.region);
         }
-        // Also after an error: another task that tries again cannot fence what this one has written.
+        // Also after an error: another task that tries again cannot fence this task's stores.
         self.volume.region.fence();
         drop(scope);
         let mut buffer = file.state.lock();
@@ -213,7 +213,7 @@ impl HiNfs {
             let lines;
             (buffer, lines) = self.write_out(file, buffer, wanted)?;
             add(&self.counters.lines_synced, lines);
-            // What the medium refuses another task is dirty again, and is written once more: the error is then this caller's.
+            // A block that the medium refused to another task is dirty again; this caller writes it once more and gets the error.
             let mut rest = buffer.blocks.range(wanted.blocks.clone());
             if !rest.any(|(_, buffered)| buffered.in_flight && wanted.includes(buffered)) {
                 return Ok(buffer);

@@ -5,7 +5,7 @@
 //! * *lazy* writes go to DRAM pages and are written back later, by line, least recently written first;
 //! * *eager* writes, those that a sync would flush soon anyway, go straight to the medium;
 //! * reads take each line from where it is newest, and never fill the buffer;
-//! * which kind a block's writes are, a benefit model decides at each sync of the block.
+//! * a benefit model decides at each sync of a block whether its writes are lazy or eager.
 //!
 //! Metadata is PMFS's: changed in place under the undo journal. A write that grows a file leaves its transaction open until
 //! its data has been written back, so a crash shows the old size rather than bytes that were never written.
@@ -25,10 +25,10 @@
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
 //! the block map's locks are leaves.
 //!
-//! On the medium this is PMFS: the same format, recovery and fsck. Everything follows `specs/hinfs.md` section 4. Choices
-//! where the paper leaves them open: space is allocated when a block is first written; a new block inherits the state of the
-//! file's last judged block (`new_blocks`); a file has one open transaction, which later growth and the removal of its last
-//! name join, so that undoing it never undoes something newer.
+//! On the medium this is PMFS: the same format, recovery and fsck. `docs/designs/hinfs.md` describes the mechanism, what is
+//! durable when, and what differs from the paper. Choices where the paper leaves them open: space is allocated when a block is
+//! first written; a new block inherits the state of the file's last judged block (`new_blocks`); a file has one open
+//! transaction, which later growth and the removal of its last name join, so that undoing it never undoes something newer.
 
 mod benefit;
 mod file;
@@ -59,7 +59,7 @@ use pool::Pool;
 
 static TASKS: LockClass = LockClass::new("hinfs.tasks");
 
-/// How a HiNFS is mounted (`specs/hinfs.md` 4.10).
+/// How a HiNFS is mounted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
     /// Fetch and write back by line; otherwise whole blocks (HiNFS-NCLFW).
@@ -73,9 +73,9 @@ pub(crate) struct Settings {
     pub(crate) benefit: Benefit,
     /// Write-back wakes at least this often.
     pub(crate) wake: Nanos,
-    /// Blocks that were not written for so long are written back.
+    /// Blocks that were not written for this long are written back.
     pub(crate) dirty_age: Nanos,
-    /// An eager block of a file that was not synced for so long becomes lazy.
+    /// An eager block of a file that was not synced for this long becomes lazy.
     pub(crate) eager_timeout: Nanos,
     pub(crate) tasks: u64,
 }
@@ -161,7 +161,7 @@ counters! {
     journal_evictions,
     /// Open transactions that write-back moved to the tail of the journal for the same reason.
     journal_moves,
-    /// Open transactions that it could not move or complete, because they had ended or a writer had them in its hands.
+    /// Open transactions that it could not move or complete, because they had ended or a writer had taken them.
     transactions_gone,
     /// Blocks that a sync judged the way they were.
     predictions_right,

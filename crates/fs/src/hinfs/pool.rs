@@ -8,17 +8,17 @@
 //! | below `low` (5 %) | starts |
 //! | above `high` (20 %) | stops |
 //!
-//! An entry comes on the list of blocks with the first write into its page, not before: write-back would find nothing to
-//! write. A later write moves it to the end, unless it is among the newest 64th. Whoever makes work for write-back wakes one
-//! task, which wakes the next when there is more: waking costs the waker.
+//! The first write into a page puts its entry on the list of blocks; before that, write-back would find no dirty line. A later
+//! write moves the entry to the end, unless it is among the newest 64th. A task that makes work for write-back wakes one
+//! write-back task, which wakes the next if there is more work, so that the first task pays for one wake-up only.
 //!
-//! Lock order: `hinfs.pool` comes after `hinfs.file`. The pool is never locked while the medium is waited for.
+//! Lock order: `hinfs.pool` comes after `hinfs.file`. No task waits for the medium while it holds the pool.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Work};
+use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
 
 use super::lrw::{EntryId, Lrw, Owner};
 
@@ -28,7 +28,11 @@ static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
 /// A DRAM block. Its bytes are an allocation of their own: together with the counts of an `Arc` they would be more than a
 /// page, which allocators round up by a quarter.
-pub(crate) struct Page(Box<Lines>);
+pub(crate) struct Page {
+    lines: Box<Lines>,
+    /// Whether the processor's caches have it.
+    recency: Recency,
+}
 
 /// A page that begins at a line: copies of whole lines stay within lines.
 #[repr(align(64))]
@@ -36,15 +40,20 @@ struct Lines([u8; PAGE_BYTES]);
 
 impl Page {
     fn new() -> Self {
-        Self(Box::new(Lines([0; PAGE_BYTES])))
+        Self { lines: Box::new(Lines([0; PAGE_BYTES])), recency: Recency::new() }
     }
 
     pub(crate) fn bytes(&self) -> &[u8; PAGE_BYTES] {
-        &self.0.0
+        &self.lines.0
+    }
+
+    /// Charges a copy of `len` bytes between the page and a buffer of the caller.
+    pub(crate) fn charge_copy(&self, len: usize) {
+        sim::copy_cached(&self.recency, len as u64);
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {
-        &mut self.0.0
+        &mut self.lines.0
     }
 }
 
@@ -63,7 +72,7 @@ pub(crate) struct Pool {
     high: u64,
 }
 
-/// How much of everything there is.
+/// Numbers of pages, entries and transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
     /// Pages in use.
@@ -105,7 +114,7 @@ pub(crate) struct PoolState {
 }
 
 impl PoolState {
-    /// Ticket and slot of the oldest transaction that nobody completes yet: the caller does.
+    /// Ticket and slot of the oldest transaction that no task completes yet; the caller then does.
     pub(crate) fn choose_pending(&mut self) -> Option<(u64, u64)> {
         let (ticket, noted) = self.pending.iter_mut().find(|(_, noted)| !noted.chosen)?;
         noted.chosen = true;
@@ -187,8 +196,8 @@ impl Pool {
 
     /// Moves an entry to the end of the list of blocks, because its block was written; returns the number of the move.
     pub(crate) fn touch(&self, entry: EntryId) -> u64 {
-        sim::work(Work::Step, 3);
         let mut state = self.lock();
+        sim::work(Work::Step, 3);
         let was_empty = state.blocks.len() == 0;
         state.blocks.touch(entry, sim::now());
         if was_empty && state.reclaiming {
@@ -274,7 +283,7 @@ impl Pool {
         }
     }
 
-    /// The files of which something is not durable: a buffered block, or a transaction whose last block has just become so.
+    /// Files that are not durable: with a buffered block, or a transaction that has not committed.
     pub(crate) fn owners(&self) -> BTreeSet<u64> {
         let state = self.lock();
         sim::work(Work::Step, state.used);

@@ -1,7 +1,7 @@
-//! Everything that ends buffering: fsync, settling before a change of names, dropping before blocks are freed.
+//! All paths that end buffering: fsync, settling before a change of names, dropping before blocks are freed.
 //!
-//! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped
-//! when a later one is done.
+//! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped if a
+//! later one follows.
 
 use sim::{MutexGuard, Work};
 
@@ -44,7 +44,7 @@ impl HiNfs {
     /// Commits a transaction whose data is durable.
     pub(crate) fn commit(&self, open: OpenTransaction) -> Result<()> {
         let done = self.volume.journal.commit(open.tx);
-        // Not before: a sync of everything asks for what is noted.
+        // Only now: a sync of all files looks at the noted transactions.
         self.pool.forget_pending(open.ticket);
         done
     }
@@ -93,8 +93,8 @@ impl HiNfs {
         Ok(())
     }
 
-    /// fsync: makes the file durable and judges every block that took part. What the medium refuses stays buffered, and every call
-    /// fails until it is written; what was lost is told once.
+    /// fsync: makes the file durable and judges every block that took part. Data that the medium refuses stays buffered, and
+    /// every fsync fails until it is written; lost data is reported once.
     pub(crate) fn fsync(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
         let lost = self.sync_file(inode.ino / INODE_SLOT, file)?.lost.take();
@@ -147,8 +147,8 @@ impl HiNfs {
         add(&self.counters.predictions_wrong, wrong);
     }
 
-    /// Makes everything durable that was written before the call, and judges the blocks that took part. What was lost of a file is
-    /// for its own fsync to tell.
+    /// Makes everything durable that was written before the call, and judges the blocks that took part. A file's own fsync
+    /// reports data that it lost.
     pub(crate) fn sync_all(&self) -> Result<()> {
         let mut done = Ok(());
         for slot in self.pool.owners() {
@@ -158,15 +158,17 @@ impl HiNfs {
         done.and_then(|()| self.trim_ghosts())
     }
 
-    /// Makes a file durable: a block that write-back has chosen is in its file until it is, and a transaction is noted until then.
+    /// Makes a file durable. A block that write-back has chosen stays in its file until it is durable, and a transaction stays
+    /// noted until then.
     fn sync_slot(&self, slot: u64) -> Result<()> {
         let inode = self.volume.inodes.get(slot * INODE_SLOT)?;
-        // For writing, as in fsync: no write of another task may have the open transaction in its hands.
+        // For writing, as in fsync: no write of another task may have taken the open transaction.
         let _state = inode.state.write();
         self.sync_file(slot, self.file_of_slot(slot)?).map(drop)
     }
 
-    /// The open transaction of a file has been rolled back: what it had mapped is dropped, the file's next sync will say so.
+    /// The open transaction of a file has been rolled back: drops the blocks that it had mapped; the file's next sync reports the
+    /// loss.
     pub(crate) fn forget_unmapped(&self, inode: &Inode, file: &FileSlot, why: Error) -> Result<()> {
         let raw = self.volume.raw(inode)?;
         let tree = Tree::of(&raw);
@@ -203,7 +205,7 @@ impl OpenTransactions for HiNfs {
             None => Ok(None),
             Some(open) if open.tx.room() > entries => {
                 self.pool.forget_pending(open.ticket);
-                // A file without a name needs no order between its data and its size: nobody will see it after a crash.
+                // A file without a name needs no order between its data and its size: no program can see it after a crash.
                 buffer.blocks.values_mut().for_each(|buffered| buffered.in_tx = false);
                 buffer.waits_for = 0;
                 Ok(Some(open.tx))

@@ -1,4 +1,4 @@
-//! The way of file data through the buffer, for the adapter that HiNFS shares with PMFS (`pmfs/vfs.rs`).
+//! File data through the buffer, for the adapter that HiNFS shares with PMFS (`pmfs/vfs.rs`).
 
 use super::HiNfs;
 use super::mutant;
@@ -27,7 +27,7 @@ impl DataPath for HiNfs {
     }
 
     fn fsync(&self, inode: &Inode) -> Result<()> {
-        // For writing: no write of another task may have the open transaction in its hands.
+        // For writing: no write of another task may have taken the open transaction.
         let state = inode.state.write();
         self.volume.live_or_open(inode, &state)?;
         HiNfs::fsync(self, inode)
@@ -41,8 +41,9 @@ impl DataPath for HiNfs {
         self.relieve_journal();
     }
 
-    /// What is cut off is dropped, the rest of the file is settled. What the open transaction waits for is not dropped but
-    /// written: the transaction commits before the cut, and a crash between the two would show blocks that were never written.
+    /// Drops the blocks that are cut off and settles the rest of the file. Blocks that the open transaction waits for are
+    /// written, not dropped: the transaction commits before the cut, and a crash between the two would show blocks that were
+    /// never written.
     fn before_resize(&self, inode: &Inode, raw: &RawInode, size: u64) -> Result<()> {
         if size < raw.size {
             if !self.volume.has(mutant::TRUNCATE_DROPS_WAITED) {

@@ -6,9 +6,9 @@
 //! | every `wake` (5 s) | no block is older than `dirty_age` (30 s) | the least recently written block |
 //! | when four fifths of the journal are taken | they are not | the oldest open transaction: moved to the tail, or completed |
 //!
-//! A block is chosen under the pool's lock and its write-back starts (`in_flight.rs`) under its file's. In between it may be
-//! written again or dropped; the list's entry tells: a write links the block again, and a dropped block has another entry or
-//! none.
+//! A block is chosen under the pool's lock and its write-back starts (`in_flight.rs`) under its file's. In between, a task may
+//! write the block again or drop it. The list's entry shows this: a write links the block again, and a dropped block has another
+//! entry or none.
 //!
 //! A write-back task never waits for journal space, for a page or for an inode's lock, so a task that waits for one of these
 //! always proceeds: the transactions and pages that writers wait for belong to files whose lock (`hinfs.file`) no task holds
@@ -48,7 +48,9 @@ enum Job {
 pub(crate) fn start(design: &Arc<HiNfs>) {
     let tasks = (0..design.settings.tasks).map(|number| {
         let design = Arc::clone(design);
-        let spec = TaskSpec::named(format!("hinfs writeback {number}")).on_core(number as u16).background();
+        // As a kernel thread without an affinity: it begins on a core, and wakes on a free one.
+        let spec = TaskSpec::named(format!("hinfs writeback {number}")).on_core(number as u16);
+        let spec = spec.background().movable();
         sim::spawn(spec, move || {
             while let Some(job) = design.next_job() {
                 let _op = sim::op(vfs::ops::WRITEBACK);
@@ -136,10 +138,10 @@ impl HiNfs {
         Ok(())
     }
 
-    /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has
-    /// it in its hands there is nothing to do: the writer notes it again, or commits it.
+    /// Completes a transaction, if it is still the file's open one and the journal still short of space. While a writer has taken
+    /// it, there is nothing to do: the writer notes it again, or commits it.
     fn complete_oldest(&self, slot: u64, ticket: u64) -> Result<()> {
-        // What has ended and was not cleaned away counts as full.
+        // Ended transactions that are not yet cleaned still count in the fullness.
         self.volume.journal.clean()?;
         let file = self.file_of_slot(slot)?;
         let mut buffer = file.state.lock();
@@ -162,8 +164,8 @@ impl HiNfs {
         self.volume.journal.clean()
     }
 
-    /// Moves a file's open transaction to the tail of the journal, so that what has ended behind it can be cleaned away: a
-    /// few lines instead of the file's data. Not when open transactions themselves are what fills the journal.
+    /// Moves a file's open transaction to the tail of the journal, so that ended transactions behind it can be cleaned. That
+    /// writes a few lines instead of the file's data. It does not help when open transactions themselves fill the journal.
     fn move_to_tail(&self, slot: u64, buffer: &mut FileBuffer) -> Result<bool> {
         let Some(open) = buffer.open.as_mut() else { return Ok(false) };
         if self.volume.journal.open_share() > OPEN_SHARE {
@@ -172,7 +174,7 @@ impl HiNfs {
         let room = open.tx.room().saturating_sub(1);
         let moved = self.volume.journal.enlarge(&mut open.tx, room)?;
         if moved {
-            // A writer that had it in its hands since it was chosen has noted it again.
+            // A writer that has taken it since it was chosen has noted it again.
             self.pool.forget_pending(open.ticket);
             open.ticket = Some(self.pool.note_pending(slot, None, false));
             add(&self.counters.journal_moves, 1);

@@ -3,8 +3,8 @@
 //! Bit set: free. Each level above has one bit for each word below, set when the word has a free bit, so finding the lowest
 //! free block takes one step a level: four for 16 million blocks. Memory: 1.016 bits a block.
 //!
-//! PMFS keeps a sorted list of extents in use and searches it from the head. The block that it picks is the same: the lowest
-//! free one. The list's search time grows with fragmentation, which its authors name as a limit; this map's does not.
+//! The kernel's PMFS keeps a sorted list of extents in use and searches it from the head. It picks the same block, the lowest
+//! free one, but its search time grows with fragmentation; this map's does not.
 
 /// A set of blocks, by number.
 #[derive(Clone, Debug, PartialEq, Eq)]

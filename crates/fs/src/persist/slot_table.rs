@@ -1,7 +1,7 @@
 //! A table of DRAM objects indexed by inode slot, which grows in chunks and never moves them.
 //!
-//! A reference to an entry stays valid as long as the table, so the path from an inode number to its lock is arithmetic and
-//! one load: no map, no reference count.
+//! A reference to an entry stays valid as long as the table. Getting from an inode number to its lock therefore takes arithmetic
+//! and one load, without a map or a reference count.
 
 use std::sync::OnceLock;
 

@@ -1,8 +1,8 @@
-//! Blocks: in DRAM while mounted, saved at unmount, found again by a scan after a crash.
+//! The block map: in DRAM while mounted, saved at unmount, rebuilt by a scan after a crash.
 //!
-//! PMFS does not journal allocation. A crash loses nothing, because recovery marks what live inodes reach. Two rules follow:
-//! a block goes back to the map only when no durable pointer leads to it, and a clean image stops being clean before the first
-//! block is given out.
+//! PMFS does not journal allocation. A crash leaks no block, because recovery marks the blocks that live inodes reach. Two rules
+//! follow: a block returns to the map only when no durable pointer leads to it, and a mount makes the saved map invalid before it
+//! gives out the first block.
 //!
 //! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it.
 
@@ -24,9 +24,9 @@ static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {
     map: Mutex<FreeMap>,
-    /// Asked before a block is given out: tests let it say that there is none.
+    /// Asked before a block is given out; tests make it refuse.
     region: Arc<Region>,
-    /// After a failure blocks may be in use that nothing leads to: such a map is not saved.
+    /// After a failure, blocks that no pointer leads to may be marked as used: such a map is not saved.
     doubted: AtomicBool,
 }
 

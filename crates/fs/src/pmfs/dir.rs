@@ -10,10 +10,9 @@
 //!
 //! PMFS searches linearly. That makes a directory of 300,000 names unusable, so unless the mount says `dir_index=false`, the
 //! first search builds a [`DirIndex`]: hash to record position, and where each block has room. It costs about 10 bytes a name
-//! and is never written. The linear mode exists to measure what the paper's authors had.
+//! and is never written. The linear mode exists to measure the paper's design.
 //!
-//! The index follows the medium only after the commit ([`Inserted`], [`Removal`]), so a change that is rolled back never
-//! reaches it.
+//! The index is updated only after the commit ([`Inserted`], [`Removal`]), so a change that is rolled back never reaches it.
 
 use std::hash::Hasher;
 use std::ops::ControlFlow;

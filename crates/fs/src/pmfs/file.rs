@@ -1,9 +1,9 @@
 //! File contents: direct access to the medium.
 //!
-//! A write whose blocks exist copies past the cache and changes nothing but times, or size and times in one 16-byte store (on
+//! A write into blocks that exist copies past the cache, then changes only times, or size and times in one 16-byte store (for
 //! their fractions see `times.rs`). Any other write is a transaction: log the inode's first half, allocate, zero the unwritten
-//! edges of new blocks, copy, set the size, commit. Data goes before the commit, so a committed size never shows bytes that were
-//! not written.
+//! edges of new blocks, copy, set the size, commit. Data is durable before the commit, so a committed size never covers bytes
+//! that were not written.
 
 use media::event::Mark;
 use sim::Activity;
@@ -77,7 +77,7 @@ impl WriteRange {
 }
 
 impl Volume {
-    /// Reads from a file of which the caller holds the lock; returns how many bytes.
+    /// Reads from a file whose lock the caller holds; returns how many bytes.
     pub(crate) fn read_file(&self, raw: &RawInode, offset: u64, buffer: &mut [u8]) -> Result<usize> {
         let len = raw.size.saturating_sub(offset).min(buffer.len() as u64);
         let tree = Tree::of(raw);
@@ -256,7 +256,7 @@ impl Volume {
         Ok(len as usize)
     }
 
-    /// Copies data into blocks of which a transaction makes a file longer or fuller.
+    /// Copies data into blocks that a transaction adds to a file.
     pub(crate) fn store_new_data(&self, at: u64, data: &[u8]) -> Result<()> {
         if self.has(mutant::TAIL_NOT_FLUSHED) {
             let (words, tail) = data.split_at(data.len() / 8 * 8);

@@ -19,7 +19,7 @@ use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 /// PMFS.
 pub(crate) struct PmfsType;
 
-/// Size of the journal where nobody says otherwise, as in PMFS.
+/// Default size of the journal, as in PMFS.
 pub(crate) const JOURNAL_USUAL: u64 = 4 * MIB;
 
 /// Options of mkfs and mount, shared with the designs that use this format.
@@ -106,15 +106,23 @@ pub(crate) fn make(
     if size.0 > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size });
     }
-    recovery::format(region, journal, options.number("num_inodes"), options.mutant())
+    recovery::format((region, design), journal, options.number("num_inodes"), options.mutant())
         .map_err(|error| FsError::Damaged { design, what: error.to_string() })
 }
 
-/// Whether a region has the magic of the format, in either superblock.
-pub(crate) fn has_magic(region: &Region) -> bool {
-    [0, COPY]
-        .into_iter()
-        .any(|at| region.read::<Superblock>(at).is_ok_and(|superblock| superblock.magic == MAGIC))
+/// The designs that share the format; an image names the one that it was made for, and any of them can mount it.
+const SHARED_BY: [&str; 4] = ["pmfs", "hinfs", "hinfs-nclfw", "hinfs-wb"];
+
+/// Whether the storage has the magic of the format, in either superblock, and was made for `design`, or for none of those that
+/// share it.
+pub(crate) fn is_made_for(design: &str, storage: &Storage) -> bool {
+    let Ok(region) = storage.memory() else { return false };
+    let made_for = |at| {
+        let superblock = region.read::<Superblock>(at).ok()?;
+        let other = SHARED_BY.iter().any(|known| known.as_bytes() == superblock.name());
+        Some(superblock.magic == MAGIC && (!other || superblock.name() == design.as_bytes()))
+    };
+    region.len() >= BLOCK && [0, COPY].into_iter().any(|at| made_for(at) == Some(true))
 }
 
 /// Recovers an image of the shared format and says what that took.
@@ -135,11 +143,13 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     if superblock::convert(region, &superblock).map_err(recovery::damaged)? {
         done.push(format!("format version {} became {VERSION}, as mounting does", superblock.version));
     }
-    let saved = region.read::<Superblock>(0)?.saved_extents;
+    let Superblock { saved_extents: saved, mount_time, .. } = region.read(0)?;
     let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0, mutant: None })?;
     volume.journal.stop().map_err(recovery::damaged)?;
-    if saved == 0 {
-        done.push("not unmounted: the block map was rebuilt by a scan".to_owned());
+    match (saved, mount_time) {
+        (0, 0) => done.push("new: it was never mounted".to_owned()),
+        (0, _) => done.push("not unmounted: the block map was rebuilt by a scan".to_owned()),
+        _ => {}
     }
     Ok(done)
 }
@@ -187,7 +197,7 @@ impl FsType for PmfsType {
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
-        storage.memory().is_ok_and(|region| region.len() >= BLOCK && has_magic(region))
+        is_made_for(self.name(), storage)
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {

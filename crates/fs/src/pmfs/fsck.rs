@@ -241,8 +241,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Walks a tree: every block is there, and used by nobody else; counts and size fit. The walk ends at the first block that
-    /// is not: what is below may lead anywhere.
+    /// Walks a tree: every block exists and is used once; counts and size fit. The walk ends at the first block that is not: what
+    /// is below may lead anywhere.
     fn check_tree(&mut self, owner: &str, raw: &RawInode) {
         let tree = Tree::of(raw);
         let (mut data_blocks, mut last, mut twice) = (0, None, None);

@@ -1,11 +1,11 @@
 //! Inodes: the table on the medium, and a lock for each in DRAM.
 //!
-//! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium:
-//! it is memory. DRAM keeps what the medium cannot: the lock, the number of opens, a directory's name index. That is about
-//! 200 bytes for each slot of the table, whether it is in use or not; 88 of them are a copy of the inode for those who do not
-//! lock it.
+//! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium, which
+//! is memory. DRAM holds the lock, the number of opens, and a directory's name index: about 200 bytes for each slot of the table,
+//! in use or not. 88 of these are a copy of the inode for readers that do not lock it.
 
 use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
 
 use media::nvmm::Region;
 use sim::{Activity, LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
@@ -34,16 +34,16 @@ pub(crate) struct Inode {
     pub(crate) offset: u64,
     /// Guards the inode on the medium, its data and what is below.
     pub(crate) state: RwLock<InodeState>,
-    /// The inode as its last writer has left it, if that is known: for those who ask without locking, as the kernel's
-    /// `stat` and its seek to the end do. It has a lock of the host's, held for one copy.
+    /// A copy of the inode from its last writer, if there is one, for readers without the inode's lock, such as `stat` and a seek
+    /// to the end. A lock of the host guards it, held for one copy.
     seen: parking_lot::Mutex<Option<RawInode>>,
     recency: Recency,
 }
 
-/// Lines that whoever finds an inode by its number waits for: its slot in DRAM, and the inode on the medium.
+/// Cache lines that a lookup by number touches: the slot in DRAM, and the inode on the medium.
 const INODE_LINES: u64 = 2;
 
-/// What only DRAM knows of an inode.
+/// The state of an inode that is only in DRAM.
 #[derive(Default)]
 pub(crate) struct InodeState {
     /// How often it is open.
@@ -52,7 +52,7 @@ pub(crate) struct InodeState {
     pub(crate) names: Option<Box<DirIndex>>,
 }
 
-/// The right to change an inode. When it ends, those who do not lock see what has become of the inode.
+/// The right to change an inode. When it ends, the copy for readers without the lock is updated.
 pub(crate) struct Locked<'a> {
     state: RwLockWriteGuard<'a, InodeState>,
     inode: &'a Inode,
@@ -79,13 +79,13 @@ impl Drop for Locked<'_> {
 }
 
 impl Inode {
-    /// Lets others see `raw` without locking; one without a name they must lock, for it may be gone.
+    /// Publishes `raw` for readers without the lock. An inode without a name is not published, because it may be freed.
     fn show(&self, raw: Option<RawInode>) {
         *self.seen.lock() = raw.filter(|raw| raw.links > 0);
     }
 
-    /// Stores a new access time, which needs no right to change the inode. What others see is locked meanwhile, so that nobody
-    /// who has read the old time shows it afterwards.
+    /// Stores a new access time, which needs no right to change the inode. The published copy is locked meanwhile, so that no
+    /// reader stores the old time into it afterwards.
     pub(crate) fn store_accessed(&self, atime: Timestamp, store: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut seen = self.seen.lock();
         store()?;
@@ -120,6 +120,8 @@ impl Inode {
 
 /// All inodes.
 pub(crate) struct InodeTable {
+    /// Where the inodes lie: the first use of one is priced by its medium.
+    region: Arc<Region>,
     slots: SlotTable<Inode>,
     free: Mutex<FreeSlots>,
     slots_per_block: u64,
@@ -133,11 +135,12 @@ struct FreeSlots {
 }
 
 impl InodeTable {
-    /// An empty table for an image of `size` bytes whose table has blocks of `1 << shift` bytes.
-    pub(crate) fn new(size: u64, shift: u32) -> Self {
+    /// An empty table for an image of `size` bytes in `region` whose table has blocks of `1 << shift` bytes.
+    pub(crate) fn new(region: &Arc<Region>, size: u64, shift: u32) -> Self {
         let max_blocks = (size >> shift).max(1);
         let slots_per_block = (1 << shift) / INODE_SLOT;
         Self {
+            region: Arc::clone(region),
             slots: SlotTable::new(max_blocks, slots_per_block),
             free: Mutex::new(
                 &INODE_TABLE,
@@ -153,7 +156,7 @@ impl InodeTable {
         let slot =
             if ino.is_multiple_of(INODE_SLOT) && ino > 0 { self.slots.get(ino / INODE_SLOT) } else { None };
         let inode = slot.ok_or(Error::NoEntry)?;
-        inode.recency.touch(INODE_LINES);
+        self.region.touch(&inode.recency, inode.offset, INODE_LINES);
         Ok(inode)
     }
 
@@ -181,7 +184,7 @@ impl InodeTable {
     }
 }
 
-/// Whether the slot at `at` may be given out. Nothing else of it is read: a crash may have left anything there.
+/// Whether the slot at `at` may be given out. Only these fields are read: a crash may have left any bytes in the others.
 pub(crate) fn is_free_slot(region: &Region, at: u64) -> Result<bool> {
     let (mode, links) = (region.load_u16(at + ino::MODE)?, region.load_u16(at + ino::LINKS)?);
     Ok(RawInode { mode, links, ..RawInode::default() }.is_free())
@@ -199,7 +202,7 @@ impl Volume {
         Locked { state: inode.state.write(), inode, volume: self }
     }
 
-    /// The inode, if it has a name or is open. Waits for whoever changes it only when nobody has left anything to see.
+    /// The inode, if it has a name or is open. Waits for a task that changes it only when no copy is published.
     pub(crate) fn read_shared(&self, inode: &Inode) -> Result<RawInode> {
         sim::interact();
         if let Some(raw) = *inode.seen.lock() {
@@ -354,7 +357,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Makes the slot of an inode free of which the first half is logged, and the pointer to its attributes if it has any.
+    /// Frees the slot of an inode. The caller has logged its first half, and the pointer to its attributes if it has any.
     pub(crate) fn erase(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
         if raw.xattr != 0 {

@@ -1,6 +1,6 @@
 //! The undo journal: a ring of one-line log entries.
 //!
-//! # Protocol (PMFS, section 3.2 of `specs/hinfs.md`)
+//! # Protocol (PMFS paper, section 3.2; `fs/pmfs/journal.c` of its kernel module)
 //!
 //! 1. *Begin* reserves entries, contiguous, by moving the tail. Where they would pass the end of the ring, tail and generation
 //!    change together in one store and the transaction starts at 0.
@@ -12,15 +12,15 @@
 //!
 //! Recovery (`recovery.rs`) walks from the tail back to the head and undoes what has no commit.
 //!
-//! A medium that refuses an entry, a commit or an abort leaves a transaction that can neither end nor be overtaken. The
-//! journal then *fails*: nothing begins any more ([`Error::Failed`]), no change outside of it is accepted and no sync succeeds
-//! (`Volume::check_sound`), and the next mount undoes what was open.
+//! If the medium refuses an entry, a commit or an abort, the transaction can neither end nor be passed by the head. The journal
+//! then *fails*: no transaction begins ([`Error::Failed`]), no change outside a transaction is accepted, no sync succeeds
+//! (`Volume::check_sound`), and the next mount undoes the open transactions.
 //!
 //! # Which transactions may overlap
 //!
-//! Undoing a transaction must not undo a later one. Ranges of two open transactions are therefore disjoint: whoever changes
-//! bytes holds the lock of their inode from before the log until after the commit, or (HiNFS) keeps the inode's only open
-//! transaction and lets every later change of that inode join it or wait for its commit.
+//! Undoing a transaction must not undo a later one. Ranges of two open transactions are therefore disjoint: a task that changes
+//! bytes holds the lock of their inode from before the log until after the commit. HiNFS instead keeps one open transaction for
+//! an inode, and every later change of that inode joins it or waits for its commit.
 //!
 //! # States of a transaction
 //!
@@ -29,7 +29,8 @@
 //!                           └────abort───► ended
 //! ```
 //!
-//! Lock order: `pmfs.journal` is a leaf. The medium is never waited for under it, except for the one line of the tail word.
+//! Lock order: `pmfs.journal` is a leaf. A task that holds it waits for the medium only while it writes the line of the tail
+//! word.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,7 +56,7 @@ pub(crate) struct Journal {
     ring: Mutex<Ring>,
     /// Indexed by the first entry of a transaction: it has ended.
     ended: Box<[AtomicBool]>,
-    /// Entries between head and tail, for whoever wants to know without the lock.
+    /// Entries between head and tail, for readers without the lock.
     used: AtomicU32,
     /// Entries that open transactions have reserved.
     open: AtomicU32,
@@ -91,9 +92,9 @@ pub(crate) struct Transaction {
     generation: u16,
     /// Blocks that were taken for it, as (offset, log2 of the size): rolling it back gives them back.
     pub(crate) taken: Vec<(u64, u32)>,
-    /// Those of them that are tree nodes: nothing leads to them before the commit, so changing them needs no log.
+    /// Those of them that are tree nodes: no pointer leads to them before the commit, so changing them needs no log.
     pub(crate) nodes: Vec<u64>,
-    /// What the entry that ends it makes count, gathered while somebody listens.
+    /// The ranges that its commit entry makes valid; gathered only while a tap is attached.
     needs: Vec<(u64, u64)>,
 }
 
@@ -183,8 +184,8 @@ impl Journal {
     }
 
     /// Gives an open transaction room for `entries` more, by moving it to the tail: its old bytes are logged again, then the
-    /// first copy is committed. Recovery undoes the newer copy first, so it does not matter when a crash comes between. False
-    /// when there is no space: it never waits.
+    /// first copy is committed. Recovery undoes the newer copy first, so a crash between the two does no harm. Returns false when
+    /// there is no space; never waits.
     pub(crate) fn enlarge(&self, tx: &mut Transaction, entries: u32) -> Result<bool> {
         let need = tx.used + entries + 1;
         if need >= self.entries / 2 {
@@ -219,7 +220,7 @@ impl Journal {
         f64::from(self.open.load(Ordering::Relaxed)) / f64::from(self.entries)
     }
 
-    /// Moves the head over what has ended, so that [`Journal::fullness`] tells what is open.
+    /// Moves the head over ended transactions, so that [`Journal::fullness`] counts the open ones.
     pub(crate) fn clean(&self) -> Result<()> {
         let _scope = sim::scope(Activity::Journal);
         self.pass_ended(&mut self.ring.lock())
@@ -366,7 +367,7 @@ impl Journal {
     pub(crate) fn commit(&self, mut tx: Transaction) -> Result<()> {
         let done = self.flush_targets(&mut tx).and_then(|()| self.close(&mut tx, entry::COMMIT));
         if done.is_err() {
-            // What programs see is as before, as far as the medium lets it; recovery does the same from the entries.
+            // Programs see the old state again, if the medium permits it; recovery restores it from the entries.
             let _ = self.put_back(&tx);
             self.fail();
         }
@@ -404,7 +405,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Ends all changes before the next mount, because one can be neither ended nor undone.
+    /// Refuses all changes until the next mount, because one can be neither ended nor undone.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.space.notify_all();

@@ -17,9 +17,9 @@
 //! | 0 | the kernel module's: times have whole seconds, an inode has 64 bits for its blocks, nothing leads to attributes |
 //! | 1 | what was zero in every inode in use holds the fractions of its times; attribute blocks (`xattr.rs`) |
 //!
-//! An image of version 0 is one of version 1 whose times have no fractions and whose inodes have no attributes: recovery makes it
-//! one by changing the number, when the journal is empty and before anything else is written. Every later version keeps magic,
-//! checksum and version number where they are.
+//! A version 0 image is a valid version 1 image whose times have no fractions and whose inodes have no attributes. Recovery
+//! converts it by changing the number, after it has emptied the journal and before any other write. Every later version keeps
+//! magic, checksum and version number where they are.
 
 use sim::{KIB, MIB};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

@@ -1,7 +1,7 @@
 //! PMFS: a file system in persistent memory with direct access and an undo journal (EuroSys 2014).
 //!
-//! Data is read and written where it lies, without a page cache. Metadata is changed in place; what a change spans more than
-//! one word is protected by the undo journal. Allocation is not journaled: it is rebuilt by a scan after a crash.
+//! Data is read and written on the medium directly, without a page cache. Metadata is changed in place; the undo journal protects
+//! changes of more than one word. Allocation is not journaled: after a crash a scan rebuilds it.
 //!
 //! What is left out: write protection of the mapping (CR0.WP windows), and `mmap` without a mount.
 //!
@@ -21,13 +21,8 @@
 //! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
-//! Lock order: see `namei.rs`. Everything is in `specs/hinfs.md` sections 2 and 3, which this design follows.
-//!
-//! Differences to the kernel module, each on purpose: block and inode maps are bitmaps with summaries instead of a sorted
-//! list and a linear scan (same choice, bounded time); names have a DRAM index (`dir_index=false` for the linear search); a
-//! range of several things is logged with one fence; a range of new siblings is tracked per child, not per call; a file that
-//! nobody has open is freed by the transaction that removes its last name, without the truncate list; times have nanoseconds, and
-//! attribute blocks hold attributes (`layout.rs` on versions).
+//! Lock order: see `namei.rs`. `docs/designs/pmfs.md` describes format, mechanism and recovery, lists what differs from the kernel
+//! module and why, and names the sources.
 
 pub(crate) mod alloc;
 pub(crate) mod dir;
@@ -74,7 +69,7 @@ pub(crate) struct Settings {
     pub(crate) mutant: Option<Mutant>,
 }
 
-/// A mounted volume: the format and everything that is known of it in DRAM.
+/// A mounted volume: the image, and its state in DRAM.
 pub(crate) struct Volume {
     pub(crate) region: Arc<Region>,
     pub(crate) journal: Arc<Journal>,

@@ -1,6 +1,6 @@
-//! Names: what changes a directory.
+//! Names: the calls that change a directory.
 //!
-//! Each call is one transaction. It locks, looks, plans, logs everything that will change, changes it, commits.
+//! Each call is one transaction: it locks, looks up, plans, logs every range that it will change, changes them, and commits.
 //!
 //! Lock order: `pmfs.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes
 //! that the names lead to, by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
@@ -249,8 +249,8 @@ impl Volume {
         Ok(raw)
     }
 
-    /// Removes a name that is not a directory's. When that was its last name, the inode goes with it; one that somebody has open
-    /// is returned, to be freed later.
+    /// Removes a name that is not a directory's. When that was its last name, it frees the inode too; an inode that is open is
+    /// returned, to be freed later.
     pub(crate) fn unlink(
         &self,
         parent: u64,
@@ -307,8 +307,8 @@ impl Volume {
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Gives back what an inode held that a committed removal has erased, while nobody else can reach it: the `blocks` of its tree.
-    /// Its name is gone whatever happens here: a failure leaves what could not be given back to the next mount.
+    /// Frees the `blocks` of an inode that a committed removal has erased; no other task can reach it. Its name is gone already:
+    /// after a failure, the next mount frees the blocks.
     fn free_removed(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, open: &dyn OpenTransactions) {
         let freed = open.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
         match freed {
@@ -403,8 +403,8 @@ impl Volume {
         found.map(|found| found.ino).ok_or_else(|| Error::Corrupt("a directory without ..".to_owned()))
     }
 
-    /// Whether `ancestor` is `ino` or above it. The caller keeps directories from moving; whether it has locked those on the
-    /// way, so that they cannot go either, says `locked`.
+    /// Whether `ancestor` is `ino` or above it. The caller prevents renames of directories; `locked` says whether it has also
+    /// locked those on the way, so that they cannot be removed.
     fn is_below(&self, mut ino: u64, ancestor: u64, locked: bool) -> Result<bool> {
         for _ in 0..self.inodes.counts().0 {
             if ino == ancestor {
@@ -609,7 +609,7 @@ impl Volume {
         }
         moved.set_ctime(Timestamp::now());
         self.store_half(change.moved, &moved)?;
-        // Only now is it known which record stands before the old name.
+        // Only now the record before the old name is known.
         let from = &mut dirs[src];
         let removal = match change.removed {
             Some(removal) => removal,
@@ -628,7 +628,7 @@ impl Volume {
         Ok(Moved { inserted, removal, orphan })
     }
 
-    /// Lets two names change places.
+    /// Exchanges two names.
     fn exchange(
         &self,
         dirs: &mut [Dir<'_>],

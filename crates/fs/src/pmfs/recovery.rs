@@ -42,9 +42,9 @@ pub(crate) fn damaged(error: Error) -> FsError {
     }
 }
 
-/// Makes an empty file system with a journal of `journal_bytes` and room for `inodes` inodes from the start.
+/// Makes an empty file system for `design`, which its superblock names, with a journal of `journal_bytes` and room for `inodes` inodes from the start.
 pub(crate) fn format(
-    region: &Arc<Region>,
+    (region, design): (&Arc<Region>, &str),
     journal_bytes: u64,
     inodes: u64,
     mutant: Option<Mutant>,
@@ -94,7 +94,7 @@ pub(crate) fn format(
     region.flush(table, FIRST_SLOTS);
     write_root_dir(region, root_block)?;
     region.fence();
-    region.write(0, &Superblock::new(size))?;
+    region.write(0, &Superblock::new(size, design))?;
     region.flush(0, BLOCK);
     region.fence();
     if mutant != Some(mutant::COPY_NOT_WRITTEN) {
@@ -133,11 +133,12 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
     volume.journal.stop()
 }
 
-/// Undoes what has no commit, newest first, and leaves an empty journal. Returns how many entries were undone.
+/// Replays the journal: undoes transactions without a commit, newest first, and leaves the journal empty. Returns how many
+/// entries were undone.
 ///
-/// The last step is one store that empties the journal and changes its generation: it makes invalid whatever was written
-/// beyond the tail. When all generations have been used, numbers are about to be reused: then every entry is wiped while the
-/// journal is empty under the last generation, which is a state from which recovery does the same again.
+/// The last step is one store that empties the journal and changes its generation: entries beyond the tail become invalid. When
+/// all generations have been used, numbers are about to be reused: then every entry is wiped while the journal is empty under the
+/// last generation, which is a state from which recovery does the same again.
 pub(crate) fn recover_journal(region: &Region, size: u64, mutant: Option<Mutant>) -> Result<u64, FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
     if let Some(what) = superblock::journal_fault(&descriptor, size) {
@@ -233,14 +234,14 @@ impl Volume {
             region: Arc::clone(region),
             journal: Arc::new(Journal::open(region, &descriptor)),
             blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
-            inodes: InodeTable::new(superblock.size, table.block_shift()),
+            inodes: InodeTable::new(region, superblock.size, table.block_shift()),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
             settings,
             cleaner: Mutex::new(&BACKGROUND, None),
         };
         Tree::of(&table).visit(region, &mut |visited| match visited.block {
-            // Every slot of it gets an object in DRAM, so it is not enough that accesses are refused.
+            // Every slot gets an object in DRAM, so a check at each access is not enough.
             Some(_) if region.len() - visited.offset < 1 << visited.shift => Err(Error::Corrupt(format!(
                 "inode table: the block at {} ends outside the image",
                 visited.offset
@@ -257,7 +258,7 @@ impl Volume {
             Some(map) => map,
             None => volume.scan_blocks(superblock.size / BLOCK, first, &table)?,
         };
-        // Before anything is changed: a list that cannot be followed is a reason to refuse.
+        // Checked before any change: a list that cannot be followed makes the mount fail.
         volume.load_truncate_list()?;
         if volume.has(mutant::REPLAY_BEFORE_BLOCK_MAP) {
             volume.replay_truncates()?;
@@ -267,7 +268,7 @@ impl Volume {
         Ok(volume)
     }
 
-    /// The block map that a clean unmount has left; none when there is none, or when it is not one that can be believed.
+    /// The block map that a clean unmount has left; none when there is none, or when it is not plausible.
     fn saved_block_map(&self, superblock: &Superblock, first: u64) -> Result<Option<FreeMap>> {
         let raw = self.raw(self.inodes.get(BLOCK_MAP_INO)?)?;
         let blocks = superblock.size / BLOCK;
@@ -346,7 +347,7 @@ impl Volume {
 
     fn start_cleaner(&self) {
         let journal = Arc::clone(&self.journal);
-        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background(), move || {
+        let task = sim::spawn(TaskSpec::named("pmfs cleaner").background().movable(), move || {
             // A medium that fails under the cleaner fails under the next transaction, too, which reports it.
             let _ = journal.clean_until_stopped();
         });

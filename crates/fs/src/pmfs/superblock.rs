@@ -1,8 +1,8 @@
 //! The superblock and its redundant copy.
 //!
-//! The copy repeats the first 512 bytes as they were at the last unmount. Only the static part, which the checksum covers, is
-//! ever taken from it: the journal descriptor, the inode table and the saved-map counter beside it may be long out of date,
-//! and an image mounted from them would undo nothing and hand out blocks that are in use.
+//! The copy repeats the first 512 bytes as they were at the last unmount. Recovery takes only the static part from it, which the
+//! checksum covers. The journal descriptor, the inode table and the saved-map counter in it may be out of date: a mount that used
+//! them would undo no transaction and give out blocks that are in use.
 
 use crc::{CRC_16_IBM_SDLC, Crc};
 use media::MediaError;
@@ -19,14 +19,16 @@ use crate::fs_type::FsError;
 const CHECKSUM: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_SDLC);
 
 impl Superblock {
-    /// The static part of a new image.
-    pub(crate) fn new(size: u64) -> Self {
+    /// The static part of a new image, made for a design.
+    pub(crate) fn new(size: u64, design: &str) -> Self {
+        let mut volume_name = [0; 16];
+        volume_name[..design.len()].copy_from_slice(design.as_bytes());
         let mut superblock = Self {
             checksum: 0,
             magic: MAGIC,
             block_size: BLOCK as u32,
             size,
-            volume_name: [0; 16],
+            volume_name,
             journal: JOURNAL_DESCRIPTOR as u32,
             version: VERSION,
             table_inode: TABLE_INODE,
@@ -44,11 +46,16 @@ impl Superblock {
         superblock
     }
 
+    /// The name that mkfs gave it: the design's, or none in an older image.
+    pub(crate) fn name(&self) -> &[u8] {
+        self.volume_name.split(|byte| *byte == 0).next().unwrap_or_default()
+    }
+
     fn compute_checksum(&self) -> u16 {
         CHECKSUM.checksum(&self.as_bytes()[sb::CHECKED])
     }
 
-    /// Whether it is one of a format that is newer than this code. Of such a one nothing else can be judged.
+    /// Whether its format is newer than this code. The other fields of such a superblock cannot be interpreted.
     fn is_newer(&self) -> bool {
         self.magic == MAGIC && self.checksum == self.compute_checksum() && self.version > VERSION
     }
@@ -178,8 +185,8 @@ pub(crate) fn restore_from_copy(region: &Region, superblock: &Superblock) -> Res
 }
 
 /// Makes an image of an older version one of [`VERSION`]; says whether it was older. Its journal is empty, and nothing of the new
-/// version was written yet. The copy comes first: whenever the primary is lost from then on, the image is of the new version, and
-/// until the primary says so as well, what is there is right in both.
+/// version was written yet. The copy is changed first. If the primary is lost after that, the image has the new version; until
+/// the primary is changed too, the image is valid in both versions.
 pub(crate) fn convert(region: &Region, superblock: &Superblock) -> Result<bool> {
     if superblock.version == VERSION {
         return Ok(false);

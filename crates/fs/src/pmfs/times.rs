@@ -6,13 +6,13 @@
 //! ```
 //!
 //! The seconds are a number in two's complement: they reach from 1697 to 2242, in four *eras* of 136 years. What an image of
-//! version 0 has, seconds without a sign until 2106, reads as the same time, for its `extra` is 0. A time beyond either end
-//! becomes that end.
+//! version 0 has, seconds without a sign until 2106, reads as the same time, for its `extra` is 0. A time outside this range is
+//! set to the nearer end.
 //!
-//! The fields lie so that the journal's entry for an inode's first half holds all of ctime and mtime: what is rolled back, by a
-//! call that fails or by recovery, has its old times to the nanosecond. Where times change in place, `extra` is stored before the
-//! seconds, into the same line: a crash between the two leaves the old seconds with the new fraction. A change into another era
-//! would leave neither time, so it takes a transaction.
+//! The fields lie so that the journal's entry for an inode's first half holds all of ctime and mtime: a rollback, by a call that
+//! fails or by recovery, restores the times to the nanosecond. Where times change in place, `extra` is stored before the seconds,
+//! into the same line: a crash between the two leaves the old seconds with the new fraction. A change into another era would
+//! leave neither time, so it takes a transaction.
 
 use media::event::Mark;
 use vfs::{SetTime, Timestamp};
@@ -26,7 +26,7 @@ use crate::error::Result;
 const LAST_SECS: i64 = (1 << 33) - 1;
 const LAST_NANOS: u32 = 999_999_999;
 
-/// Seconds of the calendar for the fields that have nothing else: until 2106.
+/// Seconds of the calendar, for fields of 32 bits without a fraction: until 2106.
 pub(crate) fn seconds() -> u32 {
     Timestamp::now().secs as u32
 }

@@ -109,7 +109,7 @@ impl Tree {
     }
 
     /// Maps every hole of `first..first + count` to a new block, in transaction `tx`, in which the caller has logged the
-    /// inode's first half. `fresh` is told of each new block (index, offset). The caller stores the tree into its inode, or
+    /// inode's first half. `fresh` is called for each new block (index, offset). The caller stores the tree into its inode, or
     /// rolls the transaction back ([`Volume::roll_back`]), which also gives back what was taken.
     pub(crate) fn fill(
         &mut self,
@@ -219,7 +219,7 @@ impl Tree {
     }
 }
 
-/// A pointer that an access may start from: what it leads to begins inside the region.
+/// Checks a pointer: what it leads to begins inside the region.
 #[inline]
 fn inside(region: &Region, pointer: u64) -> Result<u64> {
     if pointer < region.len() {
@@ -287,7 +287,7 @@ fn cut_below(
     for index in first..FANOUT {
         let slot = at + 8 * index;
         let child = region.load_u64(slot)?;
-        // A node that goes away entirely keeps its pointers: nothing leads to it after what leads to it has changed.
+        // A node that is freed entirely keeps its pointers: no pointer leads to it once its parent has changed.
         let cleared = if from > 0 { slot } else { pointer };
         let below = from.saturating_sub(index * span);
         if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, freed)? && from > 0 {

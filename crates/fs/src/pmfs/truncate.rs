@@ -4,14 +4,14 @@
 //! head (byte 272) ──► item behind inode A {size, next} ──► item behind inode B {size, 0}
 //! ```
 //!
-//! A file that is removed while somebody has it open stays on the list until it is closed.
+//! A file that is removed while it is open stays on the list until its last close.
 //!
 //! An inode is put on the list before the work and taken off after it; both are one 8-byte store. Mounting after a crash
 //! replays the list: an inode with links gets the item's size, one without is freed. Replaying is idempotent.
 //!
-//! When the medium fails in the middle, an inode without links stays on the list, for the next sync or the next mount to free. One
-//! with links that can be neither cut nor taken off the list ends all changes ([`super::journal::Journal::fail`]): the next mount
-//! cuts it.
+//! If the medium fails during the work, an inode without links stays on the list, and the next sync or mount frees it. If an
+//! inode with links can be neither cut nor taken off the list, the volume refuses all changes ([`super::journal::Journal::fail`])
+//! and the next mount cuts it.
 //!
 //! Lock order: after the inode's own lock; a leaf besides.
 
@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
-/// The list as DRAM sees it: inode numbers from the head on.
+/// The list in DRAM: inode numbers from the head on.
 pub(crate) struct TruncateList {
     order: Mutex<Vec<u64>>,
     /// The medium has failed while an inode without names was freed: it is on the list still.
@@ -67,7 +67,8 @@ pub(crate) fn read_list(region: &Region, offset_of: &dyn Fn(u64) -> Result<u64>)
 }
 
 impl Volume {
-    /// Takes over the list of the image. An inode on it may be free already, but not with blocks, which nobody has marked then.
+    /// Takes over the list of the image. An inode on it may be free already, but must not have blocks, because the scan has not
+    /// marked them.
     pub(crate) fn load_truncate_list(&self) -> Result<()> {
         let list = read_list(&self.region, &|ino| Ok(self.inodes.get(ino)?.offset))?;
         for ino in &list {
@@ -135,8 +136,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Changes the size of a file whose lock the caller holds for writing; durable on return. Blocks beyond the end go when the
-    /// size stays the same, too.
+    /// Changes the size of a file whose lock the caller holds for writing; durable on return. Also frees blocks beyond the end
+    /// when the size stays the same.
     pub(crate) fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
         if size > Tree::capacity(MAX_HEIGHT) << raw.block_shift() {
             return Err(Error::TooLarge);
@@ -149,14 +150,14 @@ impl Volume {
             return Ok(());
         }
         if raw.links == 0 {
-            // It is on the list already, to be freed: a crash frees it, whatever its size.
+            // It is already on the list to be freed: recovery frees it, with any size.
             return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
-        // What cannot be read now could not be cut.
+        // A tree that cannot be read now could not be cut later.
         Tree::of(raw).visit(&self.region, &mut |_| Ok(()))?;
         self.truncate_add(inode, size)?;
         let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
-        // The next mount will cut the file as the list says, so nothing may be written to it until then.
+        // The next mount will cut the file as the list says, so no write may change it until then.
         cut.inspect_err(|_| self.journal.fail())
     }
 
@@ -218,7 +219,7 @@ impl Volume {
     }
 
     /// Makes the mapped bytes from the end of the file up to `to` read as zeros, because they become part of it. Bytes beyond
-    /// the end are arbitrary: a crash may have left there what a write that never counted had copied.
+    /// the end are arbitrary: a crash may have left data of an uncommitted write there.
     pub(crate) fn zero_gap(&self, raw: &RawInode, to: u64) -> Result<()> {
         let (tree, from) = (Tree::of(raw), raw.size);
         let block_end = ((from >> tree.shift) + 1) << tree.shift;

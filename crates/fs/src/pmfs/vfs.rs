@@ -13,13 +13,13 @@ use vfs::{
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, RawInode, ino};
+use super::layout::{BLOCK, FANOUT_SHIFT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
 use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
 use crate::error::{Error, Result as DesignResult};
 
-/// The way of file data, and when a design on this format wants to be told. Every inode that is given is locked, for writing
-/// where it says so by `&mut RawInode`, unless the method locks it.
+/// How a design on this format handles file data, with the calls that prepare it for changes. Each method gets a locked inode,
+/// locked for writing if it takes `&mut RawInode`, unless the method locks it.
 pub(crate) trait DataPath: OpenTransactions + Send + Sync {
     fn volume(&self) -> &Volume;
 
@@ -78,8 +78,7 @@ impl DataPath for Volume {
         Ok(bytes)
     }
 
-    /// Everything but a write into one existing block was durable when it returned. Such a write becomes so by a fence of the
-    /// task that made it: this one, or the one in its next change of anything.
+    /// Every call was durable when it returned, so nothing is left to write back. PMFS's fsync is a fence, and so is this one.
     fn fsync(&self, inode: &Inode) -> DesignResult<()> {
         let state = inode.state.read();
         self.live_or_open(inode, &state)?;
@@ -101,8 +100,8 @@ pub(crate) fn is_regular(raw: &RawInode) -> bool {
 }
 
 impl Volume {
-    /// Complains when a change could be neither ended nor undone. What the medium has is then undone by the next mount, and with
-    /// it whatever would be changed until then: so nothing may be, and no sync may claim that all is well.
+    /// Returns an error after a change that could be neither ended nor undone. The next mount will undo it, and would undo later
+    /// changes with it, so all changes are refused and every sync fails.
     #[inline]
     pub(crate) fn check_sound(&self) -> DesignResult<()> {
         if self.journal.has_failed() { Err(Error::Failed) } else { Ok(()) }
@@ -249,6 +248,13 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn statfs(&self) -> Result<StatFs> {
         Ok(self.volume().stat_fs())
+    }
+
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        // One file that takes all of it needs a node for each 512 blocks, and so on up to the root.
+        let nodes =
+            (1..=u32::from(MAX_HEIGHT)).map(|level| (space.blocks_free >> (FANOUT_SHIFT * level)) + 1);
+        space.blocks_free.saturating_sub(nodes.sum())
     }
 
     fn sync(&self) -> Result<()> {

@@ -12,7 +12,7 @@ mod harness;
 use std::sync::Arc;
 
 use check::crash::programs::{self, Program};
-use check::crash::{Effort, Subject, Tally, Watch, explore, explore_many, lints};
+use check::crash::{Effort, Family, Subject, Tally, Watch, explore, explore_many, lints};
 use check::{Design, File, Op, Pattern};
 use harness::{promises, virtually, with_options};
 use media::fault::{Fault, Target};
@@ -33,7 +33,7 @@ fn subject(name: &str, options: &[(&str, &str)]) -> Subject {
 fn subjects() -> Vec<Subject> {
     // Mounted `sync`, HiNFS promises what PMFS does; what it may do otherwise is tested in `tests/hinfs/crash.rs`.
     let sync = &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("sync", "true")];
-    vec![subject("pmfs", &[("jsize", "64k")]), subject("hinfs", sync)]
+    vec![subject("pmfs", &[("jsize", "64k")]), subject("hinfs", sync), subject("redo", &[])]
 }
 
 /// What else the options and media offer, and the programs for which it makes a difference: beginnings of their names.
@@ -55,12 +55,12 @@ fn variants() -> Vec<(Subject, &'static [&'static str])> {
     let linear = subject("pmfs", &[("jsize", "64k"), ("dir_index", "false")]);
     let large =
         Subject { size: Bytes::mib(16), ..subject("pmfs", &[("jsize", "64k"), ("block_size", "2M")]) };
-    let [pmfs, hinfs]: [Subject; 2] = subjects().try_into().expect("two subjects");
+    let [pmfs, hinfs, ..] = &subjects()[..] else { panic!("two subjects") };
     vec![
         (linear, names),
         (large, data),
-        (Subject { mode: Mode::Eadr, ..pmfs }, &[""]),
-        (Subject { mode: Mode::Eadr, ..hinfs }, &[""]),
+        (Subject { mode: Mode::Eadr, ..pmfs.clone() }, &[""]),
+        (Subject { mode: Mode::Eadr, ..hinfs.clone() }, &[""]),
     ]
 }
 
@@ -298,4 +298,39 @@ fn a_recovery_that_changes_something_each_time_is_noticed() {
     let tally = explore_all(&subject, &[create], effort(1));
     let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
     assert!(found, "{:?}", tally.violations);
+}
+
+/// Pairs of operations at once: a sample of all, and each with an fsync of the same file.
+#[test]
+fn a_crash_of_two_operations_at_once_leaves_what_some_order_of_them_leaves() {
+    let family = Family::together();
+    let step = family.count() / wanted("WEIR_CRASH_TOGETHER", 60).max(1);
+    let syncs =
+        |number: &usize| family.name(*number).contains("fsync") && family.name(*number).contains("write");
+    let numbers: Vec<usize> =
+        (0..family.count()).step_by(step).chain((0..family.count()).filter(syncs).step_by(4)).collect();
+    for subject in subjects() {
+        let (program, began) = (|at: usize| family.program(numbers[at]), std::time::Instant::now());
+        let tally = explore_many(&subject, (numbers.len(), &program), (&effort(0), &[]), &Watch::default());
+        report("two at once", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+/// Canary: without its own fence, a write that has returned is lost although another task has synced the file.
+#[test]
+fn a_write_that_leaves_its_fence_to_the_sync_of_another_task_is_found() {
+    let family = Family::together();
+    let is_pair = |number: &usize| {
+        let name = family.name(*number);
+        name == "write 100 over | fsync"
+    };
+    let number = (0..family.count()).find(is_pair).expect("a pair of a write and a sync");
+    let subject = subject("pmfs", &[("jsize", "64k")]);
+    let found = (1..=2).any(|nth| {
+        let faults = [Fault::DropNth { target: Target::Fence, nth }];
+        let program = |_: usize| family.program(number);
+        !explore_many(&subject, (1, &program), (&effort(0), &faults), &Watch::default()).violations.is_empty()
+    });
+    assert!(found, "{}", family.name(number));
 }

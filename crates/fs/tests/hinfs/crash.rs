@@ -1,11 +1,11 @@
-//! What a power loss leaves (crash-testing.md 5.2, level "hinfs").
+//! What a power loss leaves (`docs/models/crash.md`, data durable on sync).
 //!
 //! Programs run under the virtual clock with their write-back, on an image whose free blocks hold `GARBAGE`. At each fence,
 //! before and after it, images of what may have persisted are recovered and compared with the history of each file:
 //!
 //! * its size is one that it had since it was last synced, or gets by the call under way;
 //! * each byte below it is one that it had at that place since then, at a time when the file was that long: never garbage,
-//!   nor a zero that nobody wrote;
+//!   nor a zero that was never written;
 //! * a name that was created, removed or changed by a call that has returned is, is not, or is changed.
 
 use std::collections::BTreeSet;

@@ -57,7 +57,7 @@ fn strike(design: &'static str, fault: Fault) -> bool {
     mounted.region.inject(fault);
     let failed = history(&mounted);
     mounted.region.clear_faults();
-    // What was freed by the failure is given out again: nobody may write to it any more.
+    // Blocks that the failure freed are given out again, so the old owner must not write to them.
     let more = mounted.fs.create(mounted.fs.root(), b"more", &crate::support::NEW).map(|attr| attr.ino);
     let wrote =
         more.and_then(|more| mounted.fs.write(more, 0, &vec![7; 200_000], IoFlags::SYNC).map(|_| more));

@@ -1,4 +1,4 @@
-//! Section 8 of the spec: 200 ns a line, 1 GB/s.
+//! What an operation costs and moves at 200 ns a line and 1 GB/s (`docs/designs/hinfs.md`, "Figures").
 
 use std::sync::Arc;
 

@@ -251,7 +251,7 @@ fn nobody_waits_for_ever_for_pages_or_the_journal() {
         for (pages, tasks) in [("8k", 1), ("8k", 40), ("64k", 3), ("16MiB", 40)] {
             let took = crowd(Clock::Virtual, design, pages, tasks, 100);
             println!("{design}, buffer {pages}, {tasks} tasks, 64 KiB of journal: {took}");
-            // Nobody may be woken by the 5-second round alone.
+            // No task may be woken by the 5-second round alone.
             assert!(took < Nanos::from_secs(1), "{design}, {pages}, {tasks} tasks: {took}");
         }
     }

@@ -13,6 +13,7 @@ use check::crash::programs::{self, Program};
 use check::crash::{Effort, Subject, Watch, explore_many, lints};
 use check::design::{fsck, region};
 use check::faults::fail_many;
+use check::fuzz::Fuzzer;
 use check::lockstep::{Round, run_many};
 use check::recall::{Seeded, find_all};
 use check::schedules;
@@ -152,7 +153,7 @@ fn what_has_returned_is_durable_and_commits_keep_their_order() {
 
 #[test]
 fn every_failure_is_answered_and_undone_or_ends_all_changes() {
-    let programs: Vec<_> = chosen(24).into_iter().filter(|program| !program.together).collect();
+    let programs: Vec<_> = chosen(12).into_iter().filter(|program| !program.together).collect();
     let tally = fail_many(&subject(), &programs, (SEED, &Limits::default()), &|_| ());
     println!("{} programs, {} failures, {:?}", tally.programs, tally.failures(), tally.outcomes);
     tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
@@ -379,4 +380,19 @@ fn every_seeded_bug_is_found() {
         }
     }
     assert_eq!(missed, Vec::<&str>::new());
+}
+
+#[test]
+fn edited_images_are_refused_or_used_and_nothing_panics() {
+    let mutants =
+        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
+    for cached in [false, true] {
+        let design = design(cached);
+        let fuzzer = Fuzzer::new(&design, 7).expect("the images can be made");
+        let effort = check::fuzz::Effort { seed: 7, mutants, limits: Limits::of(2) };
+        let tally = fuzzer.run(&effort, &|| ());
+        println!("{}: {tally:?}", design.name());
+        tally.failures.iter().take(6).for_each(|failure| println!("{}: {}", failure.mutant, failure.what));
+        assert!(tally.failures.is_empty());
+    }
 }

@@ -15,7 +15,7 @@ use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, op
 
 use super::{BUFFER, Door, name};
 use crate::convert::{self, errno, generation, io_flags, open_flags};
-use crate::options::{RESULT_XATTR, SYNC_XATTR};
+use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
 
 /// Open files need no number of their own: what a request depends on comes with it.
 const NO_HANDLE: FileHandle = FileHandle(0);
@@ -74,6 +74,12 @@ fn answer_sized(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
         len if len > size => reply.error(fuser::Errno::ERANGE),
         _ => reply.data(&bytes),
     });
+}
+
+/// Whether a read or write is a program's own, past the page cache. The kernel names the owner of its locks only for those:
+/// `fuse_direct_io` does, reading and writing pages does not.
+fn is_direct(owner: Option<LockOwner>) -> bool {
+    owner.is_some()
 }
 
 impl Filesystem for Door {
@@ -160,7 +166,7 @@ impl Filesystem for Door {
             self.fs().mknod(parent, name(text)?, kind, u64::from(rdev), &new)
         });
         self.nodes.changed(parent);
-        self.tell(made, reply);
+        self.tell(self.settled(made), reply);
     }
 
     fn mkdir(
@@ -177,7 +183,7 @@ impl Filesystem for Door {
         let new = self.new_inode(request, parent, FileKind::Directory, mode);
         let made = new.and_then(|new| self.fs().mkdir(parent, name(text)?, &new));
         self.nodes.changed(parent);
-        self.tell(made, reply);
+        self.tell(self.settled(made), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
@@ -185,7 +191,7 @@ impl Filesystem for Door {
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().unlink(parent, name));
         self.nodes.changed(parent);
-        finish(done, reply);
+        finish(self.settled(done), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
@@ -193,7 +199,7 @@ impl Filesystem for Door {
         let parent = self.numbers.ino(parent);
         let done = name(text).and_then(|name| self.fs().rmdir(parent, name));
         self.nodes.changed(parent);
-        finish(done, reply);
+        finish(self.settled(done), reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, text: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -203,7 +209,7 @@ impl Filesystem for Door {
         let target = target.as_os_str().as_bytes();
         let made = new.and_then(|new| self.fs().symlink(parent, name(text)?, target, &new));
         self.nodes.changed(parent);
-        self.tell(made, reply);
+        self.tell(self.settled(made), reply);
     }
 
     fn rename(
@@ -223,7 +229,7 @@ impl Filesystem for Door {
             flags.and_then(|flags| self.fs().rename((from, name(text)?), (to, name(new_text)?), flags));
         self.nodes.changed(from);
         self.nodes.changed(to);
-        finish(done, reply);
+        finish(self.settled(done), reply);
     }
 
     fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
@@ -232,7 +238,7 @@ impl Filesystem for Door {
         let made = name(text).and_then(|name| self.fs().link(ino, parent, name));
         self.nodes.changed(ino);
         self.nodes.changed(parent);
-        self.tell(made, reply);
+        self.tell(self.settled(made), reply);
     }
 
     fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -256,7 +262,7 @@ impl Filesystem for Door {
         let _op = self.begin(ops::CREATE);
         let (fs, parent, flags) = (self.fs(), self.numbers.ino(parent), open_flags(flags));
         let made = self.new_inode(request, parent, FileKind::Regular, mode).and_then(|new| {
-            let attr = fs.create(parent, name(text)?, &new)?;
+            let attr = self.settled(fs.create(parent, name(text)?, &new))?;
             self.nodes.learn(fs, attr.ino)?;
             // The kernel does not hear of it when this fails, and will not forget it.
             fs.open(attr.ino, flags).inspect_err(|_| self.nodes.forget(fs, attr.ino, 1))?;
@@ -299,11 +305,14 @@ impl Filesystem for Door {
         offset: u64,
         size: u32,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let _op = self.begin(ops::READ);
         let (fs, ino) = (self.fs(), self.numbers.ino(ino));
+        if !is_direct(owner) {
+            self.nodes.set_cached(ino);
+        }
         BUFFER.with_borrow_mut(|buffer| {
             buffer.resize(buffer.len().max(size as usize), 0);
             answer(
@@ -328,17 +337,24 @@ impl Filesystem for Door {
         data: &[u8],
         how: WriteFlags,
         flags: OpenFlags,
-        _: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
         let _op = self.begin(ops::WRITE);
-        let ino = self.numbers.ino(ino);
+        let (node, ino) = (ino, self.numbers.ino(ino));
+        if !is_direct(owner) {
+            self.nodes.set_cached(ino);
+        }
         let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let allowed = if clears { self.clear_set_id(request, ino) } else { Ok(()) };
         let allowed = allowed.and_then(|()| self.drop_capabilities(ino));
         let written = allowed.and_then(|()| self.put(ino, offset, data, io_flags(flags)));
         self.nodes.changed(ino);
-        answer(written, reply, |reply, bytes| reply.written(bytes as u32));
+        let stale = self.cache == Cache::Pages && is_direct(owner) && self.nodes.may_be_cached(ino);
+        answer(written, reply, |reply, bytes| match stale && bytes > 0 {
+            true => self.invalidator.answer(node, offset, bytes, reply),
+            false => reply.written(bytes as u32),
+        });
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
@@ -354,15 +370,15 @@ impl Filesystem for Door {
     fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         let _op = self.begin(ops::OPEN);
         answer(self.fs().open(self.numbers.ino(ino), open_flags(flags.0)), reply, |reply, ()| {
-            reply.opened(NO_HANDLE, fuser::FopenFlags::empty());
+            reply.opened(NO_HANDLE, self.opened_directory(self.numbers.ino(ino)));
         });
     }
 
     fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
         let _op = self.begin(ops::READDIR);
-        let listed = self.list(ino, offset, |entry, attr| {
-            let kind = convert::file_type(attr.kind);
-            reply.add(self.numbers.node(attr.ino), entry.next, kind, OsStr::from_bytes(&entry.name))
+        let listed = self.list(ino, offset, false, |entry, kind| {
+            let (node, kind) = (self.numbers.node(entry.ino), convert::file_type(kind));
+            reply.add(node, entry.next, kind, OsStr::from_bytes(&entry.name))
         });
         answer(listed, reply, |reply, ()| reply.ok());
     }
@@ -377,7 +393,8 @@ impl Filesystem for Door {
     ) {
         let _op = self.begin(ops::READDIR);
         let fs = self.fs();
-        let listed = self.list(ino, offset, |entry, attr| {
+        let listed = self.list(ino, offset, true, |entry, _| {
+            let Some(attr) = &entry.attr else { return false };
             let counts = !entry.is_dots();
             if counts && self.nodes.learn(fs, attr.ino).is_err() {
                 return false; // it has gone since it was listed
@@ -405,7 +422,7 @@ impl Filesystem for Door {
             reply.statfs(
                 space.blocks,
                 space.blocks_free,
-                space.blocks_free,
+                self.fs().blocks_available(&space),
                 space.files,
                 space.files_free,
                 space.block_size,
@@ -437,13 +454,19 @@ impl Filesystem for Door {
         finish(done, reply);
     }
 
-    fn getxattr(&self, _: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
+    fn getxattr(&self, request: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
         if ino == INodeNo::ROOT && text == RESULT_XATTR {
             return answer_sized(Ok(self.result()), size, reply);
         }
         if ino == INodeNo::ROOT && text == SYNC_XATTR {
             let _op = self.begin(ops::SYNC);
             return answer_sized(self.sync_all().map(|()| Vec::new()), size, reply);
+        }
+        let remount = text.to_str().and_then(|name| name.strip_prefix(REMOUNT_XATTR));
+        if let Some(words) = remount.filter(|_| ino == INodeNo::ROOT) {
+            let told = if request.uid() == 0 { Ok(self.times.remounted(words)) } else { Err(Errno::EPERM) };
+            let told = told.and_then(|known| if known { Ok(Vec::new()) } else { Err(Errno::EINVAL) });
+            return answer_sized(told, size, reply);
         }
         let _op = self.begin(ops::XATTR);
         let value = attribute(text).and_then(|name| self.fs().getxattr(self.numbers.ino(ino), name));

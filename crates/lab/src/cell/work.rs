@@ -12,7 +12,7 @@ use sim::ledger::Snapshot;
 use sim::{Bytes, Clock};
 use vfs::host::Host;
 use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
-use workload::suite::{How, Job, JobError, Measured, Phase, Processes};
+use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes};
 
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
@@ -84,18 +84,17 @@ impl Work {
         measured.and_then(|sample| concluded.map(|()| sample))
     }
 
-    /// The job, whose processes are timed.
+    /// The job, whose processes `start` starts.
     fn job(
         &self,
         start: impl Fn() -> Arc<dyn Syscalls> + Send + Sync + 'static,
         tallies: &Arc<Tallies>,
     ) -> Result<Arc<dyn Job>, JobError> {
-        let tallies = Arc::clone(tallies);
-        let timed = move || Arc::new(Timed::new(start(), &tallies)) as Arc<dyn Syscalls>;
-        let processes: Arc<dyn Processes> = Arc::new(timed);
+        let processes = Arc::new(Timing { start, tallies: Arc::clone(tallies), clock: self.run.clock });
         let how = How {
             seed: self.run.seed,
             stop: self.spec.stop.into(),
+            cores: Cores { sockets: self.run.machine.sockets, per_socket: self.run.machine.cores_per_socket },
             check: self.run.check,
             // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
             interrupt: (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt)),
@@ -115,6 +114,26 @@ impl Work {
     }
 }
 
+/// Starts processes whose calls are timed.
+struct Timing<F> {
+    start: F,
+    tallies: Arc<Tallies>,
+    clock: Clock,
+}
+
+impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for Timing<F> {
+    fn start(&self) -> Arc<dyn Syscalls> {
+        Arc::new(Timed::new((self.start)(), &self.tallies))
+    }
+
+    fn start_plain(&self) -> Arc<dyn Syscalls> {
+        match self.clock {
+            Clock::Virtual => self.start(),
+            Clock::Real => (self.start)(),
+        }
+    }
+}
+
 /// Makes the files, then measures.
 fn measure(job: &dyn Job, tallies: &Tallies, counters: impl Fn() -> Counters) -> Result<Sample, JobError> {
     job.prepare()?;
@@ -127,8 +146,10 @@ fn measure(job: &dyn Job, tallies: &Tallies, counters: impl Fn() -> Counters) ->
     })?;
     // All tasks have ended: the ledger holds whole operations.
     let window = Snapshot::of_run().since(&before.1);
+    let errors = measured.errors;
     let mut sample = sample(measured);
     ledger::fill(&mut sample, &window, &tallies.sum());
+    sample.errors = sample.errors.max(errors);
     for (name, count) in counters() {
         let earlier = before.0.get(name).copied().unwrap_or(0);
         sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
@@ -153,6 +174,7 @@ fn sample(measured: Measured) -> Sample {
         notes: measured.notes,
         ..Sample::default()
     };
+    sample.partial = measured.cut_short;
     sample.finish(measured.ops, measured.elapsed.0);
     sample
 }

@@ -8,6 +8,7 @@
 //! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1) |
 //! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
 //! | `metric` | `throughput` (the default) or the name of a counter |
+//! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //!
 //! Without `bottom` the number is a ratio only by `neighbours`.
 
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use results::statistics::{mean, median};
 use results::{ResultFile, Sample};
 
-use crate::document::{Problem, Table};
+use crate::document::{Item, Problem, Table};
 
 /// How a number is made of cells.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,6 +30,42 @@ pub struct Measure {
     over: BTreeMap<String, Values>,
     neighbours: Option<String>,
     fold: Fold,
+    per: Per,
+}
+
+/// What each value is divided by.
+#[derive(Clone, Debug, PartialEq)]
+enum Per {
+    All(f64),
+    /// By the value of some axis.
+    By(BTreeMap<String, f64>),
+}
+
+impl Per {
+    fn read(item: &Item<'_>) -> Result<Self, Problem> {
+        let positive = |item: &Item<'_>| match item.float()? {
+            number if number > 0.0 => Ok(number),
+            _ => Err(item.problem("must be more than 0")),
+        };
+        if !item.is_table() {
+            return positive(item).map(Self::All);
+        }
+        let read = |table: &Table<'_>| {
+            table.take_rest().into_iter().map(|(value, item)| Ok((value, positive(&item)?))).collect()
+        };
+        item.read(read).map(Self::By)
+    }
+
+    /// The divisor at this place.
+    fn at(&self, place: &BTreeMap<&str, &str>) -> Result<f64, String> {
+        match self {
+            Self::All(number) => Ok(*number),
+            Self::By(numbers) => {
+                let known = place.values().find_map(|value| numbers.get(*value));
+                known.copied().ok_or_else(|| format!("no divisor for {}", named(place)))
+            }
+        }
+    }
 }
 
 /// Cells that differ in at most one axis, and which of them counts.
@@ -85,6 +122,7 @@ impl Measure {
             top: table.need("top", "the cell on top")?.read(cells)?,
             bottom: table.get("bottom").map(|item| item.read(cells)).transpose()?,
             neighbours: table.get("neighbours").map(|item| item.text()).transpose()?,
+            per: table.get("per").map_or(Ok(Per::All(1.0)), |item| Per::read(&item))?,
             fold: table.get("fold").map_or(Ok(Fold::Only), |item| item.one_of(&FOLDS))?,
             over,
         })
@@ -130,7 +168,7 @@ impl Measure {
 
     /// Top by bottom at one place.
     fn at(&self, results: &ResultFile, place: &BTreeMap<&str, &str>) -> Result<f64, String> {
-        let top = self.top.value(results, place, self.metric.as_deref())?;
+        let top = self.top.value(results, place, self.metric.as_deref())? / self.per.at(place)?;
         match &self.bottom {
             None => Ok(top),
             Some(bottom) => Ok(top / bottom.value(results, place, self.metric.as_deref())?),
@@ -165,8 +203,7 @@ impl Cells {
 fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) -> Result<f64, String> {
     let chosen: Vec<&Sample> =
         results.samples.iter().filter(|sample| cell.iter().all(|(axis, v)| is(sample, axis, v))).collect();
-    let describe =
-        || cell.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ");
+    let describe = || named(cell);
     let Some(first) = chosen.first() else { return Err(format!("no cell with {}", describe())) };
     if chosen.iter().any(|sample| sample.axes != first.axes) {
         return Err(format!("more than one cell with {}", describe()));
@@ -180,6 +217,11 @@ fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) 
     };
     let numbers = chosen.iter().map(number).collect::<Option<Vec<_>>>();
     numbers.and_then(|numbers| median(&numbers)).ok_or_else(|| format!("no such counter with {}", describe()))
+}
+
+/// A cell in words.
+fn named(cell: &BTreeMap<&str, &str>) -> String {
+    cell.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join(", ")
 }
 
 /// Whether the sample has this value; the leading folder of a workload may be left out.
@@ -242,6 +284,18 @@ mod tests {
         close(&format!("{GAIN}, over = {{ threads = 8 }}"), 1.2);
         close("top = { fs = \"hinfs\", threads = 8 }, bottom = { fs = \"hinfs\", threads = 2 }", 0.5);
         close(&format!("{GAIN}, over = {{ threads = 8, workload = \"varmail\" }}"), 1.2);
+    }
+
+    #[test]
+    fn a_divisor_is_one_number_or_one_for_each_place() {
+        close(&format!("{GAIN}, over = {{ threads = 8 }}, per = 8"), 0.15);
+        let by = "over = { threads = [1, 8] }, per = { 1 = 10, 8 = 4 }, fold = \"max\"";
+        close(&format!("top = {{ fs = \"hinfs\" }}, {by}"), 3.0);
+        assert!(
+            value(&format!("{GAIN}, over = {{ threads = 8 }}, per = {{ 1 = 10 }}"))
+                .unwrap_err()
+                .contains("threads 8")
+        );
     }
 
     #[test]

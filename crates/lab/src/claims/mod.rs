@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use media::Medium;
 use results::claim::Claim;
-use results::{ClaimOutcome, ResultFile};
+use results::{ClaimOutcome, Clock, ResultFile};
 
 use crate::document::{self, Problem, Table};
 use crate::error::Error;
@@ -33,6 +33,8 @@ pub struct Paper {
     pub name: String,
     /// Title, venue, year, as claims print it.
     pub paper: String,
+    /// The simulator that measures all of its claims; `None`: each has a plan.
+    pub subject: Option<String>,
     /// Its figures with the plans that measure them, in order.
     pub figures: Vec<(String, String)>,
     /// Its claims, in order.
@@ -48,8 +50,8 @@ pub struct PaperClaim {
     pub value: String,
     /// Designs that it needs beyond the paper's own.
     pub needs: Vec<String>,
-    /// How the number is computed.
-    pub measure: Measure,
+    /// How the number is computed from a plan; `None` where a simulator gives it.
+    pub measure: Option<Measure>,
     /// What is known of a miss.
     pub known: String,
 }
@@ -63,11 +65,16 @@ impl Paper {
         document::read(origin, text, |root| {
             let paper = root.need("paper", "title, venue, year")?.text()?;
             root.need("spec", "where its mechanisms are described")?.text()?;
-            let figures = root.need("figure", "figures and their plans")?.items()?;
+            let subject = root.get("subject").map(|item| item.word()).transpose()?;
+            let figures = match subject {
+                Some(_) => Vec::new(),
+                None => root.need("figure", "figures and their plans")?.items()?,
+            };
             let figures = figures.iter().map(|item| item.read(figure)).collect::<Result<_, _>>()?;
             let claims = root.need("claim", "what was published")?.items()?;
-            let claims = claims.iter().map(|item| item.read(|table| claim(table, &paper)));
-            Ok(Self { name: name.to_owned(), claims: claims.collect::<Result<_, _>>()?, paper, figures })
+            let claims = claims.iter().map(|item| item.read(|table| claim(table, &paper, subject.is_some())));
+            let claims = claims.collect::<Result<_, _>>()?;
+            Ok(Self { name: name.to_owned(), claims, paper, subject, figures })
         })
     }
 
@@ -96,14 +103,30 @@ impl Paper {
 
     /// What became of every claim that a plan of `measured` belongs to.
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
-        let concerned = self.claims.iter().filter(|claim| measured.contains_key(&claim.measure.plan));
-        concerned.map(|claim| claim.judge(measured)).collect()
+        let concerned = self.claims.iter().filter_map(|claim| {
+            let measure = claim.measure.as_ref()?;
+            Some((claim, measure, measured.get(&measure.plan)?))
+        });
+        concerned.map(|(claim, measure, results)| claim.judge(measure, results)).collect()
+    }
+
+    /// What became of every claim, by the values that a simulator measured.
+    pub fn judge_values(&self, values: &[(&str, f64)], seed: u64) -> Vec<ClaimOutcome> {
+        let value = |claim: &PaperClaim| values.iter().find(|(id, _)| *id == claim.claim.id);
+        let outcome = |claim: &PaperClaim| match value(claim) {
+            Some((_, value)) => claim.explained(claim.claim.measured(*value, seed, Clock::Virtual)),
+            None => claim.claim.not_measured(
+                "not measured: the simulator has no such value",
+                seed,
+                Clock::Virtual,
+            ),
+        };
+        self.claims.iter().map(outcome).collect()
     }
 }
 
 impl PaperClaim {
-    fn judge(&self, measured: &Measured) -> ClaimOutcome {
-        let results = &measured[&self.measure.plan];
+    fn judge(&self, measure: &Measure, results: &ResultFile) -> ClaimOutcome {
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
         claim.fitted = fitted(&claim.id, &results.machine, &media(&results.plan));
@@ -111,16 +134,18 @@ impl PaperClaim {
         if !missing.is_empty() {
             return claim.not_measured(format!("not measured: needs {}", missing.join(", ")), seed, clock);
         }
-        match self.measure.value(results) {
+        match measure.value(results) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
-            Ok(value) => {
-                let mut outcome = claim.measured(value, seed, clock);
-                if !outcome.holds && outcome.reason.is_none() && !self.known.is_empty() {
-                    outcome.reason = Some(self.known.clone());
-                }
-                outcome
-            }
+            Ok(value) => self.explained(claim.measured(value, seed, clock)),
         }
+    }
+
+    /// With what is known of a miss.
+    fn explained(&self, mut outcome: ClaimOutcome) -> ClaimOutcome {
+        if !outcome.holds && outcome.reason.is_none() && !self.known.is_empty() {
+            outcome.reason = Some(self.known.clone());
+        }
+        outcome
     }
 
     /// Designs that it needs and that do not exist.
@@ -154,7 +179,7 @@ fn figure(table: &Table<'_>) -> Result<(String, String), Problem> {
     Ok((id, table.need("plan", "what measures it")?.text()?))
 }
 
-fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
+fn claim(table: &Table<'_>, paper: &str, simulated: bool) -> Result<PaperClaim, Problem> {
     let claim = Claim {
         id: table.need("id", "stable name")?.text()?,
         paper: paper.to_owned(),
@@ -165,11 +190,15 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         high: table.need("high", "upper end of the band, or inf")?.float()?,
         fitted: false,
     };
+    let measure = match simulated {
+        true => None,
+        false => Some(table.need("measure", "how it is computed")?.read(Measure::read)?),
+    };
     Ok(PaperClaim {
         claim,
         value: table.need("value", "how it is computed, in words")?.text()?,
         needs: table.get("needs").map_or(Ok(Vec::new()), |item| item.words())?,
-        measure: table.need("measure", "how it is computed")?.read(Measure::read)?,
+        measure,
         known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
     })
 }
@@ -179,8 +208,16 @@ mod tests {
     use super::*;
     use crate::plan::{Axis, AxisValue, Plan};
 
-    /// Hash of what `canonical` makes of the project's list of claims; printed by the failing test when the list changes.
-    const LIST: (usize, u64) = (32, 0x654d_0d16_6ba3_c058);
+    /// For each paper the number of its claims, and the hash of what `canonical` makes of the project's list of them; printed by
+    /// the failing test when a list changes.
+    const LISTS: [(&str, usize, u64); 3] = [
+        ("fxmark-designs", 8, 0),
+        ("hinfs", 32, 0x654d_0d16_6ba3_c058),
+        ("hw-logging", 13, 0xe476_7ca2_539a_0ed9),
+    ];
+
+    /// Where the lists are, in the project's own checkout.
+    const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims");
 
     /// What must be identical in the two lists, as one text.
     fn canonical(claims: &[PaperClaim]) -> String {
@@ -203,11 +240,23 @@ mod tests {
 
     #[test]
     fn the_claims_are_those_of_the_projects_list() {
-        let ours = canonical(&Paper::load("hinfs").unwrap().claims);
-        assert_eq!((ours.lines().count(), hash(&ours)), LIST, "claims were changed");
-        let list = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/claims/hinfs.toml");
-        let Ok(text) = std::fs::read_to_string(list) else { return };
-        assert_eq!(ours, listed(&text), "presets/papers/hinfs.toml differs from the list of claims");
+        for (paper, count, list) in LISTS {
+            let ours = canonical(&Paper::load(paper).unwrap().claims);
+            if let Ok(text) = std::fs::read_to_string(format!("{FOLDER}/{paper}.toml")) {
+                assert_eq!(
+                    ours,
+                    listed(&text),
+                    "presets/papers/{paper}.toml differs from the list of claims"
+                );
+            } else {
+                eprintln!(
+                    "skipped: the comparison of {paper} with the list of claims in {FOLDER}, which is not there"
+                );
+            }
+            assert_eq!((ours.lines().count(), hash(&ours)), (count, list), "claims of {paper} were changed");
+        }
+        let listed: Vec<_> = LISTS.iter().map(|(paper, ..)| *paper).collect();
+        assert_eq!(PAPERS.iter().map(|preset| preset.name).collect::<Vec<_>>(), listed);
     }
 
     fn listed(text: &str) -> String {
@@ -233,7 +282,11 @@ mod tests {
                 assert!(Plan::load(plan, false).is_ok(), "figure {figure}: plan {plan}");
             }
             for claim in &paper.claims {
-                let plan = &claim.measure.plan;
+                let Some(measure) = &claim.measure else {
+                    assert!(paper.subject.is_some(), "{}", claim.claim.id);
+                    continue;
+                };
+                let plan = &measure.plan;
                 assert!(paper.figures.iter().any(|(_, has)| has == plan), "{}", claim.claim.id);
             }
         }

@@ -25,6 +25,8 @@ pub struct CellSpec {
     pub medium: Medium,
     /// What is done.
     pub workload: Arc<dyn workload::Workload>,
+    /// A class of locks that takes no time (see `sim::Setup::free`).
+    pub free: Option<String>,
     /// When it has run enough.
     pub stop: Stop,
     /// Size of the region, if the plan says one.
@@ -55,8 +57,12 @@ struct Draft {
     medium_keys: Vec<(String, String)>,
     options: BTreeMap<String, String>,
     threads: Option<String>,
+    free: Option<String>,
     vars: BTreeMap<String, String>,
 }
+
+/// What is free when nothing is.
+pub const NOTHING: &str = "nothing";
 
 /// The medium of a plan that does not say one.
 pub const DEFAULT_MEDIUM: &str = "hinfs";
@@ -80,7 +86,8 @@ impl CellSpec {
             Subject::Host(path) => format!("host {}", path.display()),
         };
         let workload = self.workload.settings();
-        format!("{subject} | {} | {workload} | {} | {:?}", self.medium, self.stop, self.region)
+        let Self { medium, stop, region, free, .. } = self;
+        format!("{subject} | {medium} | {workload} | {stop} | {region:?} | {free:?}")
     }
 }
 
@@ -112,6 +119,14 @@ impl Plan {
         };
         if self.clock == Clock::Virtual {
             MachinePreset::load(&self.machine)?;
+        }
+        let called = |workload: &Workload| workload.label.clone().unwrap_or_else(|| workload.name.clone());
+        let twice = self.workload.iter().enumerate().find(|(at, workload)| {
+            self.workload[..*at].iter().any(|other| called(other) == called(workload))
+        });
+        if let Some((_, workload)) = twice {
+            let message = format!("workload \"{}\" is there twice: give one a label", called(workload));
+            return Err(workload.at.problem(message));
         }
         self.check_unaffected(designs)?;
         self.check_options(designs)
@@ -153,19 +168,24 @@ impl Plan {
 
     fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
         let mut axes = draft.labels.clone();
-        axes.insert("workload".to_owned(), workload.name.clone());
+        let called = workload.label.as_ref().unwrap_or(&workload.name);
+        axes.insert("workload".to_owned(), called.clone());
         let (vars, threads) = (draft.vars.clone(), draft.threads.clone());
         let settings = Settings { vars, threads, switches: workload.switches.clone() };
         let loaded = named::load(&workload.name, &settings).map_err(|error| {
             if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) }
         })?;
         let subject = self.subject(draft)?;
+        let free = draft.free.clone();
+        if let (Some(lock), Clock::Real) = (&free, self.clock) {
+            return Err(Error::Setting(format!("lock {lock} can be free under the virtual clock only")));
+        }
         let medium = medium(draft)?;
         axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
         let stop = workload.stop.unwrap_or(self.stop);
         let region = workload.region.or(self.region);
         self.check_region(&subject, region)?;
-        Ok(CellSpec { axes, subject, medium, workload: loaded, stop, region })
+        Ok(CellSpec { axes, subject, medium, workload: loaded, free, stop, region })
     }
 
     /// A region that the plan says must hold the design's format.
@@ -252,6 +272,7 @@ impl Draft {
             Target::Design => self.design = Some(value.clone()),
             Target::Medium => self.medium = Some(value.value.clone()),
             Target::MediumKey(key) => self.medium_keys.push((key.clone(), value.value.clone())),
+            Target::Free => self.free = Some(value.value.clone()).filter(|name| name != NOTHING),
             Target::Threads => self.threads = Some(value.value.clone()),
             Target::Variable(name) => self.set_variable(name, value),
             Target::Option(name) => self.set_option(name, axis, value)?,

@@ -141,6 +141,8 @@ pub enum Target {
     MediumKey(String),
     /// The number of threads or workers, as the suite counts them.
     Threads,
+    /// A class of locks that takes no time; `nothing` for none.
+    Free,
     /// A variable of the workload.
     Variable(String),
     /// An option of the design.
@@ -152,6 +154,9 @@ pub enum Target {
 pub struct Workload {
     /// `SUITE/NAME`, or a file of a suite that has files.
     pub name: String,
+    /// What results call it, when not by its name: where a plan has it twice, with other variables or switches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
     /// Variables that win over the workload's own.
     pub vars: BTreeMap<String, String>,
     /// Switches of the suite that are turned on or off.
@@ -243,6 +248,7 @@ impl Axis {
             "fs" => Target::Design,
             "medium" => Target::Medium,
             "threads" => Target::Threads,
+            "free" => Target::Free,
             _ => return None,
         };
         let values = values.into_iter().collect();
@@ -255,7 +261,7 @@ impl Workload {
     /// A workload with its own variables, stopped as the plan says.
     pub fn named(name: &str) -> Self {
         let (vars, switches, at) = (BTreeMap::new(), BTreeMap::new(), Place::default());
-        Self { name: name.to_owned(), vars, switches, stop: None, region: None, at }
+        Self { name: name.to_owned(), label: None, vars, switches, stop: None, region: None, at }
     }
 }
 
@@ -332,12 +338,13 @@ impl FromStr for Target {
             None if text == "fs" => Self::Design,
             None if text == "medium" => Self::Medium,
             None if text == "threads" => Self::Threads,
+            None if text == "free" => Self::Free,
             Some(("var", name)) => Self::Variable(name.to_owned()),
             Some(("fs", name)) => Self::Option(name.to_owned()),
             Some(("medium", name)) => Self::MediumKey(name.to_owned()),
             _ => {
                 return Err(format!(
-                    "\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads"
+                    "\"{text}\" is none of var.NAME, fs.OPTION, medium.KEY, fs, medium, threads, free"
                 ));
             }
         })
@@ -350,6 +357,7 @@ impl fmt::Display for Target {
             Self::Design => f.write_str("fs"),
             Self::Medium => f.write_str("medium"),
             Self::Threads => f.write_str("threads"),
+            Self::Free => f.write_str("free"),
             Self::Variable(name) => write!(f, "var.{name}"),
             Self::Option(name) => write!(f, "fs.{name}"),
             Self::MediumKey(name) => write!(f, "medium.{name}"),
@@ -379,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_target_is_written_as_it_is_read() {
-        for text in ["fs", "medium", "threads", "var.iosize", "fs.buffer", "medium.latency"] {
+        for text in ["fs", "medium", "threads", "free", "var.iosize", "fs.buffer", "medium.latency"] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         assert!("iosize".parse::<Target>().is_err());

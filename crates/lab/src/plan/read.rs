@@ -147,6 +147,7 @@ fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
         name: table
             .need("name", "SUITE/WORKLOAD as `weir list workloads` shows them, or a file of a suite")?
             .text()?,
+        label: table.get("label").map(|item| item.text()).transpose()?,
         vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
         switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(switches))?,
         stop: table.get("stop").map(|item| item.parse()).transpose()?,

@@ -24,6 +24,7 @@ use super::array::Place;
 use super::command::Hint;
 use super::config::{Allocation, Config, PAGE, SECTOR};
 use super::map::{NONE, PageMap, Short};
+use super::victims::Victims;
 use super::volatile::{Undo, Volatile};
 
 /// A run of pages that one group writes.
@@ -71,6 +72,8 @@ pub(super) struct Group {
     open: [u32; 2],
     /// Pages of the host's open one-shot page that are held in the write buffer.
     pub(super) held: u64,
+    /// Its full lines.
+    pub(super) victims: Victims,
 }
 
 /// The reverse map of a line.
@@ -161,6 +164,7 @@ impl Ftl {
             erased: VecDeque::new(),
             open: [NONE; 2],
             held: 0,
+            victims: Victims::new(number * config.blocks, config.blocks, line_pages),
         };
         let partition = |number: u32| Partition {
             first: number * groups,
@@ -389,7 +393,9 @@ impl Ftl {
         let now = self.pages_written();
         let this = &mut self.lines[line as usize];
         (this.state, this.closed_at) = (State::Full, now);
-        if this.valid == 0 && self.volatile.is_none() {
+        let valid = this.valid;
+        self.groups[group as usize].victims.insert(line, valid);
+        if valid == 0 && self.volatile.is_none() {
             self.release_slot(line);
         }
     }
@@ -407,11 +413,29 @@ impl Ftl {
     #[inline]
     pub(super) fn invalidate(&mut self, place: u32) {
         let (line, _) = self.line_of(place);
-        let this = &mut self.lines[line as usize];
-        this.valid -= 1;
-        if this.valid == 0 && this.state == State::Full && self.volatile.is_none() {
+        let valid = self.lines[line as usize].valid - 1;
+        self.set_valid(line, valid);
+        if valid == 0 && self.lines[line as usize].state == State::Full && self.volatile.is_none() {
             self.release_slot(line);
         }
+    }
+
+    /// Changes the number of valid pages of a line.
+    #[inline]
+    fn set_valid(&mut self, line: u32, valid: u32) {
+        let this = &mut self.lines[line as usize];
+        let old = std::mem::replace(&mut this.valid, valid);
+        if this.state == State::Full {
+            let victims = &mut self.groups[(line / self.blocks) as usize].victims;
+            victims.remove(line, old);
+            victims.insert(line, valid);
+        }
+    }
+
+    /// A page that is needed but not valid has moved to `place`, which counted it.
+    pub(super) fn discount(&mut self, place: u32) {
+        let (line, _) = self.line_of(place);
+        self.set_valid(line, self.lines[line as usize].valid - 1);
     }
 
     /// What is not yet programmed at `now` is gone: the copies before it are valid again. Returns what was undone, latest first.
@@ -424,7 +448,7 @@ impl Ftl {
             self.map.set(undo.short, undo.old);
             if undo.old != NONE {
                 let (line, _) = self.line_of(undo.old);
-                self.lines[line as usize].valid += 1;
+                self.set_valid(line, self.lines[line as usize].valid + 1);
             }
             self.invalidate(undo.new);
             true
@@ -542,6 +566,14 @@ impl Ftl {
             }
         }
         let free = self.lines.iter().filter(|line| line.state == State::Free).count() as u64;
+        for (group, number) in self.groups.iter().zip(0..) {
+            let full = |line: &&Line| line.state == State::Full;
+            let lines = &self.lines[group.first_line as usize..(group.first_line + self.blocks) as usize];
+            let listed = group.victims.count(|line| self.lines[line as usize].valid)?;
+            if listed != lines.iter().filter(full).count() {
+                return Err(format!("group {number} lists {listed} full lines"));
+            }
+        }
         let listed: u64 = (0..self.groups.len() as u32).map(|group| u64::from(self.free_lines(group))).sum();
         if free != listed {
             return Err(format!("{free} lines are free, {listed} are listed"));

@@ -35,15 +35,17 @@ impl Ftl {
     }
 
     /// The line of a group that is collected next; none if no full line has an invalid page.
-    fn victim(&self, group: u32) -> Option<u32> {
+    fn victim(&mut self, group: u32) -> Option<u32> {
+        if self.config.gc.victim == Victim::Greedy {
+            return self.groups[group as usize].victims.fewest();
+        }
         let first = self.groups[group as usize].first_line;
         let pages = self.line_pages(group);
         let lines = &self.lines[first as usize..(first + self.blocks) as usize];
         let full = lines.iter().zip(first..);
         let full = full.filter(|(line, _)| line.state == State::Full && line.valid < pages);
         let best = match self.config.gc.victim {
-            Victim::Greedy => full.min_by_key(|(line, _)| line.valid),
-            Victim::Fifo => full.min_by_key(|(line, _)| line.closed_at),
+            Victim::Greedy | Victim::Fifo => full.min_by_key(|(line, _)| line.closed_at),
             Victim::CostBenefit => {
                 let now = self.pages_written();
                 let gain = |valid: u32, closed_at: u64| {
@@ -62,7 +64,10 @@ impl Ftl {
         let group = self.group_of(line);
         let pages = self.line_pages(group);
         let slot = self.lines[line as usize].slot;
-        let freed = pages - self.lines[line as usize].valid;
+        let valid = self.lines[line as usize].valid;
+        let freed = pages - valid;
+        self.groups[group as usize].victims.remove(line, valid);
+        self.lines[line as usize].state = State::Open; // in no list while its pages move
         if slot != NONE {
             let names = std::mem::take(&mut self.slots[slot as usize].names);
             for (at, names) in
@@ -127,9 +132,8 @@ impl Ftl {
         if self.map.get(short) == old {
             self.map.set(short, new);
         } else {
-            // The copy that a power loss would bring back is nobody's valid page.
-            let (line, _) = self.line_of(new);
-            self.lines[line as usize].valid -= 1;
+            // The copy that a power loss would bring back is no valid page.
+            self.discount(new);
         }
     }
 }

@@ -19,7 +19,7 @@
 //! | `link` | credit buckets: channels and PCIe |
 //! | `array` | dies and planes |
 //! | `map` | the page map, which costs nothing for pages that were never written |
-//! | `ftl`, `gc` | lines, allocation by arrival or by hints, collection |
+//! | `ftl`, `gc`, `victims` | lines, allocation by arrival or by hints, collection |
 //! | `buffer`, `volatile` | the write buffer, and what a power loss undoes |
 //! | `conventional`, `zoned`, `units` | the three kinds of device |
 //! | `store` | the bytes, if they are kept |
@@ -43,6 +43,7 @@ pub mod queues;
 mod ssd;
 mod store;
 mod units;
+mod victims;
 mod volatile;
 mod zoned;
 

@@ -1,5 +1,4 @@
-//! `bucket`: DRAM with its bandwidth capped by token buckets, one for each direction (nvm-media-models.md,
-//! section 3).
+//! `bucket`: DRAM with its bandwidth capped by token buckets, one for each direction (`docs/models/nvmm.md`).
 //!
 //! Nothing but bandwidth: no latency is added. What a task waits for tokens is booked as `MediumWait`.
 
@@ -69,7 +68,7 @@ impl MediumType for BucketType {
     }
 
     fn parameters(&self) -> &'static [ParamSpec] {
-        const OURS: &str = "nvm-media-models.md, section 3";
+        const OURS: &str = "our choice (docs/models/nvmm.md)";
         &[
             ParamSpec {
                 name: "read_bandwidth",

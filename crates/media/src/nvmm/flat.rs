@@ -1,4 +1,4 @@
-//! `flat`: a fixed latency and a bandwidth for each direction (nvm-media-models.md, sections 3 and 4).
+//! `flat`: a fixed latency and a bandwidth for each direction (`docs/models/nvmm.md`).
 //!
 //! ```text
 //! load of n bytes      turn on the read channel (n / B_r), then the read latency
@@ -106,7 +106,7 @@ impl CostModel for Flat {
 /// The line of `flat` in the table of media.
 pub(crate) struct FlatType;
 
-const OURS: &str = "nvm-media-models.md, section 4";
+const OURS: &str = "neutral; presets set it (docs/models/nvmm.md)";
 
 const fn time(name: &'static str, default: &'static str, help: &'static str) -> ParamSpec {
     ParamSpec { name, kind: ParamKind::Time, default, help, source: OURS }

@@ -1,4 +1,4 @@
-//! `hinfs`: the emulator of the HiNFS paper (EuroSys 2016, section 5.1; hinfs.md 5.1).
+//! `hinfs`: the emulator of the HiNFS paper (EuroSys 2016, section 5.1; `docs/models/nvmm.md`).
 //!
 //! Every flushed line costs an extra latency `L`; loads cost nothing extra. The bandwidth `B` is imposed by
 //! admitting at most `N_w` writers at once, and one writer delivers a line in each `L`:
@@ -90,8 +90,8 @@ impl Hinfs {
         match &self.limit {
             Limit::Writers { slots, .. } => slots.reserve(service.0 * 1_000).pass(Nanos::ZERO),
             Limit::Bucket { bucket, .. } => {
-                let start = sim::now();
                 let admitted = bucket.take(lines * LINE_BYTES as u64);
+                let start = sim::now(); // after the interaction of `take`, which may have cost the core
                 sim::medium_until(sim::ledger::current_scope(), start + service);
                 sim::medium_until(Activity::MediumWait, admitted);
             }
@@ -176,7 +176,7 @@ impl MediumType for HinfsType {
                 kind: ParamKind::Choice(&["floor", "ceil", "frac"]),
                 default: "floor",
                 help: "how the number of writers is rounded; frac: a token bucket at exactly the bandwidth",
-                source: "not printed; hinfs.md 5.1",
+                source: "not printed; docs/models/nvmm.md",
             },
         ]
     }

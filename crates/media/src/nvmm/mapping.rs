@@ -8,6 +8,7 @@
 //!
 //! What was stored to a file survives the end of the process in any case: the page cache has it.
 //!
+//! A new file can be read and written by its owner only: the permissions inside guard nothing that another user can read past them.
 //! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
 //! other users of Weir, not other programs: whoever truncates a mapped file makes this process end by
 //! `SIGBUS` (`lost.rs`). To leave no other way to that end, a file that is created or grown gets its blocks at once (a
@@ -17,7 +18,7 @@
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr;
 
@@ -134,11 +135,14 @@ fn clear(map: &MmapRaw) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Permissions of a new file, as of a disk's device: whoever can read it reads every file in it, whatever the modes inside say.
+const OWNER_ONLY: u32 = 0o600;
+
 /// Opens, locks and, if asked, grows a file. Returns its size.
 fn open(path: &Path, len: Option<Bytes>, access: Access) -> Result<(File, u64), MediaError> {
     let write = access == Access::ReadWrite;
     let mut options = OpenOptions::new();
-    options.read(true).write(write).create(write && len.is_some()).truncate(false);
+    options.read(true).write(write).create(write && len.is_some()).truncate(false).mode(OWNER_ONLY);
     let file = options.open(path).map_err(|e| MediaError::io("open the file", &e))?;
     let locked = if write { file.try_lock() } else { file.try_lock_shared() };
     match locked {

@@ -20,13 +20,18 @@
 //! | call | CPU (`sim`) | medium ([`CostModel`]) | counted |
 //! |---|---|---|---|
 //! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
-//! | [`load`] | `copy(len)` | `load`, a page at a time | bytes loaded |
-//! | [`store`] | `copy(len)` | – | bytes stored |
+//! | [`load`] | `copy_cached(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
+//! | [`touch`], before metadata is read | `Miss` for each line | `load` of them, unless the object is in a cache | – |
+//! | [`store`] | `copy_cached(page, len)` | – | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
-//! | [`nt_store`], [`nt_zero`] | `copy(len)` | `write`, a page at a time | bytes and lines |
+//! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write`, a page at a time | bytes and lines |
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
 //! | [`fence`] | `Fence` | `fence` | fences |
 //!
+//! Pages are in a cache only on a machine that prices copies by level; on others each load goes to the medium. A line that
+//! a store past the cache shares with the edge of its range is written once.
+//!
+//! [`touch`]: Region::touch
 //! [`peek`]: Region::peek
 //! [`read`]: Region::read
 //! [`load`]: Region::load
@@ -53,6 +58,7 @@
 //! faults and tells loads. Otherwise a load is one compare and the load.
 
 pub mod bucket;
+mod cached;
 pub mod flat;
 pub mod hinfs;
 mod instruction;
@@ -66,7 +72,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use sim::{Bytes, Count, LINE_BYTES, PAGE_BYTES, Work};
+use sim::{Bytes, Count, LINE_BYTES, PAGE_BYTES, Recency, Work};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
@@ -74,6 +80,7 @@ use crate::cost::CostModel;
 use crate::event::{Event, Mark, StoreKind, Tap};
 use crate::fault::{Fault, Target};
 use crate::watch::Watch;
+use cached::CachedPages;
 use instruction::Instructions;
 pub use mapping::Access;
 use mapping::Mapping;
@@ -99,6 +106,7 @@ pub struct Region {
     /// Present when the memory is really persistent.
     instructions: Option<Instructions>,
     model: Box<dyn CostModel>,
+    cached: CachedPages,
     watch: Watch,
     mapping: Mapping,
 }
@@ -165,6 +173,7 @@ impl Region {
             read_only,
             instructions,
             model,
+            cached: CachedPages::new(len),
             watch: Watch::new(),
             mapping,
         }
@@ -202,13 +211,31 @@ impl Region {
         sim::count(Count::BytesLoaded, buf.len() as u64);
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
-            sim::copy(len);
-            self.model.load(piece, len);
+            if self.copied(piece, len) {
+                self.model.load(piece, len);
+            }
             // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
             unsafe { ptr::copy_nonoverlapping(from.add(at), buf.as_mut_ptr().add(at), len as usize) };
             at += len as usize;
         }
         Ok(())
+    }
+
+    /// Comes to an object of metadata, `lines` cache lines from `off` on, whose last use `recency` remembers: when it is in no
+    /// cache, the lines are loaded from the medium. What is read of it next is a plain memory read.
+    #[inline]
+    pub fn touch(&self, recency: &Recency, off: u64, lines: u64) {
+        recency.touch_of(lines, || self.model.load(off, lines * LINE));
+    }
+
+    /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium.
+    #[inline]
+    fn copied(&self, off: u64, len: u64) -> bool {
+        if sim::cache::prices_copies() {
+            return sim::copy_cached(self.cached.of(off), len);
+        }
+        sim::copy(len);
+        true
     }
 
     /// Copies metadata out of the region: a plain memory read, served by the caches.
@@ -281,7 +308,10 @@ impl Region {
 impl Region {
     /// Copies bytes into the region through the cache: durable after flush and fence.
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
-        sim::copy(data.len() as u64);
+        self.check_range(off, data.len() as u64)?;
+        for (piece, len) in pages(off, data.len() as u64) {
+            self.copied(piece, len);
+        }
         self.store_bytes(off, data)
     }
 
@@ -363,12 +393,19 @@ impl Region {
         let (head, rest) = data.split_at(head as usize);
         let (body, tail) = rest.split_at(rest.len() - rest.len() % WORD as usize);
         self.store_edge(off, head)?;
+        let start = off + head.len() as u64;
+        let end = start + body.len() as u64;
+        // Lines of the edges are written by their flushes.
+        let first = if head.is_empty() { start } else { start.next_multiple_of(LINE) };
+        let last = if tail.is_empty() { end } else { end / LINE * LINE };
         let mut at = 0;
-        for (piece, len) in pages(off + head.len() as u64, body.len() as u64) {
-            self.nt_words(piece, &body[at..at + len as usize])?;
+        for (piece, len) in pages(start, body.len() as u64) {
+            let (from, to) = (piece.max(first), (piece + len).min(last));
+            let lines = lines(from, to.saturating_sub(from));
+            self.nt_words(piece, &body[at..at + len as usize], from, lines)?;
             at += len as usize;
         }
-        self.store_edge(off + (head.len() + body.len()) as u64, tail)
+        self.store_edge(end, tail)
     }
 
     /// Zeroes bytes past the cache.
@@ -390,13 +427,15 @@ impl Region {
         Ok(())
     }
 
-    /// Whole words inside one page, past the cache.
+    /// Whole words inside one page, past the cache, of which `lines` lines from `written` on are charged.
     #[inline]
-    fn nt_words(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
+    fn nt_words(&self, off: u64, data: &[u8], written: u64, lines: u64) -> Result<(), MediaError> {
         let len = data.len() as u64;
         let to = self.store_to(off, len)?;
-        let lines = lines(off, len);
-        sim::copy(len);
+        sim::copy_past(len);
+        if sim::cache::prices_copies() {
+            self.cached.of(off).evict();
+        }
         match self.instructions {
             // SAFETY: `store_to` checked the range; offset and length are multiples of 8.
             Some(instructions) => unsafe { instructions.stream(to, data) },
@@ -408,8 +447,10 @@ impl Region {
             self.watch.tell(Event::NtStore { off, data });
         }
         sim::count(Count::BytesNtStored, len);
-        sim::count(Count::LinesWritten, lines);
-        self.model.write(off, lines);
+        if lines > 0 {
+            sim::count(Count::LinesWritten, lines);
+            self.model.write(written, lines);
+        }
         Ok(())
     }
 

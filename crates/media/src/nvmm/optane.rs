@@ -1,5 +1,5 @@
-//! `optane`: a buffer of 256-byte lines in front of the medium (nvm-media-models.md, section 6.1,
-//! `optane.lite`).
+//! `optane`: a buffer of 256-byte lines in front of the medium (Yang et al., FAST 2020; VANS, MICRO 2020;
+//! `docs/models/nvmm.md`).
 //!
 //! ```text
 //!            64 B lines                   64 x 256 B, LRU                256 B
@@ -24,10 +24,9 @@
 //! random 64 B 0.25 · random 128 B 0.5 · aligned 256 B 1 · sequential 1 while at most 64 lines are open
 //! ```
 //!
-//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media
-//! (section 6.2).
+//! Results within a tenth of 64 open lines depend on the policy of replacement more than on the media.
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use rand::RngExt;
 use rustc_hash::FxHashMap;
 use sim::{Activity, Nanos, PAGE_BYTES, Rate, Rng, Seed};
@@ -95,13 +94,17 @@ struct Traffic {
 
 #[derive(Debug)]
 struct Dimm {
+    /// Its number, from which its random numbers are drawn.
+    number: u64,
+    /// The run in which its times mean something; 0: none.
+    run: u32,
     lines: Vec<Buffered>,
     slots: FxHashMap<u64, usize>,
     newest: usize,
     oldest: usize,
     /// When the media has done the reads, and the writes, that it was given. The two overlap: otherwise the
-    /// reads of partial lines would take bandwidth from the writes, which measurements do not show (section
-    /// 6.2: bandwidth is EWR times that of the media).
+    /// reads of partial lines would take bandwidth from the writes, which measurements do not show (Yang et
+    /// al., FAST 2020: bandwidth is EWR times that of the media).
     read_free_ps: u64,
     write_free_ps: u64,
     rng: Rng,
@@ -124,12 +127,18 @@ impl Optane {
             shape,
             media_read_ps: service_ps(WIDE, shape.read_bandwidth),
             media_write_ps: service_ps(WIDE, shape.write_bandwidth),
-            dimms: (0..shape.dimms.max(1)).map(|n| Mutex::new(Dimm::new(n))).collect(),
+            dimms: (0..shape.dimms.max(1)).map(|n| Mutex::new(Dimm::new(n, Seed(0)))).collect(),
         }
     }
 
-    fn dimm(&self, off: u64) -> &Mutex<Dimm> {
-        &self.dimms[(off / PAGE % self.dimms.len() as u64) as usize]
+    /// The DIMM that has the page at `off`; cold in a run that it has not been used in.
+    fn dimm(&self, off: u64) -> MutexGuard<'_, Dimm> {
+        let mut dimm = self.dimms[(off / PAGE % self.dimms.len() as u64) as usize].lock();
+        let run = sim::task::run_number().unwrap_or(0);
+        if dimm.run != run {
+            *dimm = Dimm { run, ..Dimm::new(dimm.number, sim::seed()) };
+        }
+        dimm
     }
 
     fn traffic(&self) -> Traffic {
@@ -194,15 +203,17 @@ impl Optane {
 }
 
 impl Dimm {
-    fn new(number: u64) -> Self {
+    fn new(number: u64, seed: Seed) -> Self {
         Self {
+            number,
+            run: 0,
             lines: Vec::new(),
             slots: FxHashMap::default(),
             newest: END,
             oldest: END,
             read_free_ps: 0,
             write_free_ps: 0,
-            rng: Seed(number).derive("media.optane", number).rng(),
+            rng: seed.derive("media.optane", number).rng(),
             traffic: Traffic::default(),
         }
     }
@@ -291,7 +302,7 @@ impl CostModel for Optane {
         sim::interact();
         let start = sim::now();
         let lines = (off + bytes - 1) / QUARTER - off / QUARTER + 1;
-        let mut dimm = self.dimm(off).lock();
+        let mut dimm = self.dimm(off);
         let (mut sum, mut longest) = (Nanos::ZERO, Nanos::ZERO);
         let misses = dimm.traffic.read_misses;
         for (tag, quarters) in wide_runs(off, lines) {
@@ -312,7 +323,7 @@ impl CostModel for Optane {
             return;
         }
         sim::interact();
-        let mut dimm = self.dimm(off).lock();
+        let mut dimm = self.dimm(off);
         for (tag, quarters) in wide_runs(off, lines) {
             self.store_wide(&mut dimm, tag, quarters);
         }
@@ -333,7 +344,7 @@ impl CostModel for Optane {
 
     fn reset(&self) {
         for (number, dimm) in self.dimms.iter().enumerate() {
-            *dimm.lock() = Dimm::new(number as u64);
+            *dimm.lock() = Dimm::new(number as u64, Seed(0));
         }
     }
 
@@ -358,7 +369,7 @@ fn ratio(part: u64, whole: u64) -> f64 {
 /// The line of `optane` in the table of media.
 pub(crate) struct OptaneType;
 
-const SPEC: &str = "nvm-media-models.md, sections 2 and 6";
+const SPEC: &str = "docs/models/nvmm.md, optane";
 
 const fn param(name: &'static str, kind: ParamKind, default: &'static str, help: &'static str) -> ParamSpec {
     ParamSpec { name, kind, default, help, source: SPEC }

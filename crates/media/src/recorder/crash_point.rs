@@ -1,4 +1,4 @@
-//! What may have happened at one moment, and which of it to try (crash-testing.md, section 3).
+//! What may have happened at one moment, and which of it to try (`docs/models/crash.md`).
 //!
 //! Everything in flight is cut into units that do not depend on each other; a unit has variants, from nothing
 //! (0) to everything (the last). A [`Choice`] picks a variant of each unit.

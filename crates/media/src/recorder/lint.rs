@@ -1,4 +1,4 @@
-//! What is wrong without any crash (crash-testing.md, section 2.4).
+//! What is wrong without any crash (`docs/models/crash.md`).
 //!
 //! | rule | is broken when |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What a power loss can leave: the persistence recorder (crash-testing.md, sections 2 and 3).
+//! What a power loss can leave: the persistence recorder (`docs/models/crash.md`).
 //!
 //! A [`Recorder`] listens to a region and knows at every moment which bytes are guaranteed and which are not.
 //! From that it builds crash images: the guaranteed content and, for everything in flight, a choice of what

@@ -1,4 +1,4 @@
-//! The state of every line in flight (crash-testing.md, sections 2.2 and 2.3).
+//! The state of every line in flight (`docs/models/crash.md`).
 //!
 //! A line in flight is a list of entries in program order: what a store wrote into it, as bytes under a mask.
 //! An entry consists of pieces of 8 aligned bytes; `whole` entries (words, pairs) are one piece. Lines that

@@ -1,7 +1,7 @@
 //! Events kept: a trace to be replayed step by step, and the set of what was read.
 //!
 //! A test records once and looks afterwards: [`Replay::next_point`] moves a [`Persistency`] from crash point
-//! to crash point (crash-testing.md, section 3): before and after every fence, after every call, after every
+//! to crash point (`docs/models/crash.md`): before and after every fence, after every call, after every
 //! commit store.
 
 use std::sync::Arc;

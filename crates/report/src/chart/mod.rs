@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
-//! | `bars`, `lines`, `breakdown` | a kind of chart each |
+//! | `bars`, `lines`, `breakdown`, `heat` | a kind of chart each |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
 //! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
@@ -17,6 +17,7 @@
 mod bars;
 mod breakdown;
 mod frame;
+mod heat;
 mod lines;
 mod palette;
 mod svg;
@@ -56,6 +57,7 @@ fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> Str
         Kind::Bars => bars::draw(figure, panel, palette, size),
         Kind::Lines => lines::draw(figure, panel, palette, size),
         Kind::Breakdown => breakdown::draw(figure, panel, palette, size),
+        Kind::Heat => heat::draw(figure, panel, size),
     }
 }
 
@@ -65,6 +67,7 @@ fn description(figure: &Figure, panel: &Panel) -> String {
         Kind::Bars => "Bar chart",
         Kind::Lines => "Line chart",
         Kind::Breakdown => "Stacked bars",
+        Kind::Heat => "Heat map",
     };
     let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };
     format!(

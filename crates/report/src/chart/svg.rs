@@ -1,4 +1,4 @@
-//! The element writer: coordinates to a tenth of a pixel, text escaped, nothing else clever.
+//! The element writer: rounds coordinates to a tenth of a pixel and escapes text.
 
 use super::Size;
 use std::fmt::Write as _;
@@ -31,6 +31,23 @@ impl Svg {
     pub(super) fn rect(&mut self, class: &str, (x, y): (f64, f64), (w, h): (f64, f64), title: &str) {
         let (x, y, w, h) = (n(x), n(y), n(w.max(0.0)), n(h.max(0.0)));
         self.push(&format!(r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}""#));
+        self.close("rect", title);
+    }
+
+    /// A rectangle whose colour is only as dense as `shade`, from 0 to 1.
+    pub(super) fn shaded(
+        &mut self,
+        class: &str,
+        (x, y): (f64, f64),
+        (w, h): (f64, f64),
+        shade: f64,
+        title: &str,
+    ) {
+        let (x, y, w, h) = (n(x), n(y), n(w.max(0.0)), n(h.max(0.0)));
+        let shade = (shade * 100.0).round() / 100.0;
+        self.push(&format!(
+            r#"<rect class="{class}" x="{x}" y="{y}" width="{w}" height="{h}" fill-opacity="{shade}""#
+        ));
         self.close("rect", title);
     }
 

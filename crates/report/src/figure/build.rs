@@ -4,6 +4,7 @@ use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, Published, Publ
 use super::{Metric, breakdown};
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
+use crate::scaling;
 use crate::units::Unit;
 use results::ResultFile;
 
@@ -119,7 +120,28 @@ impl<'a> Builder<'a> {
         let published =
             self.spec.published.iter().filter_map(|mark| self.published(mark, panel, &xs)).collect();
         let title = panel.map_or_else(String::new, |value| self.panel_title(value));
-        Ok(Panel { title, xs: self.x_values(&xs), points, published })
+        let limits = self.limits(panel);
+        Ok(Panel { title, xs: self.x_values(&xs), points, published, limits })
+    }
+
+    /// For lines over the number of threads, what holds each back at its end.
+    fn limits(&self, panel: Option<&str>) -> Vec<(usize, String)> {
+        let spec = self.spec;
+        let curves =
+            spec.kind == Kind::Lines && spec.x == scaling::THREADS && spec.metric == Metric::Throughput;
+        if !curves {
+            return Vec::new();
+        }
+        let limit = |(series, name): (usize, &&str)| {
+            let here = |cell: &&Cell<'a>| {
+                let in_panel = spec.panel.as_ref().is_none_or(|axis| cell.axis(axis) == panel);
+                in_panel && cell.axis(&spec.series) == Some(*name)
+            };
+            let cells: Vec<Cell<'a>> = self.cells.iter().filter(here).cloned().collect();
+            let limit = scaling::curves(&cells).first().and_then(scaling::Curve::limit)?;
+            Some((series, scaling::words(&limit)))
+        };
+        self.series.iter().enumerate().filter_map(limit).collect()
     }
 
     /// The x values that occur in this panel.
@@ -199,7 +221,7 @@ impl<'a> Builder<'a> {
     /// Lines need numbers to stand on; over names they become bars.
     fn kind(&self) -> Kind {
         let all_numbers = self.xs.iter().all(|x| axis::quantity(x).is_some());
-        if all_numbers { self.spec.kind } else { Kind::Bars }
+        if all_numbers || self.spec.kind == Kind::Heat { self.spec.kind } else { Kind::Bars }
     }
 
     fn is_log(&self) -> bool {

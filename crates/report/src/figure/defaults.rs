@@ -1,4 +1,4 @@
-//! Figures for a plan that lists none: throughput over whatever varies, and where the time went.
+//! Figures for a plan that lists none: throughput over each axis that varies, and where the time went.
 
 use super::{FigureSpec, Kind, OneOrMany};
 use crate::axis;

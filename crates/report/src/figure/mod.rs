@@ -59,6 +59,8 @@ pub struct Panel {
     pub points: Vec<Point>,
     /// Published numbers that belong here.
     pub published: Vec<Published>,
+    /// What holds a line back at its end, by series; for throughput over threads.
+    pub limits: Vec<(usize, String)>,
 }
 
 /// A position on the x axis.

@@ -75,6 +75,8 @@ pub enum Kind {
     Lines,
     /// Stacked bars: where the time of an operation went, by activity.
     Breakdown,
+    /// A field for each x and series, the darker the larger.
+    Heat,
 }
 
 /// How numbers on the x axis are spaced.

@@ -9,9 +9,10 @@ use crate::chart::{self, Palette};
 use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
 use crate::table::Table;
-use crate::{Report, Section, answer, summary};
+use crate::{Report, Section, answer, scaling, summary};
 use askama::Template;
 use results::ResultFile;
+use std::collections::BTreeMap;
 
 pub(super) struct Html;
 
@@ -75,6 +76,8 @@ struct PageFigure {
 struct PagePanel {
     title: String,
     drawings: Vec<String>,
+    /// What holds its lines back; may be empty.
+    limits: String,
 }
 
 struct PageClaim {
@@ -130,7 +133,10 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
                 Err(error) => missing(format!("{id}-f{}", n + 1), spec.title.clone(), error),
             })
             .collect(),
-        tables: summary::tables(results),
+        tables: summary::tables(results)
+            .into_iter()
+            .chain(scaling::table(results, &BTreeMap::new()))
+            .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
         claims: results.claims.iter().map(page_claim).collect(),
         facts: summary::environment(results),
@@ -144,6 +150,7 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
     let panel = |panel: &Panel| PagePanel {
         title: panel.title.clone(),
         drawings: chart::draw(figure, panel, palette),
+        limits: limits(figure, panel),
     };
     PageFigure {
         id,
@@ -156,6 +163,13 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
     }
 }
 
+/// What holds the lines of a panel back, in a sentence.
+fn limits(figure: &Figure, panel: &Panel) -> String {
+    let each = panel.limits.iter().map(|(series, limit)| format!("{} by {limit}", figure.series[*series]));
+    let each = each.collect::<Vec<_>>().join(", ");
+    if each.is_empty() { each } else { format!("Held back: {each} of the time.") }
+}
+
 fn caption(figure: &Figure) -> String {
     let scales = figure.panels.len() > 1 && figure.kind != Kind::Bars;
     let note = if scales { "Each chart has its own scale." } else { "" };
@@ -164,7 +178,8 @@ fn caption(figure: &Figure) -> String {
 
 fn legend(figure: &Figure, palette: &Palette) -> Vec<(String, String)> {
     let key = |name: &String| (chart::legend_key(figure.kind, palette.look(figure.kind, name)), name.clone());
-    let mut legend: Vec<_> = figure.series.iter().map(key).collect();
+    let named = figure.kind != Kind::Heat;
+    let mut legend: Vec<_> = figure.series.iter().filter(|_| named).map(key).collect();
     if figure.has_published() {
         legend.push((chart::published_key(), "published value and band".to_owned()));
     }

@@ -131,6 +131,7 @@ impl Condvar {
         let Some(first) = self.waiters.pop(scheduler) else { return false };
         let wakeup = cx.run.machine.cost(Work::Wakeup, 1);
         clock::pass(cx, cx.software(Activity::Software), wakeup);
+        cx.show();
         scheduler.wake(first, cx.time.get() + wakeup.0);
         true
     }

@@ -49,8 +49,9 @@ impl Line {
     #[inline]
     pub(super) fn update(&self, cx: &Context) {
         let arrival = cx.time.get();
-        let turn = self.take(&cx.run, cx.core, arrival);
+        let turn = self.take(&cx.run, cx.core.get(), arrival);
         clock::pass(cx, cx.software(Activity::Software), Nanos(turn.start + turn.own - arrival));
+        cx.show();
     }
 
     /// An update that `core` asks for at `arrival`. Callers come in the order of arrival.

@@ -19,6 +19,12 @@
 //! lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator without this
 //! shortcut). With tasks in its queue, a release hands the lock to the first of them.
 //!
+//! A class of locks can be made *free* for a run ([`crate::Setup::free`]), to measure what it costs in all: a task then has such
+//! a lock at the time at which it comes, as if the line were its own and no other task held it. On the host the lock excludes
+//! as ever: a task that waits there goes on at its own time, which others may have passed. Where it meets them at another
+//! lock or server it comes after them, so the gain of a free lock is told rather too small than too large. Locks of the
+//! sleeping kind are never free.
+//!
 //! That is a lock whose waiters spin, as the kernel's do. The locks of a program in user space are of the
 //! sleeping kind, whose release does interact: its states are in the header of `mutex`.
 //!
@@ -67,7 +73,14 @@ fn virtual_task() -> Option<(&'static Context, &'static Scheduler)> {
 fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
     let arrival = cx.time.get();
     cx.time.set(turn.start + turn.own);
+    cx.show();
     book_turn(cx, class, turn.start - arrival, turn.own);
+}
+
+/// Whether locks of this class take no time in the run.
+#[inline]
+fn is_free(cx: &Context, class: &'static LockClass) -> bool {
+    !cx.run.free.is_empty() && cx.run.free.iter().any(|name| name == class.name())
 }
 
 /// Virtual clock: the current task, parked since `parked_at`, was given its turn by whoever woke it; in an explored run perhaps

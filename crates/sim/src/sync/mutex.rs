@@ -45,7 +45,7 @@ use parking_lot::lock_api::RawMutex as _;
 
 use super::line::Line;
 use super::queue::WaitQueue;
-use super::{book_granted, book_wait, held_outside, take_turn, timed_wait, virtual_task};
+use super::{book_granted, book_wait, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::clock;
 use crate::context::Context;
 use crate::ledger::{Activity, LockClass};
@@ -205,8 +205,9 @@ impl MutexState {
     #[inline]
     fn enter(&self, cx: &Context, class: &'static LockClass, latest: u64) -> bool {
         let mut arrival = cx.time.get();
+        let free = !self.sleeping && is_free(cx, class);
         if self.line.is_of(&cx.run) {
-            let free_at = self.free_at.load(Relaxed);
+            let free_at = if free { 0 } else { self.free_at.load(Relaxed) };
             if self.holder.load(Relaxed) != NOBODY || free_at > latest {
                 return false;
             }
@@ -215,12 +216,16 @@ impl MutexState {
             self.contended.store(false, Relaxed); // what another run has left
         }
         self.holder.store(cx.id, Relaxed);
-        take_turn(cx, class, self.line.take(&cx.run, cx.core, arrival));
+        let turn = self.line.take(&cx.run, cx.core.get(), arrival);
+        if !free {
+            take_turn(cx, class, turn);
+        }
         true
     }
 
     /// Sleeping kind: makes the mutex free, and then wakes the first sleeper, if there may be one.
     fn leave_and_wake(&self, cx: &Context, scheduler: &Scheduler) {
+        cx.show();
         self.free_at.store(cx.time.get(), Relaxed);
         self.holder.store(NOBODY, Relaxed);
         if !self.contended.load(Relaxed) {
@@ -232,13 +237,15 @@ impl MutexState {
         let cost = cx.run.machine.cost(call, 1);
         clock::pass(cx, cx.software(Activity::Software), cost);
         if let Some(sleeper) = sleeper {
+            cx.show();
             scheduler.wake(sleeper, cx.time.get() + cost.0);
         }
     }
 
     /// Gives the mutex to the first waiter, or leaves the time of the release behind.
     #[inline]
-    fn leave(&self, cx: &Context, scheduler: &Scheduler) {
+    fn leave(&self, cx: &Context, scheduler: &Scheduler, class: &'static LockClass) {
+        cx.show();
         let now = cx.time.get();
         let next = self.waiters.pop(scheduler).unwrap_or(NOBODY);
         self.holder.store(next, Relaxed);
@@ -246,7 +253,11 @@ impl MutexState {
             self.free_at.store(now, Relaxed);
         } else {
             let waiter = scheduler.context_of(next);
-            let turn = self.line.take(&cx.run, waiter.core, now);
+            let turn = self.line.take(&cx.run, waiter.core.get(), now);
+            if is_free(cx, class) {
+                waiter.parking.own.set(0);
+                return scheduler.wake(next, waiter.time.get());
+            }
             waiter.parking.own.set(turn.own);
             scheduler.wake(next, turn.start + turn.own);
         }
@@ -285,7 +296,7 @@ impl<'a, T: ?Sized> MutexGuard<'a, T> {
         }
         // SAFETY: the guard holds the lock, and is dropped or forgotten after this.
         unsafe { self.mutex.raw.unlock() };
-        self.mutex.state.leave(cx, scheduler);
+        self.mutex.state.leave(cx, scheduler, self.mutex.class);
     }
 }
 

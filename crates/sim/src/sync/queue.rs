@@ -33,7 +33,10 @@ impl WaitQueue {
         let woken = scheduler.park(cx, waiting);
         if woken {
             std::mem::forget(place);
+        } else {
+            drop(place); // before it waits for a core: a notification is not for it any more
         }
+        scheduler.enter_core(cx);
         woken
     }
 

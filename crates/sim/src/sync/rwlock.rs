@@ -10,7 +10,7 @@ use parking_lot::lock_api::RawRwLock as _;
 
 use super::line::{Line, Turn};
 use super::queue::WaitQueue;
-use super::{book_granted, held_outside, take_turn, timed_wait, virtual_task};
+use super::{book_granted, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::context::{Context, TaskId};
 use crate::ledger::LockClass;
 use crate::virt::{NOBODY, Scheduler, Waiting};
@@ -131,8 +131,10 @@ impl RwLockState {
         } else if self.excludes(write) || !self.waiters.is_empty() {
             return false;
         }
-        let turn = self.admit(cx, cx.id, cx.core, cx.time.get(), write);
-        take_turn(cx, class, turn);
+        let turn = self.admit(cx, cx.id, cx.core.get(), cx.time.get(), write);
+        if !is_free(cx, class) {
+            take_turn(cx, class, turn);
+        }
         true
     }
 
@@ -163,7 +165,8 @@ impl RwLockState {
     }
 
     #[inline]
-    fn leave(&self, cx: &Context, scheduler: &Scheduler, write: bool) {
+    fn leave(&self, cx: &Context, scheduler: &Scheduler, class: &'static LockClass, write: bool) {
+        cx.show();
         let now = cx.time.get();
         if write {
             self.writer.store(NOBODY, Relaxed);
@@ -173,12 +176,12 @@ impl RwLockState {
             self.read_end.store(self.read_end.load(Relaxed).max(now), Relaxed);
         }
         if !self.waiters.is_empty() {
-            self.admit_waiters(cx, scheduler);
+            self.admit_waiters(cx, scheduler, is_free(cx, class));
         }
     }
 
     /// Lets the first waiter in, and with a reader all readers behind it up to the next writer.
-    fn admit_waiters(&self, cx: &Context, scheduler: &Scheduler) {
+    fn admit_waiters(&self, cx: &Context, scheduler: &Scheduler, free: bool) {
         while let Some(first) = self.waiters.first() {
             let write = scheduler.wants_of(first) > 0;
             if self.excludes(write) {
@@ -186,9 +189,10 @@ impl RwLockState {
             }
             self.waiters.pop(scheduler);
             let waiter = scheduler.context_of(first);
-            let turn = self.admit(cx, first, waiter.core, waiter.time.get(), write);
-            waiter.parking.own.set(turn.own);
-            scheduler.wake(first, turn.start + turn.own);
+            let turn = self.admit(cx, first, waiter.core.get(), waiter.time.get(), write);
+            let (own, time) = if free { (0, waiter.time.get()) } else { (turn.own, turn.start + turn.own) };
+            waiter.parking.own.set(own);
+            scheduler.wake(first, time);
         }
     }
 }
@@ -245,7 +249,7 @@ impl<T: ?Sized> Drop for RwLockReadGuard<'_, T> {
         // SAFETY: the guard holds the lock for reading.
         unsafe { self.lock.raw.unlock_shared() };
         if let Some((cx, scheduler)) = virtual_task() {
-            self.lock.state.leave(cx, scheduler, false);
+            self.lock.state.leave(cx, scheduler, self.lock.class, false);
             scheduler.turn(cx);
         }
     }
@@ -257,7 +261,7 @@ impl<T: ?Sized> Drop for RwLockWriteGuard<'_, T> {
         // SAFETY: the guard holds the lock for writing.
         unsafe { self.lock.raw.unlock_exclusive() };
         if let Some((cx, scheduler)) = virtual_task() {
-            self.lock.state.leave(cx, scheduler, true);
+            self.lock.state.leave(cx, scheduler, self.lock.class, true);
             scheduler.turn(cx);
         }
     }

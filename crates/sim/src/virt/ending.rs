@@ -29,7 +29,12 @@ impl Scheduler {
     /// The whole life of a task's coroutine. No panic leaves it.
     pub(super) fn run_body(&self, cx: &Context, body: Body) {
         let told_to_unwind = self.is_ending() && !cx.parking.unwinding.replace(self.is_ending());
-        let result = catch_unwind(AssertUnwindSafe(|| if told_to_unwind { drop(body) } else { body() }));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            if !told_to_unwind {
+                self.enter_core(cx);
+                body();
+            }
+        }));
         match result {
             Err(payload) if !payload.is::<Ended>() => {
                 if self.dying.replace(NOBODY) == cx.id {

@@ -137,6 +137,15 @@ impl Scheduler {
         }
     }
 
+    /// The current task sleeps until its time, which is that of its waking already; `since` is when it fell asleep.
+    pub(crate) fn sleep(&self, cx: &Context, since: u64) {
+        let until = cx.time.replace(since);
+        self.leave_core(cx);
+        cx.time.set(until);
+        self.doze(cx);
+        self.enter_core(cx);
+    }
+
     /// An interaction of a task that waits for its own time to come.
     pub(crate) fn doze(&self, cx: &Context) {
         cx.parking.dozes.set(true);

@@ -28,6 +28,7 @@
 //! | module | holds |
 //! |---|---|
 //! | `ready` | the set of ready tasks |
+//! | `cores` | run queues: which task has a core of the machine |
 //! | `explore` | other orders than that of time |
 //! | `stack` | the stacks of coroutines |
 //! | `ending` | panics, deadlocks, unwinding |
@@ -39,6 +40,7 @@
 //! has returned; all its fields but `coroutine` are cells, and `coroutine` is touched only by the loop that
 //! resumes. Nothing leaves the host thread of the run.
 
+mod cores;
 mod ending;
 mod explore;
 mod ready;
@@ -58,6 +60,8 @@ use crate::schedule::{Interleaving, Schedule};
 use crate::sync::Exploring;
 use crate::task::{RunError, TaskSpec};
 use crate::units::Nanos;
+use cores::Cores;
+pub(crate) use cores::OnCore;
 use explore::Explorer;
 use ready::{MAX_TASKS, MAX_TIME, Ready};
 use stack::{Pool, Stack};
@@ -143,6 +147,12 @@ enum Mode {
 pub(crate) struct Scheduler {
     /// Time of the smallest ready key; the running task may go on up to it. Zero unless the order is that of time.
     horizon: Cell<u64>,
+    /// When the running task must let another have its core; the end of time while no task waits for one.
+    slice_end: Cell<u64>,
+    /// Tasks that wait for a core.
+    crowded: Cell<usize>,
+    /// Of a machine whose cores are shared.
+    cores: Option<Box<Cores>>,
     ready: Ready,
     run_ahead_ns: u64,
     mode: Cell<Mode>,
@@ -173,6 +183,9 @@ impl Scheduler {
         let mode = if schedule.is_some() { Mode::Explored } else { Mode::Ordinary };
         Self {
             horizon: Cell::new(u64::MAX),
+            slice_end: Cell::new(u64::MAX),
+            crowded: Cell::new(0),
+            cores: if schedule.is_some() { None } else { Cores::new(&shared.machine) },
             ready: Ready::new(),
             // Every passing of time is a point of an explored run.
             run_ahead_ns: if schedule.is_some() { 0 } else { shared.run_ahead_ns },
@@ -259,6 +272,7 @@ impl Scheduler {
         // SAFETY: the pointer came from a box in `spawn`, has just left the table, and the task's coroutine
         // has returned, so no reference to it is left.
         let Task { context, coroutine } = *unsafe { Box::from_raw(task.cast_mut()) };
+        self.leave_core(&context);
         self.free.borrow_mut().push(id);
         self.main_ended.set(self.main_ended.get() || id == MAIN);
         self.fall_asleep(&context);
@@ -267,13 +281,14 @@ impl Scheduler {
 
     /// Adds a task that becomes ready at `time`.
     pub(crate) fn spawn(&self, spec: TaskSpec, time: u64, body: Body) -> TaskId {
-        let (name, core, background) = spec.into_parts();
+        let TaskSpec { name, core, background, movable, .. } = spec;
         let id = self.free.borrow_mut().pop().unwrap_or_else(|| self.numbers.replace(self.numbers.get() + 1));
         assert!((id as usize) < MAX_TASKS, "more than {MAX_TASKS} tasks at once");
         let context = Context::new(&self.shared, ptr::from_ref(self), id, name, core);
         context.time.set(time);
         context.run_ahead_limit.set(time.saturating_add(self.run_ahead_ns));
         context.parking.background.set(background);
+        context.on_core.movable.set(movable);
         // What a destructor starts while the run ends is part of the ending.
         context.parking.unwinding.set(self.is_ending());
         if !background {
@@ -315,7 +330,8 @@ impl Scheduler {
 
     #[inline]
     fn refresh_horizon(&self) {
-        self.horizon.set(if self.mode.get() == Mode::Ordinary { self.ready.horizon() } else { 0 });
+        let horizon = self.ready.horizon().min(self.slice_end.get());
+        self.horizon.set(if self.mode.get() == Mode::Ordinary { horizon } else { 0 });
     }
 
     /// The rule of interaction: returns when no ready task is further behind than the current one.
@@ -334,7 +350,7 @@ impl Scheduler {
     /// The current task looks again and again for what another will do: it passes `step`, and what is left until another
     /// task's turn.
     pub(crate) fn spin(&self, cx: &Context, step: Nanos) {
-        let next = self.ready.horizon();
+        let next = self.ready.horizon().min(self.slice_end.get());
         if next > MAX_TIME && self.mode.get() == Mode::Ordinary && !std::thread::panicking() {
             self.spins_for_ever(cx);
         }
@@ -350,7 +366,19 @@ impl Scheduler {
         if self.mode.get() != Mode::Ordinary || std::thread::panicking() {
             return self.give_way_unusually(cx);
         }
-        let next = self.ready.exchange(cx.id, time);
+        if time > self.slice_end.get() {
+            return self.keep_to_slice(cx);
+        }
+        self.let_earlier_tasks_run(cx);
+        if self.crowded.get() != 0 || cx.on_core.owes() {
+            self.keep_to_slice(cx);
+        }
+    }
+
+    /// Switches to a task that is further behind; returns when none is.
+    #[inline]
+    fn let_earlier_tasks_run(&self, cx: &Context) {
+        let next = self.ready.exchange(cx.id, cx.time.get());
         self.horizon.set(self.ready.horizon());
         Self::suspend(cx, next);
         if self.is_ending() {
@@ -376,13 +404,14 @@ impl Scheduler {
     }
 
     /// Parks the current task until [`Scheduler::wake`], or until the deadline. True when woken, false when
-    /// the deadline came.
+    /// the deadline came. It has no core then: the caller takes it out of its queue, and it enters one.
     pub(crate) fn park(&self, cx: &Context, waiting: Waiting) -> bool {
         self.before_park(cx, &waiting);
         // A deadline beyond the end of time never comes.
         let deadline =
             waiting.deadline.map(|deadline| deadline.max(cx.time.get())).filter(|time| *time < MAX_TIME);
         cx.parking.waits.set(Some(Waiting { deadline, ..waiting }));
+        self.leave_core(cx);
         match deadline {
             Some(time) => self.ready.insert(cx.id, time),
             None => self.fall_asleep(cx),

@@ -45,19 +45,19 @@ impl Process {
     #[inline]
     fn room_for(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
-        if offset.saturating_add(len as u64) <= limit && !file.io.contains(IoFlags::APPEND) {
+        let known = limit == OFFSET_MAX || !file.io.contains(IoFlags::APPEND);
+        if known && offset.saturating_add(len as u64) <= limit {
             return Ok(len);
         }
         self.room_at_limit(file, offset, len)
     }
 
-    /// The end of a file that is appended to may move before the write: the limit of a process is not exact
+    /// Another task may move the end of the file before an append: the limit of the process is not exact
     /// then.
     #[cold]
     fn room_at_limit(&self, file: &OpenFile, offset: u64, len: usize) -> Result<usize> {
         let limit = self.limits.file_size;
         let start = match file.io.contains(IoFlags::APPEND) {
-            true if limit == OFFSET_MAX => return Ok(len),
             true => self.mount.file_system().getattr(file.vnode.ino)?.size,
             false => offset,
         };
@@ -115,7 +115,7 @@ impl Process {
         }
     }
 
-    /// Somebody who is not root writes to a file with set-id bits.
+    /// A user who is not root writes to a file with set-id bits.
     #[cold]
     fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
         let subject = vnode.subject();

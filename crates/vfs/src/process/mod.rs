@@ -11,9 +11,9 @@
 //! Every call is an operation of the ledger and charges one system-call entry and one `Work::Call`. An `open`
 //! that makes a file is booked as `create`.
 //!
-//! Threads share a process by reference. An open file has one offset, behind a lock that a read or write at
-//! the offset holds throughout, so two of them never get the same bytes; `pread` and `pwrite` take no lock
-//! here. A file that another thread closes meanwhile stays usable until the call returns.
+//! Threads share a process by reference. An open file has one offset, under a lock that a read or write at
+//! the offset holds until it returns, so two reads never return the same bytes; `pread` and `pwrite` take no
+//! lock here. A file that another thread closes during a call stays usable until the call returns.
 //!
 //! Lock order: `vfs.position`, then the claims of the dentry cache, then `vfs.attributes`, then the design's
 //! locks.

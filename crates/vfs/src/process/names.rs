@@ -1,7 +1,7 @@
 //! Calls that change names.
 //!
-//! Each walks to the directory, claims the name (`dentry.rs`), asks in the kernel's order (what is there, may
-//! this process, is it of the right kind) and lets the design do it under the claim.
+//! Each call walks to the directory, claims the name (`dentry.rs`), checks in the kernel's order (existence,
+//! permission, kind), and calls the design under the claim.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl Process {
         let walk = self.walk_to_new(path)?;
         self.make(&walk, kind, mode, |claim, new| {
             let device = matches!(kind, FileKind::CharDevice | FileKind::BlockDevice);
-            // Device 0:0 stands for nothing, and anybody may make it.
+            // Device 0:0 stands for nothing, and every user may make it.
             let whiteout = kind == FileKind::CharDevice && rdev == 0;
             if device && !whiteout && !self.who.is_root() {
                 return Err(Errno::EPERM);
@@ -89,7 +89,7 @@ impl Process {
             _ => {}
         }
         let walk = self.walk_to_new(path)?;
-        // The bits of a link mean nothing, and no mask applies.
+        // The permission bits of a symbolic link have no meaning, and no mask applies.
         self.make(&walk, FileKind::Symlink, 0o777, |claim, new| {
             claim.symlink(target, &NewInode { perm: 0o777, ..*new })
         })
@@ -104,8 +104,8 @@ impl Process {
         if source.is_dir() { Err(Errno::EPERM) } else { claim.link(&source) }
     }
 
-    /// Linux's `protected_hardlinks`, which every distribution sets: whoever does not own a file may give it
-    /// another name only when they could read and write it, and it gives nobody's rights away.
+    /// Linux's `protected_hardlinks`, which every distribution sets: a user who does not own a file may give
+    /// it another name only if they may read and write it, and if it has no set-id bits.
     fn check_link_source(&self, source: &Vnode) -> Result<()> {
         let subject = source.subject();
         if self.who.check_owner(&subject).is_ok() {
@@ -180,7 +180,7 @@ impl Process {
             return self.rename_onto_itself(&old, &new, flags);
         }
         if let Err(errno) = check_name(new.dir(), new_name) {
-            // A missing old name comes first.
+            // A missing old name is reported first.
             return self.mount.lookup(old.dir(), old_name).and(Err(errno));
         }
         let (from, to) = self.mount.claim_two((old.dir(), old_name), (new.dir(), new_name))?;
@@ -272,7 +272,7 @@ fn check_slashes(
     if new_must_be_dir || old_must_be_dir { Err(Errno::ENOTDIR) } else { Ok(()) }
 }
 
-/// Neither may be above the other. The design decides again under its own locks.
+/// Neither may be above the other. The design checks this again under its own locks.
 fn check_ancestry(
     (old_dir, source): (&Arc<Vnode>, &Arc<Vnode>),
     (new_dir, target): (&Arc<Vnode>, Option<&Arc<Vnode>>),

@@ -18,12 +18,13 @@ use crate::walk::{Last, Walk, check_name};
 enum Found {
     /// A file that was there.
     Old(Arc<Vnode>),
-    /// A file that it has made: its bits do not bind the one who made it.
+    /// A file that it has made: its permission bits do not restrict its maker.
     New(Arc<Vnode>),
 }
 
 impl Process {
-    /// Takes a descriptor first, as the kernel does: without one nothing is made. Says whether it has made a file.
+    /// Takes a descriptor first, as the kernel does: without one it makes no file. Returns whether it has
+    /// made a file.
     pub(super) fn open_path(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<(Fd, bool)> {
         let flags = check_flags(flags)?;
         let fd = self.files.reserve()?;
@@ -82,7 +83,7 @@ impl Process {
             FileKind::Directory | FileKind::Regular => {}
             FileKind::Fifo | FileKind::Socket | FileKind::CharDevice | FileKind::BlockDevice => {
                 self.check(vnode, want)?;
-                return Err(Errno::ENXIO); // nobody is at the other end
+                return Err(Errno::ENXIO); // no process has the other end open
             }
         }
         if want.contains(Access::WRITE) {

@@ -1,13 +1,13 @@
-//! The smallest honest file system: everything in maps, behind one lock.
+//! A minimal complete file system: everything in maps, behind one lock.
 //!
-//! It is what `vfs` is tested on, and the reference for what a design must answer. It reuses inode numbers at
-//! once, last freed first, so that a caller that uses a number after it was given away is found out.
+//! The tests of `vfs` run on it, and it is the reference for what a design must answer. It reuses inode
+//! numbers at once, last freed first, so that a caller that uses a stale number is detected.
 //!
 //! | call | how |
 //! |---|---|
 //! | names | a map from name to cookie and one from cookie to entry; cookies only grow, so a cursor is a cookie |
 //! | contents | pages of 4 KiB that exist or are holes |
-//! | open files | a count; the last release of a nameless inode frees it |
+//! | open files | a count; the last release of an inode without a name frees it |
 
 #![allow(dead_code, unreachable_pub)] // each test uses its part
 
@@ -103,7 +103,7 @@ impl State {
         }
     }
 
-    /// A directory that has a name (or is the root): others take no names.
+    /// A directory that has a name (or is the root); names cannot be added to others.
     fn live_dir(&mut self, ino: Ino) -> Result<&mut Dir> {
         self.dir(ino)?;
         if self.inode(ino)?.attr.nlink == 0 { Err(Errno::ENOENT) } else { self.dir(ino) }

@@ -31,18 +31,24 @@ pub(crate) struct Bench {
     /// Thread counts: 1,2,4 [default: the workload's]
     #[arg(long, value_delimiter = ',', value_name = "N,M")]
     threads: Vec<u64>,
+    /// Run each cell again with this class of locks taking no time; repeatable
+    #[arg(long, value_name = "LOCK", hide_short_help = true)]
+    free: Vec<String>,
     /// Which clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
     /// The machine that prices CPU work (`weir list machines`), or a file
     #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
-    /// How long to measure: 10s, or "1M ops"
-    #[arg(long, default_value = "10s", value_name = "TIME")]
-    runtime: Stop,
+    /// How long to measure: 10s, or "1M ops" [default: the suite's]
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<Stop>,
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
+    /// Turn a switch of the suite on, or off with NAME=false; repeatable
+    #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
+    switches: Vec<String>,
     /// Set an option; hinfs.buffer=1GiB: of one design; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
@@ -56,6 +62,9 @@ pub(crate) struct Bench {
     how: How,
 }
 
+/// The name of plans made from flags, and of their results.
+const NAME: &str = "bench";
+
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 enum Clocks {
     Virtual,
@@ -65,20 +74,14 @@ enum Clocks {
 
 impl Bench {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let plan = self.plan()?;
         let clocks: &[Clock] = match self.clock {
             Clocks::Virtual => &[Clock::Virtual],
             Clocks::Real => &[Clock::Real],
             Clocks::Both => &[Clock::Virtual, Clock::Real],
         };
-        let named = |clock: Clock| match self.clock {
-            Clocks::Both => format!("{}-{clock}", plan.name),
-            _ => plan.name.clone(),
-        };
-        let plans: Vec<Plan> =
-            clocks.iter().map(|clock| Plan { clock: *clock, name: named(*clock), ..plan.clone() }).collect();
+        let plans = clocks.iter().map(|clock| self.plan(*clock)).collect::<Result<Vec<_>, _>>()?;
         let results = self.how.run(&plans, output)?;
-        let report = self.how.keep(&plan.name, results, output)?;
+        let report = self.how.keep(NAME, results, output)?;
         experiment::print(&report, output)?;
         if !output.is_json() {
             output.data(&both_clocks(&report));
@@ -87,9 +90,13 @@ impl Bench {
         errors(&report)
     }
 
-    fn plan(&self) -> Result<Plan, Failure> {
-        let mut plan = Plan::new("bench");
-        (plan.stop, plan.repeats, plan.region) = (self.runtime, self.repeats, self.region);
+    fn plan(&self, clock: Clock) -> Result<Plan, Failure> {
+        let mut plan = Plan::new(NAME);
+        if self.clock == Clocks::Both {
+            plan.name = format!("{NAME}-{clock}");
+        }
+        (plan.clock, plan.repeats, plan.region) = (clock, self.repeats, self.region);
+        plan.stop = self.runtime.unwrap_or(plan.stop);
         plan.machine.clone_from(&self.machine);
         let (shared, own) = self.options()?;
         plan.fs = shared;
@@ -105,10 +112,36 @@ impl Bench {
             let threads = self.threads.iter().map(|threads| AxisValue::plain(threads.to_string()));
             plan.axis.extend(Axis::known("threads", threads));
         }
+        if !self.free.is_empty() {
+            let names = [lab::plan::matrix::NOTHING].into_iter().chain(self.free.iter().map(String::as_str));
+            plan.axis.extend(Axis::known("free", names.map(AxisValue::plain)));
+        }
         let vars = assignments(&self.vars, "-D")?;
         let names = self.workloads.iter().flat_map(|name| lab::named::full_names(name));
-        plan.workload = names.map(|name| workload(&name, &vars)).collect();
+        let switches = self.switches()?;
+        let workload = |name: String| Workload {
+            vars: vars.clone(),
+            switches: switches.clone(),
+            stop: match self.runtime {
+                Some(_) => None,
+                None => lab::named::usual_time(&name, clock).map(Stop::After),
+            },
+            ..Workload::named(&name)
+        };
+        plan.workload = names.map(workload).collect();
         Ok(plan)
+    }
+
+    /// `--switch NAME` or `--switch NAME=false`.
+    fn switches(&self) -> Result<BTreeMap<String, bool>, Failure> {
+        let parse = |text: &String| {
+            let (name, on) = text.split_once('=').unwrap_or((text, "true"));
+            let on = on
+                .parse()
+                .map_err(|_| Failure::usage(format!("--switch {text}: write NAME or NAME=false")))?;
+            Ok((name.to_owned(), on))
+        };
+        self.switches.iter().map(parse).collect()
     }
 
     /// Options for all designs, and those for one each.
@@ -131,10 +164,6 @@ impl Bench {
 
 /// Options by design.
 type Own = BTreeMap<String, BTreeMap<String, String>>;
-
-fn workload(name: &str, vars: &BTreeMap<String, String>) -> Workload {
-    Workload { vars: vars.clone(), ..Workload::named(name) }
-}
 
 fn assignments(texts: &[String], flag: &str) -> Result<BTreeMap<String, String>, Failure> {
     let parse = |text: &String| {

@@ -34,11 +34,13 @@ impl Df {
             .mount(&Storage::from(&copy), &options)
             .map_err(|error| image::unusable(&self.image, error))?;
         let space = mounted.statfs();
+        let available = space.as_ref().map_or(0, |space| mounted.blocks_available(space));
         let ended = mounted.unmount();
         let space = space.and_then(|space| ended.map(|()| space));
         let space =
             space.map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.image.display())))?;
         let bytes = |blocks: u64| blocks * u64::from(space.block_size);
+        let available = bytes(available);
         let (total, free) = (bytes(space.blocks), bytes(space.blocks_free));
         if output.is_json() {
             output.document(&serde_json::json!({
@@ -46,6 +48,7 @@ impl Df {
                 "fs": design.name(),
                 "total_bytes": total,
                 "free_bytes": free,
+                "available_bytes": available,
                 "inodes": space.files,
                 "inodes_free": space.files_free,
             }));
@@ -53,12 +56,12 @@ impl Df {
         }
         let mut table = Table::new(self.image.display().to_string());
         table.words("fs");
-        for name in ["size", "used", "free", "inodes", "inodes free"] {
+        for name in ["size", "used", "free", "available", "inodes", "inodes free"] {
             table.numbers(name);
         }
         let human = |bytes: u64| Unit::Bytes.human(bytes as f64);
         let counts = [space.files, space.files_free].map(|count| count.to_string());
-        let sizes = [human(total), human(total - free), human(free)];
+        let sizes = [human(total), human(total - free), human(free), human(available)];
         table.rows.push([vec![design.name().to_owned()], sizes.to_vec(), counts.to_vec()].concat());
         output.data(&table.to_text());
         Ok(())

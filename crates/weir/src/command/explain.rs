@@ -24,7 +24,7 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 20] = [
+const WORDS: [(&str, &str); 21] = [
     ("throughput", "operations of the workload by the measured time; preparation never counts"),
     ("latency", "from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
@@ -38,6 +38,7 @@ const WORDS: [(&str, &str); 20] = [
     ("lock_wait", "waiting for a lock; the ledger also keeps the lock's name"),
     ("stall", "waiting for background work to make room: a free buffer, journal space"),
     ("sleep", "sleeping by choice"),
+    ("core_wait", "waiting for a core that another task has"),
     ("generator", "what the load generator does between calls"),
     ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),
     ("lines_written", "cache lines that reached the medium by flush or non-temporal store"),

@@ -11,6 +11,7 @@ use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Owner, SetAttr};
 
 use crate::failure::{Exit, Failure};
+use crate::pool_file;
 
 /// A cost model that costs nothing: these commands measure nothing.
 fn free() -> Box<dyn media::CostModel> {
@@ -19,6 +20,7 @@ fn free() -> Box<dyn media::CostModel> {
 
 /// Opens an image.
 pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<Arc<Region>, Failure> {
+    pool_file::wait_until_left(path);
     let region = Region::file(path, size, access, free());
     region.map(Arc::new).map_err(|error| refused(path, &error))
 }
@@ -30,6 +32,7 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
             (Exit::Usage, ": it is a directory; give the image, which is a file")
         }
         MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => (Exit::Run, "; take a smaller --size"),
+        MediaError::InUse => (Exit::Run, &*pool_file::advice_in_use(path)),
         _ => (Exit::Run, ""),
     };
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))
@@ -38,6 +41,23 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
 /// `EFBIG`, `ENOSPC`: numbers of the host's kernel.
 const TOO_LARGE: i32 = 27;
 const NO_SPACE: i32 = 28;
+
+/// Refuses a size that is too small for a new file system, before anything is made.
+pub(super) fn check_size(
+    name: &str,
+    size: Bytes,
+    design: &dyn FsType,
+    options: &Options,
+) -> Result<(), Failure> {
+    let (needed, fs) = (design.min_size(options), design.name());
+    if size >= needed {
+        return Ok(());
+    }
+    let enough = lab::error::rounded_up(needed);
+    Err(Failure::usage(format!(
+        "{fs} needs at least {needed}; {name} has {size}: give it --size {enough} or more"
+    )))
+}
 
 /// What a design says of an image, with the image's name and what can be done.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {

@@ -1,5 +1,7 @@
 //! `weir list`: what there is.
 
+use std::collections::BTreeMap;
+
 use clap::{Args, ValueEnum};
 use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
@@ -86,7 +88,12 @@ impl Kind {
 }
 
 fn designs() -> Rows {
-    let ours = fs::FILE_SYSTEMS.iter().map(|design| (design.name().to_owned(), design.summary().to_owned()));
+    let about = |design: &dyn fs::FsType| {
+        let defaults = fs::Options::resolve(design.name(), design.options(), &BTreeMap::new());
+        let promises = defaults.map_or(String::new(), |options| design.promises(&options).to_string());
+        format!("{}; needs {}; {promises}", design.summary(), design.needs())
+    };
+    let ours = fs::FILE_SYSTEMS.iter().map(|design| (design.name().to_owned(), about(*design)));
     ours.chain([("host:DIR".to_owned(), "a directory of this host's kernel (real clock)".to_owned())])
         .collect()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use fs::Options;
+use fs::{FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
 use sim::Bytes;
@@ -12,14 +12,17 @@ use sim::Bytes;
 use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::pool_file::{self, Mode};
 
 /// Make a file system in an image.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir mkfs --fs pmfs --size 1GiB image.pm")]
+#[command(after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB", allow_missing_positional = true)]
 pub(crate) struct Mkfs {
-    /// The design (`weir list fs`)
-    #[arg(long)]
-    fs: String,
+    /// The design (`weir list fs`), before the image as in `weir mount` or as --fs DESIGN
+    #[arg(value_name = "FS", required_unless_present = "fs", conflicts_with = "fs")]
+    design: Option<String>,
+    #[arg(long, hide = true, value_name = "FS")]
+    fs: Option<String>,
     /// Size of the image; needed when it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
@@ -29,17 +32,21 @@ pub(crate) struct Mkfs {
     /// Overwrite an image that holds a file system
     #[arg(long)]
     force: bool,
+    /// Permissions of a new image, in octal; of an existing one, the widest that are expected [default: 600]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
     /// The image
     image: PathBuf,
 }
 
 impl Mkfs {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let design = lab::plan::matrix::design(&self.fs)?;
+        let design =
+            lab::plan::matrix::design(self.design.as_ref().or(self.fs.as_ref()).expect("clap asks for it"))?;
         let options = options(&self.options)?;
         let options = Options::resolve(design.name(), design.options(), &options)
             .map_err(|error| Failure::usage(error.to_string()))?;
-        self.check_target(design.min_size(&options))?;
+        self.check_target(design, &options)?;
         let existed = self.image.exists();
         let region = image::open(&self.image, self.size, Access::ReadWrite).inspect_err(|_| {
             if !existed {
@@ -57,6 +64,7 @@ impl Mkfs {
             .mkfs(&Storage::from(&region), &options)
             .map_err(|error| image::unusable(&self.image, error))?;
         image::give_to_maker(design, &region, &options)?;
+        pool_file::permit(&self.image, !existed, self.mode, output)?;
         region
             .sync()
             .map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.image.display())))?;
@@ -71,21 +79,15 @@ impl Mkfs {
     }
 
     /// Nothing is made or changed when the size is missing or too small.
-    fn check_target(&self, needed: Bytes) -> Result<(), Failure> {
-        let image = self.image.display();
+    fn check_target(&self, design: &dyn FsType, options: &Options) -> Result<(), Failure> {
+        let image = self.image.display().to_string();
         let existing = std::fs::metadata(&self.image).map(|data| Bytes(data.len())).ok();
-        let Some(size) = existing.max(self.size) else {
-            return Err(Failure::usage(format!(
-                "{image} does not exist: say how large it is to be with --size"
-            )));
-        };
-        if size < needed {
-            let (name, enough) = (&self.fs, lab::error::rounded_up(needed));
-            return Err(Failure::usage(format!(
-                "{name} needs at least {needed}; {image} has {size}: give it --size {enough} or more"
-            )));
+        match existing.max(self.size) {
+            Some(size) => image::check_size(&image, size, design, options),
+            None => {
+                Err(Failure::usage(format!("{image} does not exist: say how large it is to be with --size")))
+            }
         }
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use lab::presets::PAPERS;
 use lab::{Error, Plan};
 use results::{ClaimOutcome, ClaimsFile};
 
+use super::sim::claims as simulated;
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
@@ -50,7 +51,7 @@ impl Reproduce {
         if self.quick {
             output.note("scaled down: a tenth of the published data set, buffer and time");
         }
-        let mut results = self.how.run(&plans, output)?;
+        let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
         for Wanted { paper, .. } in &wanted {
@@ -59,6 +60,11 @@ impl Reproduce {
                 result.claims.extend(paper.judge(&own));
             }
             claims.extend(paper.judge(&measured));
+            if paper.subject.is_some() {
+                let result = simulated::measure(paper, &self.how, self.quick, output)?;
+                claims.extend(result.claims.iter().cloned());
+                results.push(result);
+            }
         }
         let name = if self.targets.is_empty() {
             "reproduce".to_owned()
@@ -110,7 +116,11 @@ fn list(wanted: &[Wanted], output: &Output) {
     }
     for Wanted { paper, .. } in wanted {
         let rows = paper.figures.iter().map(|(figure, plan)| {
-            let claims = paper.claims.iter().filter(|claim| claim.measure.plan == *plan).count();
+            let claims = paper
+                .claims
+                .iter()
+                .filter(|claim| claim.measure.as_ref().is_some_and(|m| m.plan == *plan))
+                .count();
             (format!("{}/{figure}", paper.name), format!("plan {plan}, {claims} claims"))
         });
         output.data(&format!("{}\n{}", paper.paper, columns(&rows.collect::<Vec<_>>())));

@@ -1,17 +1,15 @@
 //! `weir umount`: ends a mount and waits until its pool is clean.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use clap::Args;
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::failure::{Exit, Failure};
-use crate::mounted;
 use crate::output::Output;
+use crate::{mounted, pool_file};
 
 /// Unmount a file system
 #[derive(Args, Debug)]
@@ -25,38 +23,61 @@ pub(crate) struct Umount {
     lazy: bool,
 }
 
-/// How often the pool is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-
 impl Umount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let dir = mounted::absolute(&self.dir)?;
-        let pool = mounted::ours(&dir, "umount")?;
-        self.unmount(&dir)?;
-        if pool.is_absolute() && !self.lazy {
-            wait_for(&pool, output);
+        let mount = mounted::ours(&dir, "umount")?;
+        check_owner(&dir, mount.owner)?;
+        Unmounting { dir: &dir, lazy: self.lazy }.run()?;
+        if mount.source.is_absolute() && !self.lazy {
+            output.detail(&format!("waiting until {} is clean", mount.source.display()));
+            pool_file::wait_until_left(&mount.source);
         }
         Ok(())
     }
+}
 
-    fn unmount(&self, dir: &Path) -> Result<(), Failure> {
+/// Only root and the user who has mounted may unmount.
+fn check_owner(dir: &Path, owner: Option<u32>) -> Result<(), Failure> {
+    let user = rustix::process::getuid();
+    match owner.filter(|owner| !user.is_root() && *owner != user.as_raw()) {
+        Some(owner) => {
+            let dir = dir.display();
+            Err(Failure::new(
+                Exit::Run,
+                format!("{dir} was mounted by user {owner}: only that user and root may unmount it"),
+            ))
+        }
+        None => Ok(()),
+    }
+}
+
+/// An unmount that is to be done.
+#[derive(Clone, Copy)]
+pub(super) struct Unmounting<'a> {
+    pub(super) dir: &'a Path,
+    pub(super) lazy: bool,
+}
+
+impl Unmounting<'_> {
+    pub(super) fn run(self) -> Result<(), Failure> {
         let flags = if self.lazy { UnmountFlags::DETACH } else { UnmountFlags::empty() };
-        let shown = dir.display();
-        match rustix::mount::unmount(dir, flags) {
+        let shown = self.dir.display();
+        match rustix::mount::unmount(self.dir, flags) {
             Ok(()) => Ok(()),
             Err(Errno::BUSY) => Err(Failure::new(
                 Exit::Run,
                 format!("{shown} is in use: end what uses it (`fuser -m {shown}`), or take --lazy"),
             )),
-            Err(Errno::PERM) => self.by_helper(dir),
+            Err(Errno::PERM) => self.by_helper(),
             Err(errno) => Err(Failure::new(Exit::Run, format!("cannot unmount {shown}: {errno}"))),
         }
     }
 
     /// Users other than root unmount by the helper by which they have mounted.
-    fn by_helper(&self, dir: &Path) -> Result<(), Failure> {
+    fn by_helper(self) -> Result<(), Failure> {
         let mut helper = Command::new("fusermount3");
-        helper.arg("-u").args(self.lazy.then_some("-z")).arg("--").arg(dir);
+        helper.arg("-u").args(self.lazy.then_some("-z")).arg("--").arg(self.dir);
         match helper.status() {
             Ok(status) if status.success() => Ok(()),
             Ok(_) => Err(Failure::new(Exit::Run, "")), // it has said why
@@ -65,18 +86,5 @@ impl Umount {
                 format!("only root may unmount without fusermount3 (Debian's package fuse3): {error}"),
             )),
         }
-    }
-}
-
-/// Waits until the server has let go of the pool.
-fn wait_for(pool: &Path, output: &Output) {
-    let Ok(file) = File::open(pool) else { return };
-    let mut told = false;
-    while let Err(std::fs::TryLockError::WouldBlock) = file.try_lock_shared() {
-        if !told {
-            output.detail(&format!("waiting until {} is clean", pool.display()));
-            told = true;
-        }
-        std::thread::sleep(LOOK_EVERY);
     }
 }

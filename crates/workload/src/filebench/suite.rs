@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use sim::Nanos;
 use vfs::{Errno, Syscalls};
 
 use super::program::Fileset;
@@ -49,6 +50,15 @@ impl Suite for Filebench {
 
     fn entries(&self) -> Vec<Entry> {
         PERSONALITIES.iter().map(|entry| Entry { name: entry.name, summary: entry.summary }).collect()
+    }
+
+    /// The four classics: the others run for a given number of operations, or on more data than most hosts have memory.
+    fn usual(&self) -> Vec<Entry> {
+        self.entries()[..4].to_vec()
+    }
+
+    fn usual_time(&self, _modelled: bool) -> Nanos {
+        Nanos::from_secs(10)
     }
 
     fn extension(&self) -> Option<&'static str> {

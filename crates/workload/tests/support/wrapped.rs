@@ -1,5 +1,6 @@
 //! System calls with a hook in them: some that note, some that lie, some that fail.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -12,6 +13,8 @@ use vfs::{
 pub trait Hook: Send + Sync {
     /// Before an open.
     fn opens(&self, _path: &[u8]) {}
+    /// Before a stat.
+    fn stats(&self, _path: &[u8]) {}
     /// After a read.
     fn has_read(&self, _data: &mut [u8]) {}
     /// Before a write.
@@ -35,6 +38,19 @@ struct Recording(Arc<Mutex<Vec<String>>>);
 impl Hook for Recording {
     fn opens(&self, path: &[u8]) {
         self.0.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
+    }
+}
+
+/// Notes every path whose attributes are asked for.
+pub fn noting_stats(inner: Arc<dyn Syscalls>, seen: Arc<Mutex<BTreeSet<Vec<u8>>>>) -> Arc<dyn Syscalls> {
+    Arc::new(Wrapped { inner, hook: NotingStats(seen) })
+}
+
+struct NotingStats(Arc<Mutex<BTreeSet<Vec<u8>>>>);
+
+impl Hook for NotingStats {
+    fn stats(&self, path: &[u8]) {
+        self.0.lock().unwrap().insert(path.to_vec());
     }
 }
 
@@ -74,17 +90,23 @@ impl Hook for Lying {
 
 /// Has no space left after so many writes.
 pub fn full_after(inner: Arc<dyn Syscalls>, writes: u64) -> Arc<dyn Syscalls> {
-    Arc::new(Wrapped { inner, hook: Full { left: AtomicU64::new(writes) } })
+    failing_after(inner, writes, Errno::ENOSPC)
 }
 
-struct Full {
+/// Fails with `errno` after so many writes.
+pub fn failing_after(inner: Arc<dyn Syscalls>, writes: u64, errno: Errno) -> Arc<dyn Syscalls> {
+    Arc::new(Wrapped { inner, hook: Failing { left: AtomicU64::new(writes), errno } })
+}
+
+struct Failing {
     left: AtomicU64,
+    errno: Errno,
 }
 
-impl Hook for Full {
+impl Hook for Failing {
     fn writes(&self) -> Result<()> {
         let left = self.left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
-        left.map(|_| ()).map_err(|_| Errno::ENOSPC)
+        left.map(|_| ()).map_err(|_| self.errno)
     }
 }
 
@@ -120,6 +142,11 @@ macro_rules! delegate {
 }
 
 impl<H: Hook> Syscalls for Wrapped<H> {
+    fn stat(&self, path: &[u8]) -> Result<Attr> {
+        self.hook.stats(path);
+        self.inner.stat(path)
+    }
+
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
         self.hook.opens(path);
         self.inner.open(path, flags, mode)
@@ -153,7 +180,6 @@ impl<H: Hook> Syscalls for Wrapped<H> {
         ftruncate(fd: Fd, size: u64) -> Result<()>;
         fallocate(fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()>;
         getdents(fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
-        stat(path: &[u8]) -> Result<Attr>;
         lstat(path: &[u8]) -> Result<Attr>;
         mkdir(path: &[u8], mode: u32) -> Result<()>;
         rmdir(path: &[u8]) -> Result<()>;

@@ -11,20 +11,26 @@
 //! | `words.rs` | the words after `-o` |
 //! | `serve.rs` | pool, design, kernel: from the first to the last request |
 //! | `background.rs` | the process that stays |
+//! | `remount.rs` | `-o remount` |
 //! | `by_type.rs` | the same for mount(8) and fstab |
 
 mod background;
 pub(crate) mod by_type;
+mod remount;
 mod serve;
 mod words;
 
 use std::path::PathBuf;
 
 use clap::Args;
+use fs::FsType;
+use media::nvmm::Access;
 use sim::Bytes;
 
+use super::image;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::pool_file::Mode;
 use words::Words;
 
 /// Mount a file system
@@ -36,13 +42,14 @@ use words::Words;
   weir mount pmfs pool.weir /mnt/x -o ro,allow_other
   weir umount /mnt/x
 
-Words of -o: ro sync allow_other nonempty noexec dev suid noatime relatime strictatime
-cache=pages|direct threads=N volatile, and the options of the design (`weir show hinfs`):
-buffer=512MiB. What mount(8) knows and a mount ignores (defaults, auto, user, nofail, x-…)
-is accepted. docs/mount.md says what each does."
+Words of -o: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
+nodiratime relatime strictatime lazytime remount cache=pages|direct threads=N volatile dax,
+and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows and a
+mount ignores (defaults, auto, user, nofail, x-…) is accepted. docs/mount.md says what each
+does."
 )]
 pub(crate) struct Mount {
-    /// The design (`weir list fs`)
+    /// The design (`weir list fs`), or `auto`: the one that the pool was made for
     #[arg(value_name = "FS")]
     design: String,
     /// The pool: a file, one on a DAX mount (-o dax), or `memory`
@@ -57,6 +64,12 @@ pub(crate) struct Mount {
     /// Make the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
+    /// Permissions of a new pool, in octal; of an existing one, the widest that are expected [default: 600]
+    #[arg(long, value_name = "MODE")]
+    mode: Option<Mode>,
+    /// First unmount a mount on DIR whose server has gone
+    #[arg(long)]
+    replace_stale: bool,
     /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: the host's memory as it is]
     #[arg(long, value_name = "MEDIUM")]
     medium: Option<String>,
@@ -66,19 +79,42 @@ pub(crate) struct Mount {
     /// Tell the process that started this one when the mount is ready.
     #[arg(long, hide = true)]
     tell_ready: bool,
+    /// Check the words and mount nothing (`mount -f`).
+    #[arg(long, hide = true)]
+    fake: bool,
 }
+
+/// The name that stands for the design that a pool was made for.
+const AUTO: &str = "auto";
 
 /// The pool that is not in a file.
 const MEMORY: &str = "memory";
 
 impl Mount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let words = Words::parse(&self.words)?;
-        let mut job = serve::Job::new(&self, &words)?;
+        if self.fake {
+            return Ok(());
+        }
+        if self.words.iter().any(|list| list.split(',').any(|word| word == "remount")) {
+            return remount::remount(&self.dir, &self.words);
+        }
+        let design = self.design()?;
+        let words = Words::parse(&self.words, Some(design))?;
+        words.check_allowed(rustix::process::geteuid().is_root())?;
+        let mut job = serve::Job::new(&self, design, &words)?;
         if self.foreground || self.tell_ready {
             job.tell_ready = self.tell_ready;
             return job.serve(output);
         }
         background::start(&job, output)
+    }
+
+    /// The design that is named, or the one that the pool was made for.
+    fn design(&self) -> Result<&'static dyn FsType, Failure> {
+        if self.design != AUTO {
+            return Ok(lab::plan::matrix::design(&self.design)?);
+        }
+        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        image::design(&region, None, &self.pool)
     }
 }

@@ -12,12 +12,16 @@ use media::Storage;
 use media::{Medium, Region};
 use pool::{PoolError, Source};
 use sim::{Bytes, Machine, Seed, Setup};
+use vfs::FileSystem;
 
 use super::words::Words;
 use super::{MEMORY, Mount};
 use crate::command::image;
+use crate::command::umount::Unmounting;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::pool_file::Mode;
+use crate::{mounted, pool_file};
 
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]
@@ -28,6 +32,8 @@ pub(super) struct Job {
     source: Source,
     pub(super) dir: PathBuf,
     size: Option<Bytes>,
+    mode: Option<Mode>,
+    replace_stale: bool,
     medium: Medium,
     pub(super) tell_ready: bool,
 }
@@ -36,8 +42,7 @@ pub(super) struct Job {
 pub(super) const READY: &str = "ready";
 
 impl Job {
-    pub(super) fn new(mount: &Mount, words: &Words) -> Result<Self, Failure> {
-        let design = lab::plan::matrix::design(&mount.design)?;
+    pub(super) fn new(mount: &Mount, design: &'static dyn FsType, words: &Words) -> Result<Self, Failure> {
         let options = Options::resolve(design.name(), design.options(), &words.design)
             .map_err(|error| Failure::usage(format!("-o: {error}")))?;
         let medium = Medium::parse(mount.medium.as_deref().unwrap_or("dram"))?;
@@ -52,19 +57,34 @@ impl Job {
             (false, true) => Source::Dax(absolute(&mount.pool)?),
             (false, false) => Source::File(absolute(&mount.pool)?),
         };
-        let (words, dir, size) = (words.clone(), absolute(&mount.dir)?, mount.size);
-        Ok(Self { design, options, words, source, dir, size, medium, tell_ready: false })
+        let (words, dir, size) = (words.clone(), mounted::absolute(&mount.dir)?, mount.size);
+        let (mode, replace_stale) = (mount.mode, mount.replace_stale);
+        Ok(Self { design, options, words, source, dir, size, mode, replace_stale, medium, tell_ready: false })
     }
 
-    /// Mounts, serves until it is unmounted, and leaves a clean pool.
+    /// Mounts, serves until it is unmounted, and leaves a clean pool. A mount that is refused leaves no new pool behind.
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
-        let region = self.region(output)?;
+        self.check_directory()?;
+        let (region, is_new) = self.region(output)?;
         end_on_panic();
         fuse::become_flusher();
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
+        let new_pool = self.source.path().filter(|_| is_new).map(Path::to_owned);
         let served = sim::run(&setup, move || self.in_run(&region, quiet));
-        served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
+        let served = served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        if let (Err(Ended::Refused(_)), Some(pool)) = (&served, new_pool) {
+            let _ = std::fs::remove_file(pool);
+        }
+        served.map_err(|(Ended::Refused(failure) | Ended::Served(failure))| failure)
+    }
+
+    /// Refuses a directory that cannot be mounted on before a pool is made for it.
+    fn check_directory(&self) -> Result<(), Failure> {
+        if self.replace_stale && mounted::is_stale(&self.dir)? {
+            Unmounting { dir: &self.dir, lazy: true }.run()?;
+        }
+        fuse::check_directory(&self.dir, self.words.non_empty).map_err(|error| refused(&error))
     }
 
     /// What the attribute `weir.result` of the root tells: `weir explain DIR`.
@@ -75,20 +95,30 @@ impl Job {
         Arc::new(move || lab::cell::so_far("mount", axes.clone(), since).to_json().into_bytes())
     }
 
-    fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Failure> {
-        let mounted =
-            self.design.mount(&Storage::from(region), &self.options).map_err(|error| self.unusable(error))?;
+    fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Ended> {
+        let mounted = self.design.mount(&Storage::from(region), &self.options);
+        let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
         let door = self.door(region);
-        let mut server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
+        let server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
             Ok(server) => server,
             Err(error) => {
                 let _ = mounted.unmount();
-                return Err(refused(&error));
+                return Err(Ended::Refused(refused(&error)));
             }
         };
-        end_on_signal(&mut server);
+        end_on_signal(&server);
         self.say_ready(quiet);
         let served = server.serve();
+        self.leave(&*mounted, region, served).map_err(Ended::Served)
+    }
+
+    /// The kernel has gone: everything goes to the medium.
+    fn leave(
+        &self,
+        mounted: &dyn FileSystem,
+        region: &Region,
+        served: std::io::Result<()>,
+    ) -> Result<(), Failure> {
         mounted.unmount().map_err(|errno| {
             Failure::new(
                 Exit::Run,
@@ -105,12 +135,10 @@ impl Job {
         fuse::Options {
             source: self.source.to_string(),
             design: self.design.name().to_owned(),
-            read_only: self.words.read_only,
+            flags: self.words.flags,
             allow_other: self.words.allow_other,
-            privileged: self.words.privileged,
             non_empty: self.words.non_empty,
-            no_exec: self.words.no_exec,
-            access_times: self.words.access_times,
+            access_times: self.words.access_times.unwrap_or_default(),
             cache: self.words.cache,
             synchronous: self.words.synchronous,
             threads: self.words.threads.unwrap_or(threads),
@@ -126,10 +154,15 @@ impl Job {
         }
     }
 
-    /// Opens the pool; makes it when it is missing and its size is known.
-    fn region(&self, output: &Output) -> Result<Arc<Region>, Failure> {
+    /// Opens the pool; makes it when it is missing and its size is known. Says whether it was made.
+    fn region(&self, output: &Output) -> Result<(Arc<Region>, bool), Failure> {
+        let path = self.source.path();
+        if let Some(size) = self.size.filter(|_| path.is_none_or(|path| !path.exists())) {
+            image::check_size(&self.source.to_string(), size, self.design, &self.options)?;
+        }
+        path.map(pool_file::wait_until_left);
         let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
-        let (region, is_new) = opened.map_err(|error| match (error, self.source.path()) {
+        let (region, is_new) = opened.map_err(|error| match (error, path) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
                 "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
                 self.source
@@ -141,10 +174,13 @@ impl Job {
         if is_new {
             image::give_to_maker(self.design, &region, &self.options)?;
         }
+        if let Some(path) = path {
+            pool_file::permit(path, is_new, self.mode, output)?;
+        }
         if is_new && self.source != Source::Memory {
             output.note(&format!("{}: {} in {}", self.source, self.design.name(), Bytes(region.len())));
         }
-        Ok(region)
+        Ok((region, is_new))
     }
 
     fn say_ready(&self, quiet: bool) {
@@ -157,6 +193,14 @@ impl Job {
             anstream::eprintln!("{name} is mounted on {dir}; Ctrl-C or `weir umount {dir}` ends it");
         }
     }
+}
+
+/// Why a mount ended.
+enum Ended {
+    /// It has never served.
+    Refused(Failure),
+    /// Its end failed.
+    Served(Failure),
 }
 
 /// The medium of a mount.
@@ -201,12 +245,12 @@ fn end_on_panic() {
 }
 
 /// Ctrl-C, SIGTERM and SIGHUP unmount; what is open stays served until it is closed, unless a second signal comes.
-fn end_on_signal(server: &mut Server) {
+fn end_on_signal(server: &Server) {
     let unmounter = Mutex::new(Some(server.unmounter()));
     // There is one mount in a process.
     let _ =
         ctrlc::set_handler(move || match unmounter.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            Some(mut unmounter) => drop(unmounter.unmount()),
+            Some(unmounter) => drop(unmounter.unmount()),
             None => std::process::exit(Exit::Interrupted as i32),
         });
 }

@@ -2,21 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use fuse::Cache;
+use fs::FsType;
+use fuse::{Cache, MountFlags};
 use vfs::AccessTimes;
 
 use crate::failure::Failure;
 
 /// What the words ask for.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Words {
-    pub(super) read_only: bool,
     pub(super) allow_other: bool,
     pub(super) non_empty: bool,
-    pub(super) no_exec: bool,
-    /// `dev` or `suid`.
-    pub(super) privileged: bool,
-    pub(super) access_times: AccessTimes,
+    /// What the kernel does by itself: [`FLAGS`], [`MountFlags::RDONLY`].
+    pub(super) flags: MountFlags,
+    /// None where nothing is said of it.
+    pub(super) access_times: Option<AccessTimes>,
     pub(super) cache: Cache,
     pub(super) threads: Option<usize>,
     /// Every write is a synchronous one.
@@ -29,59 +29,138 @@ pub(super) struct Words {
     pub(super) design: BTreeMap<String, String>,
 }
 
+/// Words of mount(8) that set a flag of the kernel, and those that clear it.
+const FLAGS: [(&str, &str, MountFlags); 8] = [
+    ("ro", "rw", MountFlags::RDONLY),
+    ("nosuid", "suid", MountFlags::NOSUID),
+    ("nodev", "dev", MountFlags::NODEV),
+    ("noexec", "exec", MountFlags::NOEXEC),
+    ("nodiratime", "diratime", MountFlags::NODIRATIME),
+    ("dirsync", "nodirsync", MountFlags::DIRSYNC),
+    ("lazytime", "nolazytime", MountFlags::LAZYTIME),
+    ("nosymfollow", "symfollow", MountFlags::NOSYMFOLLOW),
+];
+
+/// Our own, and those of mount(8) that are no flags.
+const OWN: [&str; 17] = [
+    "remount",
+    "allow_other",
+    "nonempty",
+    "noatime",
+    "relatime",
+    "strictatime",
+    "atime",
+    "cache=pages",
+    "cache=direct",
+    "direct_io",
+    "sync",
+    "async",
+    "volatile",
+    "dax",
+    "threads=N",
+    "sloppy",
+    "fs=NAME",
+];
+
 /// What mount(8), fstab and systemd write for themselves, and what is so anyway.
-const IGNORED: [&str; 23] = [
+const IGNORED: [&str; 24] = [
+    "remount",
     "defaults",
-    "rw",
     "auto",
     "noauto",
     "user",
     "nouser",
     "users",
+    "nousers",
     "owner",
+    "noowner",
     "group",
+    "nogroup",
     "nofail",
     "_netdev",
-    "exec",
-    "nodev",
-    "nosuid",
-    "async",
-    "atime",
-    "diratime",
-    "nodiratime",
     "default_permissions",
-    "nolazytime",
     "silent",
     "loud",
+    "mand",
+    "nomand",
+    "iversion",
     "noiversion",
+    "norelatime",
+    "nostrictatime",
+    "sloppy",
 ];
 
+/// The same, with a value: of mount(8), and what the list of mounts says of ours.
+const IGNORED_PAIRS: [&str; 9] =
+    ["user", "comment", "helper", "uhelper", "user_id", "group_id", "rootmode", "max_read", "blksize"];
+
+impl Default for Words {
+    fn default() -> Self {
+        Self {
+            allow_other: false,
+            non_empty: false,
+            // As of any FUSE mount: a pool may come from somebody else.
+            flags: MountFlags::NOSUID | MountFlags::NODEV,
+            access_times: None,
+            cache: Cache::default(),
+            threads: None,
+            synchronous: false,
+            volatile: false,
+            dax: false,
+            design: BTreeMap::new(),
+        }
+    }
+}
+
 impl Words {
-    pub(super) fn parse(lists: &[String]) -> Result<Self, Failure> {
+    /// Reads the lists for a mount of `design`; without one, what may be an option of a design is passed over. Of two words that
+    /// contradict each other the later one holds.
+    pub(super) fn parse(lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
         let mut words = Self::default();
-        for word in lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()) {
+        let given: Vec<_> =
+            lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
+        for word in &given {
             words.take(word)?;
         }
-        Ok(words)
+        let Some(design) = design else { return Ok(words) };
+        let unknown = |key: &str| design.options().iter().all(|option| option.name != key);
+        if given.contains(&"sloppy") {
+            words.design.retain(|key, _| !unknown(key));
+        }
+        match words.design.keys().find(|key| unknown(key)) {
+            Some(key) => Err(Failure::usage(unknown_word(key, design))),
+            None => Ok(words),
+        }
+    }
+
+    /// Refuses what only root may ask the kernel for.
+    pub(super) fn check_allowed(&self, is_root: bool) -> Result<(), Failure> {
+        let privileged = [("suid", MountFlags::NOSUID), ("dev", MountFlags::NODEV)];
+        match privileged.into_iter().find(|(_, flag)| !is_root && !self.flags.contains(*flag)) {
+            Some((word, _)) => {
+                Err(Failure::usage(format!("-o {word}: only root may ask for that; leave it out")))
+            }
+            None => Ok(()),
+        }
     }
 
     fn take(&mut self, word: &str) -> Result<(), Failure> {
+        if let Some((set, _, flag)) = FLAGS.iter().find(|(set, clear, _)| *set == word || *clear == word) {
+            self.flags.set(*flag, *set == word);
+            return Ok(());
+        }
         match word {
-            "ro" => self.read_only = true,
             "allow_other" => self.allow_other = true,
             "nonempty" => self.non_empty = true,
-            "noexec" => self.no_exec = true,
-            "dev" | "suid" => self.privileged = true,
-            "noatime" => self.access_times = AccessTimes::Never,
-            "relatime" => self.access_times = AccessTimes::Relative,
-            "strictatime" => self.access_times = AccessTimes::Strict,
+            "noatime" => self.access_times = Some(AccessTimes::Never),
+            "relatime" | "atime" => self.access_times = Some(AccessTimes::Relative),
+            "strictatime" => self.access_times = Some(AccessTimes::Strict),
             "cache=pages" => self.cache = Cache::Pages,
             "cache=direct" | "direct_io" => self.cache = Cache::Direct,
-            "sync" => self.synchronous = true,
+            "sync" | "async" => self.synchronous = word == "sync",
             "volatile" => self.volatile = true,
             "dax" => self.dax = true,
-            known if IGNORED.contains(&known) || known.starts_with("x-") || known.starts_with("comment=") => {
-            }
+            known if IGNORED.contains(&known) || known.starts_with("x-") || known.starts_with("X-") => {}
             other => self.take_pair(other)?,
         }
         Ok(())
@@ -97,6 +176,7 @@ impl Words {
             Some(("cache", _)) => {
                 return Err(Failure::usage(format!("-o {word}: there are cache=pages and cache=direct")));
             }
+            Some((key, _)) if IGNORED_PAIRS.contains(&key) => {}
             Some((key, value)) => drop(self.design.insert(key.to_owned(), value.to_owned())),
             // A flag of the design; its options say whether there is one.
             None => drop(self.design.insert(word.to_owned(), "true".to_owned())),
@@ -105,27 +185,80 @@ impl Words {
     }
 }
 
+fn unknown_word(key: &str, design: &dyn FsType) -> String {
+    let flags = FLAGS.iter().flat_map(|(set, clear, _)| [*set, *clear]);
+    let known = OWN.iter().map(|word| word.trim_end_matches("=N").trim_end_matches("=NAME"));
+    let known: Vec<_> = flags.chain(known).chain(design.options().iter().map(|option| option.name)).collect();
+    let advice = lab::error::nearest(key, known.iter().copied());
+    let name = design.name();
+    match advice.starts_with("did you mean") {
+        true => format!("-o {key}: there is no such word; {advice}"),
+        false => format!(
+            "-o {key}: there is no such word; `weir mount --help` lists them, `weir show {name}` those of {name}"
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_line_of_fstab_is_understood() {
-        let lists = [
-            "defaults,noauto,nofail,x-systemd.automount,ro".to_owned(),
-            "buffer=1GiB,inherit,sync".to_owned(),
-        ];
-        let words = Words::parse(&lists).unwrap();
-        assert!(words.read_only && words.synchronous && !words.allow_other);
-        let design: Vec<_> = words.design.into_iter().collect();
-        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(design, [pair("buffer", "1GiB"), pair("inherit", "true")]);
+    fn parse(words: &str) -> Result<Words, Failure> {
+        Words::parse(&[words.to_owned()], lab::plan::matrix::design("hinfs").ok())
     }
 
     #[test]
-    fn numbers_that_make_no_sense_are_refused() {
-        for word in ["threads=0", "threads=many", "cache=none"] {
-            assert!(Words::parse(&[word.to_owned()]).is_err(), "{word}");
+    fn a_line_of_fstab_is_understood() {
+        let words =
+            parse("defaults,noauto,nofail,x-systemd.automount,ro,buffer=1GiB,new_blocks=lazy,sync").unwrap();
+        assert!(words.flags.contains(MountFlags::RDONLY) && words.synchronous && !words.allow_other);
+        let design: Vec<_> = words.design.into_iter().collect();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(design, [pair("buffer", "1GiB"), pair("new_blocks", "lazy")]);
+    }
+
+    #[test]
+    fn of_words_that_contradict_each_other_the_last_one_holds() {
+        let flags = |words| parse(words).unwrap().flags;
+        assert_eq!(flags("suid,dev,ro,noexec,rw,exec,nodev"), MountFlags::NODEV);
+        assert_eq!(flags("rw,nosuid,dirsync,lazytime,suid,dev"), MountFlags::DIRSYNC | MountFlags::LAZYTIME);
+        assert_eq!(parse("noatime,strictatime").unwrap().access_times, Some(AccessTimes::Strict));
+        assert_eq!(parse("rw").unwrap().access_times, None);
+        assert!(!parse("sync,async").unwrap().synchronous);
+    }
+
+    #[test]
+    fn what_the_list_of_mounts_says_of_a_mount_is_understood() {
+        let words =
+            "rw,remount,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,user=me";
+        let words = parse(words).unwrap();
+        assert!(words.allow_other && words.design.is_empty());
+    }
+
+    #[test]
+    fn words_that_make_no_sense_are_refused_with_the_nearest_that_does() {
+        let cases = [
+            ("threads=0", "from 1 to 256"),
+            ("threads=many", "from 1 to 256"),
+            ("cache=none", "cache=pages"),
+            ("alow_other", "did you mean \"allow_other\"?"),
+            ("bufer=1GiB", "did you mean \"buffer\"?"),
+            ("norlatime", "did you mean"),
+            ("quotas_of_users", "weir mount --help"),
+        ];
+        for (word, advice) in cases {
+            let refused = parse(word).expect_err(word);
+            assert!(refused.message.contains(advice), "{word}: {}", refused.message);
         }
+        assert!(parse("alow_other,sloppy").is_ok(), "mount -s asks to pass over what is unknown");
+    }
+
+    #[test]
+    fn only_root_may_ask_for_set_id_bits_and_devices() {
+        for word in ["suid", "dev"] {
+            assert!(parse(word).unwrap().check_allowed(false).is_err(), "{word}");
+            assert!(parse(word).unwrap().check_allowed(true).is_ok(), "{word}");
+        }
+        assert!(parse("user,exec").unwrap().check_allowed(false).is_ok());
     }
 }

@@ -1,5 +1,6 @@
 //! `weir sim`: the hardware simulators by themselves.
 
+pub(crate) mod claims;
 mod logging;
 
 use clap::{Args, Subcommand};

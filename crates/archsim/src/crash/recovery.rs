@@ -1,0 +1,99 @@
+//! Recovery: from an image of NVRAM to one that holds the effects of committed transactions, and of no others.
+//!
+//! 1. Read the superblock, and records from the head on, until one is not whole or of another pass: that is the tail.
+//! 2. A transaction is committed if its commit record was found. Numbers are used again, so an *instance* is a number, a thread
+//!    and how many commits of these came before.
+//! 3. Redo: in log order, new values of committed instances.
+//! 4. Undo: in reverse order, old values of the others.
+//! 5. The head moves to the tail.
+//!
+//! A crash in 3 or 4 leaves the log as it is, and the same steps lead to the same image. Winners are repeated before losers are
+//! undone, which is right because transactions keep to themselves until they have committed.
+
+use std::collections::BTreeMap;
+
+use crate::log::Format;
+use crate::log::record::{Kind, MAGIC, Record};
+
+/// A deliberate error of recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flaws {
+    /// Records of any pass count.
+    pub any_pass: bool,
+    /// Redo goes from the newest record to the oldest.
+    pub reverse_redo: bool,
+    /// An instance is its number and thread only.
+    pub no_instance: bool,
+}
+
+/// A word that recovery writes.
+pub type Written = (u64, u64);
+
+/// Recovers an image; answers with the words that it wrote, in order.
+pub fn recover(image: &mut [u64], logs: &[Format], flaws: Flaws) -> Vec<Written> {
+    let mut writes = Vec::new();
+    let mut heads = Vec::new();
+    for format in logs {
+        let (records, tail) = scan(image, format, flaws.any_pass);
+        replay(image, format, &records, flaws, &mut writes);
+        heads.push((format, tail));
+    }
+    for (format, tail) in heads {
+        for (word, value) in [MAGIC, tail, format.size].into_iter().enumerate() {
+            put(image, format.base + 8 * word as u64, value, &mut writes);
+        }
+    }
+    writes
+}
+
+fn put(image: &mut [u64], addr: u64, value: u64, writes: &mut Vec<Written>) {
+    if let Some(word) = image.get_mut((addr / 8) as usize) {
+        *word = value;
+        writes.push((addr, value));
+    }
+}
+
+/// The whole records from the head on, and the tail.
+fn scan(image: &[u64], format: &Format, any_pass: bool) -> (Vec<Record>, u64) {
+    let read = |addr: u64| image[(addr / 8) as usize];
+    let head = if read(format.base) == MAGIC { read(format.base + 8) } else { 0 };
+    let mut position = head;
+    let mut records = Vec::new();
+    while position - head < format.size
+        && let Some((record, bytes)) = format.decode(position, &read, any_pass)
+    {
+        records.push(record);
+        position += bytes;
+    }
+    (records, position)
+}
+
+fn replay(image: &mut [u64], format: &Format, records: &[Record], flaws: Flaws, writes: &mut Vec<Written>) {
+    // Instance of each record, and the instances that have committed.
+    let mut commits: BTreeMap<(u8, u16), u64> = BTreeMap::new();
+    let mut instances = Vec::with_capacity(records.len());
+    for record in records {
+        let name = (record.thread, record.tx);
+        let before = commits.entry(name).or_default();
+        instances.push((name, if flaws.no_instance { 0 } else { *before }));
+        *before += u64::from(record.kind == Kind::Commit);
+    }
+    let won = |instance: &((u8, u16), u64)| instance.1 < commits[&instance.0];
+    let updates = || records.iter().zip(&instances).filter(|(record, _)| record.kind == Kind::Update);
+    if format.redo {
+        let winners: Vec<&Record> = updates().filter(|(_, i)| won(i)).map(|(record, _)| record).collect();
+        let order: Vec<&Record> =
+            if flaws.reverse_redo { winners.into_iter().rev().collect() } else { winners };
+        order.iter().for_each(|record| side(image, format, record.addr, &record.redo, writes));
+    }
+    if format.undo {
+        let losers: Vec<&Record> = updates().filter(|(_, i)| !won(i)).map(|(record, _)| record).collect();
+        losers.iter().rev().for_each(|record| side(image, format, record.addr, &record.undo, writes));
+    }
+}
+
+fn side(image: &mut [u64], format: &Format, addr: u64, words: &[u64; 8], writes: &mut Vec<Written>) {
+    for (index, word) in words[..format.words].iter().enumerate() {
+        put(image, addr + 8 * index as u64, *word, writes);
+    }
+}

@@ -1,0 +1,122 @@
+//! What a run promises: it repeats, its parts sum up, structures stay right, and no crash breaks a scheme that says so.
+
+use archsim::crash::mutant::Mutant;
+use archsim::crash::{Recording, campaign};
+use archsim::engine::{Engine, Flaws};
+use archsim::reproduce::crash_config;
+use archsim::run::ProgramFeed;
+use archsim::scheme::SCHEMES;
+use archsim::workload::WORKLOADS;
+use archsim::{Config, Machine, run};
+
+fn config(scheme: &str, workload: &str, threads: u64) -> Config {
+    let mut machine = Machine::load("hpca18").unwrap();
+    for (key, value) in [("footprint", "1MiB"), ("l2_size", "128KiB"), ("warmup", "100")] {
+        machine.set(key, value).unwrap();
+    }
+    let (scheme, workload) = (scheme.to_owned(), workload.to_owned());
+    Config { machine, scheme, workload, threads, seed: 3, ops: 1000 }
+}
+
+#[test]
+fn a_run_repeats_to_the_cycle_with_one_thread_and_with_four() {
+    for scheme in ["undo-clwb", "fwb"] {
+        for threads in [1, 4] {
+            let config = config(scheme, "rbtree", threads);
+            let (one, other) = (run(&config).unwrap(), run(&config).unwrap());
+            assert_eq!(one, other);
+            let elsewhere = run(&Config { seed: 4, ..config }).unwrap();
+            assert_ne!(one.time, elsewhere.time);
+        }
+    }
+}
+
+#[test]
+fn every_workload_leaves_a_right_structure_under_every_scheme() {
+    for known in WORKLOADS {
+        for scheme in SCHEMES {
+            let mut config = config(scheme.name, known.name, 2);
+            config.machine.set("footprint", "64KiB").unwrap();
+            let feed = ProgramFeed::new(&config, scheme, 300, false).unwrap();
+            let mut engine = Engine::new(&config.machine, scheme, 2, Flaws::default(), feed);
+            engine.run(u64::MAX).unwrap_or_else(|error| panic!("{} {}: {error}", known.name, scheme.name));
+            assert_eq!(engine.acknowledged.0, 600, "{} {}", known.name, scheme.name);
+            let program = &engine.feed.program;
+            let heap = program.layout().heap;
+            let read = |addr: u64| program.memory()[((addr - heap) / 8) as usize];
+            engine.feed.check(&read).unwrap_or_else(|what| panic!("{}: {what}", known.name));
+            engine.caches.check();
+        }
+    }
+}
+
+#[test]
+fn the_parts_of_a_run_sum_up() {
+    for scheme in ["non-pers", "redo-clwb", "hwl", "fwb"] {
+        let config = config(scheme, "hash", 2);
+        let outcome = run(&config).unwrap();
+        let spent: u64 = outcome.spent.iter().sum();
+        let whole = outcome.time * config.threads;
+        assert!(spent.abs_diff(whole) * 20 < whole, "{scheme}: {spent} of {whole}");
+        assert!(outcome.counter("row_hits") <= outcome.lines.iter().sum());
+    }
+}
+
+#[test]
+fn log_bytes_are_records_times_their_length() {
+    let mut config = config("fwb", "sps", 1);
+    config.machine.set("log_grain", "word").unwrap();
+    config.machine.warmup = 0;
+    let outcome = run(&config).unwrap();
+    let words = outcome.counter("hw_records") * 32 + outcome.transactions * 32;
+    assert!(outcome.counter("hw_log_bytes").abs_diff(words) <= 64, "{outcome:?}");
+}
+
+#[test]
+fn no_crash_breaks_a_scheme_that_promises() {
+    for scheme in SCHEMES.iter().filter(|scheme| scheme.promises) {
+        let verdict = campaign(&crash_config(scheme.name, 1).unwrap(), None, 12_000).unwrap();
+        assert!(verdict.points >= 12_000 && verdict.nested > 100);
+        assert_eq!(verdict.failures, 0, "{}: {:?}", scheme.name, verdict.first);
+    }
+}
+
+#[test]
+fn the_campaign_notices_schemes_without_promises() {
+    for scheme in SCHEMES.iter().filter(|scheme| !scheme.promises) {
+        let verdict = campaign(&crash_config(scheme.name, 1).unwrap(), None, 2_000).unwrap();
+        assert!(verdict.failures > 0, "{}", scheme.name);
+    }
+}
+
+#[test]
+fn every_mutant_is_caught() {
+    for mutant in Mutant::ALL {
+        let verdict = campaign(&crash_config("fwb", 1).unwrap(), Some(mutant), 100_000).unwrap();
+        assert!(verdict.failures > 0, "{} after {} crashes", mutant.name(), verdict.points);
+    }
+}
+
+#[test]
+fn a_case_runs_again_alone() {
+    let config = Config { workload: "hash".into(), ..crash_config("fwb", 1).unwrap() };
+    let again = || Recording::new(&config, Some(Mutant::EarlyAcknowledge)).unwrap().explore(4);
+    let (one, other) = (again(), again());
+    assert!(one.failures > 0);
+    assert_eq!(one, other);
+}
+
+#[test]
+fn what_does_not_fit_is_refused_with_key_and_range() {
+    let told = |config: &Config| run(config).unwrap_err().to_string();
+    let many = Config { threads: 9, ..config("fwb", "hash", 1) };
+    assert_eq!(told(&many), "threads = 9: from 1 to 8");
+    let unknown = config("fwd", "hash", 1);
+    assert!(told(&unknown).contains("did you mean \"fwb\"?"));
+    let mut large = config("fwb", "hash", 1);
+    large.machine.set("footprint", "16GiB").unwrap();
+    assert!(told(&large).contains("set footprint or memory"));
+    let mut small = config("fwb", "sps-str", 1);
+    small.machine.set("log_size", "1KiB").unwrap();
+    assert!(told(&small).contains("set log_size"));
+}

@@ -1,0 +1,93 @@
+//! The invariants of an image, by name.
+//!
+//! | predicate | says |
+//! |---|---|
+//! | `loads` | superblock, checkpoint and every record are whole, and the log applies |
+//! | `entries_lead_to_inodes` | each name leads to an inode that exists |
+//! | `links_match` | an inode's link count is the number of its names, a directory's 2 and one for each subdirectory |
+//! | `parents_match` | a directory's parent has its name, and leads to the root |
+//! | `sizes_cover_blocks` | no block lies beyond the end that its file reserved, none is longer than a block |
+//! | `numbers_are_below_next` | no inode has the number that the next one would get |
+
+use std::collections::BTreeMap;
+
+use media::nvmm::Region;
+
+use super::log::{Loaded, load};
+use super::state::{BLOCK, Body, ROOT, State};
+use crate::fs_type::{FsckReport, Violation};
+
+/// Checks an image without changing it.
+pub(super) fn check(region: &Region) -> FsckReport {
+    let mut report = FsckReport::default();
+    let loaded = match load(region) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            report.violations.push(Violation { predicate: "loads", what: error.to_string() });
+            return report;
+        }
+    };
+    let Loaded { state, records, .. } = loaded;
+    report.checked = vec![("inodes", state.inodes.len() as u64), ("records", records)];
+    check_tree(&state, &mut report.violations);
+    check_files(&state, &mut report.violations);
+    report
+}
+
+fn check_tree(state: &State, violations: &mut Vec<Violation>) {
+    let mut fail = |predicate, what| violations.push(Violation { predicate, what });
+    let mut links: BTreeMap<u64, u32> = BTreeMap::from([(ROOT, 2)]);
+    let mut parents: BTreeMap<u64, u64> = BTreeMap::from([(ROOT, ROOT)]);
+    for (ino, inode) in &state.inodes {
+        let Body::Dir(dir) = &inode.body else { continue };
+        for (name, (child, _)) in &dir.names {
+            let name = String::from_utf8_lossy(name);
+            let Some(target) = state.inodes.get(child) else {
+                fail(
+                    "entries_lead_to_inodes",
+                    format!("\"{name}\" in directory {ino} leads to inode {child}"),
+                );
+                continue;
+            };
+            *links.entry(*child).or_default() += 1 + u32::from(target.is_dir());
+            if target.is_dir() {
+                *links.entry(*ino).or_default() += 1;
+                if parents.insert(*child, *ino).is_some() {
+                    fail("parents_match", format!("directory {child} has two names"));
+                }
+            }
+        }
+    }
+    for (ino, inode) in &state.inodes {
+        let counted = links.get(ino).copied().unwrap_or(0);
+        if counted != inode.links {
+            fail("links_match", format!("inode {ino} has {} links, {counted} are found", inode.links));
+        }
+        if let Body::Dir(dir) = &inode.body
+            && parents.get(ino) != Some(&dir.parent)
+        {
+            fail("parents_match", format!("directory {ino} names {} as its parent", dir.parent));
+        }
+        if *ino >= state.next {
+            fail("numbers_are_below_next", format!("inode {ino} exists, the next is {}", state.next));
+        }
+    }
+    for start in parents.keys() {
+        let climb =
+            std::iter::successors(Some(*start), |at| parents.get(at).copied().filter(|_| *at != ROOT));
+        if climb.take(parents.len() + 1).all(|at| at != ROOT) {
+            fail("parents_match", format!("directory {start} is not below the root"));
+        }
+    }
+}
+
+fn check_files(state: &State, violations: &mut Vec<Violation>) {
+    for (ino, inode) in &state.inodes {
+        let Ok((_, blocks)) = inode.file() else { continue };
+        let long = blocks.iter().find(|(_, bytes)| bytes.len() as u64 > BLOCK);
+        if let Some((block, bytes)) = long {
+            let what = format!("block {block} of inode {ino} has {} bytes", bytes.len());
+            violations.push(Violation { predicate: "sizes_cover_blocks", what });
+        }
+    }
+}

@@ -1,0 +1,520 @@
+//! The state in DRAM, and the changes that lead from one state to the next.
+//!
+//! A change says what was decided, not what was asked: a caller checks a call against the state, then applies the change that it
+//! comes to. Applying is deterministic, so recovery reaches the state that programs saw.
+
+use std::collections::BTreeMap;
+
+use ::vfs::{FileKind, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Bytes of a block.
+pub(super) const BLOCK: u64 = 4096;
+/// Number of the root.
+pub(super) const ROOT: u64 = 1;
+/// Cookies of `.` and `..` come before that of the first name.
+const FIRST_COOKIE: u64 = 2;
+
+/// What an inode, a block, a name or an attribute takes in a checkpoint, at most, beside its own bytes.
+const INODE_COST: u64 = 160;
+const BLOCK_COST: u64 = BLOCK + 24;
+const NAME_COST: u64 = 40;
+
+/// A time as it is logged: seconds and nanoseconds.
+pub(super) type Time = (i64, u32);
+
+/// The present.
+pub(super) fn now() -> Time {
+    let now = Timestamp::now();
+    (now.secs, now.nanos)
+}
+
+/// The whole file system.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct State {
+    pub(super) inodes: BTreeMap<u64, Inode>,
+    /// The number of the next inode; no number is given twice.
+    pub(super) next: u64,
+    /// A log is being applied.
+    #[serde(skip)]
+    pub(super) replaying: bool,
+}
+
+/// An inode.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Inode {
+    /// Kind and permission bits.
+    pub(super) mode: u32,
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) rdev: u64,
+    pub(super) links: u32,
+    pub(super) atime: Time,
+    pub(super) mtime: Time,
+    pub(super) ctime: Time,
+    pub(super) xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
+    pub(super) body: Body,
+    /// Descriptors; a crash closes them all.
+    #[serde(skip)]
+    pub(super) opens: u32,
+}
+
+/// What an inode holds.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Body {
+    /// Blocks by number; those that are missing are holes. A block may be shorter than [`BLOCK`]: zeros follow.
+    File {
+        size: u64,
+        blocks: BTreeMap<u64, Vec<u8>>,
+    },
+    Dir(Dir),
+    Symlink(Vec<u8>),
+    Node,
+}
+
+/// A directory.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Dir {
+    pub(super) parent: u64,
+    next_cookie: u64,
+    /// Name to inode and cookie. Cookies grow, so that a cursor stays valid.
+    pub(super) names: BTreeMap<Vec<u8>, (u64, u64)>,
+    /// What the names cost.
+    cost: u64,
+}
+
+impl Dir {
+    fn new(parent: u64) -> Self {
+        Self { parent, next_cookie: FIRST_COOKIE, names: BTreeMap::new(), cost: 0 }
+    }
+
+    /// Gives a name to an inode, perhaps in the place of another.
+    fn set(&mut self, name: &[u8], ino: u64) {
+        match self.names.get_mut(name) {
+            Some(entry) => entry.0 = ino,
+            None => {
+                self.names.insert(name.to_vec(), (ino, self.next_cookie));
+                self.next_cookie += 1;
+                self.cost += NAME_COST + name.len() as u64;
+            }
+        }
+    }
+
+    fn remove(&mut self, name: &[u8]) -> Result<u64> {
+        let (ino, _) = self.names.remove(name).ok_or(Error::NoEntry)?;
+        self.cost -= NAME_COST + name.len() as u64;
+        Ok(ino)
+    }
+}
+
+/// One change. Times are in it: recovery must not ask a clock.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum Change {
+    /// A new inode, with a name unless the name is empty.
+    Make {
+        ino: u64,
+        parent: u64,
+        name: Vec<u8>,
+        mode: u32,
+        owner: (u32, u32),
+        rdev: u64,
+        target: Vec<u8>,
+    },
+    Link {
+        ino: u64,
+        parent: u64,
+        name: Vec<u8>,
+    },
+    /// A name goes away, of whatever kind its inode is.
+    Remove {
+        parent: u64,
+        name: Vec<u8>,
+    },
+    /// Replaces what has the new name.
+    Rename {
+        from: (u64, Vec<u8>),
+        to: (u64, Vec<u8>),
+    },
+    Exchange {
+        a: (u64, Vec<u8>),
+        b: (u64, Vec<u8>),
+    },
+    Attributes {
+        ino: u64,
+        mode: u32,
+        owner: (u32, u32),
+        atime: Time,
+        mtime: Time,
+    },
+    Accessed {
+        ino: u64,
+    },
+    Resize {
+        ino: u64,
+        size: u64,
+    },
+    Write {
+        ino: u64,
+        offset: u64,
+        data: Vec<u8>,
+    },
+    /// Blocks of zeros where there are holes, with `zero` in the whole range; the size grows to `size`.
+    Allocate {
+        ino: u64,
+        offset: u64,
+        len: u64,
+        size: u64,
+        zero: bool,
+    },
+    /// A range reads as zeros; whole blocks of it become holes.
+    Punch {
+        ino: u64,
+        offset: u64,
+        len: u64,
+    },
+    SetXattr {
+        ino: u64,
+        name: Vec<u8>,
+        value: Vec<u8>,
+    },
+    RemoveXattr {
+        ino: u64,
+        name: Vec<u8>,
+    },
+}
+
+impl State {
+    /// A root directory and nothing else.
+    pub(super) fn new() -> Self {
+        let mut state = Self { inodes: BTreeMap::new(), next: ROOT, replaying: false };
+        state.make(ROOT, ROOT, FileKind::Directory.mode_bits() | 0o755, (0, 0), now());
+        state
+    }
+
+    pub(super) fn inode(&self, ino: u64) -> Result<&Inode> {
+        self.inodes.get(&ino).ok_or(Error::NoEntry)
+    }
+
+    pub(super) fn inode_mut(&mut self, ino: u64) -> Result<&mut Inode> {
+        self.inodes.get_mut(&ino).ok_or(Error::NoEntry)
+    }
+
+    /// A directory that has a name, or is the root.
+    pub(super) fn dir(&self, ino: u64) -> Result<&Dir> {
+        let inode = self.inode(ino)?;
+        match &inode.body {
+            Body::Dir(_) if inode.links == 0 => Err(Error::NoEntry),
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    fn dir_mut(&mut self, ino: u64) -> Result<&mut Dir> {
+        match &mut self.inode_mut(ino)?.body {
+            Body::Dir(dir) => Ok(dir),
+            _ => Err(Error::NotDirectory),
+        }
+    }
+
+    /// The inode of a name.
+    pub(super) fn child(&self, parent: u64, name: &[u8]) -> Result<u64> {
+        self.dir(parent)?.names.get(name).map(|(ino, _)| *ino).ok_or(Error::NoEntry)
+    }
+
+    /// Whether directory `above` is `below`, or above it.
+    pub(super) fn is_above(&self, above: u64, below: u64) -> Result<bool> {
+        let mut at = below;
+        while at != above && at != ROOT {
+            at = self.dir(at)?.parent;
+        }
+        Ok(at == above)
+    }
+
+    /// Bytes of a checkpoint, at most.
+    pub(super) fn cost(&self) -> u64 {
+        self.inodes.values().map(Inode::cost).sum()
+    }
+
+    /// What the inodes of a change cost together.
+    pub(super) fn cost_of(&self, inos: &[u64]) -> u64 {
+        inos.iter().filter_map(|ino| self.inodes.get(ino)).map(Inode::cost).sum()
+    }
+
+    fn make(&mut self, ino: u64, parent: u64, mode: u32, (uid, gid): (u32, u32), now: Time) -> &mut Inode {
+        let (links, body) = match FileKind::from_mode(mode) {
+            Some(FileKind::Directory) => (2, Body::Dir(Dir::new(parent))),
+            Some(FileKind::Regular) => (1, Body::File { size: 0, blocks: BTreeMap::new() }),
+            _ => (1, Body::Node),
+        };
+        let (rdev, opens, xattrs) = (0, 0, BTreeMap::new());
+        let inode =
+            Inode { mode, uid, gid, rdev, links, atime: now, mtime: now, ctime: now, xattrs, body, opens };
+        self.next = self.next.max(ino + 1);
+        self.inodes.entry(ino).insert_entry(inode).into_mut()
+    }
+
+    /// Notes that the names of a directory have changed, and its links by `links`.
+    fn names_changed(&mut self, dir: u64, links: i32, now: Time) -> Result<()> {
+        let inode = self.inode_mut(dir)?;
+        inode.links = inode.links.saturating_add_signed(links);
+        (inode.mtime, inode.ctime) = (now, now);
+        Ok(())
+    }
+
+    /// Takes one name from an inode, a directory's last one with its own `.`; frees it when it is not open.
+    fn unname(&mut self, ino: u64, now: Time) -> Result<()> {
+        let inode = self.inode_mut(ino)?;
+        inode.links = if inode.is_dir() { 0 } else { inode.links.saturating_sub(1) };
+        inode.ctime = now;
+        self.free_unused(ino);
+        Ok(())
+    }
+
+    /// Frees an inode that has no name and is not open. While a log is applied, later records may be about it.
+    pub(super) fn free_unused(&mut self, ino: u64) {
+        if !self.replaying && self.inodes.get(&ino).is_some_and(|inode| inode.links == 0 && inode.opens == 0)
+        {
+            self.inodes.remove(&ino);
+        }
+    }
+
+    /// Closes everything, as a crash does, and frees what has no name then.
+    pub(super) fn close_all(&mut self) {
+        self.inodes.retain(|_, inode| inode.links > 0);
+        self.inodes.values_mut().for_each(|inode| inode.opens = 0);
+    }
+
+    /// Applies a change that was checked against this state; an error says that it was not.
+    pub(super) fn apply(&mut self, change: &Change, now: Time) -> Result<()> {
+        match change {
+            Change::Make { ino, parent, name, mode, owner, rdev, target } => {
+                if self.inodes.contains_key(ino) {
+                    return Err(Error::Corrupt(format!("inode {ino} is made twice")));
+                }
+                let inode = self.make(*ino, *parent, *mode, *owner, now);
+                inode.rdev = *rdev;
+                if FileKind::from_mode(*mode) == Some(FileKind::Symlink) {
+                    inode.body = Body::Symlink(target.clone());
+                }
+                let is_dir = inode.is_dir();
+                if name.is_empty() {
+                    (inode.links, inode.opens) = (0, 1);
+                    return Ok(());
+                }
+                self.dir_mut(*parent)?.set(name, *ino);
+                self.names_changed(*parent, i32::from(is_dir), now)
+            }
+            Change::Link { ino, parent, name } => {
+                let inode = self.inode_mut(*ino)?;
+                inode.links = inode.links.saturating_add(1);
+                inode.ctime = now;
+                self.dir_mut(*parent)?.set(name, *ino);
+                self.names_changed(*parent, 0, now)
+            }
+            Change::Remove { parent, name } => {
+                let ino = self.dir_mut(*parent)?.remove(name)?;
+                let is_dir = self.inode(ino)?.is_dir();
+                self.names_changed(*parent, -i32::from(is_dir), now)?;
+                self.unname(ino, now)
+            }
+            Change::Rename { from, to } => self.rename(from, to, now),
+            Change::Exchange { a, b } => self.exchange(a, b, now),
+            _ => self.apply_to_inode(change, now),
+        }
+    }
+
+    fn apply_to_inode(&mut self, change: &Change, now: Time) -> Result<()> {
+        let inode = self.inode_mut(change.inode())?;
+        match change {
+            Change::Attributes { mode, owner, atime, mtime, .. } => {
+                inode.mode = inode.mode & 0o170_000 | mode & 0o7777;
+                (inode.uid, inode.gid) = *owner;
+                (inode.atime, inode.mtime) = (*atime, *mtime);
+            }
+            Change::Accessed { .. } => {
+                inode.atime = now;
+                return Ok(());
+            }
+            Change::Resize { size, .. } => inode.resize(*size, now)?,
+            Change::Write { offset, data, .. } => inode.write(*offset, data, now)?,
+            Change::Allocate { offset, len, size, zero, .. } => {
+                if *zero {
+                    inode.punch(*offset, offset.saturating_add(*len), now)?;
+                }
+                inode.allocate((*offset, *len), *size, now)?;
+            }
+            Change::Punch { offset, len, .. } => inode.punch(*offset, offset.saturating_add(*len), now)?,
+            Change::SetXattr { name, value, .. } => {
+                inode.xattrs.insert(name.clone(), value.clone());
+            }
+            Change::RemoveXattr { name, .. } => {
+                inode.xattrs.remove(name);
+            }
+            _ => return Err(Error::Corrupt("a change of names for an inode".to_owned())),
+        }
+        inode.ctime = now;
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &(u64, Vec<u8>), to: &(u64, Vec<u8>), now: Time) -> Result<()> {
+        let moved = self.dir_mut(from.0)?.remove(&from.1)?;
+        let replaced = self.dir_mut(to.0)?.names.get(&to.1).map(|(ino, _)| *ino);
+        self.dir_mut(to.0)?.set(&to.1, moved);
+        let mut links = (0, 0);
+        if self.inode(moved)?.is_dir() {
+            self.dir_mut(moved)?.parent = to.0;
+            links = (-1, i32::from(replaced.is_none()));
+        }
+        self.names_changed(from.0, links.0, now)?;
+        self.names_changed(to.0, links.1, now)?;
+        self.inode_mut(moved)?.ctime = now;
+        replaced.map_or(Ok(()), |ino| self.unname(ino, now))
+    }
+
+    fn exchange(&mut self, a: &(u64, Vec<u8>), b: &(u64, Vec<u8>), now: Time) -> Result<()> {
+        let (first, second) = (self.child(a.0, &a.1)?, self.child(b.0, &b.1)?);
+        self.dir_mut(a.0)?.set(&a.1, second);
+        self.dir_mut(b.0)?.set(&b.1, first);
+        for (ino, from, to) in [(first, a.0, b.0), (second, b.0, a.0)] {
+            let is_dir = self.inode(ino)?.is_dir();
+            if is_dir {
+                self.dir_mut(ino)?.parent = to;
+            }
+            self.names_changed(from, -i32::from(is_dir), now)?;
+            self.names_changed(to, i32::from(is_dir), now)?;
+            self.inode_mut(ino)?.ctime = now;
+        }
+        Ok(())
+    }
+}
+
+impl Change {
+    /// The inode that a change of one inode is about.
+    fn inode(&self) -> u64 {
+        match self {
+            Self::Attributes { ino, .. }
+            | Self::Accessed { ino }
+            | Self::Resize { ino, .. }
+            | Self::Write { ino, .. }
+            | Self::Allocate { ino, .. }
+            | Self::Punch { ino, .. }
+            | Self::SetXattr { ino, .. }
+            | Self::RemoveXattr { ino, .. }
+            | Self::Make { ino, .. }
+            | Self::Link { ino, .. } => *ino,
+            Self::Remove { parent, .. } => *parent,
+            Self::Rename { from, .. } => from.0,
+            Self::Exchange { a, .. } => a.0,
+        }
+    }
+
+    /// The inodes whose cost it may change.
+    pub(super) fn inodes(&self, state: &State) -> Vec<u64> {
+        let mut inos = vec![self.inode()];
+        let target = |dir: u64, name: &[u8]| state.child(dir, name).ok();
+        match self {
+            Self::Make { parent, .. } | Self::Link { parent, .. } => inos.push(*parent),
+            Self::Remove { parent, name } => inos.extend(target(*parent, name)),
+            Self::Rename { to, .. } => {
+                inos.push(to.0);
+                inos.extend(target(to.0, &to.1));
+            }
+            _ => {}
+        }
+        inos.sort_unstable();
+        inos.dedup();
+        inos
+    }
+}
+
+impl Inode {
+    pub(super) fn is_dir(&self) -> bool {
+        matches!(self.body, Body::Dir(_))
+    }
+
+    fn cost(&self) -> u64 {
+        let bytes = |(name, value): (&Vec<u8>, &Vec<u8>)| NAME_COST + (name.len() + value.len()) as u64;
+        let body = match &self.body {
+            Body::File { blocks, .. } => blocks.len() as u64 * BLOCK_COST,
+            Body::Dir(dir) => dir.cost,
+            Body::Symlink(target) => target.len() as u64,
+            Body::Node => 0,
+        };
+        INODE_COST + body + self.xattrs.iter().map(bytes).sum::<u64>()
+    }
+
+    /// Size and blocks of a regular file.
+    pub(super) fn file(&self) -> Result<(u64, &BTreeMap<u64, Vec<u8>>)> {
+        match &self.body {
+            Body::File { size, blocks } => Ok((*size, blocks)),
+            Body::Dir(_) => Err(Error::IsDirectory),
+            _ => Err(Error::Invalid("not a regular file")),
+        }
+    }
+
+    fn file_mut(&mut self) -> Result<(&mut u64, &mut BTreeMap<u64, Vec<u8>>)> {
+        match &mut self.body {
+            Body::File { size, blocks } => Ok((size, blocks)),
+            _ => Err(Error::Corrupt("data for what is no regular file".to_owned())),
+        }
+    }
+
+    fn write(&mut self, offset: u64, data: &[u8], now: Time) -> Result<()> {
+        let (size, blocks) = self.file_mut()?;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let within = (at % BLOCK) as usize;
+            let len = (BLOCK as usize - within).min(data.len() - done);
+            let block = blocks.entry(at / BLOCK).or_default();
+            if block.len() < within + len {
+                block.resize(within + len, 0);
+            }
+            block[within..within + len].copy_from_slice(&data[done..done + len]);
+            done += len;
+        }
+        *size = (*size).max(offset + data.len() as u64);
+        self.mtime = now;
+        Ok(())
+    }
+
+    fn resize(&mut self, new: u64, now: Time) -> Result<()> {
+        let end = self.file()?.0.max(new).next_multiple_of(BLOCK);
+        self.punch(new, end, now)?;
+        *self.file_mut()?.0 = new;
+        Ok(())
+    }
+
+    fn allocate(&mut self, (offset, len): (u64, u64), new: u64, now: Time) -> Result<()> {
+        let (size, blocks) = self.file_mut()?;
+        for block in offset / BLOCK..(offset + len).div_ceil(BLOCK) {
+            blocks.entry(block).or_default();
+        }
+        *size = (*size).max(new);
+        self.mtime = now;
+        Ok(())
+    }
+
+    /// Makes `start..end` read as zeros: whole blocks become holes, the edges are cleared.
+    fn punch(&mut self, start: u64, end: u64, now: Time) -> Result<()> {
+        let (_, blocks) = self.file_mut()?;
+        let touched: Vec<u64> =
+            blocks.range(start / BLOCK..end.div_ceil(BLOCK)).map(|(block, _)| *block).collect();
+        for block in touched {
+            let first = block * BLOCK;
+            let (from, to) = (start.max(first) - first, end.min(first + BLOCK) - first);
+            if to - from == BLOCK {
+                blocks.remove(&block);
+            } else if let Some(bytes) = blocks.get_mut(&block) {
+                let to = (to as usize).min(bytes.len());
+                if let Some(cleared) = bytes.get_mut(from as usize..to) {
+                    cleared.fill(0);
+                }
+            }
+        }
+        self.mtime = now;
+        Ok(())
+    }
+}

@@ -1,0 +1,438 @@
+//! The adapter: checks a call against the state, and makes the change that it comes to.
+
+use ::vfs::{
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
+    RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+};
+use sim::{Bytes, LockClass, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
+
+use super::log::Volume;
+use super::state::{BLOCK, Body, Change, Inode, ROOT, Time, now};
+use crate::error::Result as DesignResult;
+
+static VOLUME: LockClass = LockClass::new("redo.volume");
+
+/// Links of an inode, at most.
+const LINKS_MAX: u32 = 65_000;
+/// Largest file: block numbers and sizes stay far from the end of 64 bits.
+const FILE_MAX: u64 = 1 << 60;
+/// What an inode with its name costs beside the bytes of the name: see `state.rs`.
+const NEW_COST: u64 = 256;
+
+/// A mounted file system.
+pub(super) struct Redo(RwLock<Volume>);
+
+impl Redo {
+    pub(super) fn new(volume: Volume) -> Self {
+        Self(RwLock::new(&VOLUME, volume))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Volume> {
+        sim::work(Work::Step, 1);
+        self.0.read()
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Volume> {
+        sim::work(Work::Step, 1);
+        self.0.write()
+    }
+
+    fn make(&self, parent: Ino, name: &[u8], node: (u32, u64, &[u8]), owner: Owner) -> Result<Attr> {
+        let mut volume = self.write();
+        if volume.state.dir(parent.0)?.names.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let (mode, rdev, target) = node;
+        let is_dir = FileKind::from_mode(mode) == Some(FileKind::Directory);
+        if is_dir && volume.state.inode(parent.0)?.links >= LINKS_MAX {
+            return Err(Errno::EMLINK);
+        }
+        let ino = volume.state.next;
+        let growth = NEW_COST + (name.len() + target.len()) as u64;
+        let (name, target, owner) = (name.to_vec(), target.to_vec(), (owner.uid, owner.gid));
+        volume.change(&Change::Make { ino, parent: parent.0, name, mode, owner, rdev, target }, growth)?;
+        Ok(attr(ino, volume.state.inode(ino)?))
+    }
+}
+
+fn timestamp((secs, nanos): Time) -> Timestamp {
+    Timestamp { secs, nanos }
+}
+
+fn time(time: Option<SetTime>, old: Time) -> Time {
+    match time {
+        None => old,
+        Some(SetTime::Now) => now(),
+        Some(SetTime::To(time)) => (time.secs, time.nanos),
+    }
+}
+
+fn attr(ino: u64, inode: &Inode) -> Attr {
+    let (size, blocks) = match &inode.body {
+        Body::File { size, blocks } => (*size, blocks.len() as u64),
+        Body::Symlink(target) => (target.len() as u64, 0),
+        Body::Dir(dir) => (dir.names.len() as u64, 0),
+        Body::Node => (0, 0),
+    };
+    Attr {
+        ino: Ino(ino),
+        kind: FileKind::from_mode(inode.mode).unwrap_or(FileKind::Regular),
+        perm: inode.mode & 0o7777,
+        nlink: inode.links,
+        owner: Owner { uid: inode.uid, gid: inode.gid },
+        rdev: inode.rdev,
+        size,
+        blocks: blocks * (BLOCK / 512),
+        block_size: BLOCK as u32,
+        atime: timestamp(inode.atime),
+        mtime: timestamp(inode.mtime),
+        ctime: timestamp(inode.ctime),
+        // Numbers are given once.
+        generation: 0,
+    }
+}
+
+/// What new blocks of a range cost. `None` beyond what any region holds.
+fn new_blocks(inode: &Inode, offset: u64, len: u64) -> DesignResult<u64> {
+    let range = offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK);
+    let there = inode.file()?.1.range(range.clone()).count() as u64;
+    Ok((range.end - range.start - there).saturating_mul(BLOCK + 24))
+}
+
+/// Checks that an inode may take the place of another.
+fn check_replacement(moved: &Inode, replaced: &Inode) -> Result<()> {
+    match (moved.is_dir(), &replaced.body) {
+        (true, Body::Dir(dir)) if dir.names.is_empty() => Ok(()),
+        (true, Body::Dir(_)) => Err(Errno::ENOTEMPTY),
+        (true, _) => Err(Errno::ENOTDIR),
+        (false, Body::Dir(_)) => Err(Errno::EISDIR),
+        (false, _) => Ok(()),
+    }
+}
+
+/// Checks a rename; none when there is nothing to do.
+fn rename_change(
+    volume: &Volume,
+    from: (Ino, &[u8]),
+    to: (Ino, &[u8]),
+    flags: RenameFlags,
+) -> Result<Option<Change>> {
+    let state = &volume.state;
+    let moved = state.child(from.0.0, from.1)?;
+    let replaced = state.dir(to.0.0)?.names.get(to.1).map(|(ino, _)| *ino);
+    let names = ((from.0.0, from.1.to_vec()), (to.0.0, to.1.to_vec()));
+    let inode = state.inode(moved)?;
+    if inode.is_dir() && state.is_above(moved, to.0.0)? {
+        return Err(Errno::EINVAL);
+    }
+    if flags.contains(RenameFlags::EXCHANGE) {
+        let other = replaced.ok_or(Errno::ENOENT)?;
+        if state.inode(other)?.is_dir() && state.is_above(other, from.0.0)? {
+            return Err(Errno::EINVAL);
+        }
+        return Ok((moved != other).then_some(Change::Exchange { a: names.0, b: names.1 }));
+    }
+    if let Some(replaced) = replaced {
+        if flags.contains(RenameFlags::NOREPLACE) {
+            return Err(Errno::EEXIST);
+        }
+        if replaced == moved {
+            return Ok(None);
+        }
+        check_replacement(inode, state.inode(replaced)?)?;
+    } else if inode.is_dir() && from.0 != to.0 && state.inode(to.0.0)?.links >= LINKS_MAX {
+        return Err(Errno::EMLINK);
+    }
+    Ok(Some(Change::Rename { from: names.0, to: names.1 }))
+}
+
+impl FileSystem for Redo {
+    fn root(&self) -> Ino {
+        Ino(ROOT)
+    }
+
+    fn statfs(&self) -> Result<StatFs> {
+        let volume = self.read();
+        let (blocks, blocks_free) = volume.blocks();
+        let files = volume.state.inodes.len() as u64;
+        let files_free = blocks_free * (BLOCK / NEW_COST);
+        Ok(StatFs {
+            block_size: BLOCK as u32,
+            blocks,
+            blocks_free,
+            files: files + files_free,
+            files_free,
+            name_max: 255,
+        })
+    }
+
+    fn sync(&self) -> Result<()> {
+        Ok(self.read().check_sound()?)
+    }
+
+    fn unmount(&self) -> Result<()> {
+        self.sync()
+    }
+
+    fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let volume = self.read();
+        let ino = volume.state.child(parent.0, name)?;
+        Ok(attr(ino, volume.state.inode(ino)?))
+    }
+
+    fn create(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        self.mknod(parent, name, FileKind::Regular, 0, new)
+    }
+
+    fn mkdir(&self, parent: Ino, name: &[u8], new: &NewInode) -> Result<Attr> {
+        self.mknod(parent, name, FileKind::Directory, 0, new)
+    }
+
+    fn mknod(&self, parent: Ino, name: &[u8], kind: FileKind, rdev: u64, new: &NewInode) -> Result<Attr> {
+        self.make(parent, name, (kind.mode_bits() | new.perm & 0o7777, rdev, b""), new.owner)
+    }
+
+    fn symlink(&self, parent: Ino, name: &[u8], target: &[u8], new: &NewInode) -> Result<Attr> {
+        let mode = FileKind::Symlink.mode_bits() | new.perm & 0o7777;
+        self.make(parent, name, (mode, 0, target), new.owner)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        match &self.read().state.inode(ino.0)?.body {
+            Body::Symlink(target) => Ok(target.clone()),
+            _ => Err(Errno::EINVAL),
+        }
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
+        let mut volume = self.write();
+        let inode = volume.state.inode(ino.0)?;
+        match inode.links {
+            _ if inode.is_dir() => return Err(Errno::EPERM),
+            0 => return Err(Errno::ENOENT),
+            LINKS_MAX.. => return Err(Errno::EMLINK),
+            _ => {}
+        }
+        if volume.state.dir(parent.0)?.names.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
+        let growth = NEW_COST + name.len() as u64;
+        volume.change(&Change::Link { ino: ino.0, parent: parent.0, name: name.to_vec() }, growth)?;
+        Ok(attr(ino.0, volume.state.inode(ino.0)?))
+    }
+
+    fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let mut volume = self.write();
+        let ino = volume.state.child(parent.0, name)?;
+        if volume.state.inode(ino)?.is_dir() {
+            return Err(Errno::EISDIR);
+        }
+        Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        let mut volume = self.write();
+        let ino = volume.state.child(parent.0, name)?;
+        if !volume.state.dir(ino)?.names.is_empty() {
+            return Err(Errno::ENOTEMPTY);
+        }
+        Ok(volume.change(&Change::Remove { parent: parent.0, name: name.to_vec() }, 0)?)
+    }
+
+    fn rename(&self, from: (Ino, &[u8]), to: (Ino, &[u8]), flags: RenameFlags) -> Result<()> {
+        let mut volume = self.write();
+        let Some(change) = rename_change(&volume, from, to, flags)? else { return Ok(()) };
+        Ok(volume.change(&change, NEW_COST + to.1.len() as u64)?)
+    }
+
+    fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let entries = {
+            let volume = self.read();
+            let dir = volume.state.dir(ino.0)?;
+            let dots = [(b".".to_vec(), (ino.0, 0)), (b"..".to_vec(), (dir.parent, 1))];
+            let names = dir.names.iter().map(|(name, entry)| (name.clone(), *entry));
+            let ahead = dots.into_iter().chain(names).filter(|(_, (_, cookie))| *cookie >= cursor);
+            let kind = |ino| volume.state.inode(ino).ok().and_then(|inode| FileKind::from_mode(inode.mode));
+            let mut entries: Vec<_> =
+                ahead.map(|(name, (ino, cookie))| (cookie, ino, kind(ino), name)).collect();
+            sim::work(Work::Step, entries.len() as u64);
+            entries.sort_unstable_by_key(|(cookie, ..)| *cookie);
+            entries
+        };
+        for (cookie, ino, kind, name) in &entries {
+            if !sink(DirEntry { ino: Ino(*ino), kind: *kind, name, next: cookie + 1 }) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        Ok(attr(ino.0, self.read().state.inode(ino.0)?))
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let mut volume = self.write();
+        if let Some(size) = set.size {
+            volume.state.inode(ino.0)?.file()?;
+            if size > FILE_MAX {
+                return Err(Errno::EFBIG);
+            }
+            volume.change(&Change::Resize { ino: ino.0, size }, 0)?;
+        }
+        if *set != (SetAttr { size: set.size, ..SetAttr::default() }) || set.size.is_none() {
+            let inode = volume.state.inode(ino.0)?;
+            let change = Change::Attributes {
+                ino: ino.0,
+                mode: set.perm.unwrap_or(inode.mode),
+                owner: (set.uid.unwrap_or(inode.uid), set.gid.unwrap_or(inode.gid)),
+                atime: time(set.atime, inode.atime),
+                mtime: time(set.mtime, inode.mtime),
+            };
+            volume.change(&change, 0)?;
+        }
+        Ok(attr(ino.0, volume.state.inode(ino.0)?))
+    }
+
+    fn accessed(&self, ino: Ino) -> Result<()> {
+        Ok(self.write().change(&Change::Accessed { ino: ino.0 }, 0)?)
+    }
+
+    fn open(&self, ino: Ino, _: OpenFlags) -> Result<()> {
+        self.write().state.inode_mut(ino.0)?.opens += 1;
+        Ok(())
+    }
+
+    fn release(&self, ino: Ino) {
+        self.write().release(ino.0);
+    }
+
+    fn tmpfile(&self, new: &NewInode) -> Result<Attr> {
+        let mut volume = self.write();
+        let (ino, mode) = (volume.state.next, FileKind::Regular.mode_bits() | new.perm & 0o7777);
+        let (owner, name, target) = ((new.owner.uid, new.owner.gid), Vec::new(), Vec::new());
+        volume.change(&Change::Make { ino, parent: ROOT, name, mode, owner, rdev: 0, target }, NEW_COST)?;
+        Ok(attr(ino, volume.state.inode(ino)?))
+    }
+
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _: IoFlags) -> Result<usize> {
+        let volume = self.read();
+        let (size, blocks) = volume.state.inode(ino.0)?.file()?;
+        let len = size.saturating_sub(offset).min(buffer.len() as u64) as usize;
+        let out = &mut buffer[..len];
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let within = (at % BLOCK) as usize;
+            let piece = &mut out[done..len.min(done + BLOCK as usize - within)];
+            let held = blocks.get(&(at / BLOCK)).and_then(|block| block.get(within..)).unwrap_or_default();
+            let held = &held[..held.len().min(piece.len())];
+            piece[..held.len()].copy_from_slice(held);
+            piece[held.len()..].fill(0);
+            done += piece.len();
+        }
+        sim::copy(len as u64);
+        Ok(len)
+    }
+
+    fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
+        let mut volume = self.write();
+        let (size, _) = volume.state.inode(ino.0)?.file()?;
+        let offset = if flags.contains(IoFlags::APPEND) { size } else { offset };
+        if offset.checked_add(data.len() as u64).is_none_or(|end| end > FILE_MAX) {
+            return Err(Errno::EFBIG);
+        }
+        let mut done = 0;
+        for piece in data.chunks(volume.record_max()) {
+            let at = offset + done as u64;
+            let growth = new_blocks(volume.state.inode(ino.0)?, at, piece.len() as u64)?;
+            match volume.change(&Change::Write { ino: ino.0, offset: at, data: piece.to_vec() }, growth) {
+                Ok(()) => done += piece.len(),
+                // What was written before counts; the next call meets the error.
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        sim::copy(done as u64);
+        Ok(Written { offset, bytes: done })
+    }
+
+    fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
+        let (punch, zero) =
+            (mode.contains(FallocateMode::PUNCH_HOLE), mode.contains(FallocateMode::ZERO_RANGE));
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        if punch && (zero || !mode.contains(FallocateMode::KEEP_SIZE)) {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let mut volume = self.write();
+        let inode = volume.state.inode(ino.0)?;
+        let (size, _) = inode.file()?;
+        let end = offset.checked_add(len).filter(|end| *end <= FILE_MAX).ok_or(Errno::EFBIG)?;
+        let growth = if punch { 0 } else { new_blocks(inode, offset, len)? };
+        let size = if mode.contains(FallocateMode::KEEP_SIZE) { size } else { size.max(end) };
+        let ino = ino.0;
+        if punch {
+            return Ok(volume.change(&Change::Punch { ino, offset, len }, 0)?);
+        }
+        Ok(volume.change(&Change::Allocate { ino, offset, len, size, zero }, growth)?)
+    }
+
+    fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
+        let volume = self.read();
+        let (size, blocks) = volume.state.inode(ino.0)?.file()?;
+        if offset >= size {
+            return Err(Errno::ENXIO);
+        }
+        let first = offset / BLOCK;
+        let found = match to {
+            SeekTo::Data => *blocks.range(first..).next().ok_or(Errno::ENXIO)?.0,
+            SeekTo::Hole => {
+                let run = blocks.range(first..).zip(first..).take_while(|((block, _), at)| *block == at);
+                first + run.count() as u64
+            }
+        };
+        let found = (found * BLOCK).max(offset);
+        if to == SeekTo::Data && found >= size { Err(Errno::ENXIO) } else { Ok(found.min(size)) }
+    }
+
+    fn fsync(&self, ino: Ino, _: bool) -> Result<()> {
+        let volume = self.read();
+        volume.state.inode(ino.0)?;
+        Ok(volume.check_sound()?)
+    }
+
+    fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
+        self.read().state.inode(ino.0)?.xattrs.get(name).cloned().ok_or(Errno::ENODATA)
+    }
+
+    fn setxattr(&self, ino: Ino, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
+        let mut volume = self.write();
+        match (mode, volume.state.inode(ino.0)?.xattrs.contains_key(name)) {
+            (XattrMode::Create, true) => return Err(Errno::EEXIST),
+            (XattrMode::Replace, false) => return Err(Errno::ENODATA),
+            _ => {}
+        }
+        let growth = NEW_COST + (name.len() + value.len()) as u64;
+        let (name, value) = (name.to_vec(), value.to_vec());
+        Ok(volume.change(&Change::SetXattr { ino: ino.0, name, value }, growth)?)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        let volume = self.read();
+        let names = volume.state.inode(ino.0)?.xattrs.keys();
+        Ok(names.flat_map(|name| name.iter().copied().chain([0])).collect())
+    }
+
+    fn removexattr(&self, ino: Ino, name: &[u8]) -> Result<()> {
+        let mut volume = self.write();
+        if !volume.state.inode(ino.0)?.xattrs.contains_key(name) {
+            return Err(Errno::ENODATA);
+        }
+        Ok(volume.change(&Change::RemoveXattr { ino: ino.0, name: name.to_vec() }, 0)?)
+    }
+}
+
+/// The smallest region: a half holds a checkpoint, and a record with the largest attribute.
+pub(super) const MIN_SIZE: Bytes = Bytes::kib(768);

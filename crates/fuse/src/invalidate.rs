@@ -1,0 +1,94 @@
+//! Dropping cached pages after a direct write.
+//!
+//! For a program that waits for its direct write (`pwrite` on a file opened with `O_DIRECT`), the kernel drops the cached pages
+//! of the range before the write and again after it. For asynchronous direct writes (libaio, `io_uring`) Linux drops them only
+//! before (`generic_file_direct_write` leaves the rest to `dio_complete`, which FUSE does not use): pages that a reader brings
+//! into the cache before the server has written are outdated, and stay. The server cannot distinguish the two kinds of write, so
+//! it drops the range itself (`FUSE_NOTIFY_INVAL_INODE`) before it answers.
+//!
+//! The kernel answers a notification only when no page of the range is locked, and a page is locked while a read of it waits for
+//! the server. A thread that serves requests therefore must not wait for a notification; a separate thread does, and then answers
+//! the write.
+//!
+//! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds
+//! none keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`]
+//! writes wait; what comes beyond is answered first, and its pages are dropped right after.
+//!
+//! A file of which the kernel has no pages needs none of this: [`crate::nodes`] keeps whether it may have any.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+
+use fuser::{INodeNo, Notifier, ReplyWrite};
+
+/// Background requests that the kernel is asked to admit at a time, instead of 12: as many as it can be asked for.
+pub(crate) const PLACES: u16 = u16::MAX;
+
+/// Writes that wait at most: half of the places that the kernel grants to a user on a host of this memory (`sanitize_global_limit`
+/// in its `fs/fuse/inode.c`), and no more than programs have in flight.
+fn most_waiting() -> u64 {
+    const IN_FLIGHT: u64 = 4096;
+    let host = rustix::system::sysinfo();
+    let memory = (host.totalram as u64).saturating_mul(u64::from(host.mem_unit));
+    ((memory >> 13) / 392 / 2).min(IN_FLIGHT)
+}
+
+/// A direct write that is done.
+struct Written {
+    node: INodeNo,
+    offset: u64,
+    bytes: usize,
+    /// None when it was answered.
+    reply: Option<ReplyWrite>,
+}
+
+/// What hands direct writes over.
+pub(crate) struct Invalidator {
+    sender: Sender<Written>,
+    waiting: Arc<AtomicU64>,
+    most: u64,
+}
+
+/// The other end, until the thread starts.
+pub(crate) struct Invalidations {
+    receiver: Receiver<Written>,
+    waiting: Arc<AtomicU64>,
+}
+
+pub(crate) fn channel() -> (Invalidator, Invalidations) {
+    let (sender, receiver) = mpsc::channel();
+    let waiting = Arc::new(AtomicU64::new(0));
+    let invalidator = Invalidator { sender, waiting: Arc::clone(&waiting), most: most_waiting() };
+    (invalidator, Invalidations { receiver, waiting })
+}
+
+impl Invalidator {
+    /// Has the pages dropped over which `bytes` were written, and then answers.
+    pub(crate) fn answer(&self, node: INodeNo, offset: u64, bytes: usize, reply: ReplyWrite) {
+        let mut reply = Some(reply);
+        if self.waiting.fetch_add(1, Relaxed) >= self.most {
+            reply.take().expect("it was put there").written(bytes as u32);
+        }
+        // The thread ends with the door, not before.
+        let _ = self.sender.send(Written { node, offset, bytes, reply });
+    }
+}
+
+impl Invalidations {
+    /// Starts the thread, which ends when the [`Invalidator`] goes.
+    pub(crate) fn start(self, notifier: Notifier) -> std::io::Result<()> {
+        let run = move || {
+            for Written { node, offset, bytes, reply } in self.receiver {
+                // It refuses when it has no such inode any more.
+                let _ = notifier.inval_inode(node, offset.cast_signed(), (bytes as u64).cast_signed());
+                if let Some(reply) = reply {
+                    reply.written(bytes as u32);
+                }
+                self.waiting.fetch_sub(1, Relaxed);
+            }
+        };
+        thread::Builder::new().name("weir-invalidate".to_owned()).spawn(run).map(drop)
+    }
+}

@@ -1,0 +1,149 @@
+//! FxMark on every design and on the host's kernel: each benchmark completes, and leaves what it must.
+
+use lab::{Plan, Runner, Settings, Silent};
+use results::{ResultFile, Sample};
+use workload::suite;
+
+/// Every benchmark of the suite, small.
+fn plan(head: &str, axes: &str, names: &[&str], vars: &str) -> Plan {
+    let workload = |name: &&str| format!("[[workload]]\nname = \"fxmark/{name}\"\nvars = {{ {vars} }}\n");
+    let workloads: String = names.iter().map(workload).collect();
+    let text = format!("[plan]\nname = \"t\"\nwhy = \"w\"\n{head}\n{axes}\n{workloads}");
+    Plan::parse("t.toml", &text, false).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn run(plan: &Plan, check: bool) -> ResultFile {
+    let settings = Settings { check, jobs: 1, ..Settings::default() };
+    Runner::new(settings, &Silent).run(plan).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn names() -> Vec<&'static str> {
+    suite::by_name("fxmark").unwrap().entries().iter().map(|entry| entry.name).collect()
+}
+
+const SMALL: &str = "files = 40, blocks = 40, region = \"16KiB\", file = \"64KiB\", room = \"1MiB\"";
+
+fn is_whole(sample: &Sample) {
+    let what = &sample.axes;
+    assert!(sample.ops > 0 && sample.errors == 0 && !sample.partial, "{what:?}: {:?}", sample.notes);
+    let ops: u64 = sample.workers.iter().filter(|worker| !worker.background).map(|worker| worker.ops).sum();
+    assert_eq!(ops, sample.ops, "{what:?}: the workers' operations are the sample's");
+    assert_eq!(sample.steps[0].latency_ns.count(), sample.ops, "{what:?}: every operation has a latency");
+}
+
+#[test]
+fn every_benchmark_completes_on_every_design_and_leaves_what_it_must() {
+    let designs: Vec<_> = fs::FILE_SYSTEMS.iter().map(|design| format!("{:?}", design.name())).collect();
+    let axes = format!(
+        "[[axis]]\nfs = [{}]\n[[axis]]\nmedium = [\"dram\"]\n[[axis]]\nthreads = [3]\n[fs]\nbuffer = \"8MiB\"",
+        designs.join(", ")
+    );
+    let file = run(&plan("stop = \"200us\"", &axes, &names(), SMALL), true);
+    assert_eq!(file.samples.len(), names().len() * designs.len());
+    file.samples.iter().for_each(is_whole);
+}
+
+#[test]
+fn every_benchmark_completes_under_the_real_clock_in_process_and_on_the_hosts_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let host = folder.path().display();
+    let axes = format!("[[axis]]\nfs = [\"pmfs\", \"host:{host}\"]\n[[axis]]\nthreads = [2]");
+    let vars = format!("oversubscribe = true, {SMALL}");
+    let direct = |name: &&&str| !name.ends_with("-direct");
+    let names: Vec<_> = names().iter().filter(direct).copied().collect();
+    let file = run(&plan("clock = \"real\"\nstop = \"20ms\"", &axes, &names, &vars), false);
+    file.samples.iter().for_each(is_whole);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left for the next run");
+}
+
+#[test]
+fn what_an_earlier_run_has_left_is_neither_measured_nor_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("fxmark")).unwrap();
+    let axes = format!("[[axis]]\nfs = [\"host:{}\"]", folder.path().display());
+    let plan = plan("clock = \"real\"\nstop = \"5ms\"", &axes, &["DWOL"], SMALL);
+    let error = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_err().to_string();
+    assert!(error.contains("/fxmark is there from an earlier run"), "{error}");
+    assert!(folder.path().join("fxmark").exists());
+}
+
+/// The message of a plan with one benchmark that must be refused.
+fn refused(name: &str, axes: &str, vars: &str) -> String {
+    let axes = format!("[[axis]]\nfs = [\"pmfs\"]\n{axes}");
+    let plan = plan("stop = \"1ms\"", &axes, &[name], vars);
+    Runner::new(Settings::default(), &Silent).run(&plan).expect_err("it must be refused").to_string()
+}
+
+#[test]
+fn core_counts_that_cannot_be_are_named_with_the_way_out() {
+    let threads = |counts: &str| format!("[[axis]]\nthreads = [{counts}]");
+    let many = refused("DRBL", &threads("13"), SMALL);
+    assert!(many.contains("13 workers share 12 cores") && many.contains("--machine"), "{many}");
+    assert!(refused("DRBL", &threads("0"), SMALL).contains("workers=0 is not a whole number from 1"));
+    assert!(refused("DRBL", &threads("\"two\""), SMALL).contains("workers=two is not"));
+    assert!(refused("DRBL_bg", &threads("1"), SMALL).contains("give it 2 threads or more"));
+    assert!(refused("DRBL", "", "file = \"3KiB\"").contains("whole blocks of 4 KiB"));
+    assert!(refused("DRBL", "", "fils = 3").contains("did you mean file"));
+    let shared = plan(
+        "stop = \"50us\"",
+        "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [13]",
+        &["DRBL"],
+        "oversubscribe = true",
+    );
+    assert_eq!(run(&shared, false).samples[0].notes, ["13 workers share 12 cores"]);
+}
+
+#[test]
+fn workers_are_placed_socket_by_socket_or_on_the_sockets_in_turn() {
+    let cores = |placement: &str| {
+        let vars = format!("placement = \"{placement}\"");
+        let axes = "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [4]";
+        let file = run(&plan("stop = \"50us\"", axes, &["DWOL"], &vars), false);
+        file.samples[0].workers.iter().map(|worker| worker.core).collect::<Vec<_>>()
+    };
+    assert_eq!(cores("seq"), [0, 1, 2, 3].map(Some));
+    assert_eq!(cores("rr"), [0, 6, 1, 7].map(Some), "hinfs-server has two sockets of six cores");
+    assert_eq!(cores("none"), [None; 4]);
+}
+
+fn listed(switches: &str) -> (u64, u64, u64) {
+    let mut plan = plan("stop = \"500us\"", "[[axis]]\nfs = [\"pmfs\"]", &["MRDL"], SMALL);
+    if !switches.is_empty() {
+        plan.workload[0].switches.insert(switches.to_owned(), true);
+    }
+    let counters = run(&plan, false).samples[0].counters.clone();
+    let count = |name: &str| counters[&format!("listing.{name}")];
+    (count("entries"), count("getdents"), count("passes"))
+}
+
+#[test]
+fn a_listing_begins_again_at_the_end_unless_it_is_to_do_as_the_original() {
+    let (entries, calls, passes) = listed("");
+    assert!(passes > 1 && entries > 42 * (passes - 1), "{entries} entries, {passes} passes");
+    assert!(
+        calls <= 2 * (passes + 1),
+        "{calls} calls in {passes} passes: one finds the end, one begins again"
+    );
+    let (entries, calls, passes) = listed("empty_getdents");
+    assert_eq!(entries, 42, "40 files and the two dots, once");
+    assert!(passes + 1 == calls && passes > 10, "each operation after the end is one empty call");
+}
+
+#[test]
+fn a_run_of_a_number_of_operations_does_so_many() {
+    for name in ["DRBL", "DWOM", "MWCL"] {
+        let axes = "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [3]";
+        let file = run(&plan("stop = \"100 ops\"", axes, &[name], SMALL), true);
+        assert_eq!(file.samples[0].ops, 100, "{name}");
+    }
+}
+
+#[test]
+fn workers_that_use_up_their_files_end_the_window_together_or_each_alone() {
+    let axes = "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [3]";
+    let mut plan = plan("stop = \"1s\"", axes, &["MWUL"], SMALL);
+    let together = run(&plan, true).samples[0].clone();
+    assert!(together.ops <= 120 && together.workers.iter().any(|worker| worker.ops == 40));
+    plan.workload[0].switches.insert("mean_elapsed".to_owned(), true);
+    assert_eq!(run(&plan, true).samples[0].ops, 120, "each removes all of its own");
+}

@@ -1,0 +1,29 @@
+//! Which pages of a region the processor's caches hold, under the virtual clock of a machine that prices copies by level
+//! ([`sim::cache`]). A page counts as a whole: the first use of any part of it brings it in.
+//!
+//! The table is made as pages are used, 512 at a time: 52 bytes for a page of 4 KiB.
+
+use std::sync::OnceLock;
+
+use sim::{PAGE_BYTES, Recency};
+
+/// Pages of one piece of the table.
+const CHUNK: usize = 512;
+
+pub(super) struct CachedPages {
+    chunks: Box<[OnceLock<Box<[Recency; CHUNK]>>]>,
+}
+
+impl CachedPages {
+    pub(super) fn new(len: u64) -> Self {
+        let pages = len.div_ceil(PAGE_BYTES as u64) as usize;
+        Self { chunks: (0..pages.div_ceil(CHUNK)).map(|_| OnceLock::new()).collect() }
+    }
+
+    /// The page that holds offset `off`, which lies in the region.
+    pub(super) fn of(&self, off: u64) -> &Recency {
+        let page = off as usize / PAGE_BYTES;
+        let chunk = self.chunks[page / CHUNK].get_or_init(|| Box::new([const { Recency::new() }; CHUNK]));
+        &chunk[page % CHUNK]
+    }
+}

@@ -1,0 +1,229 @@
+//! How throughput grows with the number of workers, and what holds it back.
+//!
+//! **The Universal Scalability Law** (N. J. Gunther, *Guerrilla Capacity Planning*, 2007, chapter 4):
+//!
+//! ```text
+//! X(n) = λ n / (1 + σ (n - 1) + κ n (n - 1))
+//! ```
+//!
+//! λ is the rate of one worker, σ the part of the work that is done by one at a time, κ what keeping each pair of
+//! workers consistent costs. With κ above 0 the rate is highest at √((1 - σ) / κ) workers and falls beyond.
+//!
+//! The fit minimises the squares of the relative errors of n / X(n), which is linear in 1/λ, σ/λ and κ/λ. A
+//! coefficient that would be negative is left out.
+//!
+//! **The limit** of a run is what an operation spends more time on than it did with the fewest workers: the part
+//! of the ledger, or the named lock, that has grown the most.
+
+use crate::Sample;
+use std::collections::BTreeMap;
+
+/// The coefficients of a fit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Usl {
+    /// Operations a second of one worker.
+    pub lambda: f64,
+    /// Contention: the serial part.
+    pub sigma: f64,
+    /// Coherency: the cost of each pair.
+    pub kappa: f64,
+    /// The root of the mean square of the relative errors of the throughput.
+    pub error: f64,
+}
+
+impl Usl {
+    /// Fits points of workers and operations a second; none with fewer than three different numbers of workers,
+    /// or rates that are not positive.
+    pub fn fit(points: &[(f64, f64)]) -> Option<Self> {
+        let mut counts: Vec<f64> = points.iter().map(|point| point.0).collect();
+        counts.sort_by(f64::total_cmp);
+        counts.dedup();
+        if counts.len() < 3 || points.iter().any(|(n, x)| *n < 1.0 || !x.is_finite() || *x <= 0.0) {
+            return None;
+        }
+        // The largest model whose coefficients make sense.
+        let models: [&[usize]; 4] = [&[0, 1, 2], &[0, 1], &[0, 2], &[0]];
+        let fits = models.iter().filter_map(|terms| Self::with(points, terms));
+        fits.min_by(|a, b| a.error.total_cmp(&b.error))
+    }
+
+    /// The fit with these terms of the denominator; none when a coefficient is negative.
+    fn with(points: &[(f64, f64)], terms: &[usize]) -> Option<Self> {
+        let size = terms.len();
+        let mut equations = vec![vec![0.0; size + 1]; size];
+        for (n, x) in points {
+            let basis = [1.0, n - 1.0, n * (n - 1.0)];
+            // Each term relative to n / x, whose own value is then 1.
+            let row: Vec<f64> = terms.iter().map(|term| basis[*term] * x / n).collect();
+            for i in 0..size {
+                for j in 0..size {
+                    equations[i][j] += row[i] * row[j];
+                }
+                equations[i][size] += row[i];
+            }
+        }
+        let solved = solve(equations)?;
+        let mut coefficients = [0.0; 3];
+        terms.iter().zip(solved).for_each(|(term, value)| coefficients[*term] = value);
+        let [first, sigma, kappa] = coefficients;
+        if first <= 0.0 || sigma < 0.0 || kappa < 0.0 {
+            return None;
+        }
+        let mut fit = Self { lambda: 1.0 / first, sigma: sigma / first, kappa: kappa / first, error: 0.0 };
+        let square = |(n, x): &(f64, f64)| (fit.at(*n) / x - 1.0).powi(2);
+        fit.error = (points.iter().map(square).sum::<f64>() / points.len() as f64).sqrt();
+        Some(fit)
+    }
+
+    /// Operations a second of `n` workers.
+    pub fn at(&self, n: f64) -> f64 {
+        self.lambda * n / (1.0 + self.sigma * (n - 1.0) + self.kappa * n * (n - 1.0))
+    }
+
+    /// The number of workers with the highest rate; none when more are always better.
+    pub fn peak(&self) -> Option<f64> {
+        (self.kappa > 0.0).then(|| ((1.0 - self.sigma).max(0.0) / self.kappa).sqrt().max(1.0))
+    }
+}
+
+/// Gaussian elimination with the largest pivot; none when the equations do not decide.
+fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
+    let size = rows.len();
+    for column in 0..size {
+        let pivot =
+            (column..size).max_by(|a, b| rows[*a][column].abs().total_cmp(&rows[*b][column].abs()))?;
+        rows.swap(column, pivot);
+        if rows[column][column].abs() < 1e-30 {
+            return None;
+        }
+        let lead = rows[column].clone();
+        for (_, row) in rows.iter_mut().enumerate().filter(|(at, _)| *at != column) {
+            let factor = row[column] / lead[column];
+            row.iter_mut().zip(&lead).for_each(|(value, lead)| *value -= factor * lead);
+        }
+    }
+    Some((0..size).map(|at| rows[at][size] / rows[at][at]).collect())
+}
+
+/// What holds a run back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// A lock by its name, or a part of the ledger.
+    pub name: String,
+    /// Whether it is a lock.
+    pub is_lock: bool,
+    /// Its part of the time of an operation of the run that is held back.
+    pub share: f64,
+    /// How much longer an operation takes for it than with few workers, in nanoseconds.
+    pub grown_ns: f64,
+}
+
+impl Limit {
+    /// What an operation of `many` spends more time on than one of `few`. None where no ledger was kept, or where an operation
+    /// takes hardly longer: by less than a twentieth.
+    pub fn of(few: &Sample, many: &Sample) -> Option<Self> {
+        let (before, after) = (Parts::of(few)?, Parts::of(many)?);
+        if after.total < before.total * 1.05 {
+            return None;
+        }
+        let grown = |name: &(String, bool), ns: f64| ns - before.ns.get(name).copied().unwrap_or(0.0);
+        let most = after.ns.iter().max_by(|a, b| grown(a.0, *a.1).total_cmp(&grown(b.0, *b.1)))?;
+        let (name, is_lock) = most.0.clone();
+        Some(Self { share: most.1 / after.total, grown_ns: grown(most.0, *most.1), name, is_lock })
+    }
+}
+
+/// Time of one operation of the workload by its parts, waits by name of the lock.
+struct Parts {
+    ns: BTreeMap<(String, bool), f64>,
+    total: f64,
+}
+
+/// The part of the ledger that the names of locks take apart.
+const LOCK_WAIT: &str = "lock_wait";
+/// Operations in the background: no call of a worker waits for them by itself.
+const BACKGROUND: [&str; 2] = ["writeback", "clean"];
+
+impl Parts {
+    fn of(sample: &Sample) -> Option<Self> {
+        let (mut ns, mut total) = (BTreeMap::new(), 0.0);
+        let ops = sample.ops.max(1) as f64;
+        for operation in sample.operations.iter().filter(|op| !BACKGROUND.contains(&op.kind.as_str())) {
+            let mut named = 0;
+            for (lock, waited) in &operation.lock_wait_ns {
+                *ns.entry((lock.clone(), true)).or_insert(0.0) += *waited as f64 / ops;
+                named += waited;
+            }
+            for (part, spent) in &operation.time_ns {
+                let spent = if part == LOCK_WAIT { spent.saturating_sub(named) } else { *spent };
+                *ns.entry((part.clone(), false)).or_insert(0.0) += spent as f64 / ops;
+            }
+            total += operation.parts_ns() as f64 / ops;
+        }
+        (total > 0.0).then_some(Self { ns, total })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OperationRecord;
+
+    const COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 60.0, 80.0];
+
+    fn close(a: f64, b: f64) -> bool {
+        (a - b).abs() <= 1e-6 * b.abs().max(1e-6)
+    }
+
+    #[test]
+    fn a_curve_of_the_law_gives_its_coefficients_back() {
+        for (sigma, kappa) in [(0.0, 0.0), (0.05, 0.0), (0.02, 0.001), (0.0, 0.0004), (0.9, 0.01)] {
+            let law = Usl { lambda: 1e6, sigma, kappa, error: 0.0 };
+            let points: Vec<_> = COUNTS.iter().map(|n| (*n, law.at(*n))).collect();
+            let fit = Usl::fit(&points).unwrap();
+            assert!(close(fit.lambda, 1e6) && (fit.sigma - sigma).abs() < 1e-6, "{fit:?}");
+            assert!((fit.kappa - kappa).abs() < 1e-6 && fit.error < 1e-6, "{fit:?}");
+        }
+    }
+
+    #[test]
+    fn no_coefficient_is_negative_and_a_superlinear_curve_is_fitted_by_a_straight_line() {
+        let points: Vec<_> = COUNTS.iter().map(|n| (*n, n.powf(1.1))).collect();
+        let fit = Usl::fit(&points).unwrap();
+        assert!(fit.sigma == 0.0 && fit.kappa == 0.0 && fit.peak().is_none(), "{fit:?}");
+    }
+
+    #[test]
+    fn the_peak_is_where_the_rate_is_highest() {
+        let law = Usl { lambda: 1.0, sigma: 0.1, kappa: 0.001, error: 0.0 };
+        let peak = law.peak().unwrap();
+        assert!(close(peak, 30.0) && law.at(peak) > law.at(29.0) && law.at(peak) > law.at(31.0));
+    }
+
+    #[test]
+    fn too_few_or_impossible_points_have_no_fit() {
+        assert_eq!(Usl::fit(&[(1.0, 1.0), (2.0, 2.0), (2.0, 2.1)]), None);
+        assert_eq!(Usl::fit(&[(1.0, 1.0), (2.0, 0.0), (3.0, 2.1)]), None);
+    }
+
+    fn sample(software: u64, locks: &[(&str, u64)]) -> Sample {
+        let mut operation = OperationRecord::new("write");
+        operation.count = 10;
+        operation.lock_wait_ns = locks.iter().map(|(name, ns)| ((*name).to_owned(), *ns)).collect();
+        let waited: u64 = locks.iter().map(|lock| lock.1).sum();
+        operation.time_ns =
+            BTreeMap::from([("software".to_owned(), software), (LOCK_WAIT.to_owned(), waited)]);
+        Sample { ops: 10, operations: vec![operation], ..Sample::default() }
+    }
+
+    #[test]
+    fn the_limit_is_what_an_operation_spends_more_time_on() {
+        let few = sample(1000, &[("journal", 10)]);
+        let many = sample(1100, &[("journal", 900), ("inode", 2000)]);
+        let limit = Limit::of(&few, &many).unwrap();
+        assert!(limit.name == "inode" && limit.is_lock && close(limit.share, 0.5), "{limit:?}");
+        assert_eq!(Limit::of(&few, &sample(1020, &[("journal", 12)])), None, "nothing holds it back");
+        let slower = Limit::of(&few, &sample(3000, &[("journal", 10)])).unwrap();
+        assert!(slower.name == "software" && !slower.is_lock);
+    }
+}
