@@ -313,12 +313,22 @@ fn cleaning_programs() -> Vec<Program> {
     let overwrite = |tag| Op::Write(File::At("foo".into()), Some(0), Pattern { len: 100, tag });
     let begin = [Op::Create("foo".into()), Op::Chmod("foo".into(), 0o600)];
     let writes = |count| (0..count).map(|tag| overwrite(tag as u8));
+    // Each log page has one write that counts and six that do not: only the thorough cleaner gets anything.
+    let first = |page: usize| {
+        Op::Write(File::At("foo".into()), Some(4096 * page as u64), Pattern { len: 100, tag: page as u8 })
+    };
+    let mixed = (1..8).flat_map(|page| [first(page)].into_iter().chain(writes(6)));
     // Removals fill pages of their own while names that stay are before them.
     let removals = (0..20).map(create).chain((0..20).filter(|number| number % 4 > 0).map(unlink));
     vec![
         Program::new(
             "overwrites in a short log",
             begin.iter().cloned().chain(writes(12)).collect(),
+            vec![overwrite(99), Op::Remount],
+        ),
+        Program::new(
+            "writes that only the thorough cleaner drops",
+            begin.iter().cloned().chain(mixed).collect(),
             vec![overwrite(99), Op::Remount],
         ),
         Program::new(
