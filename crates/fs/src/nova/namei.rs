@@ -8,7 +8,7 @@
 //! | create, mknod, symlink, mkdir | name; `..` or the target in a log of its own | tail of the directory; state of the inode |
 //! | link | name; link count | two tails |
 //! | unlink, rmdir | removal; link count, while links are left | tail of the directory; tail or state of the inode |
-//! | rename | name, removal; link count for the ctime, or a new `..` | tails of directories and inode; tail or state of what is replaced |
+//! | rename | name, removal; link count, or a new `..` | tails of directories and inode; tail or state of what is replaced |
 //! | exchange | a name each | each directory's tail, each inode's |
 //!
 //! Lock order: `nova.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes that
