@@ -220,7 +220,7 @@ fn dump_dir(region: &Region, geometry: &Geometry, number: u64, out: &mut dyn Wri
     };
     writeln!(out, "  inode {:<8} ..", loaded.names.parent)?;
     let (mut slot, mut bytes) = (0, [0; 256]);
-    while let Some((found, known)) = loaded.names.from_slot(slot) {
+    while let Some((found, known)) = loaded.names.next_from(slot) {
         slot = found + 1;
         let shown = match read_name(region, known.at, &mut bytes) {
             Ok(len) => String::from_utf8_lossy(&bytes[..len]).into_owned(),

@@ -413,7 +413,7 @@ impl Volume {
     }
 
     /// The next data or hole at or after `offset`.
-    pub(crate) fn seek_file(&self, loaded: &Loaded, offset: u64, to: SeekTo) -> Result<u64> {
+    pub(crate) fn seek_file(loaded: &Loaded, offset: u64, to: SeekTo) -> Result<u64> {
         let size = loaded.facts.size;
         if offset >= size {
             return Err(Error::NothingThere);

@@ -213,7 +213,7 @@ impl Checker<'_> {
 
     fn check_names(&mut self, number: u64, dir: &Loaded) -> Result<()> {
         let (mut slot, mut bytes) = (0, [0; 256]);
-        while let Some((found, known)) = dir.names.from_slot(slot) {
+        while let Some((found, known)) = dir.names.next_from(slot) {
             slot = found + 1;
             let len = read_name(self.region, known.at, &mut bytes)?;
             let shown = String::from_utf8_lossy(&bytes[..len]).into_owned();

@@ -128,7 +128,7 @@ impl Changing<'_> {
     /// The inode is gone; answers what it held.
     pub(crate) fn unload(&mut self) -> Box<Loaded> {
         self.inode.parent.store(0, Relaxed);
-        let gone = std::mem::replace(&mut *self.state, InodeState::default());
+        let gone = std::mem::take(&mut *self.state);
         gone.loaded.unwrap_or_default()
     }
 }
@@ -454,7 +454,7 @@ impl Volume {
     }
 
     /// Locks an inode that the caller has just claimed. It can be used as any other once it has become live.
-    pub(crate) fn lock_new<'a>(&self, inode: &'a Inode) -> Changing<'a> {
+    pub(crate) fn lock_new(inode: &Inode) -> Changing<'_> {
         Changing { inode, state: inode.state.write() }
     }
 

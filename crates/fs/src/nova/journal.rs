@@ -228,7 +228,9 @@ impl Volume {
             self.region.mark(Mark::Commit { at: *at, needs });
             self.region.store_u64(*at, *new)?;
         }
-        words.iter().for_each(|(at, _)| self.region.flush(*at, 8));
+        for (at, _) in words {
+            self.region.flush(*at, 8);
+        }
         self.region.fence();
         Ok(())
     }

@@ -243,7 +243,9 @@ static CHECKSUM: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI)
 /// CRC-32C.
 pub(crate) fn checksum(parts: &[&[u8]]) -> u32 {
     let mut digest = CHECKSUM.digest();
-    parts.iter().for_each(|part| digest.update(part));
+    for part in parts {
+        digest.update(part);
+    }
     digest.finalize()
 }
 

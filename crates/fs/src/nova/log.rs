@@ -27,6 +27,7 @@ use super::layout::{
 use crate::error::{Error, Result};
 
 /// An entry as it was read.
+#[allow(clippy::large_enum_variant)] // it lives on the stack of one loop
 pub(crate) enum Entry {
     Write(WriteEntry),
     Set(SetEntry),

@@ -89,7 +89,8 @@ pub(crate) trait PageCache: Send + Sync {
     /// caller holds the inode's lock for reading.
     fn read(&self, page: (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool;
 
-    /// Forgets what it has of a page of an inode in `block`, which is about to be free. True: it gives that back itself, later. The caller holds the
+    /// Forgets what it has of a page of an inode in `block`, which is about to be free. True: it gives that back itself, later.
+    /// The caller holds the
     /// inode's lock for writing.
     fn invalidate(&self, page: (u64, u64), block: u64) -> bool;
 

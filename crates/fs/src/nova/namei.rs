@@ -8,7 +8,7 @@
 //! | create, mknod, symlink, mkdir | name; `..` or the target in a log of its own | tail of the directory; state of the inode |
 //! | link | name; link count | two tails |
 //! | unlink, rmdir | removal; link count, while links are left | tail of the directory; tail or state of the inode |
-//! | rename | name, removal; link count for the ctime, or a new `..` | tails of directories and inode; tail or state of what is replaced |
+//! | rename | name, removal; link count, or a new `..` | tails of directories and inode; tail or state of what is replaced |
 //! | exchange | a name each | each directory's tail, each inode's |
 //!
 //! Lock order: `nova.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes that
@@ -61,7 +61,7 @@ struct Body<'v> {
     target: Option<(WriteEntry, u64)>,
 }
 
-impl<'v> Body<'v> {
+impl Body<'_> {
     /// Head and tail of the log.
     fn ends(&self) -> (u64, u64) {
         let mut ends = (0, 0);
@@ -97,12 +97,12 @@ impl Volume {
     }
 
     /// Adds what an append makes of its inode.
-    pub(super) fn plan_append(&self, plan: &mut Plan, inode: &Inode, log: &Log, append: &Append<'_>) {
+    pub(super) fn plan_append(plan: &mut Plan, inode: &Inode, log: &Log, append: &Append<'_>) {
         plan.words.extend(append.words(inode.offset, log));
         plan.needs.extend_from_slice(append.needs());
     }
 
-    pub(super) fn plan_state(&self, plan: &mut Plan, inode: &Changing<'_>, state: u32) {
+    pub(super) fn plan_state(plan: &mut Plan, inode: &Changing<'_>, state: u32) {
         plan.words.add(inode.inode.offset + ino::STATE, state_word(inode.facts.generation, state));
     }
 
@@ -164,7 +164,7 @@ impl Volume {
         }
         self.make_log_room(&mut dir);
         let claim = self.claim_inode()?;
-        let mut child = self.lock_new(claim.inode);
+        let mut child = Self::lock_new(claim.inode);
         let mut plan = Self::plan();
         let body = self.make_body(claim.inode.ino, parent, plan.now, node)?;
         let (facts, state) =
@@ -172,7 +172,7 @@ impl Volume {
         let mut append = self.begin_append(&dir.log, Need::Growth);
         let links = dir.facts.links + u32::from(is_dir);
         let written = self.write_name(&mut append, (links, plan.now), (name, claim.inode.ino))?;
-        self.plan_append(&mut plan, dir.inode, &dir.log, &append);
+        Self::plan_append(&mut plan, dir.inode, &dir.log, &append);
         plan.words.add(claim.inode.offset + ino::STATE, state);
         plan.needs.extend_from_slice(body.append.needs());
         plan.needs.push((claim.inode.offset + 8, ino::NEXT_CHUNK - 8));
@@ -216,7 +216,7 @@ impl Volume {
         let _scope = sim::scope(Activity::Metadata);
         let claim = self.claim_inode()?;
         let inode = claim.inode;
-        let mut file = self.lock_new(inode);
+        let mut file = Self::lock_new(inode);
         let now = pack(Timestamp::now());
         let (facts, live) = self.write_inode(inode, new, (FileKind::Regular, 0), (0, 0), now)?;
         self.region.fence();
@@ -267,10 +267,10 @@ impl Volume {
         let written = self.write_name(&mut to, (dir.facts.links, plan.now), (name, number))?;
         let mut own = self.begin_append(&file.log, Need::Growth);
         let counted = self.write_links(&mut own, (links, plan.now))?;
-        self.plan_append(&mut plan, dir.inode, &dir.log, &to);
-        self.plan_append(&mut plan, inode, &file.log, &own);
+        Self::plan_append(&mut plan, dir.inode, &dir.log, &to);
+        Self::plan_append(&mut plan, inode, &file.log, &own);
         if links == 1 {
-            self.plan_state(&mut plan, &file, state::LIVE);
+            Self::plan_state(&mut plan, &file, state::LIVE);
         }
         self.transact(&plan.words, &plan.needs)?;
         to.apply(&mut dir.log);
@@ -331,7 +331,7 @@ impl Volume {
         let mut plan = Self::plan();
         let mut from = self.begin_append(&dir.log, Need::Removal);
         let written = self.write_name(&mut from, (links, plan.now), (name, 0))?;
-        self.plan_append(&mut plan, dir.inode, &dir.log, &from);
+        Self::plan_append(&mut plan, dir.inode, &dir.log, &from);
         let lost = self.lose_link(&mut plan, victim)?;
         self.transact(&plan.words, &plan.needs)?;
         from.apply(&mut dir.log);
@@ -348,14 +348,14 @@ impl Volume {
             self.make_log_room(victim);
             let mut own = self.begin_append(&victim.log, Need::Removal);
             let at = self.write_links(&mut own, (links, plan.now))?;
-            self.plan_append(plan, victim.inode, &victim.log, &own);
+            Self::plan_append(plan, victim.inode, &victim.log, &own);
             return Ok(Lost { links, counted: Some((own, at)) });
         }
         let state = if victim.state().opens > 0 { state::ORPHAN } else { state::FREE };
         if self.has(mutant::STATE_NOT_LOGGED) {
             self.store_state(victim.inode, state_word(victim.facts.generation, state), &[])?;
         } else {
-            self.plan_state(plan, victim, state);
+            Self::plan_state(plan, victim, state);
         }
         Ok(Lost { links, counted: None })
     }

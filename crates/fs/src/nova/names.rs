@@ -94,7 +94,7 @@ impl Names {
     }
 
     /// The first name in a slot from `slot` on.
-    pub(crate) fn from_slot(&self, slot: u64) -> Option<(u64, Known)> {
+    pub(crate) fn next_from(&self, slot: u64) -> Option<(u64, Known)> {
         let rest = self.slots.get(slot as usize..)?;
         let found = rest.iter().position(Option::is_some)?;
         Some((slot + found as u64, rest[found]?))

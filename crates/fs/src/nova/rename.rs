@@ -181,7 +181,7 @@ impl Volume {
             Some(parent) => Noted::Parent(self.write_name(&mut own, (links, plan.now), (b"..", parent))?),
             None => Noted::Links(links, self.write_links(&mut own, (links, plan.now))?),
         };
-        self.plan_append(plan, inode.inode, &inode.log, &own);
+        Self::plan_append(plan, inode.inode, &inode.log, &own);
         Ok((own, noted))
     }
 
@@ -193,7 +193,9 @@ impl Volume {
         mut replaced: Option<&mut Changing<'_>>,
     ) -> Result<()> {
         let Move { src, dst, .. } = change;
-        dirs.iter_mut().for_each(|dir| self.make_log_room(dir));
+        for dir in dirs.iter_mut() {
+            self.make_log_room(dir);
+        }
         let mut plan = Self::plan();
         let now = plan.now;
         let crosses = u32::from(moved.facts.is_dir() && change.crosses());
@@ -207,9 +209,9 @@ impl Volume {
         let mut from = change.crosses().then(|| self.begin_append(&dirs[src].log, Need::Growth));
         let removed =
             self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), (change.old, 0))?;
-        self.plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
+        Self::plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
         if let Some(from) = &from {
-            self.plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
+            Self::plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
         }
         let parent = change.crosses().then(|| dirs[dst].inode.ino);
         let (own, noted) = self.note_move(&mut plan, moved, parent)?;
@@ -230,7 +232,7 @@ impl Volume {
         drop_name(&mut dirs[src], change.source.0);
         apply_name(&mut dirs[src], (removed.0, &removed.1), change.old);
         own.apply(&mut moved.log);
-        apply_noted(moved, noted, now);
+        apply_noted(moved, &noted, now);
         if let (Some(replaced), Some(loses)) = (replaced, loses) {
             self.lost_link(replaced, loses, now);
         }
@@ -247,7 +249,9 @@ impl Volume {
     ) -> Result<()> {
         let Move { src, dst, .. } = change;
         let Some(target) = change.target else { return Err(Error::NoEntry) };
-        dirs.iter_mut().for_each(|dir| self.make_log_room(dir));
+        for dir in dirs.iter_mut() {
+            self.make_log_room(dir);
+        }
         let mut plan = Self::plan();
         let now = plan.now;
         let crosses = |inode: &Changing<'_>| u32::from(inode.facts.is_dir() && change.crosses());
@@ -262,9 +266,9 @@ impl Volume {
         let mut from = change.crosses().then(|| self.begin_append(&dirs[src].log, Need::Growth));
         let second_name = (change.old, second.inode.ino);
         let here = self.write_name(from.as_mut().unwrap_or(&mut to), (from_links, now), second_name)?;
-        self.plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
+        Self::plan_append(&mut plan, dirs[dst].inode, &dirs[dst].log, &to);
         if let Some(from) = &from {
-            self.plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
+            Self::plan_append(&mut plan, dirs[src].inode, &dirs[src].log, from);
         }
         let parents = change.crosses().then(|| (dirs[dst].inode.ino, dirs[src].inode.ino));
         let (own, noted) = self.note_move(&mut plan, first, parents.map(|(to, _)| to))?;
@@ -279,18 +283,18 @@ impl Volume {
         apply_name(&mut dirs[dst], (there.0, &there.1), change.new);
         apply_name(&mut dirs[src], (here.0, &here.1), change.old);
         own.apply(&mut first.log);
-        apply_noted(first, noted, now);
+        apply_noted(first, &noted, now);
         other.apply(&mut second.log);
-        apply_noted(second, also, now);
+        apply_noted(second, &also, now);
         Ok(())
     }
 }
 
-fn apply_noted(inode: &mut Changing<'_>, noted: Noted, now: u64) {
+fn apply_noted(inode: &mut Changing<'_>, noted: &Noted, now: u64) {
     match noted {
-        Noted::Links(links, at) => apply_links(inode, (links, now), at),
+        Noted::Links(links, at) => apply_links(inode, (*links, now), *at),
         Noted::Parent((at, header)) => {
-            apply_name(inode, (at, &header), b"..");
+            apply_name(inode, (*at, header), b"..");
             inode.inode.parent.store(header.ino, Relaxed);
         }
     }

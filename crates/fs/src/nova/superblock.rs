@@ -57,7 +57,7 @@ impl Superblock {
                 Some(format!("{} shards, there can be 1 to {SHARDS_MAX}", self.shards))
             }
             () if !LOG_BYTES.contains(&self.log_bytes.into())
-                || self.log_bytes % 64 != 0
+                || !self.log_bytes.is_multiple_of(64)
                 || !chunk_is_possible =>
             {
                 let Self { log_bytes, chunk_bytes, .. } = self;

@@ -86,7 +86,7 @@ impl Volume {
             cursor = FIRST_NAME;
         }
         let (mut slot, mut bytes) = (cursor - FIRST_NAME, [0; 256]);
-        while let Some((found, known)) = dir.names.from_slot(slot) {
+        while let Some((found, known)) = dir.names.next_from(slot) {
             let len = read_name(&self.region, known.at, &mut bytes)?;
             slot = found + 1;
             if !give(&bytes[..len], known.ino, slot + FIRST_NAME) {
@@ -266,7 +266,7 @@ impl FileSystem for Mounted {
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         let loaded = self.0.reading(self.inode(ino)?)?;
         Volume::check_regular(&loaded)?;
-        Ok(self.0.seek_file(&loaded, offset, to)?)
+        Ok(Volume::seek_file(&loaded, offset, to)?)
     }
 
     /// Nothing is left to do: what has returned is durable.

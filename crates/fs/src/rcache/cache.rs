@@ -353,7 +353,7 @@ impl Shared {
             let Some((_, number, word, entry)) = found.min_by_key(|(age, number, ..)| (*age, *number)) else {
                 continue;
             };
-            if let Some(taken) = self.take_from(entry, word) {
+            if let Some(taken) = Self::take_from(entry, word) {
                 count(&self.counters.evicted);
                 debug_assert_eq!(taken, number as u32, "an entry keeps its frame");
                 return Some(taken);
@@ -362,7 +362,7 @@ impl Shared {
         None
     }
 
-    fn take_from(&self, entry: &Entry, word: Word) -> Option<u32> {
+    fn take_from(entry: &Entry, word: Word) -> Option<u32> {
         let owned = if word.state() == State::Invalid { word.claimed() } else { word.stolen() }?;
         if !entry.change(word, Some(owned)) {
             return None;
