@@ -2,6 +2,8 @@
 //!
 //! A call that a signal has interrupted is made again: it is no failure of the file system.
 
+use std::collections::BTreeSet;
+
 use rand::{Rng as _, RngExt};
 use rand_distr::{Distribution, Normal};
 use sim::Work;
@@ -55,6 +57,8 @@ pub(super) struct Worker<'a> {
     next: u64,
     prepared: Prepared,
     listing: Listing,
+    /// In the background of MRPM: the files that it has made.
+    toggled: BTreeSet<String>,
 }
 
 /// How far a directory has been read.
@@ -96,6 +100,7 @@ impl<'a> Worker<'a> {
             next: u64::from(matches!(work, Loop::Overwrite(_) | Loop::OverwriteSync)),
             prepared,
             listing: Listing::default(),
+            toggled: BTreeSet::new(),
         }
     }
 
@@ -421,11 +426,13 @@ impl Worker<'_> {
         // The name is none that the others ask for, and another for each that disturbs.
         let name = 1000 * (self.w + 1) + u64::from(digits[depth - 1]);
         path = format!("{path}/{name}");
-        let flags = CREATE | OpenFlags::EXCLUSIVE;
-        match self.calls.open(path.as_bytes(), flags, 0o700) {
-            Ok(fd) => again("close", || self.calls.close(fd)).map(|()| 0),
-            Err(Errno::EEXIST) => again("unlink", || self.calls.unlink(path.as_bytes())).map(|()| 0),
-            Err(errno) => Err(("open", errno)),
+        if self.toggled.remove(&path) {
+            return again("unlink", || self.calls.unlink(path.as_bytes())).map(|()| 0);
         }
+        let flags = CREATE | OpenFlags::EXCLUSIVE;
+        let fd = again("open", || self.calls.open(path.as_bytes(), flags, 0o700))?;
+        again("close", || self.calls.close(fd))?;
+        self.toggled.insert(path);
+        Ok(0)
     }
 }
