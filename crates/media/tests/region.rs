@@ -319,6 +319,7 @@ impl Tap for Log {
             Event::NtStore { off, data } => format!("nt {off}+{}", data.len()),
             Event::Flush { off, len } => format!("flush {off}+{len}"),
             Event::Fence => "fence".to_owned(),
+            Event::Block(event) => format!("{event:?}"),
             Event::Mark(mark) => format!("{mark:?}"),
         });
     }
