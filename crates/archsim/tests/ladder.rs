@@ -26,7 +26,9 @@ impl Random {
 
 fn machine(sets: &[(&str, &str)]) -> Machine {
     let mut machine = Machine::load("hpca18").unwrap();
-    sets.iter().for_each(|(key, value)| machine.set(key, value).unwrap());
+    for (key, value) in sets {
+        machine.set(key, value).unwrap();
+    }
     machine
 }
 

@@ -15,8 +15,7 @@ const DEPTH: u64 = 32;
 
 /// A device in its steady state, and where time stands.
 fn steady() -> (Ssd, u64) {
-    let config =
-        SsdModel::parse("fast24,capacity=4GiB").and_then(|model| Ok(model.config().expect("possible")));
+    let config = SsdModel::parse("fast24,capacity=4GiB").map(|model| model.config().expect("possible"));
     let mut ssd = Ssd::new(&config.expect("a preset"), Data::Drop).expect("possible");
     let pages = ssd.size(0).expect("a namespace").0 / PAGE;
     let mut random = Random(1);

@@ -310,7 +310,7 @@ fn at_virtual_time<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static)
 #[test]
 fn as_a_block_device_it_keeps_bytes_and_takes_its_time() {
     let disk = device(SMALL);
-    disk.write(0, &[7; 32 * 1024], WriteFlags::FUA).unwrap();
+    disk.write(0, &vec![7; 32 * 1024], WriteFlags::FUA).unwrap();
     let shared = Arc::clone(&disk);
     let (one, eight) = at_virtual_time(move || {
         shared.reset();

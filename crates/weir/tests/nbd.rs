@@ -201,7 +201,7 @@ fn what_a_client_writes_it_reads_and_the_server_says_how_late_it_was() {
             assert_eq!(client.call(0, 0, 8192, 4096, &[]).unwrap(), [0; 4096], "{medium}");
             client.call(2, 6, 12288, 512, &[]).unwrap();
             client.call(0, 4, 4096, 65536, &[]).unwrap();
-            assert_eq!(client.call(0, 0, 4096, 65536, &[]).unwrap(), [0; 65536], "{medium}");
+            assert_eq!(client.call(0, 0, 4096, 65536, &[]).unwrap(), vec![0; 65536], "{medium}");
             assert_eq!(client.call(0, 0, 0, 512, &[]).unwrap(), [9; 512], "{medium}");
             client.send(0, 2, 0, 0, 0, &[]);
             assert!(closed(&client.stream), "{medium}: a disconnect ends the connection");

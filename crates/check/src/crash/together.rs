@@ -107,7 +107,9 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Opti
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
-    faults.iter().for_each(|fault| region.inject(*fault));
+    for fault in faults {
+        region.inject(*fault);
+    }
     let preempt: Arc<dyn Tap> = Arc::new(Preempt);
     region.attach(Arc::clone(&preempt));
     let began = Arc::new(Mutex::new(Vec::new()));
@@ -222,8 +224,8 @@ impl Progress for Pair {
                 ([true, false], [true, _]) => add(1, false),
                 ([true, false], [false, _]) => add(0, true),
                 // The later one of this order has begun alone: it has done nothing yet, or the other order counts, too.
-                ([false, false] | [false, true], _) => add(0, false),
-                (_, [true, true] | [false, true]) => add(2, false),
+                ([false, false | true], _) => add(0, false),
+                (_, [true | false, true]) => add(2, false),
                 (_, [true, false]) => add(1, true),
                 (_, [false, false]) => {
                     add(0, true);

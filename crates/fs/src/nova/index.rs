@@ -211,7 +211,7 @@ mod tests {
                         assert_eq!(index.set(page, place), old);
                     }
                     9..12 => {
-                        assert_eq!(index.set(page, Place::HOLE), model.remove(&page).unwrap_or_default())
+                        assert_eq!(index.set(page, Place::HOLE), model.remove(&page).unwrap_or_default());
                     }
                     12 => {
                         let mut gone = BTreeMap::new();

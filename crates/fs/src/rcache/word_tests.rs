@@ -292,7 +292,7 @@ fn copier(world: &mut World, flaw: Flaw) -> Wrong {
         0 => {
             let Some(version) = world.requested.take() else { return Ok(()) };
             me.seen = world.word.0;
-            me.step = if Word(me.seen).version() == version { 1 } else { 0 };
+            me.step = u8::from(Word(me.seen).version() == version);
         }
         1 => {
             if world.swap(me.seen, Word(me.seen).copying()) {

@@ -252,7 +252,8 @@ impl State {
         let inode =
             Inode { mode, uid, gid, rdev, links, atime: now, mtime: now, ctime: now, xattrs, body, opens };
         self.next = self.next.max(ino + 1);
-        self.inodes.entry(ino).insert_entry(inode).into_mut()
+        self.inodes.insert(ino, inode);
+        self.inodes.get_mut(&ino).expect("it was inserted")
     }
 
     /// Notes that the names of a directory have changed, and its links by `links`.

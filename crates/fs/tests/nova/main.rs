@@ -90,7 +90,14 @@ fn operations_take_as_many_fences_as_the_table_says() {
             ("exchange", 3, fences(|| fs.rename((dir, b"b"), (root, b"d"), RenameFlags::EXCHANGE))),
             ("setxattr", 3, fences(|| fs.setxattr(file, b"user.a", b"x", XattrMode::Set))),
             ("unlink, open", 3, fences(|| fs.unlink(root, b"file"))),
-            ("close the last", 1, fences(|| Ok(fs.release(file)))),
+            (
+                "close the last",
+                1,
+                fences(|| {
+                    fs.release(file);
+                    Ok(())
+                }),
+            ),
             ("unlink", 3, fences(|| fs.unlink(root, b"s"))),
             ("rmdir", 3, fences(|| fs.rmdir(dir, b"b"))),
         ];
@@ -384,7 +391,7 @@ fn every_seeded_bug_is_found() {
     for (mutant, found) in mutants.iter().zip(found) {
         match found {
             Some(found) => {
-                println!("{}: {:?} with {:?}: {}", mutant.name(), found.checks, found.program, found.what)
+                println!("{}: {:?} with {:?}: {}", mutant.name(), found.checks, found.program, found.what);
             }
             None => missed.push(mutant.name()),
         }

@@ -75,7 +75,7 @@ fn recall(design: &str) -> BTreeSet<&'static str> {
             found.what
         );
     }
-    mutants.iter().map(|mutant| mutant.class()).collect()
+    mutants.iter().map(fs::Mutant::class).collect()
 }
 
 fn mutants_of(design: &str) -> usize {

@@ -132,8 +132,7 @@ impl State {
 
     fn attempt(&mut self, request: &mut Request<'_>, at: Nanos) -> Result<Outcome, FlashError> {
         match request {
-            Request::Read { buf, .. } if buf.is_empty() => Ok(Outcome::Done { at }),
-            Request::Write { data, .. } if data.is_empty() => Ok(Outcome::Done { at }),
+            Request::Read { buf: [], .. } | Request::Write { data: [], .. } => Ok(Outcome::Done { at }),
             Request::Read { off, buf } => {
                 self.ssd.read(&Command::new(Op::Read, *off, buf.len() as u64), buf, at)
             }
@@ -158,10 +157,10 @@ impl State {
                 busy @ Outcome::Busy { .. } => return Ok(busy),
             }
         }
-        if first < end {
-            if let Outcome::Done { at } = self.ssd.submit(&Command::new(Op::Trim, first, end - first), at)? {
-                latest = latest.max(at);
-            }
+        if first < end
+            && let Outcome::Done { at } = self.ssd.submit(&Command::new(Op::Trim, first, end - first), at)?
+        {
+            latest = latest.max(at);
         }
         Ok(Outcome::Done { at: latest })
     }

@@ -11,7 +11,7 @@ use sim::{PAGE_BYTES, Recency};
 const CHUNK: usize = 512;
 
 pub(super) struct CachedPages {
-    chunks: Box<[OnceLock<Box<[Recency; CHUNK]>>]>,
+    chunks: Box<[OnceLock<Box<[Recency]>>]>,
 }
 
 impl CachedPages {
@@ -23,7 +23,7 @@ impl CachedPages {
     /// The page that holds offset `off`, which lies in the region.
     pub(super) fn of(&self, off: u64) -> &Recency {
         let page = off as usize / PAGE_BYTES;
-        let chunk = self.chunks[page / CHUNK].get_or_init(|| Box::new([const { Recency::new() }; CHUNK]));
+        let chunk = self.chunks[page / CHUNK].get_or_init(|| (0..CHUNK).map(|_| Recency::new()).collect());
         &chunk[page % CHUNK]
     }
 }

@@ -114,7 +114,9 @@ fn medium(name: &str) -> Option<Result<String, Failure>> {
 fn suite(name: &str) -> Option<Result<String, Failure>> {
     let suite = suite::by_name(name)?;
     let mut workloads = Table::new(format!("{name} (suite): {}", suite.summary()));
-    ["workload", "what it does"].into_iter().for_each(|column| workloads.words(column));
+    for column in ["workload", "what it does"] {
+        workloads.words(column);
+    }
     workloads.rows =
         suite.entries().iter().map(|entry| vec![entry.name.into(), entry.summary.into()]).collect();
     Some(Ok(format!("{}\n{}", workloads.to_text(), switches(suite))))
@@ -122,7 +124,9 @@ fn suite(name: &str) -> Option<Result<String, Failure>> {
 
 fn switches(suite: &dyn Suite) -> String {
     let mut table = Table::new("switches that repeat what the original does");
-    ["switch", "default", "when it is on"].into_iter().for_each(|column| table.words(column));
+    for column in ["switch", "default", "when it is on"] {
+        table.words(column);
+    }
     for switch in suite.switches() {
         let default = if switch.default { "on" } else { "off" };
         table.rows.push([switch.name, default, switch.help].map(str::to_owned).into());

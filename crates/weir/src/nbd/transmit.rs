@@ -129,7 +129,7 @@ fn requests(
         }
         let payload = payload(&mut input, &asked)?;
         flying.enter(most);
-        if sender.send(submit(&*export.device, asked, payload)).is_err() {
+        if sender.send(submit(&*export.device, asked, &payload)).is_err() {
             return Ok(()); // the writer has lost the client
         }
     }
@@ -168,7 +168,7 @@ fn payload(input: &mut impl Read, asked: &Asked) -> io::Result<Vec<u8>> {
 }
 
 /// Hands a request to the device in pieces that it takes.
-fn submit(device: &dyn BlockDevice, asked: Asked, payload: Vec<u8>) -> Pending {
+fn submit(device: &dyn BlockDevice, asked: Asked, payload: &[u8]) -> Pending {
     let arrived = sim::now();
     let mut pending =
         Pending { asked, arrived, done_at: arrived, tickets: Vec::new(), data: Vec::new(), refused: None };
@@ -187,7 +187,7 @@ fn submit(device: &dyn BlockDevice, asked: Asked, payload: Vec<u8>) -> Pending {
                 pending.tickets.push(device.submit(Request::Read { off, buf }));
             }
         }
-        command::WRITE => write(device, &mut pending, &payload, flags),
+        command::WRITE => write(device, &mut pending, payload, flags),
         command::FLUSH => pending.tickets.push(device.submit(Request::Flush)),
         command::WRITE_ZEROES if asked.flags & command::NO_HOLE != 0 || !device.geometry().discard => {
             write_zeroes(device, &mut pending, flags);
@@ -274,7 +274,7 @@ impl Writer {
                 }
                 continue;
             };
-            if self.wait(first, receiver, &mut heap, &mut open) {
+            if Self::wait(first, receiver, &mut heap, &mut open) {
                 let Some(pending) = heap.pop() else { continue };
                 self.complete(pending);
             }
@@ -283,7 +283,6 @@ impl Writer {
 
     /// Waits until `at`, or until another request comes; true at `at`.
     fn wait(
-        &self,
         at: Nanos,
         receiver: &Receiver<Pending>,
         heap: &mut BinaryHeap<Pending>,
@@ -366,7 +365,9 @@ fn structured(kind: u16, cookie: u64, body: &[&[u8]]) -> Vec<u8> {
     bytes.extend(kind.to_be_bytes());
     bytes.extend(cookie.to_be_bytes());
     bytes.extend((length as u32).to_be_bytes());
-    body.iter().for_each(|part| bytes.extend(*part));
+    for part in body {
+        bytes.extend(*part);
+    }
     bytes
 }
 

@@ -1,5 +1,6 @@
 //! `weir sim flash`: block traces on the SSD model, and the experiments of the FAST 2024 study on the device alone.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -363,16 +364,16 @@ impl Shown<'_> {
         let counters = &replayed.counters;
         let left_out =
             format!("{} bad lines and {} beyond the device left out", survey.bad_lines, survey.beyond);
-        text += &format!("\n  took {} for {} of trace; {left_out}\n", replayed.took, survey.span);
+        let _ = writeln!(text, "\n  took {} for {} of trace; {left_out}", replayed.took, survey.span);
         let (moved, lines) = (counters.moved_pages, counters.collections);
         let factor = self.amplification();
-        text += &format!("  write amplification {factor:.3}: {moved} pages moved out of {lines} lines\n");
+        let _ = writeln!(text, "  write amplification {factor:.3}: {moved} pages moved out of {lines} lines");
         let steps = replayed.amplification.iter().step_by(replay_step(replayed.amplification.len()));
         let steps: Vec<String> = steps.map(|step| format!("{:.2}", step.amplification)).collect();
-        text += &format!("  as the trace went on: {}\n", steps.join(" "));
+        let _ = writeln!(text, "  as the trace went on: {}", steps.join(" "));
         let dies: Vec<String> =
             self.utilisation().iter().map(|share| format!("{:.1} %", share * 100.0)).collect();
-        text += &format!("  dies busy: {}\n", dies.join(" "));
+        let _ = writeln!(text, "  dies busy: {}", dies.join(" "));
         text
     }
 }
