@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsError, FsType, Options};
+use fs::{FsError, FsType, Options};
 use media::Storage;
 use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -152,9 +152,9 @@ impl PoolOptions {
     }
 
     fn design(&self) -> Result<&'static dyn FsType, PoolError> {
-        let found = FILE_SYSTEMS.iter().copied().find(|design| design.name() == self.design);
+        let found = fs::by_name(&self.design);
         found.ok_or_else(|| {
-            let known: Vec<_> = FILE_SYSTEMS.iter().map(|design| design.name()).collect();
+            let known: Vec<_> = fs::all().map(|design| design.name()).collect();
             PoolError::NoSuchDesign { name: self.design.clone(), known: known.join(", ") }
         })
     }

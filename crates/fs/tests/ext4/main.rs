@@ -30,7 +30,7 @@ pub struct Judged {
 
 /// The design called `name` with these options.
 pub fn judged(name: &str, given: &[(&str, &str)]) -> Judged {
-    let design = *fs::UNLISTED.iter().find(|design| design.name() == name).expect("a design");
+    let design = fs::by_name(name).expect("a design");
     let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
     Judged { design, options: harness::options(design, given), arguments: arguments.join(" ") }
 }

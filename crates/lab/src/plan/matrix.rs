@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsType, Options};
+use fs::{FsType, Options};
 use media::Medium;
 use sim::{Bytes, Clock};
 use workload::suite::Settings;
@@ -236,7 +236,7 @@ pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, FILE_SYSTEMS.iter().map(|design| design.name())),
+        advice: nearest(name, fs::all().map(|design| design.name())),
     })
 }
 

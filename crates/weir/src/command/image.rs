@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use fs::{FILE_SYSTEMS, FsError, FsType, Options};
+use fs::{FsError, FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
@@ -116,9 +116,8 @@ pub(super) fn design(
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn FsType, Failure> {
-    let known = || FILE_SYSTEMS.iter().map(|design| design.name());
-    let found: Vec<_> =
-        FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(&Storage::from(region))).collect();
+    let known = || fs::all().map(|design| design.name());
+    let found: Vec<_> = fs::all().filter(|design| design.recognises(&Storage::from(region))).collect();
     match (named, found.first()) {
         (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
         (None, Some(design)) => Ok(*design),
