@@ -2,7 +2,8 @@
 //!
 //! A preset has the keys of [`sim::Work::ALL`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
 //! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
-//! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each task runs as if its core were its
+//! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
+//! task runs as if its core were its
 //! own. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
 //! source is refused, and so are missing and unknown keys.
 

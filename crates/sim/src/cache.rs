@@ -10,7 +10,7 @@
 //!
 //! | level | holds an object | one line costs | a copy costs |
 //! |---|---|---|---|
-//! | private cache of a core ([`Caches`]) | that this core used last | nothing more than the step | [`Caches::private_copy_ps_per_byte`] |
+//! | private cache of a core ([`Caches`]) | that this core used last | only the step | [`Caches::private_copy_ps_per_byte`] |
 //! | cache of a socket | that a core of it used | [`Caches::socket_hit_ps`] | [`Caches::socket_copy_ps_per_byte`] |
 //! | memory | any | [`Work::Miss`] | the machine's copy, and a turn on the bandwidth of memory |
 //!

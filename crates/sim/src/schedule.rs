@@ -19,7 +19,8 @@
 //! atomics of the standard library too, are not divided further. At a *decision* two or more tasks can go on that do not wait for
 //! a time.
 //!
-//! A task that sleeps, waits with a timeout, or is in [`crate::sync::spin_loop`], could go on at any point, because others may be as slow as they like. It is chosen
+//! A task that sleeps, waits with a timeout, or is in [`crate::sync::spin_loop`], could go on at any point, because others
+//! may be as slow as they like. It is chosen
 //! when no other task can go on; [`Schedule::Random`] lets a timeout come earlier, too, at one point in [`EARLY_TIMEOUT`].
 //!
 //! The release that is part of waiting for a condition is no point: the two are one step, as with any condition variable.

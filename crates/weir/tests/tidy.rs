@@ -317,12 +317,13 @@ fn the_median_function_is_short() {
 
 // ---- unsafe, names, headers ----
 
-/// Lines of code that use `unsafe`, words in comments and attributes aside.
+/// Lines of code that use `unsafe`, words in comments, texts and attributes aside.
 fn unsafe_lines(text: &str) -> usize {
     let code = text.lines().map(|line| line.split("//").next().unwrap_or(line));
     let words =
         |line: &str| line.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == "unsafe");
-    code.filter(|line| words(line)).count()
+    let outside_texts = |line: &str| line.split('"').step_by(2).collect::<Vec<_>>().join(" ");
+    code.filter(|line| words(&outside_texts(line))).count()
 }
 
 #[test]
@@ -332,7 +333,7 @@ fn unsafe_lives_in_two_crates() {
     let all = rust_files();
     let elsewhere = all.iter().filter(|(path, text)| !allowed(path) && !tidy(path) && unsafe_lines(text) > 0);
     assert_none("unsafe", &elsewhere.map(|(path, _)| path.clone()).collect::<Vec<_>>());
-    assert_eq!(unsafe_lines("let x = unsafe { y };\n// unsafe\n"), 1, "canary");
+    assert_eq!(unsafe_lines("let x = unsafe { y };\n// unsafe\nf(\"unsafe-undo\");\n"), 1, "canary");
 }
 
 #[test]

@@ -75,6 +75,8 @@ pub(super) struct Explorer<'a> {
     /// What recovery reads of the scratch region.
     reads: Arc<ReadSet>,
     second: Option<Scratch>,
+    /// Whether recovery may read only what is guaranteed (lint L8).
+    pub(super) lints_reads: bool,
     seen: HashSet<(u64, Vec<(usize, bool)>)>,
     states: BTreeSet<u64>,
     nested_left: usize,
@@ -102,6 +104,7 @@ impl<'a> Explorer<'a> {
             scratch,
             reads,
             second: None,
+            lints_reads: true,
             seen: HashSet::new(),
             states: BTreeSet::new(),
             nested_left: effort.nested,
@@ -182,8 +185,10 @@ impl<'a> Explorer<'a> {
         let design = &*self.subject.design;
         let mount = || design.mount(&region).map_err(|error| format!("mount: {error}"));
         let fs = mount()?;
-        let luck = self.reads.lints(point.unguaranteed(), None);
-        luck.first().map_or(Ok(()), |lint| Err(lint.to_string()))?;
+        if self.lints_reads {
+            let luck = self.reads.lints(point.unguaranteed(), None);
+            luck.first().map_or(Ok(()), |lint| Err(lint.to_string()))?;
+        }
         let tree = observe(&*fs)?;
         judge_any(allowed, &tree)?;
         let new_state = self.states.insert(fingerprint(&tree));

@@ -118,15 +118,18 @@ fn rename_change(
     flags: RenameFlags,
 ) -> Result<Option<Change>> {
     let state = &volume.state;
-    let moved = state.child(from.0.0, from.1)?;
     let replaced = state.dir(to.0.0)?.names.get(to.1).map(|(ino, _)| *ino);
+    let moved = state.child(from.0.0, from.1)?;
+    let exchange = flags.contains(RenameFlags::EXCHANGE);
+    if exchange && replaced.is_none() {
+        return Err(Errno::ENOENT);
+    }
     let names = ((from.0.0, from.1.to_vec()), (to.0.0, to.1.to_vec()));
     let inode = state.inode(moved)?;
     if inode.is_dir() && state.is_above(moved, to.0.0)? {
         return Err(Errno::EINVAL);
     }
-    if flags.contains(RenameFlags::EXCHANGE) {
-        let other = replaced.ok_or(Errno::ENOENT)?;
+    if let Some(other) = replaced.filter(|_| exchange) {
         if state.inode(other)?.is_dir() && state.is_above(other, from.0.0)? {
             return Err(Errno::EINVAL);
         }
@@ -138,6 +141,9 @@ fn rename_change(
         }
         if replaced == moved {
             return Ok(None);
+        }
+        if state.inode(replaced)?.is_dir() && state.is_above(replaced, from.0.0)? {
+            return Err(Errno::ENOTEMPTY);
         }
         check_replacement(inode, state.inode(replaced)?)?;
     } else if inode.is_dir() && from.0 != to.0 && state.inode(to.0.0)?.links >= LINKS_MAX {
@@ -206,15 +212,15 @@ impl FileSystem for Redo {
 
     fn link(&self, ino: Ino, parent: Ino, name: &[u8]) -> Result<Attr> {
         let mut volume = self.write();
+        if volume.state.dir(parent.0)?.names.contains_key(name) {
+            return Err(Errno::EEXIST);
+        }
         let inode = volume.state.inode(ino.0)?;
         match inode.links {
             _ if inode.is_dir() => return Err(Errno::EPERM),
             0 => return Err(Errno::ENOENT),
             LINKS_MAX.. => return Err(Errno::EMLINK),
             _ => {}
-        }
-        if volume.state.dir(parent.0)?.names.contains_key(name) {
-            return Err(Errno::EEXIST);
         }
         let growth = NEW_COST + name.len() as u64;
         volume.change(&Change::Link { ino: ino.0, parent: parent.0, name: name.to_vec() }, growth)?;

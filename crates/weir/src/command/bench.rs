@@ -19,7 +19,7 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir bench fileserver varmail --fs pmfs,hinfs --threads 1,2,4,8")]
 pub(crate) struct Bench {
-    /// Workloads: filebench/varmail, a suite, or a file ending in .f (`weir list workloads`)
+    /// Workloads: filebench/varmail, a suite, or a .f file (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Designs, or host:DIR for a directory of this host (`weir list fs`)
