@@ -218,7 +218,7 @@ impl Scheduler {
         let scheduler = Self::new(shared, schedule);
         // In an explored run every task is beyond the horizon.
         let start = u64::from(schedule.is_some());
-        scheduler.spawn(TaskSpec::named("main"), start, main);
+        scheduler.spawn(TaskSpec::named("main").movable(), start, main);
         let last = scheduler.drive();
         if !scheduler.is_over() {
             let error = scheduler.stuck(last);
