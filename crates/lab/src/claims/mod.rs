@@ -257,7 +257,7 @@ mod tests {
         ("fxmark-designs", 8, 0xc3f6_58f6_efdf_0e4f),
         ("hinfs", 32, 0x654d_0d16_6ba3_c058),
         ("hw-logging", 13, 0xe476_7ca2_539a_0ed9),
-        ("rcache", 12, 0),
+        ("rcache", 12, 0xd79a_f8f6_a5af_3724),
     ];
 
     /// Where the lists are, in the project's own checkout.
