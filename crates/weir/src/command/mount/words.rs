@@ -99,7 +99,7 @@ impl Default for Words {
         Self {
             allow_other: false,
             non_empty: false,
-            // As of any FUSE mount: a pool may come from somebody else.
+            // As of any FUSE mount: a pool may come from another user.
             flags: MountFlags::NOSUID | MountFlags::NODEV,
             access_times: None,
             cache: Cache::default(),
