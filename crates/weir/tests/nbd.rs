@@ -181,7 +181,10 @@ fn begun(socket: &Path) -> UnixStream {
 /// Whether the server has closed the connection.
 fn closed(mut stream: &UnixStream) -> bool {
     let mut rest = Vec::new();
-    stream.read_to_end(&mut rest).is_ok()
+    // Bytes that the server has not read when it closes reset the connection.
+    stream
+        .read_to_end(&mut rest)
+        .map_or_else(|error| error.kind() == std::io::ErrorKind::ConnectionReset, |_| true)
 }
 
 #[test]

@@ -31,7 +31,7 @@ use super::{Effort, Subject, Tally};
 use crate::design::{self, try_virtually};
 use crate::model::Model;
 use crate::op::{Op, Reply, Runner};
-use crate::schedules::Preempt;
+use crate::schedules::{Preempt, resolved};
 
 /// Schedules of a pair: random ones, and one with few preemptions.
 const SCHEDULES: [Schedule; 3] =
@@ -113,6 +113,12 @@ fn record(subject: &Subject, program: &Program, faults: &[Fault]) -> Result<Opti
         };
     }
     runner.fs.sync().map_err(|errno| format!("sync: {}", errno.name()))?;
+    // A path is looked up before its operation is carried out; what it leads to stays the same between the two.
+    for path in program.core.iter().flat_map(resolved).filter(|path| !path.is_empty()) {
+        if runner.pin(path).is_ok() {
+            model.pin(path).map_err(|errno| format!("{path}: {}", errno.name()))?;
+        }
+    }
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     for fault in faults {
         region.inject(*fault);

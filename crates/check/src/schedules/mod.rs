@@ -48,6 +48,7 @@ use crate::limits::Limits;
 use crate::op::Op;
 pub(crate) use execute::Preempt;
 use execute::{Ground, execute};
+pub(crate) use scenario::resolved;
 pub use scenario::{Scenario, draw, pairs};
 use shrink::Shrinking;
 

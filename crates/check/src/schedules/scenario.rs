@@ -157,7 +157,7 @@ impl Scenario {
 }
 
 /// The paths that an operation looks up before it is carried out.
-fn resolved(op: &Op) -> Vec<&str> {
+pub(crate) fn resolved(op: &Op) -> Vec<&str> {
     match op {
         Op::Create(path)
         | Op::Mkdir(path)
