@@ -236,7 +236,7 @@ pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, fs::all().map(|design| design.name())),
+        advice: nearest(name, fs::all().map(FsType::name)),
     })
 }
 

@@ -116,7 +116,7 @@ pub(super) fn design(
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn FsType, Failure> {
-    let known = || fs::all().map(|design| design.name());
+    let known = || fs::all().map(FsType::name);
     let found: Vec<_> = fs::all().filter(|design| design.recognises(&Storage::from(region))).collect();
     match (named, found.first()) {
         (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
