@@ -13,7 +13,7 @@
 //! | `prepare` | before the measured time |
 //! | `worker` | one operation of each loop, and what disturbs it in the background |
 //! | `control` | start, end, and the loop between them |
-//! | `run` | a [`Job`](crate::Job) of all that |
+//! | `run` | a [`Job`] of all that |
 //! | `verify` | what must be there afterwards |
 //!
 //! Workers are tasks with a process of their own each: descriptors and working directory are not shared. Under the virtual
