@@ -12,7 +12,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use media::nvmm::Region;
 use sim::{Condvar, JoinHandle, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
 
-use super::table::{Entry, FileTable, Frame};
+use super::entry::{Doomed, Entry, Frame};
+use super::table::{FileTable, Way};
 use super::word::{State, Word};
 use crate::nova::{Blocks, Extent, PageCache};
 use crate::persist::slot_table::SlotTable;
@@ -66,18 +67,20 @@ struct Frames {
     hand: usize,
 }
 
+/// What happened, by kind: [`COUNTED`] names them. Cores count in lines of their own, which they need not take from each other.
 #[derive(Default)]
-struct Counters {
-    hits: AtomicU64,
-    misses: AtomicU64,
-    copied: AtomicU64,
-    invalidated: AtomicU64,
-    evicted: AtomicU64,
-}
+#[repr(align(64))]
+struct Counters([AtomicU64; COUNTED.len()]);
 
-fn count(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
-}
+const COUNTED: [&str; 5] =
+    ["cache hits", "cache misses", "pages copied", "pages invalidated", "pages evicted"];
+const HIT: usize = 0;
+const MISS: usize = 1;
+const COPIED: usize = 2;
+const INVALIDATED: usize = 3;
+const EVICTED: usize = 4;
+/// Cores that have counters of their own; others share them.
+const COUNTERS: usize = 64;
 
 struct Shared {
     region: Arc<Region>,
@@ -88,7 +91,7 @@ struct Shared {
     queue: Mutex<Queue>,
     wanted: Condvar,
     frames: Mutex<Frames>,
-    counters: Counters,
+    counters: [Counters; COUNTERS],
 }
 
 /// The cache of a mounted volume.
@@ -110,7 +113,7 @@ impl Cache {
             queue: Mutex::new(&QUEUE, Queue::default()),
             wanted: Condvar::new(),
             frames: Mutex::new(&FRAMES, Frames::default()),
-            counters: Counters::default(),
+            counters: std::array::from_fn(|_| Counters::default()),
         });
         let copier = Arc::clone(&shared);
         let spec = TaskSpec::named("rcache.copier").background();
@@ -138,19 +141,17 @@ impl PageCache for Cache {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let Counters { hits, misses, copied, invalidated, evicted } = &self.shared.counters;
-        let all = [
-            ("cache hits", hits),
-            ("cache misses", misses),
-            ("pages copied", copied),
-            ("pages invalidated", invalidated),
-            ("pages evicted", evicted),
-        ];
-        all.map(|(name, counter)| (name, counter.load(Ordering::Relaxed))).to_vec()
+        let sum =
+            |kind: usize| self.shared.counters.iter().map(|core| core.0[kind].load(Ordering::Relaxed)).sum();
+        COUNTED.iter().enumerate().map(|(kind, name)| (*name, sum(kind))).collect()
     }
 }
 
 impl Shared {
+    fn count(&self, kind: usize) {
+        self.counters[usize::from(sim::core()) % COUNTERS].0[kind].fetch_add(1, Ordering::Relaxed);
+    }
+
     fn file(&self, inode: u64) -> Option<&FileTable> {
         Some(self.files.get(inode)?.get()?)
     }
@@ -165,13 +166,13 @@ impl Shared {
     fn read(&self, (inode, page): (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool {
         let Some(set) = self.make_file(inode).and_then(|file| file.make(page)) else { return false };
         sim::work(Work::Step, 2);
-        for entry in set.entries.iter().filter(|entry| entry.is_for(page)) {
-            if self.hit(entry, (page, block), within, buffer) {
-                count(&self.counters.hits);
+        for way in set.ways.iter().filter(|way| way.entry.is_for(page)) {
+            if self.hit(way, (page, block), within, buffer) {
+                self.count(HIT);
                 return true;
             }
         }
-        count(&self.counters.misses);
+        self.count(MISS);
         let window = sim::now().0 / self.settings.window.0.max(1);
         if set.count(page, window as u16) > self.settings.threshold {
             self.insert(set, inode, page, block);
@@ -180,13 +181,15 @@ impl Shared {
     }
 
     /// Copies from an entry, if it is ready and for this page and block.
-    fn hit(&self, entry: &Entry, (page, block): (u64, u64), within: u64, buffer: &mut [u8]) -> bool {
-        let word = entry.word();
-        entry.line.touch();
-        if !entry.change(word, word.pinned()) {
-            return false;
-        }
-        let pin = Pin(entry);
+    fn hit(
+        &self,
+        Way { entry, line }: &Way,
+        (page, block): (u64, u64),
+        within: u64,
+        buffer: &mut [u8],
+    ) -> bool {
+        line.touch();
+        let Some(pin) = entry.pin() else { return false };
         let frame = self.frame_of(entry).filter(|_| entry.is_for(page) && entry.source() == block);
         let Some(frame) = frame else { return false };
         sim::copy(buffer.len() as u64);
@@ -208,24 +211,23 @@ impl Shared {
     /// Publishes an entry for a page that has none, and asks the copier to fill it.
     fn insert(&self, set: &super::table::Set, inode: u64, page: u64, block: u64) {
         let has_one = |entry: &Entry| entry.is_for(page) && entry.word().state() != State::Invalid;
-        if set.entries.iter().any(has_one) {
+        if set.ways.iter().any(|way| has_one(&way.entry)) {
             return;
         }
-        let Some((way, word)) = set.victim() else { return };
-        let entry = &set.entries[way];
-        let claimed = if word.state() == State::Invalid { word.claimed() } else { word.stolen() };
-        entry.line.touch();
-        let Some(owned) = claimed.filter(|claimed| entry.change(word, Some(*claimed))) else { return };
+        let Some((number, word)) = set.victim() else { return };
+        let Way { entry, line } = &set.ways[number];
+        line.touch();
+        let Some(owned) = entry.claim(word) else { return };
         entry.set(page, block);
         entry.stamp.store((sim::now().0 / TICK_NS) as u32, Ordering::Relaxed);
         let mut queue = self.queue.lock();
         if queue.stop || queue.requests.len() >= self.settings.queue {
             drop(queue);
-            entry.change(owned, owned.retracted());
+            entry.retract(owned);
             return;
         }
-        if entry.change(owned, owned.published()) {
-            queue.requests.push_back(Request { inode, page, way, version: owned.version() });
+        if entry.publish(owned) {
+            queue.requests.push_back(Request { inode, page, way: number, version: owned.version() });
         }
         drop(queue);
         self.wanted.notify_one();
@@ -235,22 +237,14 @@ impl Shared {
     fn invalidate(&self, (inode, page): (u64, u64), block: u64) -> bool {
         let Some(set) = self.file(inode).and_then(|file| file.get(page)) else { return false };
         let mut kept = false;
-        for entry in set.entries.iter().filter(|entry| entry.is_for(page) && entry.source() == block) {
-            loop {
-                let word = entry.word();
-                let Some(doomed) = word.doomed() else { break };
-                if word.state() == State::Copy {
-                    self.blocks.lend(1);
-                }
-                if entry.change(word, Some(doomed)) {
-                    kept |= word.state() == State::Copy;
-                    count(&self.counters.invalidated);
-                    break;
-                }
-                if word.state() == State::Copy {
-                    self.blocks.lend(-1);
-                }
+        let is_its = |entry: &&Entry| entry.is_for(page) && entry.source() == block;
+        for entry in set.ways.iter().map(|way| &way.entry).filter(is_its) {
+            match entry.doom(|blocks| self.blocks.lend(blocks)) {
+                Doomed::Nothing => continue,
+                Doomed::Done => {}
+                Doomed::WhileCopied => kept = true,
             }
+            self.count(INVALIDATED);
         }
         kept
     }
@@ -270,10 +264,8 @@ impl Shared {
 
     fn serve(&self, request: Request) {
         let set = self.file(request.inode).and_then(|file| file.get(request.page));
-        let Some(entry) = set.and_then(|set| set.entries.get(request.way)) else { return };
-        let word = entry.word();
-        let copying = word.copying().filter(|_| word.version() == request.version);
-        if !entry.change(word, copying) {
+        let Some(Way { entry, .. }) = set.and_then(|set| set.ways.get(request.way)) else { return };
+        if !entry.begin_copy(request.version) {
             return;
         }
         let source = entry.source();
@@ -288,28 +280,12 @@ impl Shared {
             }
             None => false,
         };
-        let word = entry.word();
-        if copied && entry.change(word, word.ready()) {
-            count(&self.counters.copied);
-            return;
-        }
-        self.give_up(entry, source);
-    }
-
-    /// Ends a copy that does not count; the block of one that is doomed was left to the copier.
-    fn give_up(&self, entry: &Entry, source: u64) {
-        loop {
-            let word = entry.word();
-            if entry.change(word, word.not_copied()) {
-                if word.is_doomed() {
-                    self.blocks.give_back(Extent { offset: source * BLOCK, blocks: 1 });
-                    self.blocks.lend(-1);
-                }
-                return;
-            }
-            if word.not_copied().is_none() {
-                return;
-            }
+        if copied && entry.end_copy() {
+            self.count(COPIED);
+        } else if entry.give_up() {
+            // The writer left the block to the copier.
+            self.blocks.give_back(Extent { offset: source * BLOCK, blocks: 1 });
+            self.blocks.lend(-1);
         }
     }
 
@@ -322,7 +298,7 @@ impl Shared {
             None if (frames.owners.len() as u64) < self.settings.frames => {
                 let number = frames.owners.len() as u64;
                 if number.is_multiple_of(FRAMES_AT_ONCE) {
-                    self.pool.add_chunk(number / FRAMES_AT_ONCE, |_| Frame::new());
+                    self.pool.add_chunk(number / FRAMES_AT_ONCE, |_| Frame::new(PAGE_BYTES));
                 }
                 frames.owners.push(owner);
                 number as u32
@@ -343,7 +319,7 @@ impl Shared {
             let found = (0..CANDIDATES.min(all)).filter_map(|step| {
                 let number = (from + step) % all;
                 let (inode, page, way) = frames.owners[number];
-                let entry = self.file(inode)?.get(page)?.entries.get(way)?;
+                let entry = &self.file(inode)?.get(page)?.ways.get(way)?.entry;
                 let (word, holds) = (entry.word(), entry.frame.load(Ordering::Acquire) == number as u32 + 1);
                 let free = matches!(word.state(), State::Invalid | State::Ready) && holds;
                 let age =
@@ -354,7 +330,7 @@ impl Shared {
                 continue;
             };
             if let Some(taken) = Self::take_from(entry, word) {
-                count(&self.counters.evicted);
+                self.count(EVICTED);
                 debug_assert_eq!(taken, number as u32, "an entry keeps its frame");
                 return Some(taken);
             }
@@ -363,26 +339,9 @@ impl Shared {
     }
 
     fn take_from(entry: &Entry, word: Word) -> Option<u32> {
-        let owned = if word.state() == State::Invalid { word.claimed() } else { word.stolen() }?;
-        if !entry.change(word, Some(owned)) {
-            return None;
-        }
+        let owned = entry.claim(word)?;
         let frame = entry.frame.swap(0, Ordering::AcqRel);
-        entry.change(owned, owned.retracted());
+        entry.retract(owned);
         frame.checked_sub(1)
-    }
-}
-
-/// A pin on an entry, given up when dropped.
-struct Pin<'a>(&'a Entry);
-
-impl Drop for Pin<'_> {
-    fn drop(&mut self) {
-        loop {
-            let word = self.0.word();
-            if self.0.change(word, word.unpinned()) || word.unpinned().is_none() {
-                return;
-            }
-        }
     }
 }

@@ -7,7 +7,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `word.rs` | the state of an entry in one word, and every way in which it changes |
-//! | `table.rs` | entries, sets, frames |
+//! | `entry.rs` | an entry, its transitions, and the frame with its copy |
+//! | `table.rs` | sets of entries |
 //! | `cache.rs` | reads, invalidation, the copier |
 //! | `fs_type.rs` | the entry in the table of designs |
 //!
@@ -49,6 +50,29 @@
 //! Lock order: `rcache.queue` and `rcache.frames` are leaves, under `nova.inode`.
 
 mod cache;
+mod entry;
 pub(crate) mod fs_type;
 mod table;
 mod word;
+
+/// The atomics of an entry.
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::entry::Frame;
+
+    #[test]
+    fn a_frame_gives_back_any_bytes_of_what_it_was_filled_with() {
+        let frame = Frame::new(4096);
+        let bytes: [u8; 4096] = std::array::from_fn(|at| (at * 7 % 251) as u8);
+        frame.fill(&bytes);
+        for (within, len) in [(0, 4096), (0, 1), (5, 2), (7, 20), (4090, 6), (8, 16), (3, 4093)] {
+            let mut part = vec![0; len];
+            frame.copy(within, &mut part);
+            assert_eq!(part, bytes[within..within + len]);
+        }
+    }
+}
