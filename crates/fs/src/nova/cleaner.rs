@@ -19,7 +19,7 @@ use super::Volume;
 use super::alloc::{Extent, Need};
 use super::index::Place;
 use super::inode::{Changing, Loaded};
-use super::layout::{BLOCK, LinksEntry, NameEntry, SetEntry, WriteEntry, ino, kind, set};
+use super::layout::{BLOCK, LinksEntry, NO_TIME, NameEntry, SetEntry, WriteEntry, ino, kind, set};
 use super::log::{Append, Entry, Log, PageUse, Reader};
 use super::mutant;
 use crate::error::{Error, Result};
@@ -159,7 +159,7 @@ impl Volume {
                             pages,
                             // Sizes and times come from the attributes: nothing may say less than they do.
                             size: loaded.facts.size,
-                            mtime: loaded.facts.mtime,
+                            time: NO_TIME,
                             ..*write
                         };
                         let at = self.append(chain, &part)?;
@@ -248,5 +248,5 @@ fn attributes_now(loaded: &Loaded, access_is_logged: bool) -> SetEntry {
 
 fn header_now(loaded: &Loaded, header: NameEntry) -> NameEntry {
     let links = u16::try_from(loaded.facts.links).unwrap_or(u16::MAX);
-    NameEntry { links, mtime: loaded.facts.mtime, ..header }
+    NameEntry { links, time: NO_TIME, ..header }
 }

@@ -191,7 +191,7 @@ impl Volume {
 
     fn draft_write(&self, draft: &mut Draft<'_>, entry: WriteEntry) -> Result<()> {
         let _scope = sim::scope(Activity::Metadata);
-        let entry = WriteEntry { kind: kind::WRITE, mtime: draft.mtime, ..entry };
+        let entry = WriteEntry { kind: kind::WRITE, time: draft.mtime, ..entry };
         let at = self.append(&mut draft.append, &entry)?;
         draft.changes.push((Change::Write(entry), at));
         Ok(())

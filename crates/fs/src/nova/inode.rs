@@ -22,8 +22,8 @@ use super::Volume;
 use super::alloc::home;
 use super::index::{BlockIndex, Place};
 use super::layout::{
-    BLOCK, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NameEntry, RawInode, SHARD_INODES, SetEntry, WriteEntry,
-    ino, pack, set, state, state_word, unpack,
+    BLOCK, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NO_TIME, NameEntry, RawInode, SHARD_INODES, SetEntry,
+    WriteEntry, ino, pack, set, state, state_word, unpack,
 };
 use super::log::{Entry, Log, Reader};
 use super::names::Names;
@@ -651,8 +651,9 @@ pub(crate) fn apply_write(
         log.add_live(page, pages);
     }
     facts.size = write.size;
-    facts.mtime = write.mtime;
-    facts.ctime = write.mtime;
+    if write.time != NO_TIME {
+        (facts.mtime, facts.ctime) = (write.time, write.time);
+    }
 }
 
 /// Lets an inode follow an entry of attributes; gives the pages that it cuts off to `gone`.
@@ -710,6 +711,11 @@ pub(crate) fn apply_name(loaded: &mut Loaded, (at, entry): (u64, &NameEntry), na
         names.insert(name, at, entry.ino);
     }
     facts.links = entry.links.into();
-    facts.mtime = entry.mtime;
-    facts.ctime = entry.mtime;
+    if entry.time != NO_TIME {
+        // Another parent is no change of the directory's contents.
+        if name != b".." {
+            facts.mtime = entry.time;
+        }
+        facts.ctime = entry.time;
+    }
 }

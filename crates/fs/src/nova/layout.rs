@@ -145,7 +145,8 @@ pub(crate) struct WriteEntry {
     pub(crate) pages: u64,
     /// Size of the file after this write.
     pub(crate) size: u64,
-    pub(crate) mtime: u64,
+    /// When the file was changed, or [`NO_TIME`].
+    pub(crate) time: u64,
     pub(crate) reserved: [u64; 2],
 }
 
@@ -192,6 +193,9 @@ pub(crate) struct LinksEntry {
     pub(crate) reserved: [u64; 5],
 }
 
+/// In an entry that the cleaner copied: the entry of attributes before it has the times.
+pub(crate) const NO_TIME: u64 = 0;
+
 /// A name comes or, without an inode, goes. The name follows, padded to words with zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -202,7 +206,8 @@ pub(crate) struct NameEntry {
     pub(crate) links: u16,
     pub(crate) checksum: u32,
     pub(crate) ino: u64,
-    pub(crate) mtime: u64,
+    /// When the directory was changed, or [`NO_TIME`]. A changed parent (`..`) is a change of its attributes only.
+    pub(crate) time: u64,
 }
 
 /// Bytes before the name in a [`NameEntry`].

@@ -141,7 +141,7 @@ impl Volume {
             name_len: name.len() as u8,
             links: u16::try_from(links).unwrap_or(u16::MAX),
             ino: number,
-            mtime: now,
+            time: now,
             ..NameEntry::default()
         };
         Ok((self.append_name(append, header, name)?, header))
@@ -201,7 +201,7 @@ impl Volume {
                 block: extent.offset,
                 pages: 1,
                 size: node.target.len() as u64,
-                mtime: now,
+                time: now,
                 ..WriteEntry::default()
             };
             let at = self.append(&mut body.append, &entry)?;

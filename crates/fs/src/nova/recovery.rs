@@ -53,8 +53,7 @@ pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Opti
     }
     let log = next * BLOCK;
     let now = pack(Timestamp::now());
-    let header =
-        NameEntry { kind: kind::NAME, name_len: 2, links: 2, checksum: 0, ino: ROOT_INO, mtime: now };
+    let header = NameEntry { kind: kind::NAME, name_len: 2, links: 2, checksum: 0, ino: ROOT_INO, time: now };
     let mut entry = [0; NAME_HEADER + 256];
     let entry = &mut entry[..name_entry_bytes(2) as usize];
     entry[..NAME_HEADER].copy_from_slice(header.as_bytes());

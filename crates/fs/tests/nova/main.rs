@@ -22,7 +22,7 @@ use harness::{promises, virtually, with_options};
 use media::recorder::Mode;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Count};
-use vfs::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
+use vfs::{FallocateMode, FileSystem, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
 
 const SEED: u64 = 20_261_124;
 const SMALL: &[(&str, &str)] = &[("shards", "2"), ("log_page", "512")];
@@ -212,16 +212,26 @@ fn cleaning_keeps_logs_short_and_changes_nothing() {
             if number % 50 == 0 {
                 let size = Some(20_000 + number);
                 fs.setattr(file, &SetAttr { size, ..SetAttr::default() }).expect("truncate");
+                // The attributes change later than the contents.
+                sim::sleep(sim::Nanos(1000));
+                let perm = Some(0o600 + number as u32 % 8);
+                fs.setattr(file, &SetAttr { perm, ..SetAttr::default() }).expect("chmod");
             }
         }
         let counted = fs.counters();
         println!("{counted:?}, {} blocks free", fs.statfs().expect("statfs").blocks_free);
         assert!(counted.iter().all(|(_, count)| *count > 0), "{counted:?}");
         let before = observe(&*fs).expect("a tree");
+        let times = |fs: &dyn FileSystem| {
+            [root, hot, file]
+                .map(|ino| fs.getattr(ino).map(|attr| (attr.mtime, attr.ctime)).expect("attributes"))
+        };
+        let changed = times(&*fs);
         // What a crash leaves: the image as it is, mounted by another.
         let crashed = with_options("nova", SMALL).mount(&region).expect("recover");
         let after = observe(&*crashed).expect("a tree");
         assert_eq!(difference(&after, &before), None);
+        assert_eq!(times(&*crashed), changed);
         crashed.unmount().expect("unmount");
         fsck(&*design, &region).expect("fsck");
         let again = design.mount(&region).expect("mount");
