@@ -121,8 +121,10 @@ fn rename_change(
     let replaced = state.dir(to.0.0)?.names.get(to.1).map(|(ino, _)| *ino);
     let moved = state.child(from.0.0, from.1)?;
     let exchange = flags.contains(RenameFlags::EXCHANGE);
-    if exchange && replaced.is_none() {
-        return Err(Errno::ENOENT);
+    match replaced {
+        Some(_) if flags.contains(RenameFlags::NOREPLACE) => return Err(Errno::EEXIST),
+        None if exchange => return Err(Errno::ENOENT),
+        _ => {}
     }
     let names = ((from.0.0, from.1.to_vec()), (to.0.0, to.1.to_vec()));
     let inode = state.inode(moved)?;
@@ -136,9 +138,6 @@ fn rename_change(
         return Ok((moved != other).then_some(Change::Exchange { a: names.0, b: names.1 }));
     }
     if let Some(replaced) = replaced {
-        if flags.contains(RenameFlags::NOREPLACE) {
-            return Err(Errno::EEXIST);
-        }
         if replaced == moved {
             return Ok(None);
         }

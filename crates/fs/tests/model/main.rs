@@ -34,6 +34,10 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (hinfs("hinfs"), Bytes::kib(400)),
         (hinfs("hinfs-nclfw"), Bytes::mib(8)),
         (hinfs("hinfs-wb"), Bytes::mib(8)),
+        (with_options("redo", &[]), Bytes::mib(8)),
+        (with_options("nova", &[("shards", "2"), ("log_page", "512")]), Bytes::mib(8)),
+        (with_options("nova", &[]), Bytes::mib(1)),
+        (with_options("rcache", &[]), Bytes::mib(8)),
     ]
 }
 
