@@ -11,7 +11,7 @@
 //! the write.
 //!
 //! Nor may too many writes wait at once: each takes one of the kernel's places for background requests, and a reader that finds
-//! none keeps its pages locked until there is one. So the door asks for many places ([`PLACES`]), and at most [`most_waiting`]
+//! none keeps its pages locked until there is one. So the handler asks for many places ([`PLACES`]), and at most [`most_waiting`]
 //! writes wait; what comes beyond is answered first, and its pages are dropped right after.
 //!
 //! A file of which the kernel has no pages needs none of this: [`crate::nodes`] keeps whether it may have any.
@@ -71,7 +71,7 @@ impl Invalidator {
         if self.waiting.fetch_add(1, Relaxed) >= self.most {
             reply.take().expect("it was put there").written(bytes as u32);
         }
-        // The thread ends with the door, not before.
+        // The thread ends with the handler, not before.
         let _ = self.sender.send(Written { node, offset, bytes, reply });
     }
 }

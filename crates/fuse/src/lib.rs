@@ -1,14 +1,14 @@
 //! The kernel mount: any [`vfs::FileSystem`] behind `/dev/fuse`, on the crate `fuser`.
 //!
 //! ```text
-//!   program ── system call ──► kernel ── /dev/fuse ──► a thread of fuser ──► Door ──► FileSystem
+//!   program ── system call ──► kernel ── /dev/fuse ──► a thread of fuser ──► Handler ──► FileSystem
 //!                              │ permissions, names in use,      │
 //!                              │ page cache, file locks          └ Nodes: what the kernel knows
 //! ```
 //!
 //! | module | holds |
 //! |---|---|
-//! | `door` | the kernel's requests as calls of a [`vfs::FileSystem`] |
+//! | `handler` | the kernel's requests as calls of a [`vfs::FileSystem`] |
 //! | `nodes` | which inodes the kernel knows, and keeping them alive |
 //! | `convert` | numbers, attributes, flags, errors and times, converted between kernel and design |
 //! | `options` | [`Options`] |
@@ -22,7 +22,7 @@
 //!
 //! The kernel checks permissions (`default_permissions`), resolves paths, applies the umask, keeps file locks and orders changes of
 //! one directory. Names change through this mount alone, so the kernel may keep names and attributes for as long as it likes. The
-//! door adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes from its directory,
+//! handler adds what POSIX leaves to the file system: the group and the set-group-id bit that a new inode takes from its directory,
 //! and access times. It also clears set-id bits, which the kernel leaves to it (`FUSE_HANDLE_KILLPRIV_V2`): a kernel that does so
 //! itself asks for a file's capabilities before every write.
 //!
@@ -44,7 +44,7 @@
 
 mod attach;
 mod convert;
-mod door;
+mod handler;
 mod invalidate;
 mod nodes;
 mod options;

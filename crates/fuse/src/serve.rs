@@ -8,7 +8,7 @@ use fuser::{Config, Session, SessionACL};
 use vfs::FileSystem;
 
 use crate::attach::{self, Attached};
-use crate::door::Door;
+use crate::handler::Handler;
 use crate::options::Options;
 use crate::{invalidate, writeback};
 
@@ -53,7 +53,7 @@ pub enum MountError {
 
 /// A mounted file system, before and while its requests are served.
 pub struct Server {
-    session: Session<Door>,
+    session: Session<Handler>,
     mount: Attached,
 }
 
@@ -64,9 +64,9 @@ impl Server {
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
         let (invalidator, invalidations) = invalidate::channel();
-        let door = Door::new(fs, options, invalidator);
+        let handler = Handler::new(fs, options, invalidator);
         let (fuse, mount) = attach::attach(dir, options)?;
-        let session = Session::from_fd(door, fuse, acl(options), config(options)).map_err(|error| {
+        let session = Session::from_fd(handler, fuse, acl(options), config(options)).map_err(|error| {
             let _ = mount.detach();
             MountError::Io { dir: dir.into(), error }
         })?;

@@ -172,7 +172,7 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
             let region = Arc::new(Region::anonymous(Bytes::mib(512), Box::new(Null)).expect("memory"));
             design.mkfs(&Storage::from(&region), &options).expect("mkfs");
             let mounted = design.mount(&Storage::from(&region), &options).expect("mount");
-            let door = fuse::Options {
+            let options = fuse::Options {
                 source: "memory".to_owned(),
                 design: name.to_owned(),
                 flags: fuse::MountFlags::NOSUID | fuse::MountFlags::NODEV,
@@ -185,7 +185,7 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 result_so_far: Arc::new(Vec::new),
                 backing: Arc::new(Memory(region)),
             };
-            let server = Server::new(Arc::clone(&mounted), &mount_on, &door).expect("it mounts");
+            let server = Server::new(Arc::clone(&mounted), &mount_on, &options).expect("it mounts");
             ready.send(()).expect("somebody waits");
             server.serve().expect("it serves");
             mounted.unmount().expect("it unmounts");

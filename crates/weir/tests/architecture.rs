@@ -19,7 +19,7 @@ fn walks(text: &str) -> Vec<Vec<Step>> {
     tables.map(|table| table.lines().filter_map(step).collect()).collect()
 }
 
-/// `| 1 door | `file` | `function` | what happens |`
+/// `| 1 front end | `file` | `function` | what happens |`
 fn step(row: &str) -> Option<Step> {
     let mut cells = row.split('|').map(str::trim).skip(2);
     let code = |cell: &str| Some(cell.strip_prefix('`')?.strip_suffix('`')?.to_owned());

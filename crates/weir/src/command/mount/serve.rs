@@ -98,8 +98,8 @@ impl Job {
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Ended> {
         let mounted = self.design.mount(&Storage::from(region), &self.options);
         let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
-        let door = self.door(region);
-        let server = match Server::new(Arc::clone(&mounted), &self.dir, &door) {
+        let options = self.fuse_options(region);
+        let server = match Server::new(Arc::clone(&mounted), &self.dir, &options) {
             Ok(server) => server,
             Err(error) => {
                 let _ = mounted.unmount();
@@ -130,7 +130,7 @@ impl Job {
     }
 
     /// What the kernel is told.
-    fn door(&self, region: &Arc<Region>) -> fuse::Options {
+    fn fuse_options(&self, region: &Arc<Region>) -> fuse::Options {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         fuse::Options {
             source: self.source.to_string(),

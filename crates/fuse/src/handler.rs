@@ -51,7 +51,7 @@ const WISHES: [InitFlags; 8] = [
 ];
 
 /// A file system as the kernel sees it.
-pub(crate) struct Door {
+pub(crate) struct Handler {
     fs: Arc<dyn FileSystem>,
     numbers: Numbers,
     nodes: Nodes,
@@ -74,7 +74,7 @@ thread_local! {
     static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-impl Door {
+impl Handler {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options, invalidator: Invalidator) -> Self {
         let numbers = Numbers::new(fs.root());
         Self {

@@ -13,7 +13,7 @@ use fuser::{
 };
 use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
 
-use super::{BUFFER, Door, name};
+use super::{BUFFER, Handler, name};
 use crate::convert::{self, errno, generation, io_flags, open_flags};
 use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
 
@@ -82,7 +82,7 @@ fn is_direct(owner: Option<LockOwner>) -> bool {
     owner.is_some()
 }
 
-impl Filesystem for Door {
+impl Filesystem for Handler {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         Self::negotiate(config);
         Ok(())
