@@ -60,6 +60,12 @@ pub trait FsType: Sync {
     /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, storage: &Storage) -> FsckReport;
 
+    /// Repairs what [`FsType::fsck`] found in a recovered image, as far as that can be done without giving up what can still be
+    /// read; says what was done. Call it in a run: files are given names.
+    fn repair(&self, _: &Storage) -> Result<Vec<String>, FsError> {
+        Err(FsError::NoRepair { design: self.name() })
+    }
+
     /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.
     fn mutants(&self) -> &'static [Mutant] {
         &[]
@@ -156,6 +162,12 @@ pub enum FsError {
         design: &'static str,
         /// What was found instead, and what to do.
         found: String,
+    },
+    /// The design cannot repair images.
+    #[error("{design} has no repair; copy what can be read to another file system")]
+    NoRepair {
+        /// The design.
+        design: &'static str,
     },
     /// The image is damaged beyond what mounting may repair.
     #[error("{design} image is damaged: {what}; look with `weir fsck`")]

@@ -162,6 +162,69 @@ fn every_predicate_of_fsck_has_a_fault_that_only_it_reports() {
     });
 }
 
+/// Faults that no repair can mend: nothing says what was there.
+const BEYOND_REPAIR: &[&str] = &["superblock_valid", "journal_descriptor_possible", "root_is_directory"];
+
+/// Repair makes every other planted fault right, keeps the files that have nothing to do with it, and finds nothing more to do.
+#[test]
+fn repair_makes_each_planted_fault_right_and_keeps_the_rest() {
+    virtually(1, || {
+        for (predicate, plant) in CANARIES.iter().filter(|(predicate, _)| !BEYOND_REPAIR.contains(predicate))
+        {
+            let region = image(Bytes::mib(1));
+            plant(&region);
+            let storage = Storage::from(&region);
+            let done = pmfs().repair(&storage).unwrap_or_else(|error| panic!("{predicate}: {error}"));
+            assert!(!done.is_empty(), "{predicate}");
+            assert_eq!(predicates(&region), Vec::<&str>::new(), "after {predicate}: {done:?}");
+            assert_eq!(pmfs().repair(&storage).expect("again"), Vec::<String>::new(), "{predicate}");
+            let options = harness::options(pmfs(), &[("jsize", "64k")]);
+            let fs = pmfs().mount(&storage, &options).unwrap_or_else(|error| panic!("{predicate}: {error}"));
+            let dir =
+                fs.lookup(fs.root(), b"dir").unwrap_or_else(|errno| panic!("{predicate}: {errno:?}")).ino;
+            let link = fs.lookup(dir, b"link").expect("a name in a directory").ino;
+            let mut bytes = vec![0; 20_000];
+            // The fault of the size cuts the file short; the rest is behind the new size again.
+            assert_eq!(fs.read(link, 0, &mut bytes, IoFlags::empty()), Ok(20_000), "{predicate}: {done:?}");
+            fs.unmount().expect("unmount");
+            assert_eq!(predicates(&region), Vec::<&str>::new(), "mounted after {predicate}");
+        }
+    });
+}
+
+/// A file that lost its name keeps its contents in `lost+found`.
+#[test]
+fn repair_puts_a_file_without_a_name_into_lost_and_found() {
+    virtually(1, || {
+        let region = image(Bytes::mib(1));
+        let number = slot_of(&region, "file") - TABLE;
+        // Both names of the file: records of the root and of `dir`.
+        for directory in ["", "dir"] {
+            let block = region.load_u64(slot_of(&region, directory) + 8).expect("a load");
+            let mut bytes = [0; 4096];
+            region.peek(block, &mut bytes).expect("a load");
+            let is_it = |at: &usize| bytes[*at..*at + 8] == number.to_le_bytes();
+            let at = (0..4088).step_by(4).find(is_it).expect("a record");
+            region.store(block + at as u64, &[0; 8]).expect("a store");
+        }
+        let done = pmfs().repair(&Storage::from(&region)).expect("repair");
+        assert_eq!(predicates(&region), Vec::<&str>::new(), "{done:?}");
+        let options = harness::options(pmfs(), &[("jsize", "64k")]);
+        let fs = pmfs().mount(&Storage::from(&region), &options).expect("mount");
+        let lost = fs.lookup(fs.root(), b"lost+found").expect("it was made").ino;
+        let file = fs.lookup(lost, format!("#{number}").as_bytes()).expect("the file");
+        assert_eq!((file.ino.0, file.size, file.nlink), (number, 20_000, 1));
+        fs.unmount().expect("unmount");
+    });
+}
+
+#[test]
+fn a_design_without_repair_says_so() {
+    let redo = fs::by_name("redo").expect("redo is a design");
+    let error = redo.repair(&Storage::from(&harness::region(Bytes::mib(1)))).expect_err("it has none");
+    assert!(error.to_string().contains("redo has no repair"), "{error}");
+}
+
 /// Edits that fuzzing has found: what was wrong then, whether of a crashed image, and the edits as `weir check fuzz` names them.
 const FOUND: &[(&str, bool, &str)] = &[
     ("fsck was content with an image without a root", false, "0 69760:00000000000000000000"),

@@ -15,6 +15,8 @@ pub(crate) enum Exit {
     Run = 4,
     /// Corruption.
     Corrupt = 5,
+    /// `fsck --repair` could not read or write the image, as e2fsck has it.
+    Unrepairable = 8,
     /// Our own fault.
     Internal = 70,
     /// Ended early on request.

@@ -285,3 +285,20 @@ fn violations_are_one_document_and_an_exit_code() {
     assert_eq!(output.status.code(), Some(5), "{}", told(&output));
     assert_eq!(document(&output)["violations"][0]["predicate"], "link_count_right");
 }
+
+#[test]
+fn repair_answers_as_e2fsck_does() {
+    let home = folder();
+    changed(home.path(), "links.pm", |bytes| bytes[LINKS_OF_ROOT] ^= 1);
+    let code = |arguments: &[&str]| {
+        let output = weir(home.path()).args(["fsck", "--repair", "--json"]).args(arguments).output().unwrap();
+        (output.status.code(), output)
+    };
+    let (repaired, output) = code(&["links.pm"]);
+    assert_eq!(repaired, Some(1), "{}", told(&output));
+    assert_eq!(document(&output)["repairs"].as_array().map(Vec::len), Some(1), "{}", told(&output));
+    let (clean, output) = code(&["links.pm"]);
+    assert_eq!(clean, Some(0), "{}", told(&output));
+    let (unreadable, output) = code(&["lost.pm"]);
+    assert_eq!(unreadable, Some(8), "{}", told(&output));
+}

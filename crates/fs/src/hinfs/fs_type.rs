@@ -236,6 +236,10 @@ impl FsType for HinfsType {
         pmfs::fs_type::check(storage)
     }
 
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        pmfs::repair::repair(storage.memory()?)
+    }
+
     fn mutants(&self) -> &'static [Mutant] {
         mutant::ALL
     }

@@ -164,7 +164,7 @@ impl RecordHeader {
     }
 
     /// Whether a record can be like this at byte `start` of its block.
-    fn is_sound(&self, start: u16) -> bool {
+    pub(crate) fn is_sound(&self, start: u16) -> bool {
         let rec_len = usize::from(self.rec_len);
         rec_len >= RECORD_HEADER
             && rec_len.is_multiple_of(4)

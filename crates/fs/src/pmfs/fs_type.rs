@@ -11,7 +11,7 @@ use vfs::{Atomicity, FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
+use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -206,6 +206,10 @@ impl FsType for PmfsType {
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
         check(storage)
+    }
+
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        repair::repair(storage.memory()?)
     }
 
     fn mutants(&self) -> &'static [Mutant] {

@@ -33,6 +33,7 @@ use super::layout::{
 };
 use super::namei::is_dir;
 use super::recovery;
+use super::repair::Fix;
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
@@ -53,7 +54,12 @@ pub(crate) fn inode_offset(region: &Region, table: &RawInode, number: u64) -> Op
 
 /// Checks an image.
 pub(crate) fn check(region: &Region) -> FsckReport {
-    let mut report = FsckReport::default();
+    examine(region).0
+}
+
+/// Checks an image; also what would repair it, as far as the violations show it.
+pub(crate) fn examine(region: &Region) -> (FsckReport, Vec<Fix>) {
+    let (mut report, mut fixes) = (FsckReport::default(), Vec::new());
     let superblock = match superblock::load(region) {
         Ok((superblock, from_copy)) => {
             if from_copy {
@@ -61,30 +67,31 @@ pub(crate) fn check(region: &Region) -> FsckReport {
             }
             if let Some(fault) = superblock::copy_fault(region, &superblock) {
                 report.violate("superblock_copied", fault);
+                fixes.push(Fix::Copy);
             }
             superblock.with_dynamic_of(region)
         }
         Err(error) => {
             report.violate("superblock_valid", error.to_string());
-            return report;
+            return (report, fixes);
         }
     };
     let descriptor = match region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR) {
         Ok(descriptor) => descriptor,
         Err(error) => {
             report.violate("journal_descriptor_possible", error.to_string());
-            return report;
+            return (report, fixes);
         }
     };
     if let Some(fault) = superblock::journal_fault(&descriptor, superblock.size) {
         report.violate("journal_descriptor_possible", fault);
-        return report;
+        return (report, fixes);
     }
     if descriptor.head != descriptor.tail {
         report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
-        return report;
+        return (report, fixes);
     }
-    Check::new(region, superblock, &descriptor, report).run()
+    Check::new(region, superblock, &descriptor, (report, fixes)).run()
 }
 
 struct Check<'a> {
@@ -104,6 +111,7 @@ struct Check<'a> {
     /// Every directory was: what no name leads to has none.
     names_whole: bool,
     report: FsckReport,
+    fixes: Vec<Fix>,
 }
 
 impl<'a> Check<'a> {
@@ -111,7 +119,7 @@ impl<'a> Check<'a> {
         region: &'a Region,
         superblock: Superblock,
         descriptor: &JournalDescriptor,
-        report: FsckReport,
+        (report, fixes): (FsckReport, Vec<Fix>),
     ) -> Self {
         let first_block = (descriptor.base + u64::from(descriptor.size)) / BLOCK;
         let mut unused = FreeMap::new(superblock.size / BLOCK);
@@ -132,19 +140,20 @@ impl<'a> Check<'a> {
             trees_whole: true,
             names_whole: true,
             report,
+            fixes,
         }
     }
 
-    fn run(mut self) -> FsckReport {
+    fn run(mut self) -> (FsckReport, Vec<Fix>) {
         let table = self.table;
-        self.check_tree("inode table", &table);
-        self.check_attributes("inode table", &table);
+        self.check_tree((0, "inode table"), &table);
+        self.check_attributes((0, "inode table"), &table);
         self.read_inodes();
         let inodes = std::mem::take(&mut self.inodes);
         if !inodes.get(&ROOT_INO).is_some_and(|root| is_dir(root) && root.links >= 2) {
             let what = format!("inode {ROOT_INO}, the root, is no directory; nothing else was checked");
             self.report.violate("root_is_directory", what);
-            return self.report;
+            return (self.report, self.fixes);
         }
         for (number, raw) in &inodes {
             self.check_inode(*number, raw);
@@ -168,7 +177,7 @@ impl<'a> Check<'a> {
             ("directories", inodes.values().filter(|raw| is_dir(raw)).count() as u64),
             ("blocks", self.superblock.size / BLOCK - self.first_block - self.unused.free()),
         ];
-        self.report
+        (self.report, self.fixes)
     }
 
     fn read_inodes(&mut self) {
@@ -197,19 +206,29 @@ impl<'a> Check<'a> {
     fn check_inode(&mut self, number: u64, raw: &RawInode) {
         if vfs::FileKind::from_mode(u32::from(raw.mode)).is_none() {
             self.report.violate("inode_mode_known", format!("inode {number}: mode {:o}", raw.mode));
+            self.fixes.push(Fix::Regular(number));
         }
         let owner = format!("inode {number}");
         if !raw.times_are_possible() {
             self.report.violate("times_possible", format!("{owner}: a time has a second of fraction"));
+            self.fixes.push(Fix::Times(number));
         }
-        self.check_tree(&owner, raw);
-        self.check_attributes(&owner, raw);
+        self.check_tree((number, &owner), raw);
+        self.check_attributes((number, &owner), raw);
     }
 
-    fn check_attributes(&mut self, owner: &str, raw: &RawInode) {
+    fn check_attributes(&mut self, (number, owner): (u64, &str), raw: &RawInode) {
         if raw.xattr == 0 {
             return;
         }
+        let before = self.report.violations.len();
+        self.check_attribute_block(owner, raw);
+        if self.report.violations.len() > before && number != 0 {
+            self.fixes.push(Fix::NoAttributes(number));
+        }
+    }
+
+    fn check_attribute_block(&mut self, owner: &str, raw: &RawInode) {
         let block = raw.xattr / BLOCK;
         let behind_journal = (self.first_block..self.superblock.size / BLOCK).contains(&block);
         let block = format!("{owner}: attribute block at {}", raw.xattr);
@@ -237,7 +256,7 @@ impl<'a> Check<'a> {
 
     /// Walks a tree: every block exists and is used once; counts and size fit. The walk ends at the first block that is not: what
     /// is below may lead anywhere.
-    fn check_tree(&mut self, owner: &str, raw: &RawInode) {
+    fn check_tree(&mut self, (number, owner): (u64, &str), raw: &RawInode) {
         let tree = Tree::of(raw);
         let (mut data_blocks, mut last, mut twice) = (0, None, None);
         let (unused, first_block, end) = (&mut self.unused, self.first_block, self.superblock.size / BLOCK);
@@ -260,17 +279,27 @@ impl<'a> Check<'a> {
             let predicate = if twice.is_some() { "block_used_once" } else { "blocks_in_range" };
             self.report.violate(predicate, format!("{owner}: {error}"));
             self.trees_whole = false;
+            self.fix(number, Fix::Pointers(number));
             return;
         }
         let blocks = data_blocks + u64::from(raw.xattr != 0);
         if blocks != u64::from(raw.blocks) {
             self.report
                 .violate("block_count_right", format!("{owner}: counts {} blocks, has {blocks}", raw.blocks));
+            self.fix(number, Fix::Blocks(number, blocks));
         }
         let beyond = last.is_some_and(|last| last << tree.shift >= raw.size);
         if beyond && raw.flags & FLAG_BEYOND_EOF == 0 {
             let what = format!("{owner}: size {} but block {} is mapped", raw.size, last.unwrap_or(0));
             self.report.violate("size_covers_blocks", what);
+            self.fix(number, Fix::Size(number, last.map_or(0, |last| (last + 1) << tree.shift)));
+        }
+    }
+
+    /// Inodes that are not of users, which have number 0 here, are not repaired.
+    fn fix(&mut self, number: u64, fix: Fix) {
+        if number != 0 {
+            self.fixes.push(fix);
         }
     }
 
@@ -295,24 +324,28 @@ impl<'a> Check<'a> {
             let walked = records(&bytes, |record| {
                 // A directory without links waits to be freed: its parent does not count it any more, and may be gone.
                 if record.header.ino != 0 && raw.links > 0 {
-                    self.check_name(number, (record.name, record.header.ino), &mut names, inodes);
+                    let record_at = at + u64::from(record.start);
+                    let name = (record.name, record.header.ino, record_at);
+                    self.check_name(number, name, &mut names, inodes);
                 }
                 ControlFlow::<()>::Continue(())
             });
             if let Err(error) = walked {
                 self.report.violate("directory_sound", format!("directory {number}, block {block}: {error}"));
                 self.names_whole = false;
+                self.fixes.push(Fix::Records(at));
             }
         }
         if raw.links > 0 && (!names.contains(b".".as_slice()) || !names.contains(b"..".as_slice())) {
             self.report.violate("directory_sound", format!("directory {number} lacks . or .."));
+            self.fixes.push(Fix::Dots(number));
         }
     }
 
     fn check_name(
         &mut self,
         dir: u64,
-        (name, ino): (&[u8], u64),
+        (name, ino, at): (&[u8], u64, u64),
         names: &mut BTreeSet<Vec<u8>>,
         inodes: &BTreeMap<u64, RawInode>,
     ) {
@@ -325,6 +358,7 @@ impl<'a> Check<'a> {
                 "names_lead_to_inodes",
                 format!("directory {dir}: {shown} leads to inode {ino}, which is free"),
             );
+            self.fixes.push(Fix::NoName { dir, at });
             return;
         };
         match name {
@@ -351,6 +385,7 @@ impl<'a> Check<'a> {
             Ok(list) => list.into_iter().collect(),
             Err(error) => {
                 self.report.violate("truncate_list_sound", error.to_string());
+                self.fixes.push(Fix::TruncateList);
                 BTreeSet::new()
             }
         }
@@ -370,9 +405,11 @@ impl<'a> Check<'a> {
             if u32::from(raw.links) != expected {
                 let what = format!("inode {number}: {} links, expected {expected}", raw.links);
                 self.report.violate("link_count_right", what);
+                self.fixes.push(Fix::Links(*number, expected));
             }
             if names == 0 && !is_root && *number >= FIRST_INO && !doomed.contains(number) {
                 self.report.violate("nothing_lost", format!("inode {number} has no name"));
+                self.fixes.push(Fix::Lost(*number));
             }
         }
     }
@@ -385,7 +422,7 @@ impl<'a> Check<'a> {
             .and_then(|at| self.region.read::<RawInode>(at).ok());
         let Some(map) = map else { return };
         // It never has attributes, and nothing reads what stands there.
-        self.check_tree("block map", &RawInode { flags: FLAG_BEYOND_EOF, xattr: 0, ..map });
+        self.check_tree((0, "block map"), &RawInode { flags: FLAG_BEYOND_EOF, xattr: 0, ..map });
         let tree = Tree::of(&map);
         let extent = |number| recovery::saved_extent(self.region, &tree, number).ok().flatten();
         let used = self.unused.used_runs();
@@ -398,6 +435,7 @@ impl<'a> Check<'a> {
                 used.len()
             );
             self.report.violate("saved_map_right", what);
+            self.fixes.push(Fix::SavedMap);
         }
     }
 }

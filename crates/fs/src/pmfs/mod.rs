@@ -17,7 +17,7 @@
 //! | `xattr.rs` | extended attributes |
 //! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
 //! | `recovery.rs` | mkfs, mount, unmount |
-//! | `fsck.rs` `dump.rs` | checking, showing |
+//! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
@@ -36,6 +36,7 @@ pub(crate) mod layout;
 pub(crate) mod mutant;
 pub(crate) mod namei;
 pub(crate) mod recovery;
+pub(crate) mod repair;
 pub(crate) mod superblock;
 pub(crate) mod times;
 pub(crate) mod tree;

@@ -1,63 +1,116 @@
-//! `weir fsck`: every invariant of an image's format, without changing it.
+//! `weir fsck`: every invariant of an image's format, and repair.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use fs::FsckReport;
-use media::Storage;
+use fs::{FsType, FsckReport};
 use media::nvmm::Access;
+use media::{Region, Storage};
+use sim::{Machine, Seed, Setup};
 
 use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Check an image. It is never changed: recovery is tried on a copy in memory.
+/// Check an image. Without --repair it is never changed: recovery is tried on a copy in memory.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the image cannot be read")]
+#[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the image cannot be read\n\
+    With --repair, as e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the image cannot be read or written")]
 pub(crate) struct Fsck {
     /// The design [default: the one that recognises the image]
     #[arg(long)]
     fs: Option<String>,
+    /// Recover the image and repair what can be repaired, in place: copy it first if it is the only one
+    #[arg(long)]
+    repair: bool,
     /// The image
     image: PathBuf,
 }
 
+/// What was found and done.
+struct Outcome {
+    found: FsckReport,
+    repairs: Vec<String>,
+}
+
 impl Fsck {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let region = image::open(&self.image, None, Access::ReadOnly)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
-        let copy = image::copy(&region, &self.image)?;
-        let mut notes =
-            design.recover(&Storage::from(&copy)).map_err(|error| image::unusable(&self.image, error))?;
-        let mut found = design.fsck(&Storage::from(&copy));
-        notes.append(&mut found.notes);
-        found.notes = notes;
+        let (design, outcome) = match self.repair {
+            true => self.repair().map_err(|failure| Failure { exit: Exit::Unrepairable, ..failure })?,
+            false => self.check()?,
+        };
         if output.is_json() {
-            output.document(&document(design.name(), &found));
+            output.document(&document(design.name(), &outcome));
         } else {
-            output.data(&text(&found));
+            output.data(&text(&outcome));
         }
-        match found.violations.len() {
-            0 => Ok(()),
-            count => {
-                let message =
-                    format!("{}: {count} violations; the image was not changed", self.image.display());
-                Err(Failure::new(Exit::Corrupt, message))
+        let (left, image) = (outcome.found.violations.len(), self.image.display());
+        match (left, self.repair) {
+            (0, _) if outcome.repairs.is_empty() => Ok(()),
+            (0, _) => Err(Failure::new(Exit::Check, String::new())),
+            (_, true) => {
+                let what = format!("{image}: {left} violations are left; copy what can be read to another");
+                Err(Failure::new(Exit::Run, what))
+            }
+            (_, false) => {
+                let what = format!(
+                    "{image}: {left} violations; the image was not changed; `weir fsck --repair` repairs what can be"
+                );
+                Err(Failure::new(Exit::Corrupt, what))
             }
         }
     }
+
+    fn check(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
+        let region = image::open(&self.image, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let copy = image::copy(&region, &self.image)?;
+        let found = self.recovered(design, &copy)?;
+        Ok((design, Outcome { found, repairs: Vec::new() }))
+    }
+
+    /// Recovers, and checks.
+    fn recovered(&self, design: &dyn FsType, region: &Arc<Region>) -> Result<FsckReport, Failure> {
+        let storage = Storage::from(region);
+        let mut notes = design.recover(&storage).map_err(|error| image::unusable(&self.image, error))?;
+        let mut found = design.fsck(&storage);
+        notes.append(&mut found.notes);
+        Ok(FsckReport { notes, ..found })
+    }
+
+    fn repair(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
+        let region = image::open(&self.image, None, Access::ReadWrite)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let found = self.recovered(design, &region)?;
+        if found.violations.is_empty() {
+            return Ok((design, Outcome { found, repairs: Vec::new() }));
+        }
+        let storage = Storage::from(&region);
+        let repaired =
+            sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || design.repair(&storage));
+        let repairs = repaired
+            .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
+            .map_err(|error| image::unusable(&self.image, error))?;
+        let mut notes = found.notes;
+        let mut found = self.recovered(design, &region)?;
+        notes.append(&mut found.notes);
+        region.sync().map_err(|error| image::refused(&self.image, &error))?;
+        Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs }))
+    }
 }
 
-fn text(found: &FsckReport) -> String {
+fn text(Outcome { found, repairs }: &Outcome) -> String {
+    let repairs = repairs.iter().map(|repair| format!("repaired: {repair}"));
     let notes = found.notes.iter().map(|note| format!("note: {note}"));
     let violations = found.violations.iter().map(|violation| format!("violation: {violation}"));
     let checked: Vec<_> = found.checked.iter().map(|(what, count)| format!("{count} {what}")).collect();
     let verdict = if found.violations.is_empty() { "clean" } else { "damaged" };
     let last = format!("{verdict}: {} checked\n", checked.join(", "));
-    notes.chain(violations).chain([last]).collect::<Vec<_>>().join("\n")
+    notes.chain(repairs).chain(violations).chain([last]).collect::<Vec<_>>().join("\n")
 }
 
-fn document(design: &str, found: &FsckReport) -> serde_json::Value {
+fn document(design: &str, Outcome { found, repairs }: &Outcome) -> serde_json::Value {
     let violations = found
         .violations
         .iter()
@@ -69,6 +122,7 @@ fn document(design: &str, found: &FsckReport) -> serde_json::Value {
         "clean": found.violations.is_empty(),
         "violations": violations.collect::<Vec<_>>(),
         "notes": found.notes,
+        "repairs": repairs,
         "checked": checked.collect::<serde_json::Map<String, serde_json::Value>>(),
     })
 }
