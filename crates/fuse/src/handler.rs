@@ -278,7 +278,7 @@ impl Handler {
         }
     }
 
-    /// Adds to a change of attributes that a new owner clears set-id bits, as do new contents by anybody but root. A change of
+    /// Adds to a change of attributes that a new owner clears set-id bits, as do new contents written by any user but root. A change of
     /// nothing stands for contents that are about to change: the kernel sends one to hear what is left of the mode.
     fn clearing_set_id(&self, request: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
         let chown = set.uid.is_some() || set.gid.is_some();
@@ -293,7 +293,7 @@ impl Handler {
         Ok(SetAttr { perm: (perm != attr.perm).then_some(perm), ..set })
     }
 
-    /// Clears the set-id bits of a file whose contents somebody other than root is about to change.
+    /// Clears the set-id bits of a file whose contents a user other than root is about to change.
     fn clear_set_id(&self, request: &Request, ino: Ino) -> Result<()> {
         match self.clearing_set_id(request, ino, SetAttr::default())? {
             SetAttr { perm: None, .. } => Ok(()),

@@ -1,6 +1,6 @@
 //! TOML files read with places: every message says file, line and column, and an unknown key names the nearest legal one.
 //!
-//! A reader asks a [`Table`] for the keys that it knows; [`Table::finish`] then refuses every key that nobody asked for. So the
+//! A reader asks a [`Table`] for the keys that it knows; [`Table::finish`] then refuses every key that was not asked for. So the
 //! list of legal keys is the code that reads them and cannot go stale.
 
 use std::cell::{Cell, RefCell};
@@ -111,7 +111,7 @@ impl<'d> Table<'d> {
         self.get(key).ok_or_else(|| self.problem(format!("{} needs \"{key}\": {why}", self.title())))
     }
 
-    /// Every entry whose key nobody has asked for: keys of the author's own. They count as known from now on.
+    /// Every entry whose key was not asked for: keys of the author's own. They count as known from now on.
     pub fn take_rest(&self) -> Vec<(String, Item<'d>)> {
         self.open.set(true);
         let asked = self.asked.borrow();
@@ -123,7 +123,7 @@ impl<'d> Table<'d> {
         .collect()
     }
 
-    /// Refuses keys that nobody asked for.
+    /// Refuses keys that were not asked for.
     pub fn finish(&self) -> Result<(), Problem> {
         if self.open.get() {
             return Ok(());

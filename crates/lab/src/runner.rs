@@ -35,7 +35,7 @@ pub trait Progress: Sync {
     fn finished(&self, _title: &str, _sample: &Sample) {}
 }
 
-/// Tells nobody.
+/// Reports nothing.
 #[derive(Debug)]
 pub struct Silent;
 
@@ -164,7 +164,7 @@ impl<'p> Runner<'p> {
         tasks
     }
 
-    /// What cells may declare together: of what is free, a tenth is left to whoever needs it next.
+    /// What cells may declare together: of what is free, a tenth is left to other programs.
     fn limit(&self) -> Bytes {
         self.settings.memory.unwrap_or(Bytes(environment::available_bytes() / 10 * 9))
     }

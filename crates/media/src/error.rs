@@ -2,7 +2,7 @@
 
 use crate::fault::Target;
 
-/// Why a medium refused an access, or could not be opened. It does not repeat the path of a file: whoever
+/// Why a medium refused an access, or could not be opened. It does not repeat the path of a file: the caller that
 /// opens one knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

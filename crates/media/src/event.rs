@@ -113,7 +113,7 @@ pub enum BlockEvent<'a> {
     },
 }
 
-/// What a design, or whoever drives it, says about the stream of events.
+/// What a design, or the program that drives it, says about the stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark<'a> {
     /// A call begins.
@@ -189,7 +189,7 @@ pub struct Counting {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Row {
-    /// The number of the task, plus one; 0 is nobody.
+    /// The number of the task, plus one; 0 is none.
     owner: AtomicU32,
     counts: [AtomicU64; KINDS],
 }

@@ -218,7 +218,7 @@ pub struct Param {
 pub struct Params(Vec<Param>);
 
 impl Params {
-    /// What a table says when nobody says otherwise.
+    /// The values of a table that sets none.
     pub(crate) fn defaults(specs: &[ParamSpec]) -> Self {
         let default = |spec: &ParamSpec| Param {
             name: spec.name,

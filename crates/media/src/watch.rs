@@ -35,12 +35,12 @@ impl Watch {
         }
     }
 
-    /// Somebody listens.
+    /// A tap listens.
     pub(crate) fn is_heard(&self) -> bool {
         !self.current().is_empty()
     }
 
-    /// Somebody listens to loads.
+    /// A tap listens to loads.
     pub(crate) fn hears_loads(&self) -> bool {
         self.current().iter().any(|tap| tap.hears_loads())
     }

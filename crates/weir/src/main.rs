@@ -40,7 +40,7 @@ use output::Output;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What is said when somebody cuts a mapped image short, or fills the disk under one with holes.
+/// What is said when a mapped image is cut short, or the disk under one with holes is full.
 const LOST: &str = "error: an image in use has lost part of its file: it was cut short, or its disk is full; \
                     the rest is as after a crash\n";
 

@@ -14,7 +14,7 @@
 //! clears the bit once before it evicts.
 //!
 //! Lock order: a mapping's `writing`, a page, a mapping's `pages`, a mapping's `dirty`, the cache's `dirty`. The ring is a leaf
-//! and is never held together with another. A page that is held by anybody is not evicted, so its holder may lock it.
+//! and is never held together with another. A page that is held is not evicted, so its holder may lock it.
 
 mod mapping;
 

@@ -33,7 +33,7 @@ impl Spare {
         }
     }
 
-    /// Keeps a region, unless somebody still has it.
+    /// Keeps a region that has no other user.
     pub fn keep(&self, region: Arc<Region>) {
         self.lock().extend(Arc::into_inner(region));
     }

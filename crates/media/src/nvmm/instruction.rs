@@ -67,7 +67,7 @@ mod x86 {
         ///
         /// # Safety
         ///
-        /// `to` must be aligned to 16 bytes, mapped and writable, and accessed by nobody else but atomically.
+        /// `to` must be aligned to 16 bytes, mapped and writable, and accessed by other threads only atomically.
         #[allow(clippy::unused_self)]
         pub(in crate::nvmm) unsafe fn store_pair(self, to: *mut u8, pair: [u64; 2]) {
             // SAFETY: the caller owns 16 aligned bytes at `to`. `detect` found AVX, whose vendors promise

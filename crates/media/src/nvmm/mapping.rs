@@ -10,7 +10,7 @@
 //!
 //! A new file can be read and written by its owner only: the permissions inside guard nothing that another user can read past them.
 //! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
-//! other users of Weir, not other programs: whoever truncates a mapped file makes this process end by
+//! other users of Weir, not other programs: a program that truncates a mapped file makes this process end by
 //! `SIGBUS` (`lost.rs`). To leave no other way to that end, a file that is created or grown gets its blocks at once (a
 //! full disk is an error then, not a signal later).
 //!
@@ -135,7 +135,7 @@ fn clear(map: &MmapRaw) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Permissions of a new file, as of a disk's device: whoever can read it reads every file in it, whatever the modes inside say.
+/// Permissions of a new file, as of a disk's device: a user who can read it reads every file in it, whatever their modes are.
 const OWNER_ONLY: u32 = 0o600;
 
 /// Opens, locks and, if asked, grows a file. Returns its size.

@@ -54,7 +54,7 @@
 //! # Watching
 //!
 //! The bounds check of an access compares with a limit that is zero while something is to fail, and for loads
-//! while somebody hears them: then every access takes the slow path, which checks the real length, shows
+//! while a tap hears them: then every access takes the slow path, which checks the real length, shows
 //! faults and tells loads. Otherwise a load is one compare and the load.
 
 pub mod bucket;
@@ -96,11 +96,11 @@ static ZEROS: [u8; PAGE_BYTES] = [0; PAGE_BYTES];
 pub struct Region {
     base: *mut u8,
     len: u64,
-    /// `len`, or zero while loads may fail or somebody hears them.
+    /// `len`, or zero while loads may fail or a tap hears them.
     load_limit: AtomicU64,
     /// `len`, or zero while stores may fail; always zero when the region is read-only.
     store_limit: AtomicU64,
-    /// Somebody listens, or something is to fail.
+    /// A tap listens, or a fault is injected.
     watched: AtomicBool,
     read_only: bool,
     /// Present when the memory is really persistent.
@@ -130,7 +130,7 @@ impl Region {
         Ok(Self::over(Mapping::anonymous(len)?, None, false, model))
     }
 
-    /// Memory of this process as long as this region, which nobody uses any more, and zero. That of an anonymous region is used
+    /// Memory of this process as long as this region, which has no user any more, and zero. That of an anonymous region is used
     /// again: a host takes longer to give out pages than to have them cleared.
     pub fn renewed(self, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
         Ok(Self::over(self.mapping.renewed()?, None, false, model))
@@ -294,7 +294,7 @@ impl Region {
         Ok(unsafe { self.base.add(off as usize) })
     }
 
-    /// The range is outside, a load may fail, or somebody hears loads.
+    /// The range is outside, a load may fail, or a tap hears loads.
     #[cold]
     fn load_slowly(&self, off: u64, len: u64) -> Result<(), MediaError> {
         self.check_range(off, len)?;

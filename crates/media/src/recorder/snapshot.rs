@@ -37,7 +37,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    /// Copies a region, unseen by its taps and untouched by its faults. Nobody may store meanwhile.
+    /// Copies a region, unseen by its taps and untouched by its faults. No task may store meanwhile.
     pub fn of(region: &Region) -> Result<Self, MediaError> {
         let mut snapshot = Self { len: region.len(), pages: Arc::default(), fingerprint: 0 };
         let mut pages = Vec::with_capacity(region.len().div_ceil(PAGE) as usize);
@@ -185,7 +185,7 @@ impl Scratch {
         &self.region
     }
 
-    /// Makes the region hold `image`. Nobody may use the region meanwhile. Queues of its cost model are
+    /// Makes the region hold `image`. No task may use the region meanwhile. Queues of its cost model are
     /// emptied.
     pub fn load(&mut self, image: &Image) -> Result<&Arc<Region>, MediaError> {
         self.mark_changed_pages(&image.base);

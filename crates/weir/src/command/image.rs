@@ -71,7 +71,7 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
     Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
 }
 
-/// Whoever makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
+/// The user who makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
 pub(super) fn give_to_maker(
     design: &'static dyn FsType,
     region: &Arc<Region>,

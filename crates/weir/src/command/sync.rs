@@ -30,7 +30,7 @@ impl Sync {
                 Errno::NOTCONN => {
                     format!("; its server has gone: `weir umount {shown}`, then mount it again")
                 }
-                Errno::ACCESS => "; ask whoever has mounted it".to_owned(),
+                Errno::ACCESS => "; ask the user who has mounted it".to_owned(),
                 _ => String::new(),
             };
             Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {errno}{advice}"))

@@ -11,7 +11,7 @@
 //!
 //! So a write needs no generation and no copy: its data is a slice of the sequence, of which one is kept
 //! for all threads, extended past the period by the longest write. Appended, partly written and overwritten
-//! files all follow the rule, whoever wrote which part, and a verifier needs the seed and the path only.
+//! files all follow the rule, whichever task wrote which part, and a verifier needs the seed and the path only.
 //!
 //! Strength: the period is a prime, so no two blocks of a file at different offsets below `PERIOD` blocks
 //! are equal, whatever the block size. A block from another file, or from another place of this one, passes

@@ -20,7 +20,7 @@ pub struct Quirks {
     /// `appendfilerand` appends 0 to `iosize`-1 bytes, half of `iosize` in the mean. Off: 1 to 2·`iosize`-1
     /// bytes, so that `iosize` is the mean. Default on.
     pub half_mean_append: bool,
-    /// `deletefile` does nothing when somebody has the picked file open, so the number of existing files
+    /// `deletefile` does nothing when the picked file is open, so the number of existing files
     /// drifts up until none can be created. Off: it takes the next file that is not open. Default on.
     pub skip_open_deletes: bool,
     /// Every operation ends under one lock that all threads share, as Filebench updates its statistics

@@ -388,7 +388,7 @@ impl Run {
         }
     }
 
-    /// Whether somebody outside wants the run to end.
+    /// Whether the caller of the run wants it to end.
     #[inline]
     pub(crate) fn is_interrupted(&self) -> bool {
         self.engine.options.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))

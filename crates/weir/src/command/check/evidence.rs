@@ -23,7 +23,7 @@ pub(super) const CLAIMS: [(&str, &str); 18] = [
     ("crash/random", "so does a crash within any of some random calls"),
     ("faults", "an access that fails is answered, and undone or refused for good"),
     ("recall", "bugs that are known to be there are found"),
-    ("fuzz", "whatever the bytes of an image are, nobody panics or hangs, and fsck and mount agree"),
+    ("fuzz", "whatever the bytes of an image are, nothing panics or hangs, and fsck and mount agree"),
     ("schedules", "calls of several tasks at once are atomic, and none waits for ever"),
     ("posix", "programs see what POSIX says"),
     ("mount/killed", "a killed server loses nothing that was promised"),

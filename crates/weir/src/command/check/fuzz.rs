@@ -21,7 +21,7 @@ use crate::progress::Counter;
 /// Where the canary has its word: in the journal, which an unmounted image does not use.
 const CANARY: u64 = 8192;
 
-/// Edit images: nobody may panic or hang, and fsck and mount must agree.
+/// Edit images: nothing may panic or hang, and fsck and mount must agree.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 no failure, 1 failures (each with the fewest edits that show it)")]
 pub(super) struct FuzzCheck {

@@ -70,7 +70,7 @@ enum What {
     Recall(recall::RecallCheck),
     /// Run several tasks at once, in many orders
     Schedules(schedules::SchedulesCheck),
-    /// Edit images: nobody may panic or hang, and fsck and mount must agree
+    /// Edit images: nothing may panic or hang, and fsck and mount must agree
     Fuzz(fuzz::FuzzCheck),
     #[command(hide = true)]
     Record(record::Record),

@@ -19,7 +19,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Scenarios of three and more tasks that are drawn when nobody names any.
+/// Scenarios of three and more tasks that are drawn when none is named.
 const DRAWN: usize = 200;
 /// Switches of a failure that a document lists: one that never ends has millions.
 const SWITCHES_MAX: usize = 10_000;

@@ -40,7 +40,7 @@ fn exit_of(code: Option<i32>) -> Exit {
     known.into_iter().find(|exit| code == Some(*exit as i32)).unwrap_or(Exit::Internal)
 }
 
-/// Leaves terminal, session and working directory of whoever started this process.
+/// Leaves terminal, session and working directory of the process that started this one.
 pub(super) fn let_go() {
     let _ = rustix::process::setsid();
     let _ = std::env::set_current_dir("/");

@@ -8,8 +8,8 @@
 //! | [`msr`](Format::Msr) | `TIMESTAMP,HOST,DISK,Read\|Write,OFFSET,SIZE,RESPONSE`: MSR Cambridge | 100 ns | bytes |
 //! | [`mqsim`](Format::Mqsim) | `TIME DEVICE SECTOR SECTORS 0\|1`, 1 being a read | ns | 512 B |
 //!
-//! Times become relative to the first request. A line that is none of its format is an error with its number; whoever reads
-//! decides whether it ends the reading. Of blktrace only the requests that were issued to the device (`D`) count. A trace of
+//! Times become relative to the first request. A line that is none of its format is an error with its number; the reader
+//! decides whether it ends there. Of blktrace only the requests that were issued to the device (`D`) count. A trace of
 //! several devices has to be restricted to one of them.
 //!
 //! References: fio's manual, "Trace file format v2/v3"; blkparse(1); Narayanan and others, "Write Off-Loading" (FAST 2008),

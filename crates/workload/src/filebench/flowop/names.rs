@@ -139,7 +139,7 @@ struct Victim {
     own_opens: u32,
 }
 
-/// Deletes the file of the slot, or a picked one; does nothing when somebody else has it open.
+/// Deletes the file of the slot, or a picked one; does nothing while another slot has it open.
 pub(super) fn delete(worker: &mut Worker, task: &Task) -> Flow {
     let Victim { fileset, file, own_opens } = victim(worker, task)?;
     let run = Arc::clone(&worker.run);

@@ -33,7 +33,7 @@ pub enum EndReason {
     AllDone,
     /// A `finishoncount` or `finishonbytes` was reached.
     Finished,
-    /// Somebody outside wanted it to end: the outcome is good as far as it goes.
+    /// The caller of the run wanted it to end: the outcome is good as far as it goes.
     Interrupted,
 }
 

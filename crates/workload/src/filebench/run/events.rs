@@ -1,7 +1,7 @@
 //! The event generator that limiters take from.
 //!
 //! Filebench posts events at a rate from a thread of its own, ten periods' worth at a time, into one queue
-//! that holds five seconds' worth at most. Here nobody posts: whoever takes computes what has been posted
+//! that holds five seconds' worth at most. Here no task posts: the task that takes computes what has been posted
 //! by now, and sleeps until the next post when that is too little. Consumers that wake at the same post
 //! compete; there is no fairness.
 
