@@ -37,7 +37,9 @@ fn random_steps(seed: u64) -> Vec<Step> {
     for value in 1..=9 {
         let first = rng.random_range(0..SECTORS);
         steps.push(match rng.random_range(0..10) {
-            0..4 => Step::Write(first, rng.random_range(1..=SECTORS - first), value, rng.random_range(0..4) == 0),
+            0..4 => {
+                Step::Write(first, rng.random_range(1..=SECTORS - first), value, rng.random_range(0..4) == 0)
+            }
             4 => Step::Discard(first),
             5..7 => Step::Flush,
             _ => Step::Wait,
@@ -83,7 +85,8 @@ fn oracle(steps: &[Step]) -> BTreeSet<Content> {
             Step::Wait => {
                 let done = outstanding.remove(0);
                 complete.insert(done);
-                guaranteed.extend(written.iter().filter(|write| write.0 == done && write.3).map(|write| write.0));
+                guaranteed
+                    .extend(written.iter().filter(|write| write.0 == done && write.3).map(|write| write.0));
                 let flushed = covered.iter().filter(|(flush, _)| *flush == done);
                 guaranteed.extend(flushed.flat_map(|(_, covered)| covered.clone()));
                 continue;
@@ -112,7 +115,8 @@ fn images(recorder: &Recorder) -> BTreeSet<Content> {
         let image = point.image(choice);
         let first = |sector: u64| image.line_at(sector * SECTOR)[0];
         for sector in 0..SECTORS {
-            let whole = (0..SECTOR).step_by(64).all(|at| image.line_at(sector * SECTOR + at) == [first(sector); 64]);
+            let whole =
+                (0..SECTOR).step_by(64).all(|at| image.line_at(sector * SECTOR + at) == [first(sector); 64]);
             assert!(whole, "sector {sector} is torn");
         }
         [0, 1, 2, 3].map(first)
@@ -169,9 +173,15 @@ fn many_sectors_are_tried_in_groups_that_include_each_torn_write() {
     let point = recorder.crash_point();
     assert_eq!(point.units().len(), 4, "a unit for each 4 KiB");
     assert!(point.units().iter().all(|unit| unit.variants() == 7 && unit.lines.len() == 8));
-    let sizes: BTreeSet<_> =
-        point.choices(&Plan::default()).iter().map(|choice| point.image(choice).persisted_lines().len()).collect();
-    assert!(sizes.contains(&0) && sizes.contains(&256) && sizes.contains(&32) && sizes.contains(&56), "{sizes:?}");
+    let sizes: BTreeSet<_> = point
+        .choices(&Plan::default())
+        .iter()
+        .map(|choice| point.image(choice).persisted_lines().len())
+        .collect();
+    assert!(
+        sizes.contains(&0) && sizes.contains(&256) && sizes.contains(&32) && sizes.contains(&56),
+        "{sizes:?}"
+    );
 }
 
 /// A region and a device on it: lines and sectors are in flight at once, and one recorder knows both.
@@ -192,8 +202,11 @@ fn memory_and_a_device_on_it_are_recorded_together() {
     while let Some(point) = replay.next_point(|_, _| ()) {
         let first = |image: &media::recorder::Image| [0, SECTOR].map(|off| image.line_at(off)[0]);
         let point_now = replay.state().crash_point();
-        let images: BTreeSet<_> =
-            point_now.choices(&Plan::default()).iter().map(|choice| first(&point_now.image(choice))).collect();
+        let images: BTreeSet<_> = point_now
+            .choices(&Plan::default())
+            .iter()
+            .map(|choice| first(&point_now.image(choice)))
+            .collect();
         seen.push((point, images.into_iter().collect::<Vec<_>>()));
     }
     let expected = vec![

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::{Geometry, Request, Ticket};
-use crate::{MediaError, Region};
 use crate::cost::Turn;
 use crate::event::{BlockEvent, Event, Mark, Tap};
 use crate::fault::{Fault, Target};
 use crate::watch::Watch;
+use crate::{MediaError, Region};
 
 /// The entrance of a device.
 #[derive(Debug)]

@@ -143,8 +143,11 @@ impl Sectors {
 
     /// What may or may not have persisted.
     pub(super) fn units(&self, base: &Snapshot) -> Vec<Unit> {
-        let differing: Vec<Sector<'_>> =
-            self.versions.iter().filter_map(|(sector, versions)| Sector::of(base, *sector, versions)).collect();
+        let differing: Vec<Sector<'_>> = self
+            .versions
+            .iter()
+            .filter_map(|(sector, versions)| Sector::of(base, *sector, versions))
+            .collect();
         if differing.len() <= FEW {
             return differing.iter().map(|sector| unit(base, std::slice::from_ref(sector))).collect();
         }
@@ -188,7 +191,8 @@ fn unit(base: &Snapshot, sectors: &[Sector<'_>]) -> Unit {
     keep_first_of_each(&mut subsets);
     let with = |version: usize, subset: &[bool]| -> Vec<(u64, LineBytes)> {
         let kept = sectors.iter().zip(subset).filter(|(_, kept)| **kept);
-        kept.flat_map(|(sector, _)| changed_lines(base, sector.number, &sector.versions[version].bytes)).collect()
+        kept.flat_map(|(sector, _)| changed_lines(base, sector.number, &sector.versions[version].bytes))
+            .collect()
     };
     let all = vec![true; count];
     let last = subsets.pop().unwrap_or_default();

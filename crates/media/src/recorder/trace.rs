@@ -214,11 +214,8 @@ impl Replay {
             self.before_fence = false;
             seen(task, event);
             self.state.apply(task, event);
-            let point = if fence {
-                Some(Point::AfterFence)
-            } else {
-                point_after(&mut self.committing, task, event)
-            };
+            let point =
+                if fence { Some(Point::AfterFence) } else { point_after(&mut self.committing, task, event) };
             self.next += 1;
             if point.is_some() {
                 return point;
