@@ -45,13 +45,11 @@ fn judge_since(
     let changed: Vec<&str> =
         ops.iter().filter(|op| changes_names(op)).flat_map(|op| parents_of(op)).collect();
     for (path, entry) in tree.iter().filter(|(path, _)| !path.is_empty() && wanted(path)) {
-        let is =
-            |other: &str| other == path || path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'));
-        let by_link = |other: &str| tree.get(other).is_some_and(|other| other.same_as == entry.same_as);
         let is_dir = entry.kind == FileKind::Directory;
-        if named.iter().any(|other| is(other) || !is_dir && by_link(other))
-            || is_dir && changed.contains(&&**path)
-        {
+        let is_named = |path: &str| named.iter().any(|other| is_at_or_below(path, other));
+        let links = || tree.iter().filter(|(_, other)| other.same_as == entry.same_as);
+        let touched = is_named(path) || !is_dir && links().any(|(link, _)| is_named(link));
+        if touched || is_dir && changed.contains(&&**path) {
             continue;
         }
         let moved = ancestors(path).any(|dir| changed.contains(&dir));
@@ -66,6 +64,10 @@ fn judge_since(
         }
     }
     Ok(())
+}
+
+fn is_at_or_below(path: &str, dir: &str) -> bool {
+    path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Whether two entries are the same file, whatever its names.

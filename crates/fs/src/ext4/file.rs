@@ -283,7 +283,7 @@ impl Volume {
         let inside = (from % self.block_bytes()) as usize;
         let zeros = vec![0; (to - from) as usize];
         self.write_page(&handle, inode, (index, start, false), inside, &zeros);
-        // What is zeroed beyond a new end must not come back when the file grows.
+        // Before the size that shows it.
         if self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
@@ -292,8 +292,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Before a file grows beyond its last block's part: zeroes that part up to `to`. A write that a crash has undone may have left
-    /// its bytes there.
+    /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write that a
+    /// crash has undone.
     fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
         let size = state.raw.size();
         self.zero_part(inode, state, size, to.min(size.next_multiple_of(self.block_bytes())))
@@ -306,8 +306,7 @@ impl Volume {
         }
         let old = state.raw.size();
         if size < old {
-            let tail_end = size.next_multiple_of(self.block_bytes());
-            self.zero_part(inode, state, size, tail_end)?;
+            // What the last block keeps is zeroed when the file grows again: before this change has committed it must not be.
             self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
         }
         self.zero_tail(inode, state, size)?;

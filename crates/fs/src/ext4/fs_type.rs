@@ -174,6 +174,7 @@ impl FsType for ExtType {
     }
 
     fn promises(&self, options: &Options) -> Promises {
+        let repaired = !self.modern || options.size("journal") == Bytes(0);
         let ordered = self.modern && options.choice("data") != "writeback";
         Promises {
             metadata: Durability::OnSync,
@@ -181,10 +182,10 @@ impl FsType for ExtType {
             write: Atomicity::Words,
             size_is_durable_with_names: false,
             truncate_syncs: false,
-            sync: SyncScope::FileAndMetadata,
+            sync: if repaired { SyncScope::File } else { SyncScope::FileAndMetadata },
             stale_data: !ordered,
             times_may_tear: false,
-            repaired: !self.modern || options.size("journal") == Bytes(0),
+            repaired,
         }
     }
 

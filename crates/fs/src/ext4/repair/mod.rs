@@ -80,8 +80,9 @@ pub(super) fn repair(volume: &Volume) -> Result<String> {
     repair.write_maps()?;
     repair.mend_names()?;
     volume.write_metadata()?;
-    volume.leave_clean()?;
+    // Only what is durable may be called clean.
     volume.device.flush()?;
+    volume.leave_clean()?;
     let said: Vec<_> = repair.mended.iter().map(|(what, count)| format!("{count} {what}")).collect();
     let said = if said.is_empty() { "nothing was wrong".to_owned() } else { said.join(", ") };
     Ok(format!("it was not unmounted, and has no journal; it was checked and repaired: {said}"))
