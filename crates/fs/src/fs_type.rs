@@ -4,7 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use media::Storage;
+use media::block::MemoryDevice;
+use media::{Region, Storage};
 use sim::Bytes;
 use vfs::{FileSystem, Promises};
 
@@ -87,6 +88,19 @@ pub enum Needs {
     Block,
     /// Both: data in memory, metadata or a journal on a block device, or the other way round.
     Both,
+}
+
+impl Needs {
+    /// Storage on a region, whose taps hear the requests of the block device and whose faults strike them: what checks make a
+    /// design on. The block device has the same bytes as the memory.
+    pub fn on(self, region: &Arc<Region>) -> Storage {
+        let device = || MemoryDevice::exposed(Arc::clone(region));
+        match self {
+            Self::Memory => Storage::from(region),
+            Self::Block => Storage::of_block(device()),
+            Self::Both => Storage::from(region).with_block(device()),
+        }
+    }
 }
 
 impl fmt::Display for Needs {

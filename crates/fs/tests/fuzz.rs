@@ -27,7 +27,9 @@ fn mutants_are_refused_or_used_and_nobody_panics() {
         std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
     let hinfs =
         harness::with_options("hinfs", &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")]);
-    for design in [pmfs(), hinfs] {
+    let ext = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+    let ext4 = harness::with_options("ext4", &[&ext[..], &[("journal", "1MiB")]].concat());
+    for design in [pmfs(), hinfs, ext4, harness::with_options("ext2", &ext)] {
         let tally = fuzz(&design, 7, mutants);
         println!("{}: {tally:?}", design.name());
         assert!(tally.failures.is_empty(), "{:#?}", tally.failures);

@@ -64,6 +64,16 @@ fn every_pair_of_actions_is_linearizable() {
     }
 }
 
+/// Designs on a block device, which write back and commit as often as they can.
+#[test]
+fn every_pair_of_actions_is_linearizable_on_a_block_device() {
+    let ext = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+    let ext4 = [&ext[..], &[("journal", "1MiB"), ("commit", "1us")]].concat();
+    for design in [harness::with_options("ext4", &ext4), harness::with_options("ext2", &ext)] {
+        assert_sound(&design, &explore(&design, &schedules::pairs(), &effort(3)));
+    }
+}
+
 /// Two tasks waited for what a third had in flight, and each woke the other whenever it found nothing to write, before the third
 /// could go on.
 #[test]

@@ -6,7 +6,7 @@
 
 use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
@@ -23,6 +23,8 @@ pub(crate) struct Watch {
     faults: Mutex<Faults>,
     /// `faults` is not empty.
     faulty: AtomicBool,
+    /// The number of the next request to a block device.
+    next_request: AtomicU64,
 }
 
 impl Watch {
@@ -32,7 +34,13 @@ impl Watch {
             lists: Mutex::new(Vec::new()),
             faults: Mutex::new(Faults::default()),
             faulty: AtomicBool::new(false),
+            next_request: AtomicU64::new(1),
         }
+    }
+
+    /// A number that no request had before.
+    pub(crate) fn number_request(&self) -> u64 {
+        self.next_request.fetch_add(1, Ordering::Relaxed)
     }
 
     /// A tap listens.

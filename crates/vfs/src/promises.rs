@@ -12,10 +12,12 @@
 //! | [`Promises::truncate_syncs`] | whether a change of the size makes all of the file durable |
 //! | [`Promises::sync`] | what an fsync covers |
 //! | [`Promises::stale_data`] | whether a crash may show bytes that were never written to the file |
+//! | [`Promises::repaired`] | whether a crash may leave an image that contradicts itself, which a repair then makes sound |
 //! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
 //!
 //! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
-//! everything durable. Metadata that is durable at a sync becomes durable in the order of its calls.
+//! everything durable. Metadata that is durable at a sync becomes durable in the order of its calls. [`Promises::repaired`] takes
+//! all but the durability of a sync back.
 
 use std::fmt;
 
@@ -68,6 +70,11 @@ pub struct Promises {
     /// Whether a crash inside a write or a truncation may leave a time of modification with the seconds of the old time and the
     /// fraction of the new one.
     pub times_may_tear: bool,
+    /// Whether a crash may leave an image that contradicts itself. The mount repairs it; then every invariant holds, everything can
+    /// be used, and of what was durable at the last sync, each file that no call has named since is there with its attributes and
+    /// contents: at its path, or, if names in a directory on that path were changed since, at least in `lost+found`. A count of
+    /// links may have become another. Nothing is promised of the rest, nor that a change of names is atomic.
+    pub repaired: bool,
 }
 
 impl Promises {
@@ -81,6 +88,7 @@ impl Promises {
         sync: SyncScope::FileAndMetadata,
         stale_data: false,
         times_may_tear: false,
+        repaired: false,
     };
 
     /// Whether written data may be lost until it is synced.
@@ -102,6 +110,9 @@ impl fmt::Display for Promises {
             Atomicity::Blocks(bytes) => write!(f, "a write is atomic by block of {bytes} bytes")?,
             Atomicity::Whole => f.write_str("a write is atomic")?,
         }
-        if self.stale_data { f.write_str("; a crash may show stale data") } else { Ok(()) }
+        if self.stale_data {
+            f.write_str("; a crash may show stale data")?;
+        }
+        if self.repaired { f.write_str("; what a repair can restore") } else { Ok(()) }
     }
 }

@@ -87,6 +87,10 @@ impl Checked {
         let arguments: Vec<_> = given.iter().map(|(name, value)| format!("-O {name}={value}")).collect();
         Ok(Self { design, options, arguments: arguments.join(" ") })
     }
+
+    fn storage(&self, region: &Arc<Region>) -> Storage {
+        self.design.needs().on(region)
+    }
 }
 
 impl Design for Checked {
@@ -103,19 +107,19 @@ impl Design for Checked {
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(&Storage::from(region), &self.options).map_err(|error| error.to_string())
+        self.design.mkfs(&self.storage(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.mount(&Storage::from(region), &self.options).map_err(|error| error.to_string())
+        self.design.mount(&self.storage(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
+        self.design.recover(&self.storage(region)).map(drop).map_err(|error| error.to_string())
     }
 
     fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        let report = self.design.fsck(&Storage::from(region));
+        let report = self.design.fsck(&self.storage(region));
         if report.violations.is_empty() && report.checked.is_empty() {
             return vec![format!("nothing could be checked: {}", report.notes.join("; "))];
         }
@@ -128,7 +132,7 @@ impl Design for Checked {
 
     fn dump(&self, region: &Arc<Region>, part: &str) -> Result<String, String> {
         let mut text = Vec::new();
-        self.design.dump(&Storage::from(region), part, &mut text).map_err(|error| error.to_string())?;
+        self.design.dump(&self.storage(region), part, &mut text).map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

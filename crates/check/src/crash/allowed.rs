@@ -5,10 +5,12 @@
 //! | on return | on return | the state before or after the call under way; of a write in place, a mix by its unit of atomicity |
 //! | on return | on sync | names and attributes as above; of each file, contents that it had since its last sync |
 //! | on sync | on sync | names and attributes of one moment since the last sync; of each file, contents since its last sync |
+//! | repaired | | what was synced and not named since (`repaired`) |
 
 use vfs::{Atomicity, Durability, Promises};
 
 use super::record::States;
+use super::repaired;
 use crate::op::Op;
 use crate::tree::{Tree, difference, difference_by};
 
@@ -27,6 +29,10 @@ pub(crate) struct Allowed<'a> {
 impl Allowed<'_> {
     /// Returns what is wrong with a recovered tree.
     pub(crate) fn judge(&self, seen: &Tree) -> Result<(), String> {
+        if self.promises.repaired {
+            let last = if self.inside { self.done + 1 } else { self.done };
+            return repaired::judge(seen, self.ops, self.states, (self.done, last.min(self.ops.len())));
+        }
         match (self.promises.metadata, self.promises.data) {
             (Durability::OnReturn, Durability::OnReturn) => self.judge_durable(seen),
             (Durability::OnReturn, Durability::OnSync) => self.judge_since(seen, self.done),

@@ -73,7 +73,10 @@ impl History {
         };
         let earlier = self.metadata_floors.last().copied().unwrap_or(version);
         self.metadata_floors.push(if durable { version } else { earlier });
-        self.floors.push(contents.keys().map(|id| (*id, floor(id))).collect());
+        // A file that was removed may come back as it was.
+        let known = before.into_iter().flat_map(BTreeMap::keys).chain(contents.keys());
+        let floors = known.map(|id| (*id, floor(id))).collect();
+        self.floors.push(floors);
         self.contents.push(contents);
         self.paths.push(paths);
     }

@@ -6,6 +6,7 @@
 //! | `record` | a program and what happened while it ran; what the model says after each operation |
 //! | `history` | earlier contents of files, for designs that buffer data |
 //! | `allowed` | which states a crash may leave at one point, by the design's [`Promises`] |
+//! | `repaired` | the same where a crash may leave an image that has to be repaired |
 //! | `explore` | [`explore`]: all crash points of one program, their images, their verdicts |
 //! | `together` | two operations at once, each by a task of its own |
 //! | `afterwards` | what a recovered file system must still be able to do |
@@ -29,6 +30,7 @@ pub(crate) mod many;
 pub mod programs;
 pub(crate) mod record;
 mod recovery;
+mod repaired;
 mod together;
 
 use std::sync::Arc;

@@ -120,6 +120,7 @@ pub fn all() -> Vec<Program> {
     renames(&mut table);
     directory_renames(&mut table);
     syncs(&mut table);
+    reuse(&mut table);
     attributes(&mut table);
     rest(&mut table);
     table.0
@@ -486,6 +487,26 @@ fn syncs(table: &mut Table) {
         "replaced by a new file",
         foo(3000),
         vec![create("new"), append("new", 2), fsync("new"), rename("new", "foo")],
+    );
+}
+
+/// Blocks that one file gives up and another takes.
+fn reuse(table: &mut Table) {
+    let fsync = |path: &str| Op::Fsync(at(path));
+    table.add(
+        "unlink, then fill another",
+        and(foo(12288), [create("beside"), create("bar")]),
+        vec![unlink("foo"), write("bar", 0, 12288, 2), fsync("bar")],
+    );
+    table.add(
+        "a file in place of a directory",
+        vec![mkdir("A"), create("A/foo"), unlink("A/foo"), create("foo")],
+        vec![Op::Rmdir("A".into()), Op::Sync, write("foo", 0, 5000, 2), fsync("foo")],
+    );
+    table.add(
+        "truncate, then fill another",
+        and(foo(40_000), [create("beside"), create("bar")]),
+        vec![truncate("foo", 1000), Op::Sync, write("bar", 0, 30_000, 2), fsync("bar")],
     );
 }
 

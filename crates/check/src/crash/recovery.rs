@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use media::event::{Event, Tap, TaskId};
+use media::event::{BlockEvent, Event, Tap, TaskId};
 use media::nvmm::Region;
 use media::recorder::{Image, Mode, Plan, Scratch, Trace};
 use sim::{PAGE_BYTES, Seed};
@@ -73,7 +73,9 @@ struct StoredPages(Mutex<BTreeSet<u64>>);
 
 impl Tap for StoredPages {
     fn event(&self, _: TaskId, event: Event<'_>) {
-        if let Event::Store { off, data, .. } | Event::NtStore { off, data } = event
+        if let Event::Store { off, data, .. }
+        | Event::NtStore { off, data }
+        | Event::Block(BlockEvent::Write { off, data, .. }) = event
             && !data.is_empty()
         {
             let (first, last) = (off, off + data.len() as u64 - 1);

@@ -59,17 +59,26 @@ pub enum Kind {
     Stores,
     Space,
     Spaces,
+    Torn,
     Poison,
 }
 
 impl Kind {
     /// All that are counted from the first access on.
-    const COUNTED: [Self; 6] =
-        [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces];
+    const COUNTED: [Self; 7] =
+        [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces, Self::Torn];
 
     /// All of them, in the order of the table.
-    pub const ALL: [Self; 7] =
-        [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces, Self::Poison];
+    pub const ALL: [Self; 8] = [
+        Self::Load,
+        Self::Loads,
+        Self::Store,
+        Self::Stores,
+        Self::Space,
+        Self::Spaces,
+        Self::Torn,
+        Self::Poison,
+    ];
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {
@@ -80,6 +89,7 @@ impl Kind {
             Self::Stores => "stores",
             Self::Space => "space",
             Self::Spaces => "spaces",
+            Self::Torn => "torn",
             Self::Poison => "poison",
         }
     }
@@ -106,6 +116,7 @@ impl Failure {
             Kind::Stores => Fault::FailFrom { target: Target::Store, nth },
             Kind::Space => Fault::FailNth { target: Target::Space, nth },
             Kind::Spaces => Fault::FailFrom { target: Target::Space, nth },
+            Kind::Torn => Fault::TearNth { nth, blocks: 1 },
             Kind::Poison => Fault::Poison { offset: self.at },
         }
     }

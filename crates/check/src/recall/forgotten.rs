@@ -1,6 +1,6 @@
 //! Flushes and fences left out, one at a time.
 
-use media::event::Event;
+use media::event::{BlockEvent, Event};
 use media::fault::{Fault, Target};
 use media::recorder::{Mode, Persistency, Point, Trace};
 
@@ -98,8 +98,11 @@ fn is_equivalent(trace: &Trace, target: Target, nth: u64) -> Option<bool> {
     let mut without = with.state().clone();
     let (mut count, mut same) = (0, true);
     while let Some(point) = with.next_point(|task, event| {
-        let counts =
-            matches!((target, event), (Target::Flush, Event::Flush { .. }) | (Target::Fence, Event::Fence));
+        let counts = matches!(
+            (target, event),
+            (Target::Flush, Event::Flush { .. } | Event::Block(BlockEvent::Flush { .. }))
+                | (Target::Fence, Event::Fence)
+        );
         count += u64::from(counts);
         if !(counts && count == nth) {
             without.apply(task, event);
@@ -110,7 +113,8 @@ fn is_equivalent(trace: &Trace, target: Target, nth: u64) -> Option<bool> {
     (count >= nth).then_some(same)
 }
 
-/// What a crash may leave or not: how many pieces of which line.
+/// What a crash may leave or not: how many pieces of which line, and versions of which sector.
 fn in_flight(state: &Persistency) -> Vec<(u64, usize)> {
-    state.in_flight().map(|line| (line.offset, line.pieces)).collect()
+    let lines = state.in_flight().map(|line| (line.offset, line.pieces));
+    lines.chain(state.sectors_in_flight()).collect()
 }

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use super::Volume;
 use super::journal::Handle;
 use super::layout::{GroupDescriptor, crc32c, group_flag};
+use super::mutant;
 use crate::error::{Error, Result};
 
 /// The groups of a mounted file system.
@@ -262,7 +263,7 @@ impl Volume {
             }
             groups.descriptors[group as usize] = descriptor;
             groups.free_blocks += u64::from(len);
-            if let Some(journal) = handle.journal() {
+            if let Some(journal) = handle.journal().filter(|_| !self.has(mutant::REUSED_BEFORE_COMMIT)) {
                 groups.busy.insert(at, len);
                 journal.free_later(at, len);
             }

@@ -14,6 +14,7 @@ use super::inode::{Inode, InodeState};
 use super::journal::{DataMode, Handle};
 use super::layout::flag;
 use super::map::{Mapped, TRUNCATE_CREDITS};
+use super::mutant;
 use crate::cache::Page;
 use crate::error::{Error, Result};
 
@@ -125,6 +126,9 @@ impl Volume {
             return Err(Error::TooLarge);
         }
         let data = &data[..(data.len() as u64).min(most - offset.min(most)) as usize];
+        if !data.is_empty() {
+            self.zero_tail(inode, state, offset)?;
+        }
         let (mut done, mut retried) = (0, false);
         while done < data.len() {
             let at = offset + done as u64;
@@ -182,7 +186,8 @@ impl Volume {
             self.write_page(&handle, inode, (index, block, fresh), inside as usize, from);
             at += piece;
         }
-        if blocks.iter().any(|(_, fresh)| *fresh)
+        // Also where only the size grows: the block has zeros, or what was cut, beyond the old end.
+        if (blocks.iter().any(|(_, fresh)| *fresh) || end > state.raw.size())
             && self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
@@ -278,7 +283,20 @@ impl Volume {
         let inside = (from % self.block_bytes()) as usize;
         let zeros = vec![0; (to - from) as usize];
         self.write_page(&handle, inode, (index, start, false), inside, &zeros);
+        // Before the size that shows it.
+        if self.data_mode() == Some(DataMode::Ordered)
+            && let Some(journal) = handle.journal()
+        {
+            journal.order(&inode.mapping);
+        }
         Ok(())
+    }
+
+    /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write that a
+    /// crash has undone.
+    fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
+        let size = state.raw.size();
+        self.zero_part(inode, state, size, to.min(size.next_multiple_of(self.block_bytes())))
     }
 
     /// Changes the size of a file.
@@ -288,10 +306,10 @@ impl Volume {
         }
         let old = state.raw.size();
         if size < old {
-            let tail_end = size.next_multiple_of(self.block_bytes());
-            self.zero_part(inode, state, size, tail_end)?;
+            // What the last block keeps is zeroed when the file grows again: before this change has committed it must not be.
             self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
         }
+        self.zero_tail(inode, state, size)?;
         let handle = self.begin(WRITE_CREDITS)?;
         let now = Timestamp::now();
         state.raw.set_mtime(now);
@@ -353,8 +371,12 @@ impl Volume {
         if mode.contains(FallocateMode::ZERO_RANGE) {
             self.zero_written(inode, state, (offset, end))?;
         }
+        let grows = !mode.contains(FallocateMode::KEEP_SIZE) && end > state.raw.size();
+        if grows {
+            self.zero_tail(inode, state, end)?;
+        }
         let handle = self.begin(WRITE_CREDITS)?;
-        if !mode.contains(FallocateMode::KEEP_SIZE) && end > state.raw.size() {
+        if grows {
             state.raw.set_size(end);
         }
         let now = Timestamp::now();
@@ -478,17 +500,22 @@ impl Volume {
         if to == SeekTo::Hole { Ok(size) } else { Err(Error::NothingThere) }
     }
 
-    /// Makes a file durable.
+    /// Makes a file durable, and with a journal all changes of metadata so far.
     pub(crate) fn fsync(&self, inode: &Arc<Inode>) -> Result<()> {
         self.check_running()?;
         self.write_data(&inode.mapping)?;
-        let tid = inode.state.read().tid;
         match &self.journal {
-            Some(journal) if !journal.has_committed(tid) => self.commit(tid),
+            Some(journal) if !journal.has_committed(journal.current_tid()) => {
+                if self.has(mutant::FSYNC_WITHOUT_COMMIT) {
+                    Ok(())
+                } else {
+                    self.commit(journal.current_tid())
+                }
+            }
             Some(_) => Ok(self.device.flush()?),
             None => {
                 self.write_metadata()?;
-                Ok(self.device.flush()?)
+                if self.has(mutant::FSYNC_WITHOUT_FLUSH) { Ok(()) } else { Ok(self.device.flush()?) }
             }
         }
     }

@@ -11,8 +11,9 @@ use sim::Bytes;
 use super::journal::DataMode;
 use super::mkfs::Plan;
 use super::vfs::Mounted;
-use super::{Settings, Volume, damaged, fsck, superblock};
+use super::{Settings, Volume, damaged, fsck, mutant, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
+use crate::mutant::Mutant;
 use crate::options::{OptionKind, OptionSpec, Options};
 
 /// A line of the table: what mkfs makes under the name.
@@ -36,6 +37,12 @@ const DIR_INDEX: OptionSpec = OptionSpec {
     default: "true",
     help: "mkfs: directories of more than one block are indexed by hashes",
 };
+const LOST_FOUND: OptionSpec = OptionSpec {
+    name: "lost_found",
+    kind: OptionKind::Flag,
+    default: "true",
+    help: "mkfs: the root has a directory lost+found; without it a repair makes one when it needs it",
+};
 const CACHE: OptionSpec = OptionSpec {
     name: "cache",
     kind: OptionKind::Size,
@@ -44,12 +51,13 @@ const CACHE: OptionSpec = OptionSpec {
 };
 
 /// ext2's options.
-const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, CACHE];
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, CACHE];
 
 /// ext4's options.
 const EXT4_OPTIONS: &[OptionSpec] = &[
     BLOCK_SIZE,
     DIR_INDEX,
+    LOST_FOUND,
     CACHE,
     OptionSpec {
         name: "journal",
@@ -120,11 +128,13 @@ impl ExtType {
             checksums: self.modern && options.flag("metadata_csum"),
             dir_index: options.flag("dir_index"),
             wide: self.modern,
+            lost_found: options.flag("lost_found"),
         }
     }
 
     fn settings(&self, options: &Options) -> Settings {
-        let mut settings = Settings { cache: options.size("cache"), ..Settings::default() };
+        let (cache, mutant) = (options.size("cache"), options.mutant());
+        let mut settings = Settings { cache, mutant, ..Settings::default() };
         if self.modern {
             settings.commit = options.time("commit");
             settings.data = match options.choice("data") {
@@ -164,6 +174,7 @@ impl FsType for ExtType {
     }
 
     fn promises(&self, options: &Options) -> Promises {
+        let repaired = !self.modern || options.size("journal") == Bytes(0);
         let ordered = self.modern && options.choice("data") != "writeback";
         Promises {
             metadata: Durability::OnSync,
@@ -171,17 +182,24 @@ impl FsType for ExtType {
             write: Atomicity::Words,
             size_is_durable_with_names: false,
             truncate_syncs: false,
-            sync: SyncScope::FileAndMetadata,
+            sync: if repaired { SyncScope::File } else { SyncScope::FileAndMetadata },
             stale_data: !ordered,
             times_may_tear: false,
+            repaired,
         }
     }
 
     fn checking(&self) -> Checking {
-        const EXT4_SMALL: Given = &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB")];
-        const EXT2_SMALL: Given = &[("cache", "256k"), ("block_size", "1k")];
-        let small = if self.modern { EXT4_SMALL } else { EXT2_SMALL };
-        Checking { small, tiny: small, variants: &[] }
+        // A check begins with an empty root.
+        const EXT4_SMALL: Given =
+            &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
+        const EXT2_SMALL: Given = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+        const OTHER_MODES: &[Given] = &[&[("data", "writeback")], &[("data", "journal")]];
+        if self.modern {
+            Checking { small: EXT4_SMALL, tiny: EXT4_SMALL, variants: OTHER_MODES }
+        } else {
+            Checking { small: EXT2_SMALL, tiny: EXT2_SMALL, variants: &[] }
+        }
     }
 
     fn min_size(&self, options: &Options) -> Bytes {
@@ -207,7 +225,12 @@ impl FsType for ExtType {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let volume = Volume::mount(&device(storage)?, Settings::default())?;
+        let device = device(storage)?;
+        let volume = Volume::open(&device, Settings { read_only: true, ..Settings::default() })?;
+        if !volume.needs_recovery() {
+            return Ok(volume.notes);
+        }
+        let volume = Volume::mount(&device, Settings::default())?;
         volume.unmount().map_err(damaged)?;
         Ok(volume.notes.clone())
     }
@@ -217,6 +240,10 @@ impl FsType for ExtType {
             Ok(device) => fsck::check(&device),
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        if self.modern { &mutant::JOURNALED } else { &mutant::UNJOURNALED }
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

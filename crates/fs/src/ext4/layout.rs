@@ -3,6 +3,8 @@
 //! All numbers are little-endian; those of the journal, big-endian, are in `journal/format.rs`. Source: the kernel's
 //! documentation, "ext4 Data Structures and Algorithms" (Documentation/filesystems/ext4).
 
+use std::sync::OnceLock;
+
 use vfs::{FileKind, Timestamp};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -197,6 +199,22 @@ pub(crate) struct Superblock {
 
 const _: () = assert!(size_of::<Superblock>() == SUPERBLOCK_BYTES);
 
+/// Offset of `s_snapshot_id`.
+const SNAPSHOT_ID_AT: usize = 0x184;
+const _: () = assert!(std::mem::offset_of!(Superblock, snapshots) + 4 == SNAPSHOT_ID_AT);
+
+/// For each bit of the checksum the change of `s_snapshot_id` that flips it: a CRC is linear.
+static FILLERS: OnceLock<[u32; 32]> = OnceLock::new();
+
+/// The change of `s_snapshot_id` that changes the checksum by `difference`: takes the bytes behind it, and itself, back.
+fn filler(difference: u32) -> u32 {
+    (SNAPSHOT_ID_AT..SUPERBLOCK_BYTES - 4).fold(difference, |register, _| {
+        let entry = |low: u32| crc32c(low, &[0]);
+        let low = (0..256).find(|low| entry(*low) >> 24 == register >> 24).unwrap_or_default();
+        (register ^ entry(low)) << 8 | low
+    })
+}
+
 /// `s_flags`: names are hashed as unsigned bytes.
 pub(crate) const FLAG_UNSIGNED_HASH: u32 = 2;
 pub(crate) const FLAG_SIGNED_HASH: u32 = 1;
@@ -228,11 +246,24 @@ impl Superblock {
         crc32c(!0, &self.as_bytes()[..SUPERBLOCK_BYTES - 4])
     }
 
-    /// Writes the checksum, where the file system has one.
+    /// Makes the checksum right, where the file system has one.
+    ///
+    /// The superblock has two sectors, and a power loss may leave one of them old. Everything that changes lies in the first, and
+    /// the checksum in the second; so a checksum that is there stays, and a field that nothing uses (`s_snapshot_id`, of a feature
+    /// that is in no kernel) takes the value that makes it right. Then one sector is written, which is atomic.
     pub(crate) fn seal(&mut self) {
-        if self.has_ro_compat(ro_compat::METADATA_CSUM) {
-            self.checksum = self.right_checksum().into();
+        if !self.has_ro_compat(ro_compat::METADATA_CSUM) {
+            return;
         }
+        if self.checksum.get() == 0 {
+            self.checksum = self.right_checksum().into();
+            return;
+        }
+        let difference = self.right_checksum() ^ self.checksum.get();
+        let columns = FILLERS.get_or_init(|| std::array::from_fn(|bit| filler(1 << bit)));
+        let fillers = columns.iter().enumerate().filter(|(bit, _)| difference >> bit & 1 == 1);
+        let filler = fillers.fold(self.snapshots[1].get(), |all, (_, filler)| all ^ filler);
+        self.snapshots[1] = filler.into();
     }
 
     /// Where the checksums of the metadata start.
@@ -242,7 +273,7 @@ impl Superblock {
 }
 
 /// A group descriptor; without `64bit` its first 32 bytes.
-#[derive(Clone, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(crate) struct GroupDescriptor {
     pub(crate) block_bitmap_lo: U32,
@@ -587,5 +618,24 @@ mod tests {
     #[test]
     fn the_checksum_is_that_of_the_kernel() {
         assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_superblock_that_changes_keeps_its_second_sector() {
+        let mut superblock = Superblock::read_from_bytes(&[0; SUPERBLOCK_BYTES]).expect("the size is right");
+        superblock.feature_ro_compat = ro_compat::METADATA_CSUM.into();
+        superblock.seal();
+        let second = superblock.as_bytes()[512..].to_vec();
+        for time in [1, 77, u32::MAX] {
+            (superblock.mtime, superblock.last_orphan) = (time.into(), (!time).into());
+            superblock.seal();
+            assert_eq!(superblock.checksum.get(), superblock.right_checksum());
+            assert_eq!(superblock.as_bytes()[512..], second);
+        }
     }
 }

@@ -26,7 +26,11 @@ impl Volume {
         if !state.uptodate {
             let _scope = sim::scope(sim::Activity::Metadata);
             let off = block * u64::from(self.geo.block_bytes);
-            self.cache.queue().read(&mut [(off, &mut state.bytes)])?;
+            if let Err(error) = self.cache.queue().read(&mut [(off, &mut state.bytes)]) {
+                drop(state);
+                self.stop(&format!("block {block}: {error}"));
+                return Err(error.into());
+            }
             state.uptodate = true;
         }
         drop(state);

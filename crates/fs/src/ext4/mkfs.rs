@@ -39,6 +39,7 @@ pub(crate) struct Plan {
     pub(crate) checksums: bool,
     pub(crate) dir_index: bool,
     pub(crate) wide: bool,
+    pub(crate) lost_found: bool,
 }
 
 /// Fewest blocks that a group must have beside its own metadata, or it is left out.
@@ -184,7 +185,7 @@ pub(crate) fn mkfs(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<(), FsE
     superblock.free_inodes_count = (free_inodes as u32).into();
     skeleton.heads(&superblock, &descriptors, &[0])?;
     let journal = if plan.has_journal() { plan.journal(geo.blocks) } else { 0 };
-    let superblock = fill(device, journal).map_err(damaged)?;
+    let superblock = fill(device, journal, plan.lost_found).map_err(damaged)?;
     let (superblock, descriptors) = superblock;
     let backups: Vec<u32> = (1..geo.groups).filter(|group| geo.has_superblock(*group)).collect();
     skeleton.heads(&superblock, &descriptors, &backups)?;
@@ -276,8 +277,12 @@ impl Skeleton<'_> {
     }
 }
 
-/// Makes the root, `lost+found` and the journal; returns superblock and descriptors as they are in the end.
-fn fill(device: &Arc<dyn BlockDevice>, journal: u32) -> Result<(Superblock, Vec<GroupDescriptor>)> {
+/// Makes the root, the journal and, where it is wanted, `lost+found`; returns superblock and descriptors as they are in the end.
+fn fill(
+    device: &Arc<dyn BlockDevice>,
+    journal: u32,
+    lost_found: bool,
+) -> Result<(Superblock, Vec<GroupDescriptor>)> {
     let volume = Volume::open(device, Settings::default())
         .map_err(|error| crate::error::Error::Corrupt(format!("mkfs: {error}")))?;
     let handle = Handle::none();
@@ -296,9 +301,11 @@ fn fill(device: &Arc<dyn BlockDevice>, journal: u32) -> Result<(Superblock, Vec<
     if journal > 0 {
         volume.make_journal(&handle, journal)?;
     }
-    let new = NewInode { perm: 0o700, owner: Owner::default() };
-    let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
-    volume.make(ROOT_INO, b"lost+found", node)?;
+    if lost_found {
+        let new = NewInode { perm: 0o700, owner: Owner::default() };
+        let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
+        volume.make(ROOT_INO, b"lost+found", node)?;
+    }
     volume.forget_inode(RESIZE_INO);
     volume.write_metadata()?;
     volume.leave_clean()?;

@@ -24,6 +24,9 @@
 //! | `namei`, `orphan` | names; inodes without names |
 //! | `file`, `xattr` | contents, attributes |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
+//! | `repair` | what e2fsck does for an image without a journal |
+//! | `errors` | what happens when something is wrong |
+//! | `mutant` | seeded bugs |
 //!
 //! # Lock order
 //!
@@ -33,8 +36,8 @@
 //!
 //! # When something is wrong
 //!
-//! An image that contradicts itself, or a journal that cannot be written, stops the file system: what is cached can be read,
-//! every change answers EROFS (errors=remount-ro), and the next mount or fsck repairs.
+//! An image that contradicts itself, metadata that cannot be read, or a journal that cannot be written, stops the file system:
+//! `errors.rs`.
 //!
 //! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
 //! current status and future plans" (Linux Symposium 2007).
@@ -43,6 +46,7 @@ mod alloc;
 mod block_map;
 mod dir;
 mod dump;
+mod errors;
 mod extent;
 mod file;
 pub(crate) mod fs_type;
@@ -55,8 +59,10 @@ mod layout;
 mod map;
 mod meta;
 mod mkfs;
+pub(crate) mod mutant;
 mod namei;
 mod orphan;
+mod repair;
 mod superblock;
 mod vfs;
 mod xattr;
@@ -72,12 +78,13 @@ use zerocopy::IntoBytes;
 use crate::cache::{Mapping, PageCache};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
+use crate::mutant::Mutant;
 use alloc::Groups;
 use inode::InodeTable;
 use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES};
 use journal::recovery::{Log, Replayed, set_features};
 use journal::{DataMode, Handle, Journal, JournalMap};
-use layout::{STATE_CLEAN, STATE_ERRORS, Superblock, compat, incompat};
+use layout::{STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
 use superblock::{Found, Geo};
 
@@ -102,11 +109,22 @@ pub(crate) struct Settings {
     pub(crate) commit: Nanos,
     /// Nothing is written.
     pub(crate) read_only: bool,
+    /// What is wrong is being repaired, and stops nothing.
+    pub(crate) repairs: bool,
+    /// A seeded bug.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { cache: Bytes::mib(64), data: DataMode::Ordered, commit: Nanos::from_secs(5), read_only: false }
+        Self {
+            cache: Bytes::mib(64),
+            data: DataMode::Ordered,
+            commit: Nanos::from_secs(5),
+            read_only: false,
+            repairs: false,
+            mutant: None,
+        }
     }
 }
 
@@ -174,7 +192,7 @@ impl Volume {
         })
     }
 
-    /// Mounts: replays the journal, frees orphans, marks the image as in use.
+    /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
     pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
         let mut volume = Self::open(device, settings.clone())?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
@@ -182,7 +200,9 @@ impl Volume {
             let (replayed, map, format, superblock) = volume.recover_journal()?;
             if replayed.transactions > 0 {
                 let mut notes = std::mem::take(&mut volume.notes);
+                let errors = volume.superblock.lock().clone();
                 volume = Self::open(device, settings)?;
+                volume.superblock.lock().keep_errors(&errors);
                 notes.push(format!(
                     "journal: {} transactions were replayed, {} blocks written",
                     replayed.transactions, replayed.blocks
@@ -190,8 +210,18 @@ impl Volume {
                 volume.notes = notes;
             }
             let queue = || Queue::new(Arc::clone(device));
-            let mode = volume.settings.data;
+            let mode = (volume.settings.data, volume.settings.mutant);
             volume.journal = Some(Journal::new((queue(), queue()), map, format, superblock, mode));
+        }
+        let note = volume.superblock.lock().error_note();
+        volume.notes.extend(note);
+        if !journaled && volume.needs_recovery() {
+            let repairing = Self::open(device, Settings { repairs: true, ..volume.settings.clone() })?;
+            let done = repair::repair(&repairing).map_err(damaged)?;
+            let mut notes = std::mem::take(&mut volume.notes);
+            notes.push(done);
+            volume = Self::open(device, volume.settings)?;
+            volume.notes = notes;
         }
         volume.mark_in_use(journaled).map_err(damaged)?;
         let freed = volume.clean_orphans().map_err(damaged)?;
@@ -225,12 +255,21 @@ impl Volume {
                 .map_err(|what| FsError::Damaged { design: "ext4", what: format!("journal: {what}") })
         };
         let format = format_of(&superblock)?;
-        let log = Log { queue: &queue, home: &queue, map: &map, format, blocks: self.geo.blocks };
+        let (blocks, mutant) = (self.geo.blocks, self.settings.mutant);
+        let log = Log { queue: &queue, home: &queue, map: &map, format, blocks, mutant };
         let replayed = log.recover(&mut superblock).map_err(damaged)?;
         set_features(&mut superblock, wide, self.geo.metadata_csum);
         let format = format_of(&superblock)?;
         Log { format, ..log }.write_superblock(&mut superblock).map_err(damaged)?;
         Ok((replayed, map, format, superblock))
+    }
+
+    /// Whether a mount has something to finish: the image was not unmounted.
+    pub(crate) fn needs_recovery(&self) -> bool {
+        let superblock = self.superblock.lock();
+        superblock.has_incompat(incompat::RECOVER)
+            || superblock.last_orphan.get() != 0
+            || superblock.state.get() & STATE_CLEAN == 0
     }
 
     /// Where the blocks of the journal's inode are.
@@ -345,22 +384,9 @@ impl Volume {
         Ok(self.cache.write_out(mapping, &hint)?)
     }
 
-    /// Refuses a change when the file system has stopped or is mounted for reading.
-    pub(crate) fn check_running(&self) -> Result<()> {
-        if self.stopped.load(Relaxed) || self.settings.read_only { Err(Error::ReadOnly) } else { Ok(()) }
-    }
-
-    /// Stops all changes: something is wrong with the image or the device.
-    #[cold]
-    pub(crate) fn stop(&self, _what: &str) {
-        if self.stopped.swap(true, Relaxed) {
-            return;
-        }
-        // Best effort: so that e2fsck looks at the image at the next chance.
-        if let Some(mut superblock) = self.superblock.try_lock() {
-            superblock.state = (superblock.state.get() | STATE_ERRORS).into();
-            superblock.error_count = superblock.error_count.get().saturating_add(1).into();
-        }
+    /// Whether a seeded bug is switched on.
+    pub(crate) fn has(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
     }
 
     pub(crate) fn next_generation(&self) -> u32 {
@@ -397,6 +423,9 @@ impl Volume {
 
     /// Writes back what is old or too much, and commits what is old.
     fn write_back_old(&self) {
+        if self.check_running().is_err() {
+            return;
+        }
         let now = sim::now();
         let old = if self.cache.is_over_background_limit() {
             Some(now)
@@ -411,6 +440,12 @@ impl Volume {
             && journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit)
         {
             let _ = self.commit(journal.current_tid());
+        }
+        // As write-back does with old metadata in Linux; it bounds what a replay has to do.
+        if let Some(journal) = &self.journal
+            && journal.waiting_since().is_some_and(|since| now.since(since) >= EXPIRE)
+        {
+            let _ = self.checkpoint();
         }
     }
 

@@ -12,6 +12,7 @@ use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{put16, put32};
 use super::map::TRUNCATE_CREDITS;
+use super::mutant;
 use crate::error::{Error, Result};
 
 impl InodeState {
@@ -48,7 +49,7 @@ impl Volume {
         inode: &Inode,
         state: &mut InodeState,
     ) -> Result<()> {
-        if self.journal.is_none() || state.orphan {
+        if self.journal.is_none() || state.orphan || self.has(mutant::ORPHAN_NOT_LISTED) {
             return Ok(());
         }
         self.orphans.lock().insert(0, inode.ino);

@@ -21,7 +21,7 @@ use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, le16, le32, put16,
 use super::map::damaged;
 use crate::error::{Error, Result};
 
-const MAGIC: u32 = 0xea02_0000;
+pub(crate) const MAGIC: u32 = 0xea02_0000;
 const HEADER_BYTES: usize = 32;
 const ENTRY_BYTES: usize = 16;
 const CREDITS: u32 = 16;
@@ -295,8 +295,18 @@ impl Volume {
         if self.look(block, |bytes| le32(bytes, 4))? <= 1 {
             return self.free_blocks(handle, block, 1, true);
         }
+        let references = self.look(block, |bytes| le32(bytes, 4))? - 1;
+        self.set_attribute_references(handle, block, references)
+    }
+
+    /// Sets how many inodes have a block of attributes.
+    pub(crate) fn set_attribute_references(
+        &self,
+        handle: &Handle<'_>,
+        block: u64,
+        references: u32,
+    ) -> Result<()> {
         self.change(handle, block, |bytes| {
-            let references = le32(bytes, 4) - 1;
             put32(bytes, 4, references);
             if self.geo.metadata_csum {
                 let checksum = self.attribute_checksum(block, bytes);

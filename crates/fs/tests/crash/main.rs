@@ -94,7 +94,8 @@ fn report(what: &str, subject: &Subject, tally: &Tally, began: std::time::Instan
         began.elapsed().as_secs_f64(),
         tally.images_per_core_second()
     );
-    for violation in tally.violations.iter().take(20) {
+    let shown = wanted("WEIR_CRASH_SHOWN", 20);
+    for violation in tally.violations.iter().take(shown) {
         println!("  {violation}");
     }
 }
@@ -154,6 +155,36 @@ fn a_crash_of_a_design_that_buffers_loses_nothing_that_was_synced_and_shows_no_g
         report("buffered", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
     }
+}
+
+/// Designs on a block device, mounted in each way that promises something else.
+fn on_blocks() -> Vec<Subject> {
+    let ext4 = [("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
+    let with = |data| [&ext4[..], &[("data", data)]].concat();
+    let size = Bytes::mib(2);
+    let ext2 = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+    let journaled = ["ordered", "writeback", "journal"].map(|data| subject("ext4", &with(data)));
+    let all = journaled.into_iter().chain([subject("ext2", &ext2)]);
+    all.map(|subject| Subject { size, ..subject }).collect()
+}
+
+#[test]
+fn a_crash_of_a_design_on_a_block_device_leaves_what_its_journal_promises() {
+    let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
+    let mut violations = 0;
+    for subject in on_blocks() {
+        let began = std::time::Instant::now();
+        let random = (0..wanted("WEIR_CRASH_RANDOM", 300) / 10).map(|number| programs::random(SEED, number));
+        let programs: Vec<_> = programs::all()
+            .into_iter()
+            .chain(random)
+            .filter(|program| program.name.contains(&filter))
+            .collect();
+        let tally = explore_all(&subject, &programs, effort(1));
+        report("on blocks", &subject, &tally, began);
+        violations += tally.violations.len();
+    }
+    assert_eq!(violations, 0, "seed {SEED}");
 }
 
 #[test]

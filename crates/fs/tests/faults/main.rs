@@ -26,6 +26,10 @@ const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
 const HINFS: &[(&str, &str)] =
     &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns"), ("writeback_tasks", "1")];
 
+const EXT4: &[(&str, &str)] =
+    &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
+const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+
 /// Programs with thousands of loads.
 const LONG: [&str; 3] = ["truncate", "tree", "rename over"];
 
@@ -70,9 +74,24 @@ fn fail(subject: &Subject, first: usize) -> Tally {
 fn every_failure_in_pmfs_is_answered_and_undone_or_ends_all_changes() {
     let tally = fail(&subject("pmfs", PMFS), 0);
     assert_eq!(tally.violations, []);
-    assert!(Kind::ALL.iter().all(|kind| tally.injected.contains_key(kind)), "{:?}", tally.injected);
+    // Only requests to a block device are torn.
+    assert!(
+        Kind::ALL.iter().all(|kind| *kind == Kind::Torn || tally.injected.contains_key(kind)),
+        "{:?}",
+        tally.injected
+    );
     for outcome in [Outcome::Absorbed, Outcome::Undone, Outcome::Stopped, Outcome::MountedLater] {
         assert!(tally.outcomes.contains_key(&outcome), "{:?}", tally.outcomes);
+    }
+}
+
+#[test]
+fn every_failure_of_a_request_to_a_block_device_is_answered_and_undone_or_ends_all_changes() {
+    for (name, options) in [("ext4", EXT4), ("ext2", EXT2)] {
+        let subject = Subject { size: Bytes::mib(2), ..subject(name, options) };
+        let tally = fail(&subject, 1);
+        assert_eq!(tally.violations, []);
+        assert!(Kind::ALL.iter().all(|kind| tally.injected.contains_key(kind)), "{:?}", tally.injected);
     }
 }
 

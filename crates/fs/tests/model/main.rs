@@ -20,6 +20,10 @@ use rand::RngExt;
 use sim::{Bytes, Seed, TaskSpec};
 use vfs::{Errno, FileSystem, IoFlags, RenameFlags};
 
+const EXT4: &[(&str, &str)] =
+    &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
+const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+
 /// Ways of mounting a design: with its options, on a region of that size. Space runs out in the small ones.
 fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
     let pmfs = |options| with_options("pmfs", options);
@@ -38,6 +42,10 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (with_options("nova", &[("shards", "2"), ("log_page", "512")]), Bytes::mib(8)),
         (with_options("nova", &[]), Bytes::mib(1)),
         (with_options("rcache", &[]), Bytes::mib(8)),
+        (with_options("ext4", EXT4), Bytes::mib(8)),
+        (with_options("ext4", EXT4), Bytes::kib(1500)),
+        (with_options("ext2", EXT2), Bytes::mib(8)),
+        (with_options("ext2", EXT2), Bytes::kib(400)),
     ]
 }
 

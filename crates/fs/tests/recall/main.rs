@@ -31,10 +31,16 @@ const SYNC: &[(&str, &str)] = &[
     ("sync", "true"),
 ];
 
+const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+const EXT4: &[(&str, &str)] =
+    &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
+
 /// How each design is mounted.
 fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
     match design {
         "pmfs" => vec![PMFS],
+        "ext2" => vec![EXT2],
+        "ext4" => vec![EXT4],
         _ => vec![BUFFERED, SYNC],
     }
 }
@@ -42,7 +48,7 @@ fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
 fn seeded(design: &str, mutant: Mutant) -> Seeded {
     let subject = |options| Subject {
         design: with_mutant(design, options, mutant),
-        size: Bytes::mib(1),
+        size: Bytes::mib(if design.starts_with("ext") { 2 } else { 1 }),
         promises: promises(design, options),
         mode: Mode::Adr,
     };
@@ -90,6 +96,16 @@ fn every_bug_seeded_in_pmfs_is_found() {
 #[test]
 fn every_bug_seeded_in_hinfs_is_found() {
     assert_eq!(recall("hinfs").len(), mutants_of("hinfs"), "each bug stands for a class of its own");
+}
+
+#[test]
+fn every_bug_seeded_in_ext4_is_found() {
+    assert_eq!(recall("ext4").len(), mutants_of("ext4"), "each bug stands for a class of its own");
+}
+
+#[test]
+fn every_bug_seeded_in_ext2_is_found() {
+    assert_eq!(recall("ext2").len(), mutants_of("ext2"), "each bug stands for a class of its own");
 }
 
 #[test]

@@ -53,6 +53,12 @@ pub fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dy
     Arc::new(WithOptions { design, options, arguments: mutant.name().to_owned() })
 }
 
+impl WithOptions {
+    fn storage(&self, region: &Arc<Region>) -> Storage {
+        self.design.needs().on(region)
+    }
+}
+
 impl Design for WithOptions {
     fn name(&self) -> &str {
         self.design.name()
@@ -67,19 +73,19 @@ impl Design for WithOptions {
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.mkfs(&Storage::from(region), &self.options).map_err(|error| error.to_string())
+        self.design.mkfs(&self.storage(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn mount(&self, region: &Arc<Region>) -> Result<Arc<dyn FileSystem>, String> {
-        self.design.mount(&Storage::from(region), &self.options).map_err(|error| error.to_string())
+        self.design.mount(&self.storage(region), &self.options).map_err(|error| error.to_string())
     }
 
     fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.design.recover(&Storage::from(region)).map(drop).map_err(|error| error.to_string())
+        self.design.recover(&self.storage(region)).map(drop).map_err(|error| error.to_string())
     }
 
     fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
-        let report = self.design.fsck(&Storage::from(region));
+        let report = self.design.fsck(&self.storage(region));
         if report.violations.is_empty() && report.checked.is_empty() {
             return vec![format!("nothing could be checked: {:?}", report.notes)];
         }
@@ -92,7 +98,7 @@ impl Design for WithOptions {
 
     fn dump(&self, region: &Arc<Region>, part: &str) -> Result<String, String> {
         let mut text = Vec::new();
-        self.design.dump(&Storage::from(region), part, &mut text).map_err(|error| error.to_string())?;
+        self.design.dump(&self.storage(region), part, &mut text).map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

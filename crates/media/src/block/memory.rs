@@ -25,6 +25,8 @@ pub struct MemoryDevice {
     region: Arc<Region>,
     geometry: Geometry,
     port: Port,
+    /// The region's taps hear of requests, and not of the stores that carry them out.
+    exposed: bool,
 }
 
 impl MemoryDevice {
@@ -55,8 +57,16 @@ impl MemoryDevice {
         match geometry.bytes.0 {
             0 => Err(MediaError::Empty),
             len if len > size => Err(MediaError::OutOfRange { offset: 0, len, size }),
-            _ => Ok(Arc::new(Self { region, geometry, port: Port::new() })),
+            _ => Ok(Arc::new(Self { region, geometry, port: Port::new(), exposed: false })),
         }
+    }
+
+    /// A device with a volatile cache over a region, whose taps hear its requests and whose faults strike them:
+    /// what checks of crashes and failures use. The stores below cost nothing and are unseen.
+    pub fn exposed(region: Arc<Region>) -> Arc<Self> {
+        let geometry = Geometry::memory(Bytes(region.len())).with_volatile_cache(true);
+        let port = Port::of(Arc::clone(&region));
+        Arc::new(Self { region, geometry, port, exposed: true })
     }
 
     /// The region below.
@@ -65,6 +75,9 @@ impl MemoryDevice {
     }
 
     fn serve(&self, request: &mut Request<'_>) -> Result<(), MediaError> {
+        if self.exposed {
+            return self.serve_unseen(request);
+        }
         match request {
             Request::Read { off, buf } => self.region.load(*off, buf),
             Request::Write { off, data, .. } => {
@@ -78,6 +91,15 @@ impl MemoryDevice {
                 Ok(())
             }
             Request::Flush => self.region.sync(),
+        }
+    }
+
+    fn serve_unseen(&self, request: &mut Request<'_>) -> Result<(), MediaError> {
+        match request {
+            Request::Read { off, buf } => self.region.copy_out(*off, buf),
+            Request::Write { off, data, .. } => self.region.copy_in(*off, data),
+            Request::Discard { off, len } => self.region.copy_in(*off, &vec![0; *len as usize]),
+            Request::Flush => Ok(()),
         }
     }
 }

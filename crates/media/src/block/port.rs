@@ -1,20 +1,20 @@
 //! What all block devices share: the check of a request, faults, taps.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::{Geometry, Request, Ticket};
-use crate::MediaError;
 use crate::cost::Turn;
 use crate::event::{BlockEvent, Event, Mark, Tap};
 use crate::fault::{Fault, Target};
 use crate::watch::Watch;
+use crate::{MediaError, Region};
 
 /// The entrance of a device.
 #[derive(Debug)]
 pub struct Port {
     watch: Watch,
-    next_id: AtomicU64,
+    /// The region whose taps and faults count instead.
+    region: Option<Arc<Region>>,
 }
 
 impl Default for Port {
@@ -26,7 +26,16 @@ impl Default for Port {
 impl Port {
     /// Without taps and without faults.
     pub fn new() -> Self {
-        Self { watch: Watch::new(), next_id: AtomicU64::new(1) }
+        Self { watch: Watch::new(), region: None }
+    }
+
+    /// With the taps and faults of a region.
+    pub(super) fn of(region: Arc<Region>) -> Self {
+        Self { watch: Watch::new(), region: Some(region) }
+    }
+
+    fn watch(&self) -> &Watch {
+        self.region.as_ref().map_or(&self.watch, |region| region.watch())
     }
 
     /// Checks a request, lets `serve` carry it out unless a fault says otherwise, and tells it. `serve` moves
@@ -37,7 +46,7 @@ impl Port {
         request: Request<'_>,
         serve: impl FnOnce(&mut Request<'_>) -> Result<Turn, MediaError>,
     ) -> Ticket {
-        let id = self.next_id.fetch_add(1, Relaxed);
+        let id = self.watch().number_request();
         let told = !matches!(request, Request::Read { .. });
         let served = check(geometry, &request).and_then(|()| self.serve(id, geometry, request, serve));
         let (turn, result) = match served {
@@ -58,26 +67,26 @@ impl Port {
         let mut result = Ok(());
         match &mut request {
             Request::Read { off, buf } => {
-                self.watch.admit(Target::Load, *off, buf.len() as u64)?;
-                self.watch.tell_load(*off, buf.len() as u64);
+                self.watch().admit(Target::Load, *off, buf.len() as u64)?;
+                self.watch().tell_load(*off, buf.len() as u64);
             }
             Request::Write { off, data, .. } => {
                 let len = data.len() as u64;
-                if let Some(blocks) = self.watch.tears() {
+                if let Some(blocks) = self.watch().tears() {
                     let kept = (blocks * u64::from(geometry.block_bytes)).min(len);
                     *data = &data[..kept as usize];
                     result = Err(MediaError::Injected { target: Target::Store, offset: *off, len });
                 } else {
-                    self.watch.admit(Target::Store, *off, len)?;
+                    self.watch().admit(Target::Store, *off, len)?;
                 }
             }
-            Request::Discard { off, len } => self.watch.admit(Target::Store, *off, *len)?,
-            Request::Flush if self.watch.drops(Target::Flush) => return Ok((now(), Ok(()))),
+            Request::Discard { off, len } => self.watch().admit(Target::Store, *off, *len)?,
+            Request::Flush if self.watch().drops(Target::Flush) => return Ok((now(), Ok(()))),
             Request::Flush => {}
         }
         let turn = serve(&mut request)?;
         if let Some(event) = event_of(id, &request) {
-            self.watch.tell(Event::Block(event));
+            self.watch().tell(Event::Block(event));
         }
         Ok((turn, result))
     }
@@ -85,17 +94,23 @@ impl Port {
     /// Tells that a request is complete, if it went well.
     pub(super) fn complete(&self, ticket: &Ticket) {
         if ticket.told && ticket.result.is_ok() {
-            self.watch.tell(Event::Block(BlockEvent::Complete { id: ticket.id }));
+            self.watch().tell(Event::Block(BlockEvent::Complete { id: ticket.id }));
         }
     }
 
     /// Lets `tap` listen from now on, after those that listen already.
     pub fn attach(&self, tap: Arc<dyn Tap>) {
-        self.watch.change_taps(|taps| taps.push(tap));
+        match &self.region {
+            Some(region) => region.attach(tap),
+            None => self.watch.change_taps(|taps| taps.push(tap)),
+        }
     }
 
     /// Stops telling `tap`. The device keeps it alive until it goes itself.
     pub fn detach<T: Tap + ?Sized>(&self, tap: &Arc<T>) {
+        if let Some(region) = &self.region {
+            return region.detach(tap);
+        }
         let gone = Arc::as_ptr(tap).cast::<()>();
         self.watch.change_taps(|taps| taps.retain(|tap| Arc::as_ptr(tap).cast::<()>() != gone));
     }
@@ -103,22 +118,25 @@ impl Port {
     /// Makes something go wrong: [`Target::Load`] is a read, [`Target::Store`] a write or discard,
     /// [`Target::Flush`] a flush, which can only be lost.
     pub fn inject(&self, fault: Fault) {
-        self.watch.add_fault(fault);
+        match &self.region {
+            Some(region) => region.inject(fault),
+            None => self.watch.add_fault(fault),
+        }
     }
 
     /// Makes all well again; returns how many requests have gone wrong since it was so last.
     pub fn clear_faults(&self) -> u64 {
-        self.watch.clear_faults()
+        self.region.as_ref().map_or_else(|| self.watch.clear_faults(), |region| region.clear_faults())
     }
 
     /// Whether a design's allocator may give out the block or inode that it is about to.
     pub fn grants_space(&self) -> bool {
-        !self.watch.drops(Target::Space)
+        !self.watch().drops(Target::Space)
     }
 
     /// Tells the taps what the design is doing.
     pub fn mark(&self, mark: Mark<'_>) {
-        self.watch.tell(Event::Mark(mark));
+        self.watch().tell(Event::Mark(mark));
     }
 }
 

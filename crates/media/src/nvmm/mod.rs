@@ -563,6 +563,11 @@ impl Region {
 
 /// # Watching
 impl Region {
+    /// Its taps and faults, for a block device that lies on it.
+    pub(crate) fn watch(&self) -> &Watch {
+        &self.watch
+    }
+
     /// Lets `tap` listen from now on, after those that listen already.
     pub fn attach(&self, tap: Arc<dyn Tap>) {
         self.watch.change_taps(|taps| taps.push(tap));

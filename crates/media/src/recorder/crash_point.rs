@@ -9,6 +9,7 @@
 //! | one contiguous copy past the cache | none, all, either half, middle line, first or last word missing |
 //! | a line with a pending non-temporal piece and others | none, all, each piece alone, all but each |
 //! | caches that persist (`Mode::Eadr`) | every prefix of all cached pieces |
+//! | a sector of a block device, or several (`sectors`) | each version, or parts of the newest |
 //!
 //! If the product of the variants is small, all choices are tried; else none, all, each unit alone, all but
 //! each, every pair, each intermediate variant alone, both sides of every commit store, and random draws from
@@ -33,6 +34,8 @@ pub enum UnitKind {
     Unordered,
     /// All cached entries, in their order.
     Order,
+    /// Sectors of a block device.
+    Sectors,
 }
 
 /// Something in flight that does not depend on the rest.
@@ -40,12 +43,12 @@ pub enum UnitKind {
 pub struct Unit {
     /// What it is made of.
     pub kind: UnitKind,
-    /// The lines that it may change, by their first bytes.
+    /// The lines, or sectors, that it may change, by their first bytes.
     pub lines: Vec<u64>,
     /// Lines that differ from the guaranteed content, for each variant. The first differs in nothing.
-    variants: Vec<Vec<(u64, LineBytes)>>,
+    pub(super) variants: Vec<Vec<(u64, LineBytes)>>,
     /// The last variant before a commit store, and the first with it.
-    commits: Vec<(usize, usize)>,
+    pub(super) commits: Vec<(usize, usize)>,
 }
 
 impl Unit {
@@ -120,6 +123,7 @@ impl CrashPoint {
         if !ordered.is_empty() {
             units.push(order_unit(state, &ordered));
         }
+        units.extend(state.sectors.units(&state.base));
         units.sort_by_key(|unit| unit.lines.first().copied());
         let poison = state.mode == Mode::Poison;
         Self { base: state.base.clone(), units, in_flight: in_flight(state), poison }
@@ -130,8 +134,9 @@ impl CrashPoint {
         &self.units
     }
 
-    /// Byte ranges (offset, length) that are not guaranteed, commit stores and what they vouch for excepted:
-    /// whoever reads them after the crash relies on luck.
+    /// Byte ranges (offset, length) of memory that are not guaranteed, commit stores and what they vouch for
+    /// excepted: whoever reads them after the crash relies on luck. Sectors are not among them: a journal on a
+    /// block device is read to find out, by checksums and numbers, how far it got.
     pub fn unguaranteed(&self) -> &[(u64, u64)] {
         &self.in_flight
     }
@@ -302,7 +307,7 @@ fn unordered_unit(state: &Persistency, number: u64, line: &Line) -> Unit {
 }
 
 /// Drops repeats, but keeps the last element last.
-fn keep_first_of_each(subsets: &mut Vec<Vec<bool>>) {
+pub(super) fn keep_first_of_each(subsets: &mut Vec<Vec<bool>>) {
     let last = subsets.pop();
     let mut seen: Vec<Vec<bool>> = Vec::new();
     subsets.retain(|subset| {

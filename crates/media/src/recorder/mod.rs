@@ -1,12 +1,13 @@
 //! What a power loss can leave: the persistence recorder (`docs/models/crash.md`).
 //!
-//! A [`Recorder`] listens to a region and knows at every moment which bytes are guaranteed and which are not.
+//! A [`Recorder`] listens to a region or a block device and knows at every moment which bytes are guaranteed and which are not.
 //! From that it builds crash images: the guaranteed content and, for everything in flight, a choice of what
 //! got through.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `state` | [`Persistency`]: the state of every line in flight, moved on by events |
+//! | `sectors` | the same of every sector of a block device |
 //! | `crash_point` | [`CrashPoint`]: what may have happened at one moment, the [`Choice`]s worth trying |
 //! | `snapshot` | [`Snapshot`]: content by shared pages; [`Image`]; [`Scratch`] takes on one after another |
 //! | `lint` | [`Lint`]: what is wrong without any crash: unflushed, unfenced, redundant, torn |
@@ -26,6 +27,17 @@
 //! line's pieces, applied in order. Lines are independent. So a forgotten flush shows as an ordinary crash
 //! image.
 //!
+//! # Block devices
+//!
+//! | event | effect on a sector of 512 bytes |
+//! |---|---|
+//! | a write is submitted | a crash may leave the sector as it was, or as this or any write under way leaves it |
+//! | it completes | the same; with FUA it is guaranteed |
+//! | a flush completes | what had completed before the flush was submitted is guaranteed |
+//!
+//! Sectors are independent. A device that lies on a region ([`MemoryDevice::exposed`](crate::block::MemoryDevice::exposed))
+//! tells the taps of the region, so that one recorder follows a design that uses both.
+//!
 //! | [`Mode`] | difference |
 //! |---|---|
 //! | `Adr` | – |
@@ -34,6 +46,7 @@
 
 mod crash_point;
 mod lint;
+mod sectors;
 mod snapshot;
 mod state;
 mod trace;
@@ -42,11 +55,13 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::block::BlockDevice;
 use crate::event::{Event, Tap, TaskId};
 use crate::{MediaError, Region};
 pub use crash_point::{Choice, CrashPoint, Plan, Unit, UnitKind};
 use lint::Linter;
 pub use lint::{Class, Describe, Lint, OpCounts, Rule, Structure};
+pub use sectors::SECTOR;
 pub use snapshot::{Image, Scratch, Snapshot};
 pub use state::{Durability, LineReport, Mode, Persistency};
 pub use trace::{OwnedBlockEvent, OwnedEvent, OwnedMark, Point, ReadSet, Replay, Trace};
@@ -74,6 +89,19 @@ impl Recorder {
         let state = Persistency::new(Snapshot::of(region)?, mode);
         let recorder = Arc::new(Self { inner: Mutex::new(Inner { state, linter: Linter::new(describe) }) });
         region.attach(Arc::clone(&recorder) as Arc<dyn Tap>);
+        Ok(recorder)
+    }
+
+    /// The same for a block device. The cache of a device without a volatile one persists, whatever `mode` says.
+    pub fn attach_block(
+        device: &dyn BlockDevice,
+        mode: Mode,
+        describe: Option<Describe>,
+    ) -> Result<Arc<Self>, MediaError> {
+        let mode = if device.geometry().volatile_cache { mode } else { Mode::Eadr };
+        let state = Persistency::new(Snapshot::of_block(device)?, mode);
+        let recorder = Arc::new(Self { inner: Mutex::new(Inner { state, linter: Linter::new(describe) }) });
+        device.attach(Arc::clone(&recorder) as Arc<dyn Tap>);
         Ok(recorder)
     }
 

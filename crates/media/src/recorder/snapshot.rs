@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::{Bytes, LINE_BYTES, PAGE_BYTES};
 
+use crate::block::BlockDevice;
 use crate::cost::CostModel;
-use crate::event::{Event, Tap, TaskId};
+use crate::event::{BlockEvent, Event, Tap, TaskId};
 use crate::fault::Fault;
 use crate::{MediaError, Region};
 
@@ -39,12 +40,21 @@ impl std::fmt::Debug for Snapshot {
 impl Snapshot {
     /// Copies a region, unseen by its taps and untouched by its faults. No task may store meanwhile.
     pub fn of(region: &Region) -> Result<Self, MediaError> {
-        let mut snapshot = Self { len: region.len(), pages: Arc::default(), fingerprint: 0 };
-        let mut pages = Vec::with_capacity(region.len().div_ceil(PAGE) as usize);
-        for number in 0..region.len().div_ceil(PAGE) {
+        Self::read(region.len(), |off, to| region.copy_out(off, to))
+    }
+
+    /// The same of a block device.
+    pub fn of_block(device: &dyn BlockDevice) -> Result<Self, MediaError> {
+        Self::read(device.geometry().bytes.0, |off, to| device.peek(off, to))
+    }
+
+    fn read(len: u64, read: impl Fn(u64, &mut [u8]) -> Result<(), MediaError>) -> Result<Self, MediaError> {
+        let mut snapshot = Self { len, pages: Arc::default(), fingerprint: 0 };
+        let mut pages = Vec::with_capacity(len.div_ceil(PAGE) as usize);
+        for number in 0..len.div_ceil(PAGE) {
             let mut page = [0; PAGE_BYTES];
-            let len = PAGE.min(region.len() - number * PAGE) as usize;
-            region.copy_out(number * PAGE, &mut page[..len])?;
+            let here = PAGE.min(len - number * PAGE) as usize;
+            read(number * PAGE, &mut page[..here])?;
             pages.push((page != [0; PAGE_BYTES]).then(|| Arc::new(page)));
             snapshot.fingerprint = snapshot.fingerprint.wrapping_add(hash_page(number, &page));
         }
@@ -266,8 +276,12 @@ impl TouchedPages {
 
 impl Tap for TouchedPages {
     fn event(&self, _: TaskId, event: Event<'_>) {
-        if let Event::Store { off, data, .. } | Event::NtStore { off, data } = event {
-            self.add(off, data.len() as u64);
+        match event {
+            Event::Store { off, data, .. }
+            | Event::NtStore { off, data }
+            | Event::Block(BlockEvent::Write { off, data, .. }) => self.add(off, data.len() as u64),
+            Event::Block(BlockEvent::Discard { off, len, .. }) => self.add(off, len),
+            _ => {}
         }
     }
 }

@@ -15,8 +15,9 @@
 use std::collections::BTreeMap;
 
 use super::crash_point::CrashPoint;
+use super::sectors::Sectors;
 use super::snapshot::{LINE, LineBytes, Snapshot};
-use crate::event::{Event, Mark, StoreKind, TaskId};
+use crate::event::{BlockEvent, Event, Mark, StoreKind, TaskId};
 
 /// Which parts of the machine survive a power loss; the tables in the header of [`super`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,7 +25,7 @@ pub enum Mode {
     /// Memory controllers persist, caches do not.
     #[default]
     Adr,
-    /// Caches persist too (also: a global persistent flush that completes).
+    /// Caches persist too (also: a global persistent flush that completes), those of block devices included.
     Eadr,
     /// As `Adr`; a line in flight may be unreadable afterwards.
     Poison,
@@ -189,6 +190,8 @@ struct Announced {
 pub struct Persistency {
     pub(super) base: Snapshot,
     pub(super) lines: BTreeMap<u64, Line>,
+    /// Of the block device on the same storage.
+    pub(super) sectors: Sectors,
     tasks: BTreeMap<TaskId, TaskState>,
     pub(super) mode: Mode,
     seq: u64,
@@ -197,7 +200,8 @@ pub struct Persistency {
 impl Persistency {
     /// All of `base` is guaranteed.
     pub fn new(base: Snapshot, mode: Mode) -> Self {
-        Self { base, lines: BTreeMap::new(), tasks: BTreeMap::new(), mode, seq: 0 }
+        let (lines, sectors) = Default::default();
+        Self { base, lines, sectors, tasks: BTreeMap::new(), mode, seq: 0 }
     }
 
     /// The guaranteed content.
@@ -218,9 +222,24 @@ impl Persistency {
         })
     }
 
+    /// Sectors of a block device that are not guaranteed: first byte, and the versions that a crash may leave
+    /// beside the guaranteed one.
+    pub fn sectors_in_flight(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.sectors.in_flight()
+    }
+
+    /// Whether the completion of a request of a block device guarantees anything: a flush, a write with FUA.
+    pub(super) fn is_barrier(&self, request: u64) -> bool {
+        self.sectors.is_barrier(request, self.mode == Mode::Eadr)
+    }
+
     /// Whether every byte of the range is guaranteed.
     pub fn is_guaranteed(&self, off: u64, len: u64) -> bool {
-        len == 0 || !self.lines_of(off, len).any(|(number, line)| line.covers(number, off, len))
+        !self.sectors.covers(off, len) && !self.has_lines_in_flight(off, len)
+    }
+
+    fn has_lines_in_flight(&self, off: u64, len: u64) -> bool {
+        self.lines_of(off, len).any(|(number, line)| line.covers(number, off, len))
     }
 
     /// Whether a commit store to `at` may make the range reachable: it is guaranteed, or persists before the
@@ -228,11 +247,12 @@ impl Persistency {
     pub(super) fn is_ready_for_commit(&self, at: u64, off: u64, len: u64) -> bool {
         let in_order = |number, line: &Line| number == at / LINE && !line.is_unordered();
         let late = |number, line: &Line| line.covers(number, off, len) && !in_order(number, line);
-        len == 0 || !self.lines_of(off, len).any(|(number, line)| late(number, line))
+        !self.sectors.covers(off, len) && !self.lines_of(off, len).any(|(number, line)| late(number, line))
     }
 
     fn lines_of(&self, off: u64, len: u64) -> impl Iterator<Item = (u64, &Line)> {
-        self.lines.range(off / LINE..(off + len).div_ceil(LINE)).map(|(number, line)| (*number, line))
+        let end = if len == 0 { off / LINE } else { (off + len).div_ceil(LINE) };
+        self.lines.range(off / LINE..end).map(|(number, line)| (*number, line))
     }
 
     /// What a crash now may leave.
@@ -261,7 +281,15 @@ impl Persistency {
                 let own = needs.iter().fold(0, |mask, (off, len)| mask | mask_of(at / LINE, *off, *len));
                 self.tasks.entry(task).or_default().commit = Some(Announced { at, own });
             }
-            Event::Load { .. } | Event::Block(_) | Event::Mark(_) => {}
+            Event::Block(event) => {
+                if let BlockEvent::Write { off, data, .. } = event
+                    && let Some(state) = self.tasks.get_mut(&task)
+                {
+                    state.commit.take_if(|commit| overlaps(commit.at, 8, off, data.len() as u64));
+                }
+                self.sectors.apply(&mut self.base, event, self.mode == Mode::Eadr);
+            }
+            Event::Load { .. } | Event::Mark(_) => {}
         }
     }
 

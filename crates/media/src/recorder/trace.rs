@@ -2,7 +2,7 @@
 //!
 //! A test records once and looks afterwards: [`Replay::next_point`] moves a [`Persistency`] from crash point
 //! to crash point (`docs/models/crash.md`): before and after every fence, after every call, after every
-//! commit store.
+//! commit store. The completion of a flush, or of a write with FUA, is the fence of a block device.
 
 use std::sync::Arc;
 
@@ -206,14 +206,16 @@ impl Replay {
     pub fn next_point(&mut self, mut seen: impl FnMut(TaskId, Event<'_>)) -> Option<Point> {
         while let Some((task, event)) = self.events.get(self.next) {
             let (task, event) = (*task, event.as_event());
-            if event == Event::Fence && !self.before_fence {
+            let fence = self.is_fence(event);
+            if fence && !self.before_fence {
                 self.before_fence = true;
                 return Some(Point::BeforeFence);
             }
             self.before_fence = false;
             seen(task, event);
             self.state.apply(task, event);
-            let point = point_after(&mut self.committing, task, event);
+            let point =
+                if fence { Some(Point::AfterFence) } else { point_after(&mut self.committing, task, event) };
             self.next += 1;
             if point.is_some() {
                 return point;
@@ -221,18 +223,28 @@ impl Replay {
         }
         None
     }
+
+    /// Whether an event that comes next makes something guaranteed.
+    fn is_fence(&self, event: Event<'_>) -> bool {
+        match event {
+            Event::Fence => true,
+            Event::Block(BlockEvent::Complete { id }) => self.state.is_barrier(id),
+            _ => false,
+        }
+    }
 }
 
 fn point_after(committing: &mut Vec<(TaskId, u64)>, task: TaskId, event: Event<'_>) -> Option<Point> {
     match event {
-        Event::Fence => Some(Point::AfterFence),
         Event::Mark(Mark::OpEnd(..)) => Some(Point::OpEnd),
         Event::Mark(Mark::Commit { at, .. }) => {
             committing.retain(|(other, _)| *other != task);
             committing.push((task, at));
             None
         }
-        Event::Store { off, data, .. } | Event::NtStore { off, data } => {
+        Event::Store { off, data, .. }
+        | Event::NtStore { off, data }
+        | Event::Block(BlockEvent::Write { off, data, .. }) => {
             let before = committing.len();
             committing.retain(|(other, at)| *other != task || !overlaps(*at, 8, off, data.len() as u64));
             (committing.len() < before).then_some(Point::AfterCommit)
@@ -304,7 +316,11 @@ impl Tap for ReadSet {
             Event::Load { off, len } if found.recovering => {
                 found.note(off, len, |read, written, mask| (read | mask & !written, written));
             }
-            Event::Store { off, data, .. } | Event::NtStore { off, data } if found.recovering => {
+            Event::Store { off, data, .. }
+            | Event::NtStore { off, data }
+            | Event::Block(BlockEvent::Write { off, data, .. })
+                if found.recovering =>
+            {
                 found.note(off, data.len() as u64, |read, written, mask| (read, written | mask));
             }
             _ => {}

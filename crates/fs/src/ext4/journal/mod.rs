@@ -6,12 +6,12 @@
 //! |---|---|---|
 //! | 1 | no new handle; those that are open end | a transaction is all or nothing |
 //! | 2 | its blocks are copied; handles begin again, in the next transaction | what comes later must not be in it |
-//! | 3 | ordered mode: data of files that got blocks is written | no file shows what its blocks held before |
+//! | 3 | ordered mode: data of files that got blocks or grew is written | no file shows what its blocks held before |
 //! | 4 | revoke records, descriptors and blocks go to the log; a flush | |
 //! | 5 | the commit block, with FUA | now it has happened |
 //! | 6 | blocks that it freed may be used again | not earlier: a crash would bring their old owner back |
 //!
-//! A committed block goes home at a checkpoint: when the log is short of space, and at the end. It goes home as the last
+//! A committed block goes home at a checkpoint: when the log is short of space, half a minute later, and at the end. It goes home as the last
 //! transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
 //!
 //! A block that was freed is revoked: a replay must not write an old transaction's metadata over what the block became.
@@ -27,12 +27,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use media::block::{Hint, Piece, Queue};
+use media::event::Mark;
 use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos};
 use vfs::Timestamp;
 
-use super::Volume;
+use super::{Volume, mutant};
 use crate::cache::{Mapping, Page};
 use crate::error::{Error, Result};
+use crate::mutant::Mutant;
 use format::{
     COMMIT, DESCRIPTOR, Format, HEADER_BYTES, MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES,
     TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
@@ -66,6 +68,7 @@ pub(crate) struct Journal {
     map: JournalMap,
     pub(crate) format: Format,
     pub(crate) mode: DataMode,
+    mutant: Option<Mutant>,
     commit: Mutex<()>,
     state: Mutex<State>,
     changed: Condvar,
@@ -88,6 +91,8 @@ struct State {
     empty: bool,
     /// Committed blocks that are not home: as they were committed.
     checkpoint: BTreeMap<u64, (Arc<[u8]>, Arc<Page>)>,
+    /// When the first of them was committed.
+    waiting_since: Option<Nanos>,
     superblock: Vec<u8>,
     failed: bool,
 }
@@ -144,7 +149,7 @@ impl Journal {
         map: JournalMap,
         format: Format,
         superblock: Vec<u8>,
-        mode: DataMode,
+        (mode, mutant): (DataMode, Option<Mutant>),
     ) -> Self {
         let state = State {
             running: None,
@@ -156,6 +161,7 @@ impl Journal {
             used: 0,
             empty: true,
             checkpoint: BTreeMap::new(),
+            waiting_since: None,
             superblock,
             failed: false,
         };
@@ -165,6 +171,7 @@ impl Journal {
             map,
             format,
             mode,
+            mutant,
             commit: Mutex::new(&COMMIT_LOCK, ()),
             state: Mutex::new(&STATE, state),
             changed: Condvar::of_class(&WAIT),
@@ -198,7 +205,13 @@ impl Journal {
         if let Some(page) = running.pages.remove(&block) {
             page.unpin();
         }
-        running.revoked.insert(block);
+        if !self.has(mutant::REVOKE_LEFT_OUT) {
+            running.revoked.insert(block);
+        }
+    }
+
+    fn has(&self, mutant: Mutant) -> bool {
+        self.mutant == Some(mutant)
     }
 
     /// Blocks that become free when the running transaction has committed.
@@ -224,6 +237,11 @@ impl Journal {
     /// When the running transaction began.
     pub(crate) fn running_since(&self) -> Option<Nanos> {
         self.state.lock().running.as_ref().map(|running| running.begun)
+    }
+
+    /// When the first of the committed blocks that are not home was committed.
+    pub(crate) fn waiting_since(&self) -> Option<Nanos> {
+        self.state.lock().waiting_since
     }
 
     /// Whether a transaction is durable.
@@ -274,6 +292,11 @@ impl Journal {
                 .map(|(block, (data, page))| (*block, Arc::clone(data), Arc::clone(page)))
                 .collect()
         };
+        if self.has(mutant::TAIL_BEFORE_HOME) {
+            let mut state = self.state.lock();
+            let sequence = state.sequence;
+            self.write_superblock(&mut state, 0, sequence)?;
+        }
         let size = u64::from(self.format.block_bytes);
         for batch in blocks.chunks(256) {
             let piece = |(block, data, _): &'_ (u64, Arc<[u8]>, Arc<Page>)| (block * size, Arc::clone(data));
@@ -282,8 +305,11 @@ impl Journal {
                 pieces.iter().map(|(off, data)| Piece { off: *off, data, hint: Hint::None }).collect();
             self.home.write(&pieces, false)?;
         }
-        self.home.device().flush()?;
+        if !self.has(mutant::CHECKPOINT_WITHOUT_FLUSH) {
+            self.home.device().flush()?;
+        }
         let mut state = self.state.lock();
+        state.waiting_since = None;
         for (block, data, page) in &blocks {
             page.unpin();
             if state.checkpoint.get(block).is_some_and(|(now, _)| Arc::ptr_eq(now, data)) {
@@ -387,8 +413,9 @@ impl Journal {
             }
             head
         };
+        let first = head;
         let head = self.write_log(head, &blocks, false)?;
-        if self.home.device().geometry().volatile_cache {
+        if self.home.device().geometry().volatile_cache && !self.has(mutant::COMMIT_WITHOUT_FLUSH) {
             self.home.device().flush()?;
         }
         let mut commit = self.format.header(COMMIT, sequence);
@@ -396,11 +423,25 @@ impl Journal {
         commit[0x30..0x38].copy_from_slice(&now.secs.to_be_bytes());
         put_be32(&mut commit, 0x38, now.nanos);
         self.format.seal_commit(&mut commit);
-        let head = self.write_log(head, &[commit], true)?;
+        self.mark_commit((first, head))?;
+        let head = self.write_log(head, &[commit], !self.has(mutant::COMMIT_WITHOUT_FUA))?;
         let mut state = self.state.lock();
         state.head = head;
         state.used += needed;
         state.sequence = sequence.wrapping_add(1).max(1);
+        Ok(())
+    }
+
+    /// Says that the next write, of the commit block at `end`, makes the blocks of the log from `first` on count.
+    fn mark_commit(&self, (first, end): (u32, u32)) -> Result<()> {
+        let size = u64::from(self.format.block_bytes);
+        let (mut needs, mut at) = (Vec::new(), first);
+        while at != end {
+            needs.push((self.piece_offset(at)?, size));
+            at = self.format.after(at);
+        }
+        let at = self.piece_offset(end)?;
+        self.log.device().port().mark(Mark::Commit { at, needs: &needs });
         Ok(())
     }
 
@@ -415,6 +456,7 @@ impl Journal {
         }
         for (block, data) in copies {
             let Some(page) = running.pages.remove(&block) else { continue };
+            state.waiting_since.get_or_insert_with(sim::now);
             if let Some((_, older)) = state.checkpoint.insert(block, (data, page)) {
                 older.unpin();
             }
@@ -472,7 +514,7 @@ impl Volume {
         if let Err(error) = &result {
             journal.state.lock().failed = true;
             journal.reopen();
-            self.stop(&format!("the journal could not be written: {error}"));
+            self.stop(&format!("journal: {error}"));
         }
         result
     }
@@ -482,29 +524,45 @@ impl Volume {
         let copy = |(block, page): (&u64, &Arc<Page>)| (*block, Arc::from(&*page.state.read().bytes));
         let copies: Vec<(u64, Arc<[u8]>)> = running.pages.iter().map(copy).collect();
         journal.reopen();
-        if journal.mode == DataMode::Ordered {
-            for mapping in running.ordered.values() {
-                self.write_data(mapping)?;
-            }
+        let late = self.has(mutant::DATA_AFTER_COMMIT);
+        if !late {
+            self.write_ordered(&running)?;
         }
-        if !copies.is_empty() || !running.revoked.is_empty() {
+        if copies.is_empty() && running.revoked.is_empty() {
+            // The caller may have written data that nothing else flushes.
+            self.device.flush()?;
+        } else {
             journal.write_transaction(&running, &copies)?;
+        }
+        if late {
+            self.write_ordered(&running)?;
         }
         journal.committed(&mut running, copies);
         self.release_freed(&running.freed);
         Ok(())
     }
 
+    /// Step 3: data of the files that the transaction has made larger, or given blocks to.
+    fn write_ordered(&self, running: &Running) -> Result<()> {
+        running.ordered.values().try_for_each(|mapping| self.write_data(mapping))
+    }
+
+    /// Writes home what has committed and empties the log; if that fails, all changes stop.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        let Some(journal) = &self.journal else { return Ok(()) };
+        let _scope = sim::scope(Activity::Journal);
+        let _guard = journal.commit.lock();
+        journal.checkpoint().inspect_err(|error| {
+            journal.state.lock().failed = true;
+            self.stop(&format!("checkpoint: {error}"));
+        })
+    }
+
     /// Makes everything durable that was changed so far; with `home`, also writes it home and empties the log.
     pub(crate) fn commit_all(&self, home: bool) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
         self.commit(journal.current_tid())?;
-        if home {
-            let _scope = sim::scope(Activity::Journal);
-            let _guard = journal.commit.lock();
-            journal.checkpoint()?;
-        }
-        Ok(())
+        if home { self.checkpoint() } else { Ok(()) }
     }
 }
 

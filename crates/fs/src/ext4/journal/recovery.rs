@@ -18,6 +18,8 @@ use super::format::{
 };
 use super::{JournalMap, format};
 use crate::error::{Error, Result};
+use crate::ext4::mutant;
+use crate::mutant::Mutant;
 
 /// What a recovery did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub(crate) struct Log<'a> {
     pub(crate) format: Format,
     /// Blocks of the file system.
     pub(crate) blocks: u64,
+    /// A seeded bug.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// A transaction that the scan found whole.
@@ -66,7 +70,8 @@ impl Log<'_> {
             *budget -= 1;
             let block = self.read(*at)?;
             if be32(&block, 0) != MAGIC || be32(&block, 8) != sequence {
-                return Ok(None);
+                let taken = self.mutant == Some(mutant::REPLAY_WITHOUT_COMMIT) && !found.tags.is_empty();
+                return Ok(taken.then_some(found));
             }
             *at = format.after(*at);
             match be32(&block, 4) {
@@ -147,6 +152,9 @@ impl Log<'_> {
             let found = self.scan(start, sequence)?;
             let mut revoked = BTreeMap::new();
             for transaction in &found {
+                if self.mutant == Some(mutant::REPLAY_IGNORES_REVOKES) {
+                    break;
+                }
                 for block in &transaction.revoked {
                     revoked.insert(*block, transaction.sequence);
                     done.revoked += 1;

@@ -1,0 +1,67 @@
+//! The bugs that can be seeded in ext2 and ext4.
+
+use crate::mutant::Mutant;
+
+/// The commit block is written without a flush of the log before it.
+pub(crate) const COMMIT_WITHOUT_FLUSH: Mutant =
+    Mutant::new("commit-without-flush", "journal: commit before its log is durable");
+/// The commit block has no FUA.
+pub(crate) const COMMIT_WITHOUT_FUA: Mutant =
+    Mutant::new("commit-without-fua", "journal: a sync returns before its commit is durable");
+/// A block of metadata that is freed is not revoked.
+pub(crate) const REVOKE_LEFT_OUT: Mutant =
+    Mutant::new("revoke-left-out", "journal: old metadata replayed over what its block became");
+/// Ordered data is written after the commit.
+pub(crate) const DATA_AFTER_COMMIT: Mutant =
+    Mutant::new("data-after-commit", "journal: blocks of a file committed before their data");
+/// The log is emptied before what went home is flushed.
+pub(crate) const CHECKPOINT_WITHOUT_FLUSH: Mutant =
+    Mutant::new("checkpoint-without-flush", "journal: log emptied before its blocks are durable at home");
+/// The log is emptied before the blocks are written home.
+pub(crate) const TAIL_BEFORE_HOME: Mutant =
+    Mutant::new("tail-before-home", "journal: log emptied before its blocks are written home");
+/// An inode without names is not put on the list.
+pub(crate) const ORPHAN_NOT_LISTED: Mutant =
+    Mutant::new("orphan-not-listed", "space: an inode without names is lost at a crash");
+/// What a transaction frees is given out before it has committed.
+pub(crate) const REUSED_BEFORE_COMMIT: Mutant =
+    Mutant::new("reused-before-commit", "space: freed blocks reused before the commit");
+/// A replay takes a transaction without a commit block.
+pub(crate) const REPLAY_WITHOUT_COMMIT: Mutant =
+    Mutant::new("replay-without-commit", "replay: a transaction that did not commit");
+/// A replay writes every block of the log home, revoked or not.
+pub(crate) const REPLAY_IGNORES_REVOKES: Mutant =
+    Mutant::new("replay-ignores-revokes", "replay: revoked blocks written home");
+/// An fsync writes the data and does not commit.
+pub(crate) const FSYNC_WITHOUT_COMMIT: Mutant =
+    Mutant::new("fsync-without-commit", "sync: metadata of a file left out");
+/// An fsync does not flush the device.
+pub(crate) const FSYNC_WITHOUT_FLUSH: Mutant =
+    Mutant::new("fsync-without-flush", "sync: the device is not flushed");
+/// The repair does not correct link counts.
+pub(crate) const REPAIR_KEEPS_COUNTS: Mutant =
+    Mutant::new("repair-keeps-counts", "repair: link counts are not corrected");
+/// The repair lets two files keep one block.
+pub(crate) const REPAIR_SHARES_BLOCKS: Mutant =
+    Mutant::new("repair-shares-blocks", "repair: a block of two files is not copied");
+/// The repair drops inodes without names.
+pub(crate) const REPAIR_DROPS_NAMELESS: Mutant =
+    Mutant::new("repair-drops-nameless", "repair: a file that lost its name is dropped");
+
+/// Those of ext4 with a journal.
+pub(crate) const JOURNALED: [Mutant; 11] = [
+    COMMIT_WITHOUT_FLUSH,
+    COMMIT_WITHOUT_FUA,
+    REVOKE_LEFT_OUT,
+    DATA_AFTER_COMMIT,
+    CHECKPOINT_WITHOUT_FLUSH,
+    TAIL_BEFORE_HOME,
+    ORPHAN_NOT_LISTED,
+    REUSED_BEFORE_COMMIT,
+    REPLAY_WITHOUT_COMMIT,
+    REPLAY_IGNORES_REVOKES,
+    FSYNC_WITHOUT_COMMIT,
+];
+/// Those of ext2.
+pub(crate) const UNJOURNALED: [Mutant; 4] =
+    [FSYNC_WITHOUT_FLUSH, REPAIR_KEEPS_COUNTS, REPAIR_SHARES_BLOCKS, REPAIR_DROPS_NAMELESS];
