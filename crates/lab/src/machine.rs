@@ -6,6 +6,8 @@
 //! task runs as if its core were its
 //! own. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
 //! source is refused, and so are missing and unknown keys.
+//!
+//! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 
 use std::path::{Path, PathBuf};
 
@@ -76,6 +78,9 @@ impl MachinePreset {
 
     /// The preset called `name`, the calibrated one, or the one in a file.
     pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((base, values)) = name.split_once(',') {
+            return values.split(',').try_fold(Self::load(base)?, Self::with).map(|preset| preset.called(name));
+        }
         if let Some(preset) = MACHINES.iter().find(|preset| preset.name == name) {
             return Ok(Self::parse(&format!("presets/machines/{name}.toml"), preset.text)?);
         }
@@ -88,6 +93,28 @@ impl MachinePreset {
         let known = MACHINES.iter().map(|preset| preset.name).chain([THIS_HOST]);
         let advice = nearest(name, known);
         Err(Error::Unknown { what: "machine", name: name.to_owned(), advice })
+    }
+
+    /// With `KEY=TIME` for a kind of work.
+    fn with(mut self, setting: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Setting(format!("machine {}: {what}", self.machine.name));
+        let (key, text) = setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=TIME")))?;
+        let Some((work, key)) = Work::ALL.into_iter().find(|(_, known)| *known == key) else {
+            let advice = nearest(key, Work::ALL.into_iter().map(|(_, known)| known));
+            return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
+        };
+        let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
+        let value = self.values.iter().position(|value| value.key == key).expect("a machine has every value");
+        self.machine.work_ps[work as usize] = time.0 * 1_000;
+        self.values[value].value = format!("{} ns", time.0);
+        "set by hand".clone_into(&mut self.values[value].source);
+        Ok(self)
+    }
+
+    /// With another name: results must tell it from the machine that it was made from.
+    fn called(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.machine.name);
+        self
     }
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
@@ -317,6 +344,16 @@ mod tests {
         let preset = parse(&SERVER.replace("\ndram =", "\ndram_per_socket =")).unwrap();
         assert!(preset.machine.dram_per_socket);
         assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
+    }
+
+    #[test]
+    fn a_cost_may_be_set_by_hand_and_the_machine_is_then_another() {
+        let preset = MachinePreset::load("hinfs-server,generator=6us,random=2us").unwrap();
+        let cost = |work: Work| preset.machine.work_ps[work as usize];
+        assert_eq!((cost(Work::Generator), cost(Work::Random), cost(Work::Call)), (6_000_000, 2_000_000, 106_000));
+        assert_eq!(preset.machine.name, "hinfs-server,generator=6us,random=2us");
+        let told = MachinePreset::load("hinfs-server,generater=6us").unwrap_err().to_string();
+        assert!(told.contains("did you mean \"generator\"?"), "{told}");
     }
 
     #[test]
