@@ -8,6 +8,7 @@
 //! | `fs` | options for every design that has them, or for those in `design` |
 //! | `axis` | axes as a plan has them, in the place of those of the same name |
 //! | `vars`, `switches`, `stop`, `region` | of workloads |
+//! | `name` | another workload in the place of `workload`, which results go on calling by its name |
 //! | `quick` | `vars`, `stop` and `region` that win in a scaled-down plan |
 //!
 //! In a scaled-down plan, which has fewer values, a new axis keeps of its values those that the plan has left, if there are any.
@@ -33,6 +34,7 @@ pub struct Change {
     fs: BTreeMap<String, String>,
     axes: Vec<Axis>,
     switches: BTreeMap<String, bool>,
+    name: Option<String>,
     run: Running,
     quick: Running,
     at: Place,
@@ -76,6 +78,7 @@ impl Change {
             fs: pairs("fs")?,
             axes: axes.iter().map(|item| item.read(read::axis)).collect::<Result<_, _>>()?,
             switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(read::switches))?,
+            name: table.get("name").map(|item| item.text()).transpose()?,
             run: Running::read(table)?,
             quick: table.get("quick").map_or(Ok(Running::default()), |item| item.read(Running::read))?,
             at: Place::of(table),
@@ -99,7 +102,8 @@ impl Change {
         let called: Vec<String> = concerned.iter().flat_map(|plan| &plan.workload).map(called).collect();
         match self.workloads.iter().find(|name| !called.iter().any(|called| is(name, called))) {
             Some(name) if is_whole => {
-                let advice = nearest(name, called.iter().map(String::as_str));
+                let known = called.iter().filter_map(|called| called.rsplit('/').next());
+                let advice = nearest(name, known);
                 Err(self.at.problem(format!("no plan has the workload \"{name}\"; {advice}")))
             }
             _ => Ok(()),
@@ -152,7 +156,9 @@ impl Change {
                 return Ok(());
             }
             let advice = nearest(&axis.name, known.iter().map(String::as_str));
-            return Err(axis.at.problem(format!("plan {} has no axis \"{}\"; {advice}", plan.name, axis.name)));
+            return Err(axis
+                .at
+                .problem(format!("plan {} has no axis \"{}\"; {advice}", plan.name, axis.name)));
         };
         let mut new = axis.clone();
         if plan.quick {
@@ -180,6 +186,10 @@ impl Change {
         };
         let quick = plan.quick;
         for workload in plan.workload.iter_mut().filter(|workload| wanted(workload)) {
+            if let Some(name) = &self.name {
+                workload.label = Some(called(workload));
+                workload.name.clone_from(name);
+            }
             self.run.apply(workload);
             workload.switches.extend(self.switches.clone());
             if quick {

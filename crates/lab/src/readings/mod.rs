@@ -144,7 +144,8 @@ impl Readings {
         })?;
         let known = || found.alternatives.iter().map(|one| one.choice.name.as_str());
         let chosen = found.alternatives.iter().find(|one| one.choice.name == alternative);
-        let advice = || format!("{reading} has no alternative \"{alternative}\"; {}", nearest(alternative, known()));
+        let advice =
+            || format!("{reading} has no alternative \"{alternative}\"; {}", nearest(alternative, known()));
         Ok((found, chosen.ok_or_else(advice)?))
     }
 }
@@ -154,7 +155,8 @@ impl Paper {
     /// measure it, at the scale in force.
     pub fn variations(&self, plans: &[Plan], pairs: bool) -> Result<Vec<Variation>, Error> {
         let paper = Self { readings: Readings::default(), ..self.clone() };
-        let default = Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper };
+        let default =
+            Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper };
         let usual = identities(plans)?;
         let mut all = vec![default];
         for reading in &self.readings.list {

@@ -18,18 +18,16 @@ use crate::runner::Runner;
 pub struct Outcome {
     /// The claims under the defaults, each with its class and what it came to under every variation.
     pub claims: Vec<ClaimOutcome>,
-    /// Cells that the variations ask for, each counted as often as it is asked for.
-    pub asked: usize,
-    /// Different cells among them.
-    pub cells: usize,
+    /// How many cells it took.
+    pub size: Size,
 }
 
 /// How many cells there are to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// As [`Outcome::asked`].
+    /// Cells that the variations ask for, each counted as often as it is asked for.
     pub asked: usize,
-    /// As [`Outcome::cells`].
+    /// Different cells among them.
     pub cells: usize,
     /// Of the different ones, those that are known already.
     pub known: usize,
@@ -48,7 +46,7 @@ pub fn run(variations: &[Variation], runner: &mut Runner<'_>) -> Result<Option<O
         let measured: Measured = results.into_iter().map(|result| (result.name.clone(), result)).collect();
         judged.push(variation.paper.judge(&measured));
     }
-    Ok(Some(Outcome { claims: class(variations, &judged), asked: size.asked, cells: size.cells }))
+    Ok(Some(Outcome { claims: class(variations, &judged), size }))
 }
 
 /// The claims of the first variation with what they came to in each.
