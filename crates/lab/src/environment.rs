@@ -33,6 +33,15 @@ pub fn capture() -> Environment {
     }
 }
 
+/// What tells this build of the program from another: a hash of its file (FNV-1a), since two builds may state one commit.
+pub fn build() -> Option<String> {
+    let bytes = fs::read(std::env::current_exe().ok()?).ok()?;
+    let hash = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    Some(format!("{hash:016x}"))
+}
+
 /// Cores that this process may use.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

@@ -7,6 +7,7 @@
 //! | [`runner`] | [`Runner`]: cells side by side as memory allows, or one by one under the real clock |
 //! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
+//! | [`readings`] | what a paper leaves open, and its claims under each answer |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
@@ -29,6 +30,7 @@ pub mod machine;
 pub mod named;
 pub mod plan;
 pub mod presets;
+pub mod readings;
 pub mod runner;
 
 pub use error::Error;

@@ -6,6 +6,8 @@
 //! task runs as if its core were its
 //! own. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
 //! source is refused, and so are missing and unknown keys.
+//!
+//! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
 
 use std::path::{Path, PathBuf};
 
@@ -60,6 +62,7 @@ impl MachinePreset {
                 name: root.need("name", "how it is called")?.text()?,
                 sockets: shape.0,
                 cores_per_socket: shape.1,
+                two_threads_per_mille: shape.2,
                 work_ps,
                 copy_ps_per_byte: memory.0,
                 dram_ps_per_byte: memory.1.0,
@@ -68,6 +71,11 @@ impl MachinePreset {
                 caches,
                 scheduling,
             };
+            if machine.two_threads_per_mille.is_some() && machine.scheduling.is_none() {
+                return Err(root.problem(
+                    "\"two_threads\" needs [scheduling]: it says which task has a hardware thread",
+                ));
+            }
             let summary = root.need("summary", "one line for lists")?.text()?;
             let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
             Ok(Self { machine, summary, fitted_on, values })
@@ -76,6 +84,12 @@ impl MachinePreset {
 
     /// The preset called `name`, the calibrated one, or the one in a file.
     pub fn load(name: &str) -> Result<Self, Error> {
+        if let Some((base, values)) = name.split_once(',') {
+            return values
+                .split(',')
+                .try_fold(Self::load(base)?, Self::with)
+                .map(|preset| preset.called(name));
+        }
         if let Some(preset) = MACHINES.iter().find(|preset| preset.name == name) {
             return Ok(Self::parse(&format!("presets/machines/{name}.toml"), preset.text)?);
         }
@@ -88,6 +102,29 @@ impl MachinePreset {
         let known = MACHINES.iter().map(|preset| preset.name).chain([THIS_HOST]);
         let advice = nearest(name, known);
         Err(Error::Unknown { what: "machine", name: name.to_owned(), advice })
+    }
+
+    /// With `KEY=TIME` for a kind of work.
+    fn with(mut self, setting: &str) -> Result<Self, Error> {
+        let wrong = |what: String| Error::Setting(format!("machine {}: {what}", self.machine.name));
+        let (key, text) =
+            setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=TIME")))?;
+        let Some((work, key)) = Work::ALL.into_iter().find(|(_, known)| *known == key) else {
+            let advice = nearest(key, Work::ALL.into_iter().map(|(_, known)| known));
+            return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
+        };
+        let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
+        let value = self.values.iter().position(|value| value.key == key).expect("a machine has every value");
+        self.machine.work_ps[work as usize] = time.0 * 1_000;
+        self.values[value].value = format!("{} ns", time.0);
+        "set by hand".clone_into(&mut self.values[value].source);
+        Ok(self)
+    }
+
+    /// With another name: results must tell it from the machine that it was made from.
+    fn called(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.machine.name);
+        self
     }
 
     fn read(path: &Path, advice: &str) -> Result<Self, Error> {
@@ -148,8 +185,23 @@ pub fn this_host_path() -> Result<PathBuf, Error> {
     Ok(config.join("weir/machines/this-host.toml"))
 }
 
-fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16), Problem> {
-    Ok((count(table, "sockets", values)?, count(table, "cores_per_socket", values)?))
+/// Sockets, cores of each, and what two hardware threads of a core do together, in thousandths of what one does.
+fn shape(table: &Table<'_>, values: &mut Vec<Value>) -> Result<(u16, u16, Option<u32>), Problem> {
+    let (sockets, cores) = (count(table, "sockets", values)?, count(table, "cores_per_socket", values)?);
+    let threads = table.get("two_threads").map(|_| per_mille(table, "two_threads", values)).transpose()?;
+    Ok((sockets, cores, threads))
+}
+
+/// A ratio between 1 and 2.
+fn per_mille(table: &Table<'_>, key: &'static str, values: &mut Vec<Value>) -> Result<u32, Problem> {
+    value(table, key, values, |entry| {
+        let item = entry.need("times", "what both do together by what one does alone")?;
+        let ratio = positive(&item)?;
+        if !(1.0..=2.0).contains(&ratio) {
+            return Err(item.problem("must be between 1 and 2"));
+        }
+        Ok(((ratio * 1_000.0).round() as u32, format!("{ratio} times")))
+    })
 }
 
 /// The speed of a core; that of memory, and whether each socket has its own; the cache of a socket.
@@ -268,7 +320,13 @@ mod tests {
         for preset in MachinePreset::embedded().unwrap() {
             let scheduling = if preset.machine.scheduling.is_some() { 3 } else { 0 };
             let caches = if preset.machine.caches.is_some() { 4 } else { 0 };
-            assert_eq!(preset.values.len(), Work::COUNT + 5 + caches + scheduling, "{}", preset.machine.name);
+            let threads = usize::from(preset.machine.two_threads_per_mille.is_some());
+            assert_eq!(
+                preset.values.len(),
+                Work::COUNT + 5 + threads + caches + scheduling,
+                "{}",
+                preset.machine.name
+            );
         }
     }
 
@@ -312,11 +370,36 @@ mod tests {
     }
 
     #[test]
+    fn hardware_threads_need_the_scheduler_that_shares_them_out() {
+        let shape = "cores_per_socket = {";
+        let text = SERVER
+            .replace(shape, &format!("two_threads = {{ times = 1.22, source = \"made up\" }}\n{shape}"));
+        let preset = parse(&text).unwrap();
+        assert_eq!((preset.machine.two_threads_per_mille, preset.machine.processors()), (Some(1_220), 24));
+        assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
+        let told = parse(text.split_once("[scheduling]").unwrap().0).unwrap_err().to_string();
+        assert!(told.contains("needs [scheduling]"), "{told}");
+    }
+
+    #[test]
     fn memory_may_be_that_of_each_socket() {
         assert!(!parse(SERVER).unwrap().machine.dram_per_socket);
         let preset = parse(&SERVER.replace("\ndram =", "\ndram_per_socket =")).unwrap();
         assert!(preset.machine.dram_per_socket);
         assert_eq!(parse(&preset.to_toml()).unwrap(), preset);
+    }
+
+    #[test]
+    fn a_cost_may_be_set_by_hand_and_the_machine_is_then_another() {
+        let preset = MachinePreset::load("hinfs-server,generator=6us,random=2us").unwrap();
+        let cost = |work: Work| preset.machine.work_ps[work as usize];
+        assert_eq!(
+            (cost(Work::Generator), cost(Work::Random), cost(Work::Call)),
+            (6_000_000, 2_000_000, 106_000)
+        );
+        assert_eq!(preset.machine.name, "hinfs-server,generator=6us,random=2us");
+        let told = MachinePreset::load("hinfs-server,generater=6us").unwrap_err().to_string();
+        assert!(told.contains("did you mean \"generator\"?"), "{told}");
     }
 
     #[test]

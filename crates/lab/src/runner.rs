@@ -6,7 +6,7 @@
 //! second, so that drift of the host meets all alike.
 //!
 //! Cells of equal settings and seed give equal samples under the virtual clock, so they run once, also across plans that share a
-//! [`Runner`].
+//! [`Runner`]; with [`Runner::keep_in`] also across processes.
 //!
 //! Lock order: `Queue` only; it is never held while a cell runs.
 
@@ -24,6 +24,8 @@ use crate::environment;
 use crate::error::Error;
 use crate::machine::MachinePreset;
 use crate::plan::{CellSpec, Order, Plan};
+use crate::readings::kept::{Kept, Known};
+use crate::readings::run::Size;
 
 /// What is told while cells run. Calls come from several threads.
 pub trait Progress: Sync {
@@ -60,7 +62,8 @@ pub struct Settings {
 pub struct Runner<'p> {
     settings: Settings,
     progress: &'p dyn Progress,
-    known: BTreeMap<String, Sample>,
+    known: Known,
+    kept: Option<Kept>,
     spare: Arc<Spare>,
 }
 
@@ -94,7 +97,13 @@ struct Queue<'a> {
 impl<'p> Runner<'p> {
     /// A runner that tells `progress`.
     pub fn new(settings: Settings, progress: &'p dyn Progress) -> Self {
-        Self { settings, progress, known: BTreeMap::new(), spare: Arc::default() }
+        Self { settings, progress, known: Known::new(), kept: None, spare: Arc::default() }
+    }
+
+    /// Takes the samples that were kept, and keeps each new one of the virtual clock as soon as its cell has run.
+    pub fn keep_in(&mut self, (kept, known): (Kept, Known)) {
+        self.known.extend(known);
+        self.kept = Some(kept);
     }
 
     /// Runs a plan. An interrupt gives the samples so far, marked partial.
@@ -107,13 +116,7 @@ impl<'p> Runner<'p> {
     /// samples so far, marked partial, and leaves out the plans of which nothing has run, except the first.
     pub fn run_all(&mut self, plans: &[Plan]) -> Result<Vec<ResultFile>, Error> {
         let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
-        let modelled: Vec<_> = batches.iter().filter(|batch| batch.plan.clock == Clock::Virtual).collect();
-        if !modelled.is_empty() {
-            let tasks = self.unknown(&modelled);
-            self.begin(&modelled, &tasks)?;
-            let done = self.side_by_side(tasks)?;
-            self.known.extend(done);
-        }
+        self.measure(&batches)?;
         let mut files = Vec::new();
         for batch in &batches {
             let samples = match batch.plan.clock {
@@ -129,6 +132,33 @@ impl<'p> Runner<'p> {
         let mut first = true;
         files.retain(|file| std::mem::take(&mut first) || !file.partial || !file.samples.is_empty());
         Ok(files)
+    }
+
+    /// Runs every cell of these plans that is not known, under the virtual clock, without making results of them.
+    pub fn measure_all(&mut self, plans: &[Plan]) -> Result<Size, Error> {
+        if let Some(plan) = plans.iter().find(|plan| plan.clock == Clock::Real) {
+            let message = "runs under the real clock, where no two runs of a cell are alike: give it clock = \"virtual\"";
+            return Err(Error::Setting(format!("plan {}: {message}", plan.name)));
+        }
+        let batches = plans.iter().map(Batch::new).collect::<Result<Vec<_>, _>>()?;
+        let keys = || batches.iter().flat_map(Batch::tasks).map(|task| task.key);
+        let cells: BTreeSet<String> = keys().collect();
+        let known = cells.iter().filter(|key| self.known.contains_key(*key)).count();
+        self.measure(&batches)?;
+        Ok(Size { asked: keys().count(), cells: cells.len(), known })
+    }
+
+    /// Runs what is not known of the batches under the virtual clock.
+    fn measure(&mut self, batches: &[Batch<'_>]) -> Result<(), Error> {
+        let modelled: Vec<_> = batches.iter().filter(|batch| batch.plan.clock == Clock::Virtual).collect();
+        let tasks = self.unknown(&modelled);
+        if tasks.is_empty() {
+            return Ok(());
+        }
+        self.begin(&modelled, &tasks)?;
+        let done = self.side_by_side(tasks)?;
+        self.known.extend(done);
+        Ok(())
     }
 
     fn begin(&self, batches: &[&Batch<'_>], tasks: &[Task<'_>]) -> Result<(), Error> {
@@ -254,6 +284,9 @@ impl<'p> Runner<'p> {
             spare: Arc::clone(&self.spare),
         };
         let sample = cell::run(task.spec, &run)?;
+        if let (Some(kept), Clock::Virtual) = (&self.kept, plan.clock) {
+            kept.add(&task.key, &sample)?;
+        }
         self.progress.finished(&title, &sample);
         Ok(sample)
     }

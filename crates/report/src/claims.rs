@@ -70,6 +70,12 @@ pub fn published(claim: &ClaimOutcome) -> String {
     claim.published.map_or_else(|| "–".to_owned(), number)
 }
 
+/// The outcome in words, with the class by the paper's readings where it is known.
+pub fn verdict(claim: &ClaimOutcome) -> String {
+    let words = Standing::of(claim).words();
+    claim.class.map_or_else(|| words.to_owned(), |class| format!("{words} ({})", class.word()))
+}
+
 /// Published beside measured.
 pub fn table(claims: &[ClaimOutcome]) -> Table {
     let mut table = Table::new("Published claims beside what was measured");
@@ -91,7 +97,7 @@ fn row(claim: &ClaimOutcome) -> Vec<String> {
         published(claim),
         band(claim),
         measured(claim),
-        Standing::of(claim).words().to_owned(),
+        verdict(claim),
         claim.says.clone(),
     ]
 }

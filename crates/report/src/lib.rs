@@ -8,6 +8,7 @@
 //! | [`cell`] | repeats of one cell aggregated |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
+//! | [`readings`] | claims under the readings of their paper |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -27,6 +28,7 @@ pub mod compare;
 pub mod explain;
 pub mod figure;
 pub mod format;
+pub mod readings;
 mod scaling;
 pub mod summary;
 pub mod table;

@@ -34,7 +34,7 @@ pub fn fixed_axes(results: &ResultFile) -> String {
 /// What every reader must know: interruption, samples cut short, and the samples' own notes.
 pub fn notes(results: &ResultFile) -> Vec<String> {
     let mut notes = Vec::new();
-    if results.samples.is_empty() {
+    if results.samples.is_empty() && results.claims.is_empty() {
         notes.push("Nothing was measured: this result holds no samples.".to_owned());
     }
     if results.partial {

@@ -40,6 +40,75 @@ pub struct ClaimOutcome {
     /// Why it was not measured, or what is known of a miss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// How far it depends on what the paper leaves open, by a run of its readings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<Class>,
+    /// What was measured under each reading, the default first; empty outside of a run of readings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<ReadingOutcome>,
+}
+
+/// How far a claim depends on the choices that its paper leaves open (readings).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// It holds under every reading that was tried.
+    Robust,
+    /// It holds under some.
+    Sensitive,
+    /// It holds under none.
+    Missed,
+}
+
+/// A claim under one reading.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadingOutcome {
+    /// The reading; `default` where every choice is the default one; two joined by `+` for a pair.
+    pub name: String,
+    /// What was chosen.
+    pub choice: String,
+    /// The measured number; `None` was not measured.
+    pub value: Option<f64>,
+    /// Whether it lies in the band.
+    pub holds: bool,
+}
+
+impl Class {
+    /// The class of a claim that came to this under its readings; none when it was never measured. A reading under which it
+    /// could not be measured is one under which it does not hold.
+    pub fn of(readings: &[ReadingOutcome]) -> Option<Self> {
+        readings.iter().find(|reading| reading.value.is_some())?;
+        let held = readings.iter().filter(|reading| reading.holds).count();
+        Some(match held {
+            0 => Self::Missed,
+            held if held == readings.len() => Self::Robust,
+            _ => Self::Sensitive,
+        })
+    }
+
+    /// The word for people.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Robust => "robust",
+            Self::Sensitive => "sensitive",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+impl ReadingOutcome {
+    /// `name=choice`, or `default`.
+    pub fn title(&self) -> String {
+        if self.name == self.choice { self.name.clone() } else { format!("{}={}", self.name, self.choice) }
+    }
+}
+
+impl ClaimOutcome {
+    /// The claim with what became of it under each reading, the default first.
+    #[must_use]
+    pub fn under(self, readings: Vec<ReadingOutcome>) -> Self {
+        Self { class: Class::of(&readings), readings, ..self }
+    }
 }
 
 /// What a claim says of itself before anything is measured. Bounds may be infinite.
@@ -93,6 +162,8 @@ impl Claim {
             seed,
             clock,
             reason: None,
+            class: None,
+            readings: Vec::new(),
         }
     }
 }
@@ -157,6 +228,22 @@ mod tests {
             assert_eq!((outcome.value, outcome.holds), (None, false));
             assert!(outcome.reason.is_some());
         }
+    }
+
+    #[test]
+    fn a_class_is_decided_by_every_reading_and_never_by_none() {
+        let read = |values: &[f64]| {
+            let outcome = |value: &f64| {
+                let ClaimOutcome { value, holds, .. } = claim(1.5, 2.5).measured(*value, 1, Clock::Virtual);
+                ReadingOutcome { name: "r".into(), choice: "c".into(), value, holds }
+            };
+            Class::of(&values.iter().map(outcome).collect::<Vec<_>>())
+        };
+        assert_eq!(read(&[1.6, 2.4]), Some(Class::Robust));
+        assert_eq!(read(&[1.0, 2.4]), Some(Class::Sensitive));
+        assert_eq!(read(&[2.0, f64::NAN]), Some(Class::Sensitive), "what was not measured does not hold");
+        assert_eq!(read(&[1.0, 9.0]), Some(Class::Missed));
+        assert_eq!((read(&[]), read(&[f64::NAN])), (None, None));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod record;
 pub mod scaling;
 pub mod statistics;
 
-pub use claim::{ClaimOutcome, ClaimsFile};
+pub use claim::{ClaimOutcome, ClaimsFile, Class, ReadingOutcome};
 pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};

@@ -5,8 +5,8 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimsFile, Clock, Environment, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample,
-    StepRecord, WorkerRecord,
+    ClaimsFile, Clock, Environment, HypothesisOutcome, OperationRecord, ReadingOutcome, ResultFile,
+    ResultsFile, Sample, StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -135,9 +135,11 @@ fn claims() -> Vec<results::ClaimOutcome> {
         high: f64::INFINITY,
         fitted: false,
     };
+    let reading =
+        |value, holds| ReadingOutcome { name: "default".into(), choice: "default".into(), value, holds };
     vec![
-        claim.not_measured("needs ext4", 7, Clock::Virtual),
-        claim.measured(2.1, 7, Clock::Virtual),
+        claim.not_measured("needs ext4", 7, Clock::Virtual).under(vec![reading(None, false)]),
+        claim.measured(2.1, 7, Clock::Virtual).under(vec![reading(Some(2.1), true)]),
         claim.measured(0.1, 7, Clock::Real),
     ]
 }

@@ -57,10 +57,16 @@ impl Inflow {
     #[inline]
     pub(crate) fn add(&self, cx: &Context, bytes: u64) {
         let lines = bytes.div_ceil(LINE_BYTES as u64) as u32;
-        let core = cx.core.get();
+        let core = core_of(cx);
         add(&self.cores[usize::from(core)], lines);
         add(self.of_socket(usize::from(cx.run.machine.socket(core))), lines);
     }
+}
+
+/// The core whose private cache the current task uses: hardware threads share it.
+#[inline]
+fn core_of(cx: &Context) -> u16 {
+    cx.run.machine.core_of(cx.core.get())
 }
 
 /// All tasks of a virtual run share a host thread, so load and store are one step.
@@ -134,7 +140,7 @@ impl Recency {
             Level::Socket => {
                 if let Some(caches) = &cx.run.machine.caches {
                     let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
-                    clock::advance(cx, cx.software(Activity::Software), span);
+                    clock::compute(cx, cx.software(Activity::Software), span);
                 }
             }
             Level::Memory => {
@@ -159,7 +165,7 @@ impl Recency {
         match level {
             Level::Private => {}
             Level::Socket => {
-                add(&inflow.cores[usize::from(cx.core.get())], bytes.div_ceil(LINE_BYTES as u64) as u32);
+                add(&inflow.cores[usize::from(core_of(cx))], bytes.div_ceil(LINE_BYTES as u64) as u32);
             }
             Level::Memory => inflow.add(cx, bytes),
         }
@@ -167,7 +173,7 @@ impl Recency {
     }
 
     fn level(&self, cx: &Context) -> Level {
-        let (run, core) = (&cx.run, cx.core.get());
+        let (run, core) = (&cx.run, core_of(cx));
         if self.run.load(Relaxed) != run.number {
             self.forget(run);
             return Level::Memory;
@@ -189,7 +195,7 @@ impl Recency {
 
     /// The current task has used the object now.
     fn note(&self, cx: &Context) {
-        let (inflow, core) = (&cx.run.inflow, cx.core.get());
+        let (inflow, core) = (&cx.run.inflow, core_of(cx));
         let socket = usize::from(cx.run.machine.socket(core));
         self.sockets[socket % SOCKETS].store(inflow.of_socket(socket).load(Relaxed), Relaxed);
         self.private.store(inflow.cores[usize::from(core)].load(Relaxed), Relaxed);

@@ -61,7 +61,7 @@ pub fn work(work: Work, n: u64) {
             Work::Generator | Work::Random => Activity::Generator,
             _ => cx.software(Activity::Software),
         };
-        advance(cx, activity, cx.run.machine.cost(work, n));
+        compute(cx, activity, cx.run.machine.cost(work, n));
     }
 }
 
@@ -105,7 +105,7 @@ pub fn copy_cached(object: &Recency, bytes: u64) -> bool {
             return true;
         }
     };
-    advance(cx, cx.software(Activity::Copy), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
+    compute(cx, cx.software(Activity::Copy), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
     false
 }
 
@@ -114,8 +114,9 @@ fn copy_memory(cx: &Context, bytes: u64) {
     let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
     let activity = cx.software(Activity::Copy);
     if bytes < QUEUED_COPY_BYTES {
-        return advance(cx, activity, alone);
+        return compute(cx, activity, alone);
     }
+    let alone = beside_sibling(cx, alone);
     let shared = Nanos(bytes * machine.dram_ps_per_byte / 1_000);
     let reserved = cx.run.dram_of(cx.core.get()).reserve(shared);
     let start = cx.now(); // after the interaction, which may have cost the core
@@ -185,6 +186,24 @@ pub fn interact() {
 #[inline]
 pub(crate) fn virtual_task() -> Option<&'static Context> {
     context::current().filter(|cx| cx.clock() == Clock::Virtual)
+}
+
+/// Advances a task of the virtual clock by CPU work that takes `span` on a core of its own.
+#[inline]
+pub(crate) fn compute(cx: &Context, activity: Activity, span: Nanos) {
+    advance(cx, activity, beside_sibling(cx, span));
+}
+
+/// How long CPU work takes that takes `span` on a core of its own: longer beside a busy hardware thread. What the sibling does is
+/// looked at once, when the work begins.
+#[inline]
+fn beside_sibling(cx: &Context, span: Nanos) -> Nanos {
+    match cx.run.machine.two_threads_per_mille {
+        Some(per_mille) if cx.scheduler().is_some_and(|scheduler| scheduler.sibling_is_busy(cx)) => {
+            Nanos(span.0 * 2_000 / u64::from(per_mille.max(1)))
+        }
+        _ => span,
+    }
 }
 
 /// Advances a task of the virtual clock. Past the limit of running ahead it interacts.

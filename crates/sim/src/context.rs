@@ -99,7 +99,7 @@ pub(crate) struct Context {
     pub(crate) ledger: Arc<Ledger>,
     pub(crate) run: Arc<RunShared>,
     pub(crate) id: TaskId,
-    /// The core that it runs on, or waits for.
+    /// The processor that it runs on, or waits for.
     pub(crate) core: Cell<u16>,
     /// Virtual clock: the last time of its own that it has left where other tasks see it.
     pub(crate) seen: Cell<u64>,
@@ -132,7 +132,7 @@ impl Context {
             ledger,
             run: Arc::clone(run),
             id,
-            core: Cell::new(core % run.machine.cores().max(1)),
+            core: Cell::new(core % run.machine.processors().max(1)),
             seen: Cell::new(0),
             on_core: OnCore::default(),
             activity: Cell::new(Activity::Data),

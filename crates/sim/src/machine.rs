@@ -80,6 +80,10 @@ pub struct Machine {
     pub sockets: u16,
     /// Cores in each socket; core `c` is on socket `c / cores_per_socket`.
     pub cores_per_socket: u16,
+    /// Each core has two hardware threads, which together do so many thousandths of the work that one does which has the core to
+    /// itself. None: one. As on Linux, the second thread of core `c` is the processor `c` plus the number of cores. Needs
+    /// [`Machine::scheduling`].
+    pub two_threads_per_mille: Option<u32>,
     /// Cost of each kind of [`Work`], in picoseconds, in the order of [`Work::ALL`].
     pub work_ps: [u64; Work::COUNT],
     /// Time that one core needs to copy a byte that is in no cache, in picoseconds.
@@ -136,6 +140,7 @@ impl Machine {
             name: "unit".to_owned(),
             sockets: 2,
             cores_per_socket: 40,
+            two_threads_per_mille: None,
             work_ps: [1_000; Work::COUNT],
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
@@ -151,15 +156,32 @@ impl Machine {
         self.sockets * self.cores_per_socket
     }
 
+    /// Number of processors, as the operating system counts them: hardware threads, or cores that have one.
+    pub fn processors(&self) -> u16 {
+        self.cores() * if self.two_threads_per_mille.is_some() { 2 } else { 1 }
+    }
+
+    /// The core of a processor.
+    #[inline]
+    pub fn core_of(&self, processor: u16) -> u16 {
+        if self.two_threads_per_mille.is_none() { processor } else { processor % self.cores().max(1) }
+    }
+
+    /// The other hardware thread of a processor's core.
+    #[inline]
+    pub(crate) fn sibling(&self, processor: u16) -> Option<u16> {
+        self.two_threads_per_mille.map(|_| (processor + self.cores()) % self.processors().max(1))
+    }
+
     /// Lines of the last-level cache of a socket.
     #[inline]
     pub(crate) fn cache_lines(&self) -> u64 {
         self.cache.0 / LINE_BYTES as u64
     }
 
-    /// The socket of a core.
-    pub fn socket(&self, core: u16) -> u16 {
-        core / self.cores_per_socket.max(1)
+    /// The socket of a processor.
+    pub fn socket(&self, processor: u16) -> u16 {
+        self.core_of(processor) / self.cores_per_socket.max(1)
     }
 
     /// The cost of `n` units of `work`, rounded to the nearest nanosecond.
@@ -168,10 +190,10 @@ impl Machine {
         Nanos((self.work_ps[work as usize] * n + 500) / 1_000)
     }
 
-    /// The cost of moving a cache line from core `from` to core `to`; nothing when they are the same.
+    /// The cost of moving a cache line from processor `from` to processor `to`; nothing within a core.
     #[inline]
     pub fn transfer(&self, from: u16, to: u16) -> Nanos {
-        if from == to {
+        if from == to || self.core_of(from) == self.core_of(to) {
             Nanos::ZERO
         } else if self.socket(from) == self.socket(to) {
             self.cost(Work::LineSameSocket, 1)
@@ -199,5 +221,15 @@ mod tests {
         assert_eq!(machine.transfer(3, 3), Nanos(0));
         assert_eq!(machine.transfer(3, 4), Nanos(1));
         assert_eq!(machine.transfer(3, 43), Nanos(3));
+    }
+
+    #[test]
+    fn the_second_threads_of_all_cores_come_after_the_first() {
+        let machine = Machine { two_threads_per_mille: Some(1_250), ..Machine::unit() };
+        assert_eq!((machine.cores(), machine.processors()), (80, 160));
+        assert_eq!((machine.core_of(83), machine.socket(83), machine.socket(121)), (3, 0, 1));
+        assert_eq!((machine.sibling(3), machine.sibling(83)), (Some(83), Some(3)));
+        assert_eq!((machine.transfer(3, 83), machine.transfer(3, 84)), (Nanos(0), Nanos(1)));
+        assert_eq!(Machine::unit().sibling(3), None);
     }
 }

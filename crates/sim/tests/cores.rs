@@ -116,6 +116,74 @@ fn a_hundred_tasks_on_twelve_cores_get_what_twelve_cores_give() {
     within(*moved.iter().max().unwrap(), TOTAL * 100 / 12, 0.06, "movable");
 }
 
+/// One socket of `cores` cores of two hardware threads, which do 1.25 times the work of one.
+fn threaded(cores: u16) -> Machine {
+    Machine { two_threads_per_mille: Some(1_250), ..machine(cores) }
+}
+
+#[test]
+fn two_hardware_threads_do_what_the_machine_says_and_two_cores_do_twice() {
+    let on = |cores: [u16; 2]| cores.map(|core| TaskSpec::named("t").on_core(core)).to_vec();
+    // Processors 0 and 2 are the threads of core 0: 200 ms of work at 1.25 of a core.
+    let shared = run(threaded(2), move || ends(on([0, 2]), 100 * MS, 10_000));
+    shared.iter().for_each(|end| within(*end, 160 * MS, 0.001, "siblings"));
+    assert_eq!(run(threaded(2), move || ends(on([0, 1]), 100 * MS, 10_000)), [100 * MS; 2]);
+}
+
+#[test]
+fn a_hardware_thread_is_slowed_only_while_its_sibling_works() {
+    let (short, long) = run(threaded(1), || {
+        let short = sim::spawn(TaskSpec::named("short").on_core(1), || {
+            compute(50 * MS, 10_000);
+            sim::now().0
+        });
+        let long = ends(vec![TaskSpec::named("long").on_core(0)], 100 * MS, 10_000)[0];
+        (short.join(), long)
+    });
+    within(short, 80 * MS, 0.001, "the short one beside the long one");
+    within(long, 130 * MS, 0.001, "50 ms in 80, and 50 alone");
+}
+
+#[test]
+fn a_flusher_on_the_sibling_slows_a_worker_by_what_the_pair_loses() {
+    let end = run(threaded(1), || {
+        let spec = TaskSpec::named("flusher").on_core(1).background();
+        sim::spawn(spec, || (0_u64..).for_each(|_| compute(MS, 10_000)));
+        ends(vec![TaskSpec::named("worker").on_core(0)], 100 * MS, 10_000)[0]
+    });
+    within(end, 160 * MS, 0.001, "beside a flusher");
+}
+
+#[test]
+fn a_hundred_tasks_on_six_cores_of_two_threads_get_what_these_give() {
+    const TOTAL: u64 = 100 * MS;
+    let specs = || (0..100).map(|n| TaskSpec::named(format!("t{n}")).on_core(n).movable()).collect();
+    let ends = run(threaded(6), move || ends(specs(), TOTAL, 20_000));
+    within(*ends.iter().max().unwrap(), TOTAL * 100 * 100 / (6 * 125), 0.06, "six cores at 1.25");
+}
+
+#[test]
+fn a_movable_task_prefers_a_core_of_which_both_threads_are_free() {
+    let places = run(threaded(3), || {
+        let hog = |core: u16| sim::spawn(TaskSpec::named("hog").on_core(core), || compute(50 * MS, 10_000));
+        let hogs = [hog(0), hog(1)];
+        let place = || {
+            let start = |_| {
+                sim::spawn(TaskSpec::named("moves").on_core(0).movable(), || {
+                    compute(MS, 10_000);
+                    sim::core()
+                })
+            };
+            let tasks: Vec<_> = (0..2).map(start).collect();
+            tasks.into_iter().map(sim::JoinHandle::join).collect::<Vec<_>>()
+        };
+        let places = place();
+        hogs.into_iter().for_each(sim::JoinHandle::join);
+        places
+    });
+    assert_eq!(places, [2, 3], "core 2 is idle; then the sibling of core 0 is the first that is free");
+}
+
 #[test]
 fn a_task_that_wakes_on_the_core_of_one_that_runs_for_long_preempts_it_at_once() {
     let (woken, end) = run(machine(1), || {

@@ -116,7 +116,7 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
 }
 
 /// The command as it was given, without this host's paths.
-fn command() -> String {
+pub(crate) fn command() -> String {
     let plain = |argument: String| match std::path::Path::new(&argument) {
         path if path.is_absolute() => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         _ => argument,

@@ -125,7 +125,8 @@ pub trait Workload: Send + Sync + fmt::Debug {
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError>;
 }
 
-/// The cores on which tasks can be placed, numbered socket by socket.
+/// The cores on which tasks can be placed, numbered socket by socket. On a machine whose cores have two hardware threads each of
+/// these is one; such a machine has one socket, or is filled core by core only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cores {
     /// Sockets.

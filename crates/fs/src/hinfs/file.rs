@@ -10,6 +10,8 @@
 //!
 //! An eager write never leaves an older dirty line behind that could later overwrite it.
 
+use std::ops::Range;
+
 use sim::{Activity, MutexGuard, Work};
 use vfs::Timestamp;
 
@@ -335,7 +337,8 @@ impl HiNfs {
         }
         self.note_ghost(&mut buffer, inode, piece.block, &write, chunk.sync);
         drop(buffer);
-        self.write_directly(&write, chunk.range.clears(piece.block), data)?;
+        let parts = chunk.range.cleared(piece.block, self.volume.settings.clears);
+        self.write_directly(&write, parts, data)?;
         Ok(true)
     }
 
@@ -415,7 +418,7 @@ impl HiNfs {
         match buffered.write(&self.volume.region, write, data, !self.settings.by_line) {
             Ok(fetched) => {
                 add(&self.counters.lines_fetched, fetched);
-                if first || !self.pool.is_recent(buffered.moved) {
+                if first || self.settings.every_move || !self.pool.is_recent(buffered.moved) {
                     buffered.moved = self.pool.touch(buffered.entry);
                 }
                 Ok(())
@@ -429,13 +432,11 @@ impl HiNfs {
         }
     }
 
-    /// Writes to the medium, to a new block as PMFS does ([`WriteRange::clears`]).
-    fn write_directly(&self, write: &BlockWrite, clears: bool, data: &[u8]) -> Result<()> {
+    /// Writes to the medium, to a new block as PMFS does ([`WriteRange::cleared`]).
+    fn write_directly(&self, write: &BlockWrite, parts: [Range<u64>; 2], data: &[u8]) -> Result<()> {
         let _scope = sim::scope(Activity::Data);
-        if write.fresh && clears {
-            self.volume.region.nt_zero(write.at, BLOCK)?;
-        }
         if write.fresh {
+            self.volume.clear_parts(write.at, parts)?;
             return self.volume.store_new_data(write.at + write.within as u64, data);
         }
         Ok(self.volume.region.nt_store(write.at + write.within as u64, data)?)

@@ -52,7 +52,7 @@ pub(crate) static HINFS_WB: HinfsType = HinfsType {
     checker: false,
 };
 
-const OWN_OPTIONS: [OptionSpec; 11] = [
+const OWN_OPTIONS: [OptionSpec; 12] = [
     OptionSpec {
         name: "buffer",
         kind: OptionKind::Size,
@@ -119,6 +119,12 @@ const OWN_OPTIONS: [OptionSpec; 11] = [
         default: "false",
         help: "mount: every write is durable when it returns",
     },
+    OptionSpec {
+        name: "list_moves",
+        kind: OptionKind::Choice(&["unless_recent", "every_write"]),
+        default: "unless_recent",
+        help: "mount: whether a write moves a block among the newest 64th of the list to its end (the paper: by last write)",
+    },
 ];
 
 /// A small journal and a buffer of sixteen pages, with a medium slow enough that the benefit model buffers.
@@ -134,20 +140,20 @@ const TINY: Given = &[
     ("writeback_tasks", "2"),
 ];
 
-const ALL_OPTIONS: [OptionSpec; 15] = join(pmfs::fs_type::OPTIONS, &OWN_OPTIONS);
+const ALL_OPTIONS: [OptionSpec; 17] = join(pmfs::fs_type::OPTIONS, &OWN_OPTIONS);
 
 /// PMFS's options and our own.
-const fn join(format: &[OptionSpec], own: &[OptionSpec; 11]) -> [OptionSpec; 15] {
-    let mut all = [own[0]; 15];
+const fn join(format: &[OptionSpec], own: &[OptionSpec; 12]) -> [OptionSpec; 17] {
+    let mut all = [own[0]; 17];
     let mut index = 0;
-    while index < 15 {
+    while index < 17 {
         all[index] = if index < format.len() { format[index] } else { own[index - format.len()] };
         index += 1;
     }
     all
 }
 
-static OPTIONS: [OptionSpec; 15] = ALL_OPTIONS;
+static OPTIONS: [OptionSpec; 17] = ALL_OPTIONS;
 
 impl HinfsType {
     fn settings(&self, region: &Region, options: &Options) -> Settings {
@@ -165,6 +171,7 @@ impl HinfsType {
             dirty_age: options.time("dirty_age"),
             eager_timeout: options.time("eager_timeout"),
             tasks: options.number("writeback_tasks").max(1),
+            every_move: options.choice("list_moves") == "every_write",
         }
     }
 }

@@ -78,6 +78,8 @@ pub(crate) struct Settings {
     /// An eager block of a file that was not synced for this long becomes lazy.
     pub(crate) eager_timeout: Nanos,
     pub(crate) tasks: u64,
+    /// Each write moves its block to the end of the list, also one among the newest.
+    pub(crate) every_move: bool,
 }
 
 /// A mounted HiNFS.

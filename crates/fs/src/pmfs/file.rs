@@ -5,6 +5,8 @@
 //! edges of new blocks, copy, set the size, commit. Data is durable before the commit, so a committed size never covers bytes
 //! that were not written.
 
+use std::ops::Range;
+
 use media::event::Mark;
 use sim::Activity;
 use vfs::{FallocateMode, SeekTo, Timestamp};
@@ -16,6 +18,9 @@ use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
 use super::mutant;
 use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
+
+/// What [`Clears::Uncovered`] clears is whole words of this many bytes, so that no line is stored twice for a part of a word.
+const WORD: u64 = 8;
 
 /// A piece of a request that lies in one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +68,30 @@ pub(crate) struct WriteRange {
     pub(crate) shift: u32,
 }
 
+/// What is cleared of a new block that a write fills in part: published trees of PMFS's module differ.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clears {
+    /// The block, see [`WriteRange::clears`].
+    Whole,
+    /// What lies before and behind the write, in whole words.
+    Uncovered,
+}
+
 impl WriteRange {
+    /// The parts of a new block that are cleared before the write fills it in part, as offsets in the block.
+    pub(crate) fn cleared(&self, block: u64, clears: Clears) -> [Range<u64>; 2] {
+        let (start, stop, size) = (block << self.shift, (block + 1) << self.shift, 1 << self.shift);
+        match clears {
+            Clears::Whole if self.clears(block) => [0..size, 0..0],
+            Clears::Whole => [0..0, 0..0],
+            Clears::Uncovered => {
+                let head = self.offset.clamp(start, stop) - start;
+                let tail = self.end.clamp(start, stop) - start;
+                [0..head.next_multiple_of(WORD), tail / WORD * WORD..size]
+            }
+        }
+    }
+
     /// Whether a block that was new to the file is cleared before the write fills it in part.
     ///
     /// PMFS's module clears such a block whole, unless the write lies within one block and begins with it
@@ -239,10 +267,7 @@ impl Volume {
         let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
         let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
             let _scope = sim::scope(Activity::Data);
-            if write.clears(block) {
-                self.region.nt_zero(at, 1 << write.shift)?;
-            }
-            Ok(())
+            self.clear_parts(at, write.cleared(block, self.settings.clears))
         })?;
         let len = (((first + filled.mapped) << tree.shift).saturating_sub(offset)).min(data.len() as u64);
         if len == 0 {
@@ -254,6 +279,14 @@ impl Volume {
         }
         self.store_growth(inode, raw, &tree, filled, offset + len)?;
         Ok(len as usize)
+    }
+
+    /// Clears parts of a new block.
+    pub(crate) fn clear_parts(&self, block: u64, parts: [Range<u64>; 2]) -> Result<()> {
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            self.region.nt_zero(block + part.start, part.end - part.start)?;
+        }
+        Ok(())
     }
 
     /// Copies data into blocks that a transaction adds to a file.
@@ -470,5 +503,18 @@ mod tests {
         assert_eq!(cleared(0, 4196, 4296), [1], "begins within its only block");
         assert_eq!(cleared(9000, 0, 100), [0], "the file goes on within the block");
         assert_eq!(cleared(100, 0, 100), []);
+    }
+
+    #[test]
+    fn what_a_write_does_not_cover_is_cleared_in_whole_words() {
+        let cleared = |offset: u64, end: u64, block: u64| {
+            let write = WriteRange { offset, end, size: 0, shift: 12 };
+            write.cleared(block, Clears::Uncovered).map(|part| (part.start, part.end))
+        };
+        assert_eq!(cleared(0, 4096, 0), [(0, 0), (4096, 4096)], "covered whole");
+        assert_eq!(cleared(0, 100, 0), [(0, 0), (96, 4096)]);
+        assert_eq!(cleared(100, 8193, 0), [(0, 104), (4096, 4096)]);
+        assert_eq!(cleared(100, 8193, 1), [(0, 0), (4096, 4096)]);
+        assert_eq!(cleared(100, 8193, 2), [(0, 0), (0, 4096)]);
     }
 }

@@ -9,6 +9,7 @@ use media::nvmm::Region;
 use sim::{Bytes, KIB, MIB};
 use vfs::{Atomicity, FileSystem, Promises};
 
+use super::file::Clears;
 use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
@@ -48,6 +49,12 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         default: "4k",
         help: "mount: data block size of new files",
     },
+    OptionSpec {
+        name: "clear_blocks",
+        kind: OptionKind::Choice(&["whole", "uncovered"]),
+        default: "whole",
+        help: "mount: what is cleared of a new block that a write fills in part (published trees of the module differ)",
+    },
 ];
 
 /// Metadata is atomic by the journal; data is written in place and durable on return, as is the time of modification, whose
@@ -65,7 +72,9 @@ impl Settings {
             "2M" => 1,
             _ => 0,
         };
-        Self { dir_index: options.flag("dir_index"), block_type, mutant: options.mutant() }
+        let clears =
+            if options.choice("clear_blocks") == "whole" { Clears::Whole } else { Clears::Uncovered };
+        Self { dir_index: options.flag("dir_index"), block_type, clears, mutant: options.mutant() }
     }
 }
 
@@ -144,7 +153,7 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
         done.push(format!("format version {} became {VERSION}, as mounting does", superblock.version));
     }
     let Superblock { saved_extents: saved, mount_time, .. } = region.read(0)?;
-    let volume = Volume::recover(region, Settings { dir_index: true, block_type: 0, mutant: None })?;
+    let volume = Volume::recover(region, Settings::for_recovery(true))?;
     volume.journal.stop().map_err(recovery::damaged)?;
     match (saved, mount_time) {
         (0, 0) => done.push("new: it was never mounted".to_owned()),

@@ -66,8 +66,17 @@ pub(crate) struct Settings {
     pub(crate) dir_index: bool,
     /// Data block size of new files: 0 is 4 KiB, 1 is 2 MiB, 2 is 1 GiB.
     pub(crate) block_type: u8,
+    /// What is cleared of a new block that a write fills in part.
+    pub(crate) clears: file::Clears,
     /// A bug that checks must find.
     pub(crate) mutant: Option<Mutant>,
+}
+
+impl Settings {
+    /// Of a volume that is recovered or checked, and takes no writes.
+    pub(crate) fn for_recovery(dir_index: bool) -> Self {
+        Self { dir_index, block_type: 0, clears: file::Clears::Whole, mutant: None }
+    }
 }
 
 /// A mounted volume: the image, and its state in DRAM.

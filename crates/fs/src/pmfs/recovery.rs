@@ -128,7 +128,7 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
         return Ok(());
     }
     let superblock: Superblock = region.read(0)?;
-    let settings = Settings { dir_index: false, block_type: 0, mutant: None };
+    let settings = Settings::for_recovery(false);
     let volume = Volume::load(region, &superblock, settings)?;
     volume.ensure_inodes(inodes)?;
     volume.journal.stop()

@@ -91,10 +91,11 @@ impl Work {
         tallies: &Arc<Tallies>,
     ) -> Result<Arc<dyn Job>, JobError> {
         let processes = Arc::new(Timing { start, tallies: Arc::clone(tallies), clock: self.run.clock });
+        let sockets = self.run.machine.sockets;
         let how = How {
             seed: self.run.seed,
             stop: self.spec.stop.into(),
-            cores: Cores { sockets: self.run.machine.sockets, per_socket: self.run.machine.cores_per_socket },
+            cores: Cores { sockets, per_socket: self.run.machine.processors() / sockets.max(1) },
             check: self.run.check,
             // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
             interrupt: (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt)),

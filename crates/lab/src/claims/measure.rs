@@ -110,7 +110,7 @@ impl Fold {
 }
 
 impl Measure {
-    pub(super) fn read(table: &Table<'_>) -> Result<Self, Problem> {
+    pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         let over = table.get("over").map(|item| item.read(over)).transpose()?.unwrap_or_default();
         Ok(Self {
             plan: table.need("plan", "whose cells")?.text()?,

@@ -29,6 +29,7 @@ use crate::flash::host::HostCost;
 use crate::machine::MachinePreset;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
+use crate::readings::Readings;
 use measure::Measure;
 
 /// The machine around a device that is measured by itself.
@@ -47,6 +48,8 @@ pub struct Paper {
     pub figures: Vec<(String, Option<String>)>,
     /// Its claims, in order.
     pub claims: Vec<PaperClaim>,
+    /// What it leaves open.
+    pub readings: Readings,
 }
 
 /// A claim and how it is measured.
@@ -84,7 +87,8 @@ impl Paper {
             let claims = root.need("claim", "what was published")?.items()?;
             let claims = claims.iter().map(|item| item.read(|table| claim(table, &paper)));
             let claims = claims.collect::<Result<_, _>>()?;
-            Ok(Self { name: name.to_owned(), claims, paper, subject, figures })
+            let readings = Readings::read(root)?;
+            Ok(Self { name: name.to_owned(), claims, paper, subject, figures, readings })
         })
     }
 

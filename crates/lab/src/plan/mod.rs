@@ -27,7 +27,7 @@
 
 pub mod expect;
 pub mod matrix;
-mod read;
+pub(crate) mod read;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -184,6 +184,11 @@ impl PartialEq for Place {
 }
 
 impl Place {
+    /// The head of a table.
+    pub(crate) fn of(table: &crate::document::Table<'_>) -> Self {
+        Self(Some(table.problem("")))
+    }
+
     /// A problem at this place, or without one for a plan made from flags.
     pub fn problem(&self, message: impl Into<String>) -> Error {
         let message = message.into();

@@ -73,20 +73,16 @@ fn each_item(root: &Table<'_>, key: &'static str) -> Result<Vec<serde_json::Valu
 }
 
 /// A table of words by free names.
-fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
+pub(crate) fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
     table.take_rest().into_iter().map(|(key, item)| Ok((key, item.word()?))).collect()
 }
 
 /// Switches of a suite by name.
-fn switches(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
+pub(crate) fn switches(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
     table.take_rest().into_iter().map(|(name, item)| Ok((name, item.parse::<bool>()?))).collect()
 }
 
-fn place(table: &Table<'_>) -> Place {
-    Place(Some(table.problem("")))
-}
-
-fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
+pub(crate) fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
     let sets = table.get("sets").map(|item| targets(&item)).transpose()?;
     let unaffected = table.get("unaffected").map_or(Ok(Vec::new()), |item| item.words())?;
     let mut rest = table.take_rest();
@@ -109,7 +105,7 @@ fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
             return Err(item.problem(message));
         }
     };
-    Ok(Axis { unaffected, at: place(table), ..axis })
+    Ok(Axis { unaffected, at: Place::of(table), ..axis })
 }
 
 fn targets(item: &Item<'_>) -> Result<Vec<Target>, Problem> {
@@ -152,7 +148,7 @@ fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
         switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(switches))?,
         stop: table.get("stop").map(|item| item.parse()).transpose()?,
         region: table.get("region").map(|item| item.parse()).transpose()?,
-        at: place(table),
+        at: Place::of(table),
     };
     let smaller = table.get("quick").map(|item| item.read(|quick| quick_workload(quick))).transpose()?;
     if let Some((vars, stop, region)) = smaller.filter(|_| quick) {

@@ -41,6 +41,8 @@ pub enum Round {
 pub struct Hinfs {
     latency: Nanos,
     limit: Limit,
+    /// Lines of metadata and of the journal cost nothing.
+    data_only: bool,
 }
 
 /// What keeps the bandwidth.
@@ -61,7 +63,13 @@ impl Hinfs {
             Round::Ceil => writers(product.div_ceil(line_seconds).max(1) as u64),
             Round::Frac => Limit::Bucket { bucket: Bucket::new(bandwidth, PAGE_BYTES as u64), bandwidth },
         };
-        Self { latency, limit }
+        Self { latency, limit, data_only: false }
+    }
+
+    /// The same, but lines of metadata and of the journal cost nothing.
+    #[must_use]
+    pub fn of_data_only(self) -> Self {
+        Self { data_only: true, ..self }
     }
 
     /// Writers that are admitted at once, where that is what limits them.
@@ -112,7 +120,8 @@ impl CostModel for Hinfs {
 
     #[inline]
     fn write(&self, _: u64, lines: u64) {
-        if !clock_runs() {
+        let is_free = || matches!(sim::ledger::current_scope(), Activity::Metadata | Activity::Journal);
+        if !clock_runs() || (self.data_only && is_free()) {
             return;
         }
         let mut left = lines;
@@ -178,6 +187,13 @@ impl MediumType for HinfsType {
                 help: "how the number of writers is rounded; frac: a token bucket at exactly the bandwidth",
                 source: "not printed; docs/models/nvmm.md",
             },
+            ParamSpec {
+                name: "metadata",
+                kind: ParamKind::Choice(&["charged", "free"]),
+                default: "charged",
+                help: "whether lines of metadata and of the journal cost as those of data do",
+                source: "not printed; docs/models/nvmm.md",
+            },
         ]
     }
 
@@ -187,6 +203,8 @@ impl MediumType for HinfsType {
             "frac" => Round::Frac,
             _ => Round::Floor,
         };
-        Ok(Box::new(Hinfs::new(params.time("latency"), params.rate("bandwidth"), round)))
+        let model = Hinfs::new(params.time("latency"), params.rate("bandwidth"), round);
+        let free = params.choice("metadata") == "free";
+        Ok(Box::new(if free { model.of_data_only() } else { model }))
     }
 }

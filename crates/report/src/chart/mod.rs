@@ -9,6 +9,7 @@
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
 //! | `bars`, `lines`, `breakdown`, `heat` | a kind of chart each |
+//! | `curve` | claims that hold, by reading |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
 //! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
@@ -16,6 +17,7 @@
 
 mod bars;
 mod breakdown;
+pub(crate) mod curve;
 mod frame;
 mod heat;
 mod lines;

@@ -9,7 +9,7 @@ use crate::chart::{self, Palette};
 use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
 use crate::table::Table;
-use crate::{Report, Section, answer, scaling, summary};
+use crate::{Report, Section, answer, readings, scaling, summary};
 use askama::Template;
 use results::ResultFile;
 use std::collections::BTreeMap;
@@ -57,6 +57,8 @@ struct PageSection {
     tables: Vec<Table>,
     hypotheses: Option<Table>,
     claims: Vec<PageClaim>,
+    /// The specification curve and its tables.
+    readings: Option<PageReadings>,
     facts: Vec<(String, String)>,
     command: String,
     plan: String,
@@ -80,6 +82,14 @@ struct PagePanel {
     limits: String,
 }
 
+struct PageReadings {
+    legend: Vec<(String, String)>,
+    drawings: Vec<String>,
+    curve: Table,
+    classes: Table,
+    values: Table,
+}
+
 struct PageClaim {
     id: String,
     figure: String,
@@ -88,7 +98,7 @@ struct PageClaim {
     published: String,
     band: String,
     measured: String,
-    verdict: &'static str,
+    verdict: String,
     key: &'static str,
     reason: String,
 }
@@ -139,6 +149,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
         claims: results.claims.iter().map(page_claim).collect(),
+        readings: page_readings(&results.claims),
         facts: summary::environment(results),
         command: results.command.clone(),
         plan: plan_text(results),
@@ -198,6 +209,17 @@ fn missing(id: String, title: String, error: String) -> PageFigure {
     }
 }
 
+fn page_readings(claims: &[results::ClaimOutcome]) -> Option<PageReadings> {
+    let points = readings::curve(claims);
+    (!points.is_empty()).then(|| PageReadings {
+        legend: chart::curve::legend(),
+        drawings: chart::curve::draw(&points),
+        curve: readings::curve_table(claims),
+        classes: readings::classes(claims),
+        values: readings::values(claims),
+    })
+}
+
 fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
     let standing = Standing::of(claim);
     PageClaim {
@@ -208,7 +230,7 @@ fn page_claim(claim: &results::ClaimOutcome) -> PageClaim {
         published: claims::published(claim),
         band: claims::band(claim),
         measured: claims::measured(claim),
-        verdict: standing.words(),
+        verdict: claims::verdict(claim),
         key: standing.key(),
         reason: claim.reason.clone().unwrap_or_default(),
     }

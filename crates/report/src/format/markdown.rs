@@ -1,7 +1,7 @@
 //! GitHub's Markdown, for issues and papers in progress.
 
 use super::{Format, RenderError};
-use crate::{Report, Section, answer, claims, summary};
+use crate::{Report, Section, answer, claims, readings, summary};
 
 pub(super) struct Markdown;
 
@@ -45,6 +45,9 @@ fn section(section: &Section) -> String {
     }
     if !results.claims.is_empty() {
         text += &claims::table(&results.claims).to_markdown();
+    }
+    for table in readings::tables(&results.claims) {
+        text += &table.to_markdown();
     }
     for (id, reason) in summary::reasons(&results.claims) {
         text += &format!("- `{id}`: {reason}\n");

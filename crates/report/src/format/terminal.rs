@@ -1,7 +1,7 @@
 //! Plain tables for a terminal. No colour: nothing in them depends on it.
 
 use super::{Format, RenderError};
-use crate::{Report, Section, claims, summary};
+use crate::{Report, Section, claims, readings, summary};
 
 pub(super) struct Terminal;
 
@@ -42,6 +42,9 @@ fn section(section: &Section) -> String {
     }
     if !results.claims.is_empty() {
         text += &format!("\n{}", claims::to_text(&results.claims));
+    }
+    for table in readings::tables(&results.claims) {
+        text += &format!("\n{}", table.to_text());
     }
     text
 }

@@ -3,7 +3,8 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, ResultFile, Sample, StepRecord,
+    ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, ReadingOutcome, ResultFile, Sample,
+    StepRecord,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -35,6 +36,7 @@ pub(crate) fn bars() -> ResultFile {
         }
     }
     file.claims = claims();
+    file.claims.iter_mut().for_each(under_readings);
     file.hypotheses = vec![HypothesisOutcome {
         says: "hinfs/fileserver > pmfs/fileserver".into(),
         holds: true,
@@ -44,6 +46,24 @@ pub(crate) fn bars() -> ResultFile {
         reason: Some("the interval lies above 1".into()),
     }];
     file
+}
+
+/// Two readings and a pair with a long name.
+fn under_readings(claim: &mut ClaimOutcome) {
+    let names = [
+        ("default", "default"),
+        ("tasks", "one"),
+        ("machine+a_reading_of_long_name", "one_socket+an_alternative_of_long_name"),
+    ];
+    let value = |at: usize| claim.value.map(|value| value * (1_u32 << at) as f64);
+    let reading = |(at, (name, choice)): (usize, (&str, &str))| ReadingOutcome {
+        name: name.into(),
+        choice: choice.into(),
+        value: value(at),
+        holds: claim.holds != (at == 2),
+    };
+    let readings = names.into_iter().enumerate().map(reading).collect();
+    *claim = claim.clone().under(readings);
 }
 
 /// Designs over threads, I/O sizes and latencies, in three results as three plans would leave them.

@@ -26,6 +26,9 @@
 //! * A movable task ([`crate::TaskSpec::movable`]) that finds its core taken when it wakes goes to a free one: of its socket
 //!   first, of the lowest number. A core that becomes free takes the movable task that has waited longest, in its socket first.
 //!   What a task has in the caches of the core that it leaves, it does not find on the other.
+//! * Where cores have two hardware threads, each is a processor with a queue of its own ("core" below). A movable task looks for
+//!   one whose sibling is free too before it takes one whose sibling is busy, as the kernel does. CPU work beside a busy
+//!   sibling takes longer ([`Machine::two_threads_per_mille`]); time of the medium and the transfer of a line do not.
 //! * Taking the core from a task that could go on costs the next one a [`Work::Wakeup`]: a context switch. One that wakes on a
 //!   free core has been charged it by the wake-up.
 //!
@@ -44,7 +47,7 @@ use crate::context::{Context, TaskId};
 use crate::ledger::Activity;
 use crate::machine::{Machine, Scheduling, Work};
 
-/// A core of the machine.
+/// A processor of the machine.
 struct Core {
     /// The task that has it.
     owner: Cell<TaskId>,
@@ -64,7 +67,8 @@ pub(super) struct Cores {
     /// What it costs to put another task in the place of one that could go on.
     switch_ns: u64,
     table: Box<[Core]>,
-    per_socket: usize,
+    /// By processor: the socket, and the other hardware thread of the core.
+    places: Box<[(u16, Option<u16>)]>,
 }
 
 /// The part of a task's state that belongs to its core.
@@ -98,8 +102,10 @@ impl Cores {
         Some(Box::new(Self {
             policy,
             switch_ns: machine.cost(Work::Wakeup, 1).0,
-            table: (0..machine.cores().max(1)).map(free).collect(),
-            per_socket: usize::from(machine.cores_per_socket.max(1)),
+            table: (0..machine.processors().max(1)).map(free).collect(),
+            places: (0..machine.processors().max(1))
+                .map(|p| (machine.socket(p), machine.sibling(p)))
+                .collect(),
         }))
     }
 
@@ -114,10 +120,26 @@ impl Cores {
 
     /// The numbers of the other cores in the order in which core `home` is compared with them: its socket's first.
     fn near(&self, home: usize) -> impl Iterator<Item = usize> {
-        let socket = home / self.per_socket;
-        let is_of_socket = move |core: &usize| core / self.per_socket == socket;
+        let socket = self.places[home].0;
+        let is_of_socket = move |core: &usize| self.places[*core].0 == socket;
         let all = 0..self.table.len();
         all.clone().filter(is_of_socket).chain(all.filter(move |core| !is_of_socket(core)))
+    }
+
+    /// Where a task goes whose processor is taken: in its socket to one whose sibling is free too, or else to a free one; then
+    /// likewise in the others.
+    fn free_at(&self, home: usize, time: u64) -> Option<usize> {
+        let of = |near: bool| {
+            let socket = self.places[home].0;
+            let here = move |core: &usize| (self.places[*core].0 == socket) == near;
+            let free = (0..self.table.len()).filter(here).filter(|core| self.table[*core].is_free_at(time));
+            let is_idle = |core: &usize| match self.places[*core].1 {
+                Some(sibling) => self.table[usize::from(sibling)].is_free_at(time),
+                None => true,
+            };
+            free.clone().find(is_idle).or_else(|| free.clone().next())
+        };
+        of(true).or_else(|| of(false))
     }
 }
 
@@ -136,6 +158,14 @@ impl Scheduler {
         {
             self.claim(cores, cx);
         }
+    }
+
+    /// Whether a task has the other hardware thread of the current task's core.
+    #[inline]
+    pub(crate) fn sibling_is_busy(&self, cx: &Context) -> bool {
+        let Some(cores) = &self.cores else { return false };
+        let sibling = cores.places[usize::from(cx.core.get())].1;
+        sibling.is_some_and(|sibling| cores.table[usize::from(sibling)].owner.get() != NOBODY)
     }
 
     /// The current task, or one that has ended, gives up its core at its time.
@@ -177,8 +207,7 @@ impl Scheduler {
     fn place(cores: &Cores, cx: &Context, time: u64) {
         let home = usize::from(cx.core.get());
         if cx.on_core.movable.get() && !cores.table[home].is_free_at(time) {
-            let free = cores.near(home).find(|core| cores.table[*core].is_free_at(time));
-            cx.core.set(free.unwrap_or(home) as u16);
+            cx.core.set(cores.free_at(home, time).unwrap_or(home) as u16);
         }
     }
 

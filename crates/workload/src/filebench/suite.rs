@@ -75,10 +75,10 @@ impl Suite for Filebench {
     }
 
     fn read(&self, name: &str, text: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {
-        let mut overrides: Overrides =
-            settings.vars.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+        let named = |(name, text): (&String, &String)| Ok((name.clone(), value(name, text)?));
+        let mut overrides = settings.vars.iter().map(named).collect::<Result<Overrides, LoadError>>()?;
         if let Some(threads) = &settings.threads {
-            overrides.insert(THREADS.to_owned(), value(threads));
+            overrides.insert(THREADS.to_owned(), value(THREADS, threads)?);
         }
         let program =
             super::load(name, text, &overrides).map_err(|report| LoadError::Wrong(report.to_string()))?;
@@ -91,15 +91,15 @@ impl Suite for Filebench {
     }
 }
 
-/// What a variable is set to: a flag, a number (`4096`, `4k`, `1MiB`), or text.
-fn value(text: &str) -> Value {
+/// What a variable is set to: a flag, a number (`4096`, `4k`, `1MiB`), a random variable (`cvar(…)`), or text.
+fn value(name: &str, text: &str) -> Result<Value, LoadError> {
     if let Ok(flag) = text.parse() {
-        return Value::Bool(flag);
+        return Ok(Value::Bool(flag));
     }
-    match text.parse::<sim::Bytes>() {
-        Ok(number) => Value::Int(number.0),
-        Err(_) => Value::Text(text.to_owned()),
+    if let Ok(number) = text.parse::<sim::Bytes>() {
+        return Ok(Value::Int(number.0));
     }
+    text.parse().map_err(|error| LoadError::Wrong(format!("{name}: {error}")))
 }
 
 impl Workload for Script {

@@ -1,11 +1,14 @@
 //! `weir reproduce`: a paper's figures measured, published beside measured.
 
+mod readings;
+
 use std::collections::BTreeMap;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use lab::claims::{Measured, Paper, PaperClaim};
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
+use report::Report;
 use results::{ClaimOutcome, ClaimsFile, ResultFile};
 
 use super::sim::claims as simulated;
@@ -26,11 +29,33 @@ pub(crate) struct Reproduce {
     /// Take the plans' scaled-down variants: minutes instead of tens of minutes
     #[arg(long)]
     quick: bool,
+    /// The size of data sets, buffers and times: full as published, or a tenth (as --quick)
+    #[arg(
+        long,
+        value_enum,
+        value_name = "full|tenth",
+        conflicts_with = "quick",
+        hide_possible_values = true
+    )]
+    scale: Option<Scale>,
+    /// Run under each answer to what the paper leaves open; with --list: show the answers
+    #[arg(long)]
+    readings: bool,
+    /// With --readings: also the pairs of answers that the paper's file names
+    #[arg(long, requires = "readings")]
+    pairs: bool,
     /// Fail (exit code 1) when a measured claim does not hold
     #[arg(long)]
     strict: bool,
     #[command(flatten)]
     how: How,
+}
+
+/// How large an experiment is.
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Scale {
+    Full,
+    Tenth,
 }
 
 /// A paper and those of its plans that are wanted.
@@ -43,26 +68,64 @@ struct Wanted {
 impl Reproduce {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let wanted = self.wanted()?;
-        if self.list {
-            list(&wanted, output);
-            return Ok(());
+        match (self.list, self.readings) {
+            (true, true) => wanted.iter().for_each(|wanted| readings::list(&wanted.paper, output)),
+            (true, false) => list(&wanted, output),
+            (false, true) => return self.run_readings(&wanted, output),
+            (false, false) => return self.run_plans(&wanted, output),
         }
-        let names = wanted.iter().flat_map(|wanted| &wanted.plans);
-        let plans = names.map(|name| Plan::load(name, self.quick)).collect::<Result<Vec<_>, Error>>()?;
-        if self.quick {
+        Ok(())
+    }
+
+    fn is_quick(&self) -> bool {
+        self.quick || self.scale == Some(Scale::Tenth)
+    }
+
+    /// The plans at the scale in force, which is said.
+    fn plans<'a>(
+        &self,
+        names: impl Iterator<Item = &'a String>,
+        output: &Output,
+    ) -> Result<Vec<Plan>, Failure> {
+        if self.is_quick() {
             output.note("scaled down: a tenth of the published data set, buffer and time");
         }
+        Ok(names.map(|name| Plan::load(name, self.is_quick())).collect::<Result<Vec<_>, Error>>()?)
+    }
+
+    fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
+        if self.targets.is_empty() {
+            return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
+        }
+        let mut results = Vec::new();
+        for Wanted { paper, plans, .. } in wanted {
+            let plans = self.plans(plans.iter(), output)?;
+            results.push(readings::measure(paper, &plans, self.pairs, &self.how, output)?);
+        }
+        let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
+        let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
+        let report = self.how.keep(&name, results, output)?;
+        print(&report, &claims, output)?;
+        self.judge(&claims)
+    }
+
+    fn run_plans(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
+        let plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
-        for Wanted { paper, figures, .. } in &wanted {
+        for Wanted { paper, figures, .. } in wanted {
+            let classed = |mut claims: Vec<ClaimOutcome>| {
+                readings::classify(paper, &mut claims);
+                claims
+            };
             for result in &mut results {
                 let own = Measured::from([(result.name.clone(), result.clone())]);
-                result.claims.extend(paper.judge(&own));
+                result.claims.extend(classed(paper.judge(&own)));
             }
-            claims.extend(paper.judge(&measured));
+            claims.extend(classed(paper.judge(&measured)));
             if paper.subject.is_some() {
-                let result = simulated::measure(paper, &self.how, self.quick, output)?;
+                let result = simulated::measure(paper, &self.how, self.is_quick(), output)?;
                 claims.extend(result.claims.iter().cloned());
                 results.push(result);
                 continue;
@@ -83,12 +146,7 @@ impl Reproduce {
             self.targets.join("+").replace('/', "-")
         };
         let report = self.how.keep(&name, results, output)?;
-        if output.is_json() {
-            output.data(&ClaimsFile::new(claims.clone()).to_json());
-        } else {
-            let format = ::report::by_name("terminal").expect("the terminal format is built in");
-            output.data(&format.render(&report)?);
-        }
+        print(&report, &claims, output)?;
         experiment::end(&report)?;
         self.judge(&claims)
     }
@@ -118,6 +176,17 @@ impl Reproduce {
         }
         Ok(())
     }
+}
+
+/// The claims as JSON, or the report for people.
+fn print(report: &Report, claims: &[ClaimOutcome], output: &Output) -> Result<(), Failure> {
+    if output.is_json() {
+        output.data(&ClaimsFile::new(claims.to_vec()).to_json());
+    } else {
+        let format = ::report::by_name("terminal").expect("the terminal format is built in");
+        output.data(&format.render(report)?);
+    }
+    Ok(())
 }
 
 fn list(wanted: &[Wanted], output: &Output) {

@@ -1,0 +1,138 @@
+//! Samples on disk: a run of readings goes on where it was interrupted.
+//!
+//! A file of lines. The first names the format and the build; each further one is the key of a cell, which is everything that
+//! decides its sample ([`crate::Runner`]), and the sample. Lines are written when a cell has run; the last may be torn by a power
+//! loss or a kill, and is then cut off. Samples of another build are not taken: its model may differ.
+//!
+//! One process has the file at a time (an advisory lock). Lock order: the file's lock only.
+
+use std::collections::BTreeMap;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use results::Sample;
+use serde::{Deserialize, Serialize};
+
+use crate::error::Error;
+
+/// The name of the format.
+const SCHEMA: &str = "weir.cells/1";
+
+/// The first line.
+#[derive(PartialEq, Serialize, Deserialize)]
+struct Head {
+    schema: String,
+    build: String,
+}
+
+/// The open file.
+#[derive(Debug)]
+pub struct Kept {
+    path: PathBuf,
+    file: Mutex<File>,
+}
+
+/// Samples by the keys of their cells.
+pub type Known = BTreeMap<String, Sample>;
+
+impl Kept {
+    /// Opens the file, or makes it, and returns what it holds of `build`.
+    pub fn open(path: &Path, build: &str) -> Result<(Self, Known), Error> {
+        let io = |action| move |source| Error::Io { action, path: path.to_owned(), source };
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(io("make the folder of"))?;
+        }
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.read(true).write(true).create(true).truncate(false).open(path).map_err(io("open"))?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+            Error::Host(format!("{} is in use by another weir: wait for it, or end it", path.display()))
+        })?;
+        let head = Head { schema: SCHEMA.to_owned(), build: build.to_owned() };
+        let (known, end) = read(&file, &head).map_err(io("read"))?;
+        file.set_len(end).and_then(|()| file.seek(SeekFrom::End(0))).map_err(io("write"))?;
+        if end == 0 {
+            writeln!(file, "{}", line(&head)).map_err(io("write"))?;
+        }
+        Ok((Self { path: path.to_owned(), file: Mutex::new(file) }, known))
+    }
+
+    /// Adds a sample.
+    pub fn add(&self, key: &str, sample: &Sample) -> Result<(), Error> {
+        let text = line(&(key, sample)) + "\n";
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let written = file.write_all(text.as_bytes());
+        written.map_err(|source| Error::Io { action: "write", path: self.path.clone(), source })
+    }
+}
+
+fn line(record: &impl Serialize) -> String {
+    serde_json::to_string(record).expect("our records have string keys only")
+}
+
+/// What the file holds below `head`, and where the whole lines end; nothing if its head is another.
+fn read(file: &File, head: &Head) -> std::io::Result<(Known, u64)> {
+    let mut known = Known::new();
+    let mut reader = BufReader::new(file);
+    let mut text = Vec::new();
+    let mut end = reader.read_until(b'\n', &mut text)? as u64;
+    if serde_json::from_slice::<Head>(&text).ok().as_ref() != Some(head) {
+        return Ok((known, 0));
+    }
+    loop {
+        text.clear();
+        let bytes = reader.read_until(b'\n', &mut text)? as u64;
+        let whole = text.ends_with(b"\n").then(|| serde_json::from_slice::<(String, Sample)>(&text).ok());
+        let Some((key, sample)) = whole.flatten() else { return Ok((known, end)) };
+        known.insert(key, sample);
+        end += bytes;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(ops: u64) -> Sample {
+        Sample { ops, ..Sample::default() }
+    }
+
+    #[test]
+    fn samples_come_back_and_a_torn_line_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("cells/p.jsonl");
+        let (kept, known) = Kept::open(&path, "a").unwrap();
+        assert!(known.is_empty());
+        kept.add("one", &sample(1)).unwrap();
+        kept.add("two", &sample(2)).unwrap();
+        drop(kept);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, &text[..text.len() - 5]).unwrap();
+        let (kept, known) = Kept::open(&path, "a").unwrap();
+        assert_eq!(known.into_iter().collect::<Vec<_>>(), [("one".to_owned(), sample(1))]);
+        kept.add("three", &sample(3)).unwrap();
+        drop(kept);
+        let keys: Vec<_> = Kept::open(&path, "a").unwrap().1.into_keys().collect();
+        assert_eq!(keys, ["one", "three"]);
+    }
+
+    #[test]
+    fn samples_of_another_build_are_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.jsonl");
+        Kept::open(&path, "a").unwrap().0.add("one", &sample(1)).unwrap();
+        assert!(Kept::open(&path, "b").unwrap().1.is_empty());
+        assert!(Kept::open(&path, "a").unwrap().1.is_empty(), "they are gone for good");
+    }
+
+    #[test]
+    fn a_file_in_use_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.jsonl");
+        let _kept = Kept::open(&path, "a").unwrap();
+        let told = Kept::open(&path, "a").unwrap_err().to_string();
+        assert!(told.contains("in use by another weir"), "{told}");
+    }
+}

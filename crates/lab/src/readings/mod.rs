@@ -1,0 +1,293 @@
+//! Readings: what a paper leaves open, each a named choice with a default that its text argues for.
+//!
+//! A paper's file has a `[[reading]]` for each question, and a `[[pair]]` for each two alternatives that are worth trying
+//! together:
+//!
+//! ```toml
+//! [[reading]]
+//! name = "writers"
+//! question = "How many tasks write back?"
+//! default = { name = "four", why = "what the text says for it" }
+//! [[reading.alternative]]
+//! name = "one"
+//! why = "what the text says for this one"
+//! [[reading.alternative.change]]       # what it changes in the plans, see [`change`]
+//! fs = { writeback_tasks = 1 }
+//! [[reading.alternative.claim]]        # or how a claim is measured or judged
+//! id = "hinfs.7.fileserver.gain"
+//! high = 3.0
+//! [[pair]]
+//! choices = ["writers=one", "threads=two"]
+//! why = "both lower the demand"
+//! ```
+//!
+//! The default is the plans as they stand, and has no changes. A [`Variation`] is the paper with some alternatives chosen; it
+//! is refused if it changes nothing, since a reading that changes nothing would make every claim look robust.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`change`] | what an alternative changes in a plan |
+//! | [`run`] | runs the variations, cells that they share once, and classes the claims |
+//! | [`kept`] | samples on disk, so that a run goes on where it was interrupted |
+
+pub mod change;
+pub mod kept;
+pub mod run;
+
+use std::collections::BTreeMap;
+
+use crate::claims::{Paper, PaperClaim, measure::Measure};
+use crate::document::{Item, Problem, Table};
+use crate::error::{Error, nearest};
+use crate::plan::{CellSpec, Place, Plan};
+use change::Change;
+
+/// How the variation is called that chooses every default.
+pub const DEFAULT: &str = "default";
+
+/// A question that the paper leaves open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// Its name.
+    pub name: String,
+    /// What is open.
+    pub question: String,
+    /// What the plans do, and the text's argument for it.
+    pub default: Choice,
+    /// What else the text allows.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// An answer and the argument for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Its name.
+    pub name: String,
+    /// What the text says for it.
+    pub why: String,
+}
+
+/// An answer that is not the default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Alternative {
+    /// The answer.
+    pub choice: Choice,
+    /// What it changes in plans.
+    pub changes: Vec<Change>,
+    /// Claims that it measures or judges otherwise.
+    claims: Vec<ClaimChange>,
+    at: Place,
+}
+
+/// A claim measured otherwise, or with another band.
+#[derive(Clone, Debug, PartialEq)]
+struct ClaimChange {
+    id: String,
+    measure: Option<Measure>,
+    low: Option<f64>,
+    high: Option<f64>,
+    at: Place,
+}
+
+/// Two alternatives that are tried together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// `reading=alternative`, twice.
+    pub choices: [String; 2],
+    /// Why together.
+    pub why: String,
+    at: Place,
+}
+
+/// Everything that a paper leaves open.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Readings {
+    /// The questions, in order.
+    pub list: Vec<Reading>,
+    /// What is tried together.
+    pub pairs: Vec<Pair>,
+}
+
+/// The paper under some choices.
+#[derive(Clone, Debug)]
+pub struct Variation {
+    /// The readings whose alternative is chosen, joined by `+`; [`DEFAULT`].
+    pub name: String,
+    /// The alternatives, likewise.
+    pub choice: String,
+    /// The plans, with what the choices change.
+    pub plans: Vec<Plan>,
+    /// The paper, with what the choices change in its claims.
+    pub paper: Paper,
+}
+
+impl Readings {
+    /// The readings of a paper's file.
+    pub(crate) fn read(root: &Table<'_>) -> Result<Self, Problem> {
+        let items = |key| root.get(key).map_or(Ok(Vec::new()), |item: Item<'_>| item.items());
+        let list = items("reading")?.iter().map(|item| item.read(reading)).collect::<Result<Vec<_>, _>>()?;
+        let pairs = items("pair")?.iter().map(|item| item.read(pair)).collect::<Result<Vec<_>, _>>()?;
+        let twice = list.iter().enumerate().find(|(at, one)| list[..*at].iter().any(|o| o.name == one.name));
+        match twice {
+            Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is there twice", reading.name))),
+            None => Ok(Self { list, pairs }),
+        }
+    }
+
+    /// The alternative that `reading=alternative` names.
+    fn find(&self, choice: &str) -> Result<(&Reading, &Alternative), String> {
+        let (reading, alternative) =
+            choice.split_once('=').ok_or_else(|| format!("\"{choice}\" is not reading=alternative"))?;
+        let found = self.list.iter().find(|one| one.name == reading).ok_or_else(|| {
+            let advice = nearest(reading, self.list.iter().map(|one| one.name.as_str()));
+            format!("there is no reading \"{reading}\"; {advice}")
+        })?;
+        let known = || found.alternatives.iter().map(|one| one.choice.name.as_str());
+        let chosen = found.alternatives.iter().find(|one| one.choice.name == alternative);
+        let advice =
+            || format!("{reading} has no alternative \"{alternative}\"; {}", nearest(alternative, known()));
+        Ok((found, chosen.ok_or_else(advice)?))
+    }
+}
+
+impl Paper {
+    /// The paper under its defaults, under each alternative by itself, and under each pair if `pairs`. `plans` are those that
+    /// measure it, at the scale in force.
+    pub fn variations(&self, plans: &[Plan], pairs: bool) -> Result<Vec<Variation>, Error> {
+        let paper = Self { readings: Readings::default(), ..self.clone() };
+        let default =
+            Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper };
+        let usual = identities(plans)?;
+        let mut all = vec![default];
+        for reading in &self.readings.list {
+            for alternative in &reading.alternatives {
+                let chosen = [(reading, alternative)];
+                all.extend(self.vary(&all[0], &usual, &chosen, &alternative.at)?);
+            }
+        }
+        for pair in self.readings.pairs.iter().filter(|_| pairs) {
+            let find = |choice: &String| self.readings.find(choice).map_err(|what| pair.at.problem(what));
+            let chosen = [find(&pair.choices[0])?, find(&pair.choices[1])?];
+            all.extend(self.vary(&all[0], &usual, &chosen, &pair.at)?);
+        }
+        Ok(all)
+    }
+
+    /// The paper with these alternatives; none where none of them concerns `plans`.
+    fn vary(
+        &self,
+        default: &Variation,
+        usual: &[BTreeMap<String, String>],
+        chosen: &[(&Reading, &Alternative)],
+        at: &Place,
+    ) -> Result<Option<Variation>, Error> {
+        let mut varied = default.clone();
+        for (_, alternative) in chosen {
+            alternative.apply(self, &mut varied)?;
+        }
+        let join = |name: fn(&(&Reading, &Alternative)) -> String| {
+            chosen.iter().map(name).collect::<Vec<_>>().join("+")
+        };
+        varied.name = join(|(reading, _)| reading.name.clone());
+        varied.choice = join(|(_, alternative)| alternative.choice.name.clone());
+        let concerns = |alternative: &Alternative| alternative.concerns(&default.plans);
+        if !chosen.iter().any(|(_, alternative)| concerns(alternative)) {
+            return Ok(None);
+        }
+        if varied.paper.claims == default.paper.claims && identities(&varied.plans)? == usual {
+            let Variation { name, choice, .. } = &varied;
+            return Err(at.problem(format!(
+                "reading \"{name}\", alternative \"{choice}\" changes nothing: every cell has the settings that it has without it"
+            )));
+        }
+        Ok(Some(varied))
+    }
+}
+
+impl Alternative {
+    /// Whether it says something of one of these plans.
+    fn concerns(&self, plans: &[Plan]) -> bool {
+        let of_claim = |change: &ClaimChange| {
+            change.measure.as_ref().is_none_or(|measure| plans.iter().any(|plan| plan.name == measure.plan))
+        };
+        self.changes.iter().any(|change| plans.iter().any(|plan| change.concerns(plan)))
+            || self.claims.iter().any(of_claim)
+    }
+
+    fn apply(&self, paper: &Paper, varied: &mut Variation) -> Result<(), Error> {
+        for change in &self.changes {
+            change.check(paper, &varied.plans)?;
+            for plan in varied.plans.iter_mut().filter(|plan| change.concerns(plan)) {
+                change.apply(plan)?;
+            }
+        }
+        self.claims.iter().try_for_each(|change| change.apply(&mut varied.paper.claims))
+    }
+}
+
+impl ClaimChange {
+    fn apply(&self, claims: &mut [PaperClaim]) -> Result<(), Error> {
+        let known: Vec<String> = claims.iter().map(|claim| claim.claim.id.clone()).collect();
+        let Some(claim) = claims.iter_mut().find(|claim| claim.claim.id == self.id) else {
+            let advice = nearest(&self.id, known.iter().map(String::as_str));
+            return Err(self.at.problem(format!("there is no claim \"{}\"; {advice}", self.id)));
+        };
+        claim.measure = self.measure.clone().or_else(|| claim.measure.take());
+        claim.claim.low = self.low.unwrap_or(claim.claim.low);
+        claim.claim.high = self.high.unwrap_or(claim.claim.high);
+        Ok(())
+    }
+}
+
+/// For each plan its cells by name, with everything that decides what happens in them.
+fn identities(plans: &[Plan]) -> Result<Vec<BTreeMap<String, String>>, Error> {
+    let of_cell = |plan: &Plan, cell: &CellSpec| {
+        (cell.title(), format!("{} | {} | {} | {}", cell.settings(), plan.machine, plan.seed, plan.repeats))
+    };
+    let of_plan = |plan: &Plan| Ok(plan.cells()?.iter().map(|cell| of_cell(plan, cell)).collect());
+    plans.iter().map(of_plan).collect()
+}
+
+fn choice(table: &Table<'_>) -> Result<Choice, Problem> {
+    Ok(Choice {
+        name: table.need("name", "how the answer is called")?.word()?,
+        why: table.need("why", "what the text says for it")?.text()?,
+    })
+}
+
+fn reading(table: &Table<'_>) -> Result<Reading, Problem> {
+    let alternatives = table.need("alternative", "what else the text allows")?.items()?;
+    Ok(Reading {
+        name: table.need("name", "how the reading is called")?.word()?,
+        question: table.need("question", "what the paper leaves open")?.text()?,
+        default: table.need("default", "what the plans do, with name and why")?.read(choice)?,
+        alternatives: alternatives.iter().map(|item| item.read(alternative)).collect::<Result<_, _>>()?,
+    })
+}
+
+fn alternative(table: &Table<'_>) -> Result<Alternative, Problem> {
+    let items = |key| table.get(key).map_or(Ok(Vec::new()), |item: Item<'_>| item.items());
+    Ok(Alternative {
+        choice: choice(table)?,
+        changes: items("change")?.iter().map(|item| item.read(Change::read)).collect::<Result<_, _>>()?,
+        claims: items("claim")?.iter().map(|item| item.read(claim_change)).collect::<Result<_, _>>()?,
+        at: Place::of(table),
+    })
+}
+
+fn claim_change(table: &Table<'_>) -> Result<ClaimChange, Problem> {
+    Ok(ClaimChange {
+        id: table.need("id", "the claim")?.text()?,
+        measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
+        low: table.get("low").map(|item| item.float()).transpose()?,
+        high: table.get("high").map(|item| item.float()).transpose()?,
+        at: Place::of(table),
+    })
+}
+
+fn pair(table: &Table<'_>) -> Result<Pair, Problem> {
+    let item = table.need("choices", "two of \"reading=alternative\"")?;
+    let choices: Result<[String; 2], _> = item.words()?.try_into();
+    let choices = choices.map_err(|_| item.problem("a pair has two choices"))?;
+    Ok(Pair { choices, why: table.need("why", "why together")?.text()?, at: Place::of(table) })
+}

@@ -1,0 +1,194 @@
+//! Claims under the readings of their paper: the classes, the specification curve, and what was measured under each.
+//!
+//! The curve shows under how many claims each reading holds, sorted: whether the published result needs one particular reading,
+//! or stands under most (Simonsohn, Simmons, Nelson: Specification curve analysis, 2020).
+
+use results::{ClaimOutcome, ReadingOutcome};
+
+use crate::claims::{band, measured};
+use crate::table::Table;
+use crate::units::number;
+
+/// Claims that were measured under readings.
+fn read(claims: &[ClaimOutcome]) -> impl Iterator<Item = &ClaimOutcome> {
+    claims.iter().filter(|claim| !claim.readings.is_empty())
+}
+
+/// The variations in the order in which they were tried, the default first.
+fn variations(claims: &[ClaimOutcome]) -> Vec<String> {
+    read(claims).next().map_or(Vec::new(), |claim| claim.readings.iter().map(ReadingOutcome::title).collect())
+}
+
+/// What a variation comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// `reading=choice`, or `default`.
+    pub name: String,
+    /// Claims that hold.
+    pub held: usize,
+    /// Claims that were measured.
+    pub measured: usize,
+    /// Claims that hold here and not under the default.
+    pub gained: Vec<String>,
+    /// Claims that hold under the default and not here.
+    pub lost: Vec<String>,
+}
+
+/// The specification curve: the variations by the number of claims that hold, the most first.
+pub fn curve(claims: &[ClaimOutcome]) -> Vec<Point> {
+    let point = |(at, name): (usize, String)| {
+        let here = || read(claims).filter_map(move |claim| Some((claim, claim.readings.get(at)?)));
+        let ids = |wanted: fn(&ReadingOutcome, &ReadingOutcome) -> bool| {
+            let changed = here().filter(|(claim, here)| wanted(here, &claim.readings[0]));
+            changed.map(|(claim, _)| claim.id.clone()).collect()
+        };
+        Point {
+            name,
+            held: here().filter(|(_, here)| here.holds).count(),
+            measured: here().filter(|(_, here)| here.value.is_some()).count(),
+            gained: ids(|here, default| here.holds && !default.holds),
+            lost: ids(|here, default| !here.holds && default.holds),
+        }
+    };
+    let mut points: Vec<Point> = variations(claims).into_iter().enumerate().map(point).collect();
+    points.sort_by_key(|point| std::cmp::Reverse(point.held));
+    points
+}
+
+/// Every table, for a terminal and for Markdown; none where no claim was measured under readings.
+pub fn tables(claims: &[ClaimOutcome]) -> Vec<Table> {
+    if read(claims).next().is_none() {
+        return Vec::new();
+    }
+    vec![classes(claims), curve_table(claims), signs(claims)]
+}
+
+/// Each claim with its class.
+pub fn classes(claims: &[ClaimOutcome]) -> Table {
+    let mut table =
+        Table::new("Claims by reading: robust holds under all, sensitive under some, missed under none");
+    for name in ["claim", "class", "band"] {
+        table.words(name);
+    }
+    table.numbers("default");
+    table.numbers("holds");
+    table.words("changes sides under");
+    table.rows = read(claims).map(class_row).collect();
+    table
+}
+
+fn class_row(claim: &ClaimOutcome) -> Vec<String> {
+    let default = claim.readings[0].holds;
+    let value = |reading: &ReadingOutcome| reading.value.map_or_else(|| "–".to_owned(), number);
+    let changed = claim.readings.iter().filter(|reading| reading.holds != default);
+    let changed: Vec<_> = changed.map(|reading| format!("{} {}", reading.title(), value(reading))).collect();
+    let held = claim.readings.iter().filter(|reading| reading.holds).count();
+    vec![
+        claim.id.clone(),
+        claim.class.map_or("–", results::Class::word).to_owned(),
+        band(claim),
+        measured(claim),
+        format!("{held}/{}", claim.readings.len()),
+        changed.join(", "),
+    ]
+}
+
+/// The numbers of the curve.
+pub fn curve_table(claims: &[ClaimOutcome]) -> Table {
+    let mut table = Table::new("Claims that hold, by reading");
+    table.words("reading");
+    table.numbers("hold");
+    table.words("gained and lost against the default");
+    let signed = |sign: char, ids: Vec<String>| ids.into_iter().map(move |id| format!("{sign}{id}"));
+    table.rows = curve(claims)
+        .into_iter()
+        .map(|Point { name, held, measured, gained, lost }| {
+            let changes: Vec<_> = signed('+', gained).chain(signed('-', lost)).collect();
+            vec![name, format!("{held}/{measured}"), changes.join(" ")]
+        })
+        .collect();
+    table
+}
+
+/// Claim by reading as signs, narrow enough for a terminal: the columns are numbered as the title says.
+fn signs(claims: &[ClaimOutcome]) -> Table {
+    let names = variations(claims).into_iter().enumerate();
+    let names: Vec<_> = names.map(|(at, name)| format!("{at} {name}")).collect();
+    let mut table = Table::new(format!("Claim by reading (+ holds, . does not): {}", names.join(", ")));
+    table.words("claim");
+    (0..names.len()).for_each(|at| table.words(at.to_string()));
+    let sign = |reading: &ReadingOutcome| if reading.holds { "+" } else { "." }.to_owned();
+    let row = |claim: &ClaimOutcome| {
+        [claim.id.clone()].into_iter().chain(claim.readings.iter().map(sign)).collect()
+    };
+    table.rows = read(claims).map(row).collect();
+    table
+}
+
+/// Claim by reading with every value, for a page that can be scrolled.
+pub fn values(claims: &[ClaimOutcome]) -> Table {
+    let mut table = Table::new("Claim by reading: what was measured");
+    table.words("claim");
+    table.words("band");
+    variations(claims).into_iter().for_each(|name| table.numbers(name));
+    let value = |reading: &ReadingOutcome| match reading.value {
+        None => "–".to_owned(),
+        Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),
+    };
+    let head = |claim: &ClaimOutcome| [claim.id.clone(), band(claim)];
+    table.rows = read(claims)
+        .map(|claim| head(claim).into_iter().chain(claim.readings.iter().map(value)).collect())
+        .collect();
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::claim::Claim;
+    use results::{Class, Clock};
+
+    /// Two claims under the default and two readings.
+    fn claims() -> Vec<ClaimOutcome> {
+        let outcome = |id: &str, held: [bool; 3]| {
+            let text = String::from;
+            let (id, paper, figure, says) = (text(id), text("P"), text("1"), text("X gains"));
+            let claim =
+                Claim { id, paper, figure, says, published: None, low: 1.0, high: 2.0, fitted: false };
+            let names = [("default", "default"), ("tasks", "one"), ("size", "small")];
+            let reading = |((name, choice), holds): ((&str, &str), bool)| ReadingOutcome {
+                name: name.into(),
+                choice: choice.into(),
+                value: Some(if holds { 1.5 } else { 2.5 }),
+                holds,
+            };
+            let readings = names.into_iter().zip(held).map(reading).collect();
+            claim.measured(if held[0] { 1.5 } else { 2.5 }, 1, Clock::Virtual).under(readings)
+        };
+        vec![outcome("p.1", [true, true, true]), outcome("p.2", [false, true, false])]
+    }
+
+    #[test]
+    fn the_curve_begins_with_the_reading_under_which_most_claims_hold() {
+        let curve = curve(&claims());
+        let points: Vec<_> = curve.iter().map(|point| (point.name.as_str(), point.held)).collect();
+        assert_eq!(points, [("tasks=one", 2), ("default", 1), ("size=small", 1)]);
+        assert_eq!((&curve[0].gained[..], curve[0].lost.len()), (&["p.2".to_owned()][..], 0));
+    }
+
+    #[test]
+    fn a_sensitive_claim_names_the_readings_that_change_its_side() {
+        let claims = claims();
+        assert_eq!(claims[1].class, Some(Class::Sensitive));
+        let rows = classes(&claims).rows;
+        assert_eq!(rows[1][1..], ["sensitive", "1.00 to 2.00", "2.50", "1/3", "tasks=one 1.50"]);
+        assert_eq!(rows[0][1], "robust");
+    }
+
+    #[test]
+    fn claims_that_were_not_read_leave_no_table() {
+        let mut claims = claims();
+        claims.iter_mut().for_each(|claim| claim.readings.clear());
+        assert!(tables(&claims).is_empty());
+    }
+}

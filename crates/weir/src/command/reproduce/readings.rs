@@ -1,0 +1,125 @@
+//! `weir reproduce PAPER --readings`: the paper's claims under each answer to what it leaves open.
+//!
+//! Cells are kept in the data folder as they end, so that the same command goes on after Ctrl-C. The last whole run of a paper
+//! is kept there too; an ordinary report takes the classes of its claims from it.
+
+use std::path::PathBuf;
+
+use lab::claims::Paper;
+use lab::readings::kept::Kept;
+use lab::readings::{Choice, Pair, Reading, Variation, run};
+use lab::{Plan, Runner, environment};
+use results::{ClaimOutcome, Class, Clock, ResultFile};
+use serde_json::{Value, json};
+
+use crate::experiment::How;
+use crate::failure::{Exit, Failure};
+use crate::output::{Output, columns};
+use crate::progress::Bar;
+use crate::store;
+
+/// Runs a paper under its readings.
+pub(super) fn measure(
+    paper: &Paper,
+    plans: &[Plan],
+    pairs: bool,
+    how: &How,
+    output: &Output,
+) -> Result<ResultFile, Failure> {
+    let variations = variations(paper, plans, pairs, how)?;
+    store::prepare()?;
+    let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
+    let build = environment::build().unwrap_or_default();
+    let kept = Kept::open(&cells, &build)?;
+    let bar = Bar::new(output.shows_progress());
+    let mut runner = Runner::new(how.settings(), &bar);
+    runner.keep_in(kept);
+    let outcome = run::run(&variations, &mut runner)?.ok_or_else(|| {
+        let message =
+            "interrupted; the cells that have run are kept, and the same command goes on with the others";
+        Failure::new(Exit::Interrupted, message)
+    })?;
+    let (asked, cells, known) = (outcome.size.asked, outcome.size.cells, outcome.size.known);
+    let count = variations.len();
+    output
+        .note(&format!("{count} variations of {asked} cells, {cells} of them different, {known} were known"));
+    let plan = document(paper, plans, &variations, outcome.size);
+    let seed = plans.first().map_or(0, |plan| how.seed.unwrap_or(plan.seed));
+    let mut result = ResultFile::new(format!("{}-readings", paper.name), plan, seed, Clock::Virtual);
+    result.why = format!("Which claims of {} depend on what it leaves open?", paper.paper);
+    result.command = crate::experiment::command();
+    result.environment = environment::capture();
+    result.claims = outcome.claims;
+    result.write(file(paper)?)?;
+    Ok(result)
+}
+
+fn variations(paper: &Paper, plans: &[Plan], pairs: bool, how: &How) -> Result<Vec<Variation>, Failure> {
+    if paper.readings.list.is_empty() {
+        let name = &paper.name;
+        return Err(Failure::usage(format!("presets/papers/{name}.toml lists no readings of {name}")));
+    }
+    if how.check || how.save_image.is_some() {
+        return Err(Failure::usage(
+            "--check and --save-image do not go with --readings: a cell that is known does not run again",
+        ));
+    }
+    let seeded = |plan: &Plan| Plan { seed: how.seed.unwrap_or(plan.seed), ..plan.clone() };
+    Ok(paper.variations(&plans.iter().map(seeded).collect::<Vec<_>>(), pairs)?)
+}
+
+/// Where the last run of a paper's readings is kept.
+fn file(paper: &Paper) -> Result<PathBuf, Failure> {
+    let folder = store::data()?.join("readings");
+    std::fs::create_dir_all(&folder).map_err(|error| Failure::io("make the folder", &folder, &error))?;
+    Ok(folder.join(format!("{}.json", paper.name)))
+}
+
+/// Puts the classes of the last run of the readings into claims; says of which run they are. A run that was never made, or that
+/// another version kept, leaves them without.
+pub(super) fn classify(paper: &Paper, claims: &mut [ClaimOutcome]) -> Option<String> {
+    let kept = ResultFile::read(file(paper).ok()?).ok()?;
+    let class = |id: &str| -> Option<Class> { kept.claims.iter().find(|claim| claim.id == id)?.class };
+    let mut found = false;
+    for claim in claims {
+        claim.class = class(&claim.id);
+        found |= claim.class.is_some();
+    }
+    let build = kept.environment.commit.unwrap_or_else(|| "an unnamed commit".to_owned());
+    let scale = kept.plan["scale"].as_str().unwrap_or("unknown").to_owned();
+    found.then(|| format!("classes of {}: readings run of {build}, scale {scale}", paper.name))
+}
+
+/// Everything that was asked, as the plan of the result.
+fn document(paper: &Paper, plans: &[Plan], variations: &[Variation], size: run::Size) -> Value {
+    let choice = |choice: &Choice| json!({ "name": choice.name, "why": choice.why });
+    let reading = |reading: &Reading| {
+        let alternatives: Vec<_> = reading.alternatives.iter().map(|one| choice(&one.choice)).collect();
+        json!({
+            "name": reading.name,
+            "question": reading.question,
+            "default": choice(&reading.default),
+            "alternatives": alternatives,
+        })
+    };
+    let pair = |pair: &Pair| json!({ "choices": pair.choices, "why": pair.why });
+    json!({
+        "paper": paper.name,
+        "scale": if plans.iter().any(|plan| plan.quick) { "tenth" } else { "full" },
+        "plans": plans.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
+        "variations": variations.len(),
+        "cells": size.cells,
+        "readings": paper.readings.list.iter().map(reading).collect::<Vec<_>>(),
+        "pairs": paper.readings.pairs.iter().map(pair).collect::<Vec<_>>(),
+    })
+}
+
+/// The readings of a paper with their arguments.
+pub(super) fn list(paper: &Paper, output: &Output) {
+    for Reading { name, question, default, alternatives } in &paper.readings.list {
+        let row = |choice: &Choice, mark: &str| (format!("{}{mark}", choice.name), choice.why.clone());
+        let others = alternatives.iter().map(|one| row(&one.choice, ""));
+        let rows: Vec<_> = [row(default, " (default)")].into_iter().chain(others).collect();
+        output.data(&format!("{}/{name}: {question}\n{}", paper.name, columns(&rows)));
+    }
+}
