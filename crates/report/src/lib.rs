@@ -32,7 +32,7 @@ pub mod summary;
 pub mod table;
 pub mod units;
 
-pub use compare::{Compared, ComparedResults, compare, compare_all};
+pub use compare::{Compared, ComparedResults, Gate, compare, compare_all, compare_by};
 pub use explain::explain;
 pub use figure::{Figure, FigureError, FigureSpec, Kind, Metric};
 pub use format::{FORMATS, Format, by_name};

@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Report(c::report::Report),
     /// Compare two results cell by cell
     Compare(c::compare::Compare),
+    /// Keep results under a name, to compare later ones with
+    Baseline(c::baseline::Baseline),
     /// List designs, media, workloads, plans, papers, machines
     List(c::list::List),
     /// Show everything about one of them
@@ -90,6 +92,7 @@ impl Command {
             Self::Run(command) => command.run(output),
             Self::Report(command) => command.run(output),
             Self::Compare(command) => command.run(output),
+            Self::Baseline(command) => command.run(output),
             Self::List(command) => command.run(output),
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),

@@ -1,7 +1,7 @@
 //! Plans: what an experiment varies, keeps and expects.
 //!
 //! ```toml
-//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order, region, note
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
@@ -64,6 +64,9 @@ pub struct Plan {
     pub order: Order,
     /// Whether `--quick` made it smaller.
     pub quick: bool,
+    /// What a reader of its numbers must know, in a sentence: by how much it is smaller than what it repeats.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Size of the region of each cell; by default worked out from the workload's files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<Bytes>,
@@ -226,6 +229,7 @@ impl Plan {
             machine: "hinfs-server".to_owned(),
             order: Order::Interleaved,
             quick: false,
+            note: None,
             region: None,
             axis: Vec::new(),
             workload: Vec::new(),

@@ -10,6 +10,9 @@ use crate::document::{self, Item, Problem, Table};
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
 
+/// What is said of a scaled-down run whose plan does not say it better.
+const QUICK: &str = "Scaled down (--quick): not the published sizes.";
+
 pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Problem> {
     document::read(origin, text, |root| {
         let head = root.need("plan", "name, why and how to run")?;
@@ -47,6 +50,7 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
         plan.order = item.one_of(&ORDERS)?;
     }
     plan.region = table.get("region").map(|item| item.parse()).transpose()?;
+    plan.note = table.get("note").map(|item| item.text()).transpose()?;
     Ok(plan)
 }
 
@@ -174,6 +178,8 @@ fn quick_workload(table: &Table<'_>) -> Result<QuickWorkload, Problem> {
 fn quicken(table: &Table<'_>, plan: &mut Plan, quick: bool) -> Result<(), Problem> {
     let mut quickened = plan.clone();
     quickened.quick = true;
+    let note = table.get("note").map_or(Ok(QUICK.to_owned()), |item| item.text())?;
+    quickened.note = Some(note);
     if let Some(item) = table.get("stop") {
         quickened.stop = item.parse()?;
     }

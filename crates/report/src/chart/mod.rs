@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
-//! | `bars`, `lines`, `breakdown`, `heat` | a kind of chart each |
+//! | `bars`, `lines`, `breakdown`, `heat`, `ratios` | a kind of chart each |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
 //! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
@@ -20,9 +20,11 @@ mod frame;
 mod heat;
 mod lines;
 mod palette;
+mod ratios;
 mod svg;
 
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
+pub(crate) use ratios::draw as ratios;
 
 use crate::figure::{Figure, Kind, Panel};
 

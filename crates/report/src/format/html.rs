@@ -125,7 +125,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
         name: results.name.clone(),
         why: results.why.clone(),
         answer: answer::sentences(results).join(" "),
-        fixed: summary::fixed_axes(results),
+        fixed: summary::fixed_axes(results).join(" "),
         notes: summary::notes(results),
         figures: figures
             .map(|(n, (spec, built))| match built {

@@ -1,5 +1,6 @@
 //! The subcommands, a file each; a new one is a file and a line in `cli::Command`.
 
+pub(crate) mod baseline;
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod check;

@@ -49,9 +49,6 @@ impl Reproduce {
         }
         let names = wanted.iter().flat_map(|wanted| &wanted.plans);
         let plans = names.map(|name| Plan::load(name, self.quick)).collect::<Result<Vec<_>, Error>>()?;
-        if self.quick {
-            output.note("scaled down: a tenth of the published data set, buffer and time");
-        }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
@@ -82,14 +79,14 @@ impl Reproduce {
         } else {
             self.targets.join("+").replace('/', "-")
         };
-        let report = self.how.keep(&name, results, output)?;
+        let kept = self.how.keep(&name, results, output)?;
         if output.is_json() {
             output.data(&ClaimsFile::new(claims.clone()).to_json());
         } else {
             let format = ::report::by_name("terminal").expect("the terminal format is built in");
-            output.data(&format.render(&report)?);
+            output.data(&format.render(&kept.report)?);
         }
-        experiment::end(&report)?;
+        experiment::end(&kept)?;
         self.judge(&claims)
     }
 

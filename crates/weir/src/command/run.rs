@@ -35,8 +35,8 @@ impl Run {
             return Ok(());
         }
         let results = self.how.run(std::slice::from_ref(&plan), output)?;
-        let report = self.how.keep(&plan.name, results, output)?;
-        experiment::print(&report, output)?;
-        experiment::end(&report)
+        let kept = self.how.keep(&plan.name, results, output)?;
+        experiment::print(&kept.report, output)?;
+        experiment::end(&kept)
     }
 }
