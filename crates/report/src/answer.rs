@@ -1,8 +1,8 @@
 //! The first paragraph: the question of the plan answered in words, and no more than the data shows.
 //!
-//! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a design
-//! is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other. Otherwise
-//! the paragraph says that no difference was detected, with the interval, or that the cells ran too few times to tell.
+//! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
+//! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
+//! Otherwise the paragraph says that no difference was detected, with the interval, or that the cells ran too few times to tell.
 
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};

@@ -179,7 +179,10 @@ impl<'c> Summary<'c> {
         if self.failures {
             table.words("failed");
         }
-        table.rows = self.ordered(workload).iter().map(|cell| self.row(cell)).collect();
+        let ordered = self.ordered(workload);
+        table.rows = ordered.iter().map(|cell| self.row(cell)).collect();
+        let number = |cell: &&Cell<'_>| self.cells.iter().position(|other| other.axes == cell.axes);
+        table.origins = ordered.iter().filter_map(|cell| number(cell).map(|at| at + 1)).collect();
         table
     }
 

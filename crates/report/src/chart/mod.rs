@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
-//! | `bars`, `lines`, `breakdown`, `heat`, `ratios` | a kind of chart each |
+//! | `bars`, `lines`, `breakdown`, `heat`, `ratios`, `curves` | a kind of chart each |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
 //! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
@@ -16,6 +16,7 @@
 
 mod bars;
 mod breakdown;
+mod curves;
 mod frame;
 mod heat;
 mod lines;
@@ -23,6 +24,7 @@ mod palette;
 mod ratios;
 mod svg;
 
+pub(crate) use curves::{Curves, draw as draw_curves};
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
 pub(crate) use ratios::draw as ratios;
 

@@ -16,6 +16,7 @@ pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mkfs;
 pub(crate) mod mount;
+pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;
