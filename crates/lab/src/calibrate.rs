@@ -16,8 +16,12 @@ use sim::{Bytes, LockClass, Machine, Nanos, Seed, Setup, Work};
 use crate::environment;
 use crate::error::Error;
 use crate::machine::{MachinePreset, THIS_HOST, Value};
+use crate::watch::Watch;
 
 mod calls;
+
+/// What the summary of a machine says that was measured while the host was busy.
+pub const BUSY: &str = "while the host was busy";
 
 /// Batches whose median counts.
 const BATCHES: usize = 21;
@@ -31,6 +35,8 @@ pub struct Calibration {
     pub injected: Vec<Injected>,
     /// A null system call of this kernel, for comparison: the in-process path does without.
     pub kernel_call_ps: u64,
+    /// Why the numbers cannot be relied on: what kept the host busy meanwhile.
+    pub noise: Vec<String>,
 }
 
 /// A delay that a medium asks for, and what it becomes under the real clock.
@@ -60,6 +66,7 @@ struct Measured {
 
 /// Measures this host; `progress` is told each step.
 pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
+    let watch = Watch::begin();
     let step = |name: &str| progress(name);
     step("memory");
     let cores = environment::cores() as u16;
@@ -88,11 +95,18 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     measured.extend(in_run(calls::measure)??);
     step("injected delays");
     let injected = in_run(injected)??;
-    let preset = preset(cores, speeds, cache, &measured);
-    Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps() })
+    let host = watch.end();
+    let preset = preset(cores, speeds, cache, &measured, &host.noise);
+    Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps(), noise: host.noise })
 }
 
-fn preset(cores: u16, (copy_ps, dram_ps): (u64, u64), cache: Bytes, measured: &[Measured]) -> MachinePreset {
+fn preset(
+    cores: u16,
+    (copy_ps, dram_ps): (u64, u64),
+    cache: Bytes,
+    measured: &[Measured],
+    noise: &[String],
+) -> MachinePreset {
     let mut machine = Machine::unit();
     THIS_HOST.clone_into(&mut machine.name);
     (machine.sockets, machine.cores_per_socket) = (1, cores);
@@ -120,7 +134,9 @@ fn preset(cores: u16, (copy_ps, dram_ps): (u64, u64), cache: Bytes, measured: &[
         machine.work_ps[work as usize] = found.ps;
         values.push(value(key, format!("{} ps", found.ps), found.how));
     }
-    let summary = "this host, measured by `weir calibrate`".to_owned();
+    let on = environment::capture().cpu_model.unwrap_or_else(|| "a processor without a name".to_owned());
+    let busy = if noise.is_empty() { String::new() } else { format!(", {BUSY}: {}", noise.join(", ")) };
+    let summary = format!("this host, measured by `weir calibrate` on {on}{busy}");
     MachinePreset { machine, summary, fitted_on: Vec::new(), values }
 }
 

@@ -16,10 +16,12 @@ use std::sync::atomic::AtomicBool;
 use fs::{FsType, Options};
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
+use workload::suite::Growth;
 
 use crate::error::Error;
 use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
+use crate::watch::Watch;
 
 mod image;
 mod ledger;
@@ -59,12 +61,23 @@ pub fn clock(clock: Clock) -> results::Clock {
     }
 }
 
+/// The name of a cell in messages and on progress lines: `fileserver hinfs threads 8`.
+pub fn title(axes: &BTreeMap<String, String>) -> String {
+    let value = |axis: &str| axes.get(axis).map_or("", String::as_str);
+    let workload = value("workload").rsplit('/').next().unwrap_or_default();
+    let rest = axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
+    let rest: Vec<_> = rest.map(|(axis, value)| format!(" {axis} {value}")).collect();
+    format!("{workload} {}{}", value("fs"), rest.concat())
+}
+
 /// Runs a cell.
 pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
+    let watch = (run.clock == Clock::Real).then(Watch::begin);
     let mut sample = match &spec.subject {
         Subject::Design { design, options } => on_design(spec, run, *design, options)?,
         Subject::Host(path) => on_host(spec, run, path.clone())?,
     };
+    sample.host = watch.map(Watch::end);
     sample.axes.clone_from(&spec.axes);
     (sample.repeat, sample.seed) = (run.repeat, run.seed.0);
     Ok(sample)
@@ -76,7 +89,13 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let Subject::Design { design, options } = &spec.subject else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();
-    let region = spec.region.unwrap_or(Bytes(files.saturating_add(files / 4 + 256 * MIB)));
+    let grown = match spec.stop {
+        Stop::Operations(_) => growth(spec),
+        // What really is written in the time is not known: the files are what counts.
+        Stop::After(_) => 0,
+    };
+    let usual = files.saturating_add(files / 4 + 256 * MIB).saturating_add(grown);
+    let region = spec.region.unwrap_or(Bytes(usual));
     Ok(region.max(design.min_size(&options)) + design.dram(&options))
 }
 
@@ -93,9 +112,28 @@ pub fn effort(spec: &CellSpec) -> u64 {
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
     let files = spec.workload.data_bytes();
-    let usual = Bytes(files.saturating_add(files / 2 + 256 * MIB));
-    spec.region.unwrap_or_else(|| usual.max(design.min_size(options)))
+    let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
+    spec.region.unwrap_or_else(|| Bytes(usual).max(design.min_size(options)))
 }
+
+/// Bytes that the files grow by in the run, at the rate of [`GROWTH_PER_S`] where the time decides. Memory of a region that is
+/// not written is not taken from the host, so that a bound costs nothing.
+fn growth(spec: &CellSpec) -> u64 {
+    match (spec.workload.growth(), spec.stop) {
+        (Growth::None, _) => 0,
+        (Growth::ToBytes(bytes), _) => bytes,
+        (Growth::PerOperation(bytes), Stop::Operations(count)) => bytes.saturating_mul(count),
+        (Growth::PerOperation(_), Stop::After(time)) => {
+            let rate = u128::from(GROWTH_PER_S) * u128::from(time.0) / 1_000_000_000;
+            u64::try_from(rate).unwrap_or(u64::MAX).min(MOST_GROWTH)
+        }
+    }
+}
+
+/// As fast as HiNFS's emulated NVMM takes writes (EuroSys 2016, table 2: 1 GB/s).
+const GROWTH_PER_S: u64 = 1 << 30;
+/// A run of a minute at most: a longer one is told the size to give when it fills its region.
+const MOST_GROWTH: u64 = 64 << 30;
 
 /// An error of this cell.
 fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {

@@ -1,7 +1,8 @@
 //! TOML files read with places: every message says file, line and column, and an unknown key names the nearest legal one.
 //!
-//! A reader asks a [`Table`] for the keys that it knows; [`Table::finish`] then refuses every key that was not asked for. So the
-//! list of legal keys is the code that reads them and cannot go stale.
+//! A reader asks a [`Table`] for the keys that it knows; [`Table::finish`] then refuses every key that it did not ask for. So the
+//! list of legal keys is the code that reads them and cannot go stale. A key that is missing, while an unknown one is near it, is
+//! told as that unknown one. What is wrong in several places is told all at once ([`Problems`]).
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -12,11 +13,11 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::error::nearest;
+use crate::error::{nearest, nearest_of};
 
 /// What is wrong in a file, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{origin}:{line}:{column}: {message}")]
+#[error("{origin}:{line}:{column}: {message}{}", also_told(also))]
 pub struct Problem {
     /// The file.
     pub origin: String,
@@ -26,7 +27,42 @@ pub struct Problem {
     pub column: usize,
     /// What is wrong, and the remedy.
     pub message: String,
+    /// What else is wrong in the file.
+    pub also: Vec<Problem>,
 }
+
+fn also_told(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| format!("\n{problem}")).collect()
+}
+
+/// Gathers what is wrong in several parts of a file.
+#[derive(Debug, Default)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// What a part was read as; none if it is wrong, which is kept.
+    pub fn take<T>(&mut self, part: Result<T, Problem>) -> Option<T> {
+        part.map_err(|mut problem| {
+            let also = std::mem::take(&mut problem.also);
+            self.0.push(problem);
+            self.0.extend(also);
+        })
+        .ok()
+    }
+
+    /// All of them as one, unknown keys first, then by their places; nothing if there is none.
+    pub fn finish(mut self) -> Result<(), Problem> {
+        let unknown = |problem: &Problem| !problem.message.starts_with(UNKNOWN);
+        self.0.sort_by_key(|problem| (unknown(problem), problem.line, problem.column));
+        self.0.dedup();
+        let mut all = self.0.into_iter();
+        let Some(first) = all.next() else { return Ok(()) };
+        Err(Problem { also: all.collect(), ..first })
+    }
+}
+
+/// How the message about a key that is not known begins.
+const UNKNOWN: &str = "unknown key";
 
 /// A file's name and text.
 struct Source<'d> {
@@ -43,6 +79,7 @@ impl Source<'_> {
             line: before.matches('\n').count() + 1,
             column: before[line_start..].chars().count() + 1,
             message: message.into(),
+            also: Vec::new(),
         }
     }
 }
@@ -108,7 +145,23 @@ impl<'d> Table<'d> {
 
     /// The value of `key`, which must be there; `why` says what it is for.
     pub fn need(&self, key: &'static str, why: &str) -> Result<Item<'d>, Problem> {
-        self.get(key).ok_or_else(|| self.problem(format!("{} needs \"{key}\": {why}", self.title())))
+        self.get(key).ok_or_else(|| {
+            let asked = self.asked.borrow();
+            let strangers = self.entries.keys().filter(|other| !asked.contains(other.get_ref().as_ref()));
+            let strangers: Vec<_> = strangers.collect();
+            let near = nearest_of(key, strangers.iter().map(|other| other.get_ref().as_ref()));
+            match strangers.iter().find(|other| Some(other.get_ref().as_ref()) == near) {
+                Some(other) => {
+                    let message = format!(
+                        "{UNKNOWN} \"{}\" in {}; did you mean \"{key}\"?",
+                        other.get_ref(),
+                        self.title()
+                    );
+                    self.source.problem(&other.span(), message)
+                }
+                None => self.problem(format!("{} needs \"{key}\": {why}", self.title())),
+            }
+        })
     }
 
     /// Every entry whose key was not asked for: keys of the author's own. They count as known from now on.
@@ -129,11 +182,13 @@ impl<'d> Table<'d> {
             return Ok(());
         }
         let asked = self.asked.borrow();
-        let unknown = self.entries.keys().find(|key| !asked.contains(key.get_ref().as_ref()));
-        let Some(key) = unknown else { return Ok(()) };
-        let advice = nearest(key.get_ref(), asked.iter().copied());
-        let message = format!("unknown key \"{}\" in {}; {advice}", key.get_ref(), self.title());
-        Err(self.source.problem(&key.span(), message))
+        let mut problems = Problems::default();
+        for key in self.entries.keys().filter(|key| !asked.contains(key.get_ref().as_ref())) {
+            let advice = nearest(key.get_ref(), asked.iter().copied());
+            let message = format!("{UNKNOWN} \"{}\" in {}; {advice}", key.get_ref(), self.title());
+            problems.0.push(self.source.problem(&key.span(), message));
+        }
+        problems.finish()
     }
 
     /// A problem at the head of this table.
@@ -280,6 +335,12 @@ mod tests {
     fn an_unknown_key_is_placed_and_the_nearest_named() {
         let told = error("[axis]\nthreads = 1\n  tread = 3\n");
         assert_eq!(told, "plan.toml:3:3: unknown key \"tread\" in [axis]; did you mean \"threads\"?");
+    }
+
+    #[test]
+    fn a_missing_key_that_is_misspelt_is_told_as_the_unknown_one() {
+        let told = error("[axis]\ntreads = 1\n");
+        assert_eq!(told, "plan.toml:2:1: unknown key \"treads\" in [axis]; did you mean \"threads\"?");
     }
 
     #[test]

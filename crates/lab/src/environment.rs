@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use results::{Environment, Histogram};
 
@@ -29,6 +29,8 @@ pub fn capture() -> Environment {
         huge_pages: first_line("/sys/kernel/mm/transparent_hugepage/enabled").map(|line| chosen(&line)),
         mitigations: mitigations(),
         container: container(),
+        started_utc: Some(utc(seconds_since_1970())),
+        load_percent: load_percent(),
         timer_overhead_ns: Some(timer_overhead_ns()),
     }
 }
@@ -40,6 +42,38 @@ pub fn build() -> Option<String> {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
     });
     Some(format!("{hash:016x}"))
+}
+
+/// Load average of one minute, in hundredths of a process.
+pub fn load_percent() -> Option<u64> {
+    let line = first_line("/proc/loadavg")?;
+    let load: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some((load * 100.0).round() as u64)
+}
+
+/// Seconds since 1970.
+pub fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A time in seconds since 1970 as date and time in UTC: `2026-01-31 14:05`.
+pub fn utc(seconds: u64) -> String {
+    let (year, month, day) = civil((seconds / 86_400).cast_signed());
+    let (hour, minute) = (seconds / 3_600 % 24, seconds / 60 % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
+}
+
+/// Year, month and day of a number of days since 1970 (proleptic Gregorian; H. Hinnant's algorithm).
+fn civil(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let era = shifted.div_euclid(146_097);
+    let day_of_era = shifted.rem_euclid(146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted_month = (5 * day_of_year + 2) / 153;
+    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
+    let year = year_of_era + era * 400 + i64::from(month <= 2);
+    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
 }
 
 /// Cores that this process may use.
@@ -145,6 +179,13 @@ mod tests {
         let text = format!("{facts:?}");
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         assert!(name.is_empty() || name == "localhost" || !text.contains(&name), "{text}");
+    }
+
+    #[test]
+    fn times_are_dates_in_utc() {
+        assert_eq!(utc(0), "1970-01-01 00:00");
+        assert_eq!(utc(20_454 * 86_400 + 50_700), "2026-01-01 14:05");
+        assert_eq!(utc(11_016 * 86_400), "2000-02-29 00:00");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
 //! | [`environment`] | facts about the host |
+//! | [`watch`] | what the host does while a cell runs under the real clock |
 //! | [`presets`] | the plans, papers and machines that are part of the program |
 //! | [`document`] | TOML with places: messages that point at line and column |
 //!
@@ -32,6 +33,7 @@ pub mod plan;
 pub mod presets;
 pub mod readings;
 pub mod runner;
+pub mod watch;
 
 pub use error::Error;
 pub use machine::MachinePreset;

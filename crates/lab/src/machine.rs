@@ -137,6 +137,11 @@ impl MachinePreset {
         })?)
     }
 
+    /// Whether `weir calibrate` measured it.
+    pub fn is_measured(&self) -> bool {
+        self.values.iter().any(|value| value.source.starts_with("[M] weir calibrate"))
+    }
+
     /// Every preset that is part of the program.
     pub fn embedded() -> Result<Vec<Self>, Error> {
         presets::MACHINES.iter().map(|preset| Self::load(preset.name)).collect()

@@ -8,6 +8,10 @@
 //! Cells of equal settings and seed give equal samples under the virtual clock, so they run once, also across plans that share a
 //! [`Runner`]; with [`Runner::keep_in`] also across processes.
 //!
+//! A cell that fails has a sample without numbers that says why, and the others go on. A plan of which no cell was measured is an
+//! error. Under the real clock a cell during which the host was busy runs again, as long as there is a budget: one more run for
+//! each [`BUDGET`] of the plan, and at most [`MOST_ATTEMPTS`] of a cell. The calmest of its runs counts, whatever it measured.
+//!
 //! Lock order: `Queue` only; it is never held while a cell runs.
 
 use std::cmp::Reverse;
@@ -16,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use results::{ResultFile, Sample};
+use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use sim::{Bytes, Clock, Machine, Seed};
 
 use crate::cell::{self, Run, Spare};
@@ -26,6 +30,11 @@ use crate::machine::MachinePreset;
 use crate::plan::{CellSpec, Order, Plan};
 use crate::readings::kept::{Kept, Known};
 use crate::readings::run::Size;
+
+/// Runs for which one may be made again.
+pub const BUDGET: usize = 4;
+/// Runs of one cell and repeat.
+pub const MOST_ATTEMPTS: u32 = 3;
 
 /// What is told while cells run. Calls come from several threads.
 pub trait Progress: Sync {
@@ -91,7 +100,6 @@ struct Queue<'a> {
     used: Bytes,
     running: usize,
     done: BTreeMap<String, Sample>,
-    failed: Option<Error>,
 }
 
 impl<'p> Runner<'p> {
@@ -124,11 +132,12 @@ impl<'p> Runner<'p> {
                 Clock::Real => {
                     let tasks: Vec<Task<'_>> = batch.tasks().collect();
                     self.begin(&[batch], &tasks)?;
-                    self.one_by_one(&tasks)?
+                    self.one_by_one(&tasks)
                 }
             };
             files.push(self.file(batch, samples));
         }
+        none_measured(&files)?;
         let mut first = true;
         files.retain(|file| std::mem::take(&mut first) || !file.partial || !file.samples.is_empty());
         Ok(files)
@@ -156,7 +165,7 @@ impl<'p> Runner<'p> {
             return Ok(());
         }
         self.begin(&modelled, &tasks)?;
-        let done = self.side_by_side(tasks)?;
+        let done = self.side_by_side(tasks);
         self.known.extend(done);
         Ok(())
     }
@@ -171,9 +180,8 @@ impl<'p> Runner<'p> {
     /// The result of a plan, whose samples may be fewer than it wants when the run was interrupted.
     fn file(&self, batch: &Batch<'_>, samples: Vec<Sample>) -> ResultFile {
         let plan = batch.plan;
-        // Under the virtual clock no cell is cut short; under the real one the last may be.
-        let whole =
-            samples.len() == batch.cells.len() * plan.repeats as usize && plan.clock == Clock::Virtual;
+        let whole = samples.len() == batch.cells.len() * plan.repeats as usize
+            && !samples.iter().any(|sample| sample.partial);
         let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&samples)).collect();
         ResultFile { partial: self.interrupted() && !whole, hypotheses, samples, ..batch.file.clone() }
     }
@@ -199,22 +207,34 @@ impl<'p> Runner<'p> {
         self.settings.memory.unwrap_or(Bytes(environment::available_bytes() / 10 * 9))
     }
 
-    fn one_by_one(&self, tasks: &[Task<'_>]) -> Result<Vec<Sample>, Error> {
+    fn one_by_one(&self, tasks: &[Task<'_>]) -> Vec<Sample> {
+        let mut budget = tasks.len().div_ceil(BUDGET);
         let wanted = tasks.iter().take_while(|_| !self.interrupted());
-        wanted.map(|task| self.run_task(task)).collect()
+        wanted.filter_map(|task| self.run_until_calm(task, &mut budget)).collect()
     }
 
-    fn side_by_side(&self, tasks: Vec<Task<'_>>) -> Result<BTreeMap<String, Sample>, Error> {
+    /// Runs a task again while the host is too busy to be relied on, and keeps the calmest run.
+    fn run_until_calm(&self, task: &Task<'_>, budget: &mut usize) -> Option<Sample> {
+        let mut calmest = self.run_task(task)?;
+        let mut attempts = 1;
+        while is_noisy(&calmest) && attempts < MOST_ATTEMPTS && *budget > 0 && !self.interrupted() {
+            (*budget, attempts) = (*budget - 1, attempts + 1);
+            let again = self.run_task(task).filter(|again| again.is_measured() && !again.partial);
+            if let Some(again) = again.filter(|again| taken(again) < taken(&calmest)) {
+                calmest = again;
+            }
+        }
+        if let Some(host) = &mut calmest.host {
+            host.attempts = attempts;
+        }
+        Some(calmest)
+    }
+
+    fn side_by_side(&self, tasks: Vec<Task<'_>>) -> BTreeMap<String, Sample> {
         let jobs = if self.settings.jobs == 0 { environment::cores() } else { self.settings.jobs };
         let jobs = jobs.min(tasks.len());
-        let queue = Queue {
-            waiting: tasks,
-            limit: self.limit(),
-            used: Bytes(0),
-            running: 0,
-            done: BTreeMap::new(),
-            failed: None,
-        };
+        let queue =
+            Queue { waiting: tasks, limit: self.limit(), used: Bytes(0), running: 0, done: BTreeMap::new() };
         let shared = (Mutex::new(queue), Condvar::new());
         std::thread::scope(|scope| {
             for _ in 0..jobs {
@@ -222,8 +242,7 @@ impl<'p> Runner<'p> {
             }
         });
         self.spare.clear();
-        let queue = shared.0.into_inner().unwrap_or_else(PoisonError::into_inner);
-        queue.failed.map_or(Ok(queue.done), Err)
+        shared.0.into_inner().unwrap_or_else(PoisonError::into_inner).done
     }
 
     /// Takes tasks that fit into memory until there are none.
@@ -233,10 +252,7 @@ impl<'p> Runner<'p> {
             let mut queue = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
             queue.used = Bytes(queue.used.0 - memory.0);
             queue.running -= 1;
-            match outcome {
-                Ok(sample) => drop(queue.done.insert(task.key, sample)),
-                Err(error) => queue.failed = queue.failed.take().or(Some(error)),
-            }
+            queue.done.extend(outcome.map(|sample| (task.key, sample)));
             shared.1.notify_all();
         }
     }
@@ -245,7 +261,7 @@ impl<'p> Runner<'p> {
     fn next<'a>(&self, shared: &(Mutex<Queue<'a>>, Condvar)) -> Option<(Task<'a>, Bytes)> {
         let mut queue = shared.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
-            if queue.failed.is_some() || self.interrupted() || queue.waiting.is_empty() {
+            if self.interrupted() || queue.waiting.is_empty() {
                 return None;
             }
             let room = Bytes(queue.limit.0.saturating_sub(queue.used.0));
@@ -265,7 +281,8 @@ impl<'p> Runner<'p> {
         }
     }
 
-    fn run_task(&self, task: &Task<'_>) -> Result<Sample, Error> {
+    /// The sample of a task, which says why if it failed; none if it was given up before it measured anything.
+    fn run_task(&self, task: &Task<'_>) -> Option<Sample> {
         let Batch { plan, machine, .. } = task.batch;
         if plan.clock == Clock::Real {
             // Each cell meets the host's memory as its first one does.
@@ -283,11 +300,21 @@ impl<'p> Runner<'p> {
             interrupt: Arc::clone(&self.settings.interrupt),
             spare: Arc::clone(&self.spare),
         };
-        let sample = cell::run(task.spec, &run)?;
-        if let (Some(kept), Clock::Virtual) = (&self.kept, plan.clock) {
-            kept.add(&task.key, &sample)?;
-        }
+        let kept = |sample| self.keep(&task.key, plan.clock, sample);
+        let sample = match cell::run(task.spec, &run).and_then(kept) {
+            Ok(sample) => sample,
+            Err(_) if self.interrupted() => return None,
+            Err(error) => Sample::failed(task.spec.axes.clone(), task.repeat, run.seed.0, failure(error)),
+        };
         self.progress.finished(&title, &sample);
+        Some(sample)
+    }
+
+    /// Keeps a sample of the virtual clock for other processes, if that is wanted.
+    fn keep(&self, key: &str, clock: Clock, sample: Sample) -> Result<Sample, Error> {
+        if let (Some(kept), Clock::Virtual) = (&self.kept, clock) {
+            kept.add(key, &sample)?;
+        }
         Ok(sample)
     }
 }
@@ -328,12 +355,48 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// Whether the host was busy meanwhile.
+fn is_noisy(sample: &Sample) -> bool {
+    sample.host.as_ref().is_some_and(|host| !host.noise.is_empty())
+}
+
+/// Processor time that others took or withheld, as a part of the sample's time.
+fn taken(sample: &Sample) -> f64 {
+    let share =
+        |host: &results::HostRecord| (host.others_ns + host.steal_ns) as f64 / host.wall_ns.max(1) as f64;
+    sample.host.as_ref().map_or(0.0, share)
+}
+
+/// Why a cell has no numbers. Its name is beside it.
+fn failure(error: Error) -> SampleFailure {
+    match error {
+        Error::Cell { what, .. } => SampleFailure { kind: FailureKind::Run, what },
+        Error::Corrupt { what, .. } => SampleFailure { kind: FailureKind::Corrupt, what },
+        other => SampleFailure { kind: FailureKind::Run, what: other.to_string() },
+    }
+}
+
+/// Nothing to keep is an error: the first failure, with its cell.
+fn none_measured(files: &[ResultFile]) -> Result<(), Error> {
+    let mut samples = files.iter().flat_map(|file| &file.samples);
+    if samples.clone().any(Sample::is_measured) {
+        return Ok(());
+    }
+    let Some((sample, failure)) = samples.find_map(|s| Some((s, s.failure.as_ref()?))) else { return Ok(()) };
+    let (cell, what) = (cell::title(&sample.axes), failure.what.clone());
+    Err(match failure.kind {
+        FailureKind::Run => Error::Cell { cell, what },
+        FailureKind::Corrupt => Error::Corrupt { cell, what },
+    })
+}
+
 /// A result of the plan without samples yet.
 fn empty_file(plan: &Plan, machine: &Machine) -> ResultFile {
     let mut file = ResultFile::new(&plan.name, plan.to_json(), plan.seed, cell::clock(plan.clock));
     file.why.clone_from(&plan.why);
     file.machine = if plan.clock == Clock::Virtual { machine.name.clone() } else { "host".to_owned() };
     file.environment = environment::capture();
+    file.notes.extend(plan.note.clone());
     file
 }
 
@@ -345,9 +408,9 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
         if needed > available && available > Bytes(0) {
             let title = task.spec.title();
             return Err(Error::Host(format!(
-                "{title} needs {needed} of memory and this host has {available} free; \
-                 take --quick, {}, or a smaller --region",
-                task.spec.workload.how_to_shrink()
+                "{title} needs {needed} of memory and this host has {available} free; take {}{}",
+                task.spec.workload.how_to_shrink(),
+                if task.spec.region.is_some() { ", or a smaller --region" } else { "" }
             )));
         }
     }

@@ -102,3 +102,27 @@ fn a_hypothesis_that_cannot_be_read_is_placed() {
     let told = error(&[FS, WORK, "[expect]\ngain = \"hinfs\"\n"]);
     assert!(told.contains("t.toml:10:8") && told.contains("compares two sides"), "{told}");
 }
+
+#[test]
+fn everything_that_is_wrong_in_a_file_is_told_at_once_unknown_keys_first() {
+    let told = error(&[
+        "repeats = 0\nsead = 3\n",
+        "[[axis]]\nfs = [\"pmfs\"]\nsetz = [\"fs.buffer\"]\n",
+        "[[workload]]\nnmae = \"filebench/varmail\"\n[[workload]]\nname = \"filebench/varmail\"\nvras = { nfiles = 1 }\n",
+        "[figures]\n",
+    ]);
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines.len() >= 4, "{told}");
+    let first = lines.iter().take_while(|line| line.contains("unknown key")).count();
+    for (key, near) in [("nmae", "name"), ("vras", "vars"), ("figures", "figure")] {
+        let line = lines[..first].iter().find(|line| line.contains(&format!("\"{key}\"")));
+        assert!(
+            line.is_some_and(|line| line.contains(&format!("did you mean \"{near}\"?"))),
+            "{key}: {told}"
+        );
+    }
+    assert!(
+        lines[first..].iter().any(|line| line.contains("\"repeats\" must be between 1 and 1000")),
+        "{told}"
+    );
+}

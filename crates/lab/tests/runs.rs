@@ -157,25 +157,108 @@ fn the_real_clock_and_the_hosts_kernel_run_the_same_workload() {
     }
 }
 
-#[test]
-fn too_few_files_for_the_threads_are_told_before_the_run() {
-    let plan = plan(&PLAN.replace("nfiles = 400", "nfiles = 2"));
-    let error = Runner::new(with_jobs(1), &Silent).run(&plan).unwrap_err();
-    assert!(error.to_string().contains("-D nfiles="), "{error}");
+/// Why the cells of `workload` have no numbers; every cell of the others has them.
+fn failure(file: &ResultFile, workload: &str) -> String {
+    let (failed, measured): (Vec<&Sample>, _) =
+        file.samples.iter().partition(|sample| sample.axis("workload") == Some(workload));
+    assert!(
+        measured.iter().all(|sample: &&Sample| sample.is_measured() && sample.ops > 0),
+        "the others are kept"
+    );
+    failed[0].failure.as_ref().expect("it failed").what.clone()
 }
 
-/// Full while the files are made, and full because the log of webserver grows: both name the cell, the region and the remedy.
 #[test]
-fn a_full_region_is_told_with_its_size_and_the_remedy() {
+fn too_few_files_for_the_threads_are_told() {
+    let file = run(&plan(&PLAN.replace("nfiles = 400", "nfiles = 2")), with_jobs(1));
+    let told = failure(&file, "filebench/varmail");
+    assert!(told.contains("-D nfiles="), "{told}");
+}
+
+/// Full while the files are made, and full because the log of webserver grows: both name the region and a size that parses.
+#[test]
+fn a_full_region_fails_its_cells_only_and_says_the_size_to_give() {
     let small = PLAN.replace("stop = \"20ms\"", "stop = \"5s\"\nregion = \"9MiB\"");
     // The other workload fits, whichever begins first.
-    let small = small.replace("nfiles = 400", "nfiles = 40");
+    let small = small.replace("nfiles = 400", "nfiles = 40").replace("threads = [1, 3]", "threads = [1]");
     let prepared = small.replace("nfiles = 60", "nfiles = 600");
     let grown = small.replace("filebench/fileserver", "filebench/webserver");
-    for (text, cell) in [(prepared, "fileserver"), (grown, "webserver")] {
-        let error = Runner::new(with_jobs(1), &Silent).run(&plan(&text)).unwrap_err().to_string();
-        for part in [cell, "the region of 9 MiB is full", "--region"] {
-            assert!(error.contains(part), "{part}: {error}");
-        }
+    for (text, cell) in [(prepared, "filebench/fileserver"), (grown, "filebench/webserver")] {
+        let told = failure(&run(&plan(&text), with_jobs(2)), cell);
+        assert!(told.contains("the region of 9 MiB is full"), "{told}");
+        let size = told.split("--region ").nth(1).and_then(|rest| rest.split(' ').next()).expect("a size");
+        assert!(size.parse::<sim::Bytes>().expect("it parses").0 > 9 << 20, "{told}");
     }
+}
+
+#[test]
+fn a_plan_of_which_no_cell_was_measured_is_an_error_with_the_cell() {
+    let small = PLAN.replace("stop = \"20ms\"", "stop = \"20ms\"\nregion = \"5MiB\"");
+    let small = small.replace("nfiles = 400", "nfiles = 4000").replace("nfiles = 60", "nfiles = 600");
+    let error = Runner::new(with_jobs(1), &Silent).run(&plan(&small)).unwrap_err().to_string();
+    assert!(error.contains("the region of 5 MiB is full"), "{error}");
+}
+
+/// The log of webserver grows with time: without a region in the plan it has room.
+#[test]
+fn a_region_is_sized_for_what_a_workload_appends() {
+    let text = PLAN.replace("filebench/fileserver", "filebench/webserver").replace("20ms", "3s");
+    let file = run(&plan(&text.replace("threads = [1, 3]", "threads = [3]")), with_jobs(2));
+    let grown = file.samples.iter().map(|sample| sample.written_bytes).max().unwrap();
+    assert!(file.samples.iter().all(Sample::is_measured), "{:?}", file.samples[0].failure);
+    assert!(grown > 256 << 20, "{grown}: too little to have filled the region of before");
+}
+
+/// Interrupts when the first cell begins.
+struct Stops(std::sync::Arc<std::sync::atomic::AtomicBool>);
+
+impl Progress for Stops {
+    fn started(&self, _title: &str) {
+        let flag = std::sync::Arc::clone(&self.0);
+        std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_millis(700));
+            flag.store(true, Relaxed);
+        });
+    }
+}
+
+/// Ten minutes of virtual time take many of the host's.
+#[test]
+fn a_virtual_cell_ends_between_two_of_its_operations_when_it_is_interrupted() {
+    let settings = with_jobs(1);
+    let stops = Stops(settings.interrupt.clone());
+    let start = std::time::Instant::now();
+    let text = PLAN.replace("20ms", "600s").replace("threads = [1, 3]", "threads = [1]");
+    let file = Runner::new(settings, &stops).run(&plan(&text)).expect("an interrupt is no error");
+    assert!(file.partial && start.elapsed().as_secs() < 60, "{:?}", start.elapsed());
+    for sample in &file.samples {
+        assert!(sample.partial && sample.ops > 0, "{:?}", sample.axes);
+    }
+}
+
+#[test]
+fn the_host_is_left_without_files_of_a_run() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine"), "stays").unwrap();
+    let host = format!("fs = [\"host:{}\"]", folder.path().display());
+    let text = PLAN.replace("fs = [\"pmfs\", \"hinfs\"]", &host).replace("[fs]\nbuffer = \"8MiB\"\n", "");
+    let text =
+        text.replace("why = ", "clock = \"real\"\nwhy = ").replace("[1, 3]", "[1]").replace("20ms", "50ms");
+    let file = run(&Plan { expect: Vec::new(), ..plan(&text) }, Settings::default());
+    assert!(file.samples.iter().all(|sample| sample.ops > 0 && !sample.axes.contains_key("medium")));
+    let left: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["mine"]);
+}
+
+#[test]
+fn a_sample_of_the_real_clock_says_what_the_host_did_and_a_virtual_one_does_not() {
+    let text =
+        PLAN.replace("why = ", "clock = \"real\"\nwhy = ").replace("[1, 3]", "[1]").replace("20ms", "50ms");
+    let real = run(&Plan { expect: Vec::new(), ..plan(&text) }, Settings::default());
+    for sample in &real.samples {
+        let host = sample.host.as_ref().expect("it was watched");
+        assert!(host.wall_ns > sample.elapsed_ns && host.cpu_ns > 0 && host.attempts > 0, "{host:?}");
+    }
+    assert!(run(&plan(PLAN), with_jobs(2)).samples.iter().all(|sample| sample.host.is_none()));
 }

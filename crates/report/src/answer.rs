@@ -1,11 +1,15 @@
-//! The first paragraph: the question of the plan answered in words.
+//! The first paragraph: the question of the plan answered in words, and no more than the data shows.
+//!
+//! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
+//! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
+//! Otherwise the paragraph says that no difference was detected, with the interval, or that the cells ran too few times to tell.
 
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
 use crate::claims;
 use crate::units::{number, ratio};
 use results::ResultFile;
-use results::statistics::{self, Verdict};
+use results::statistics::{self, Comparison, Interval, LEAST_REPEATS, Verdict};
 
 /// Differences below this are not called differences.
 pub const THRESHOLD: f64 = 0.02;
@@ -14,7 +18,8 @@ const MOST_WORKLOADS: usize = 8;
 
 /// The answer, a sentence each: what was compared, who won where, and what became of the claims.
 pub fn sentences(results: &ResultFile) -> Vec<String> {
-    let cells = cell::cells(results);
+    let mut cells = cell::cells(results);
+    cells.retain(|cell| !cell.throughputs().is_empty());
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];
     }
@@ -50,30 +55,49 @@ struct Contest<'c> {
     first: &'c str,
 }
 
-impl Contest<'_> {
+/// What a place shows.
+struct Outcome<'c> {
+    /// The design with the highest median.
+    best: &'c str,
+    /// What it is set against: the first design, or the next best where it is the first itself.
+    rival: &'c str,
+    against: Comparison,
+    standing: Standing<'c>,
+    /// Runs of the cell that ran least.
+    repeats: usize,
+}
+
+/// Whether the best is a winner.
+#[derive(Clone, Copy)]
+enum Standing<'c> {
+    /// Faster than each of the others by the rule of `compare`.
+    Wins,
+    /// From this one no difference was detected.
+    Ties(&'c str, Comparison),
+    /// The cells ran too few times to tell.
+    Unknown,
+}
+
+impl<'c> Contest<'c> {
     fn sentence(&self, workload: Option<&str>) -> Option<String> {
-        let places = self.places();
-        let winners: Vec<&str> = places.iter().filter_map(|place| self.best(place)).collect();
-        let winner = most_frequent(&winners)?;
-        let wins = winners.iter().filter(|name| **name == winner).count();
-        let where_ = workload.map_or_else(String::new, |name| format!("On {name}, "));
-        let how_often = match winners.len() {
-            1 => String::new(),
-            all if wins == all => format!(" at all {all} points"),
-            all => format!(" at {wins} of {all} points"),
+        let outcomes: Vec<Outcome<'_>> =
+            self.places().iter().filter_map(|place| self.outcome(place)).collect();
+        let text = match &outcomes[..] {
+            [] => return None,
+            [only] => only.sentence(),
+            several => self.over(several),
         };
-        if let ([only], 1) = (&places[..], winners.len()) {
-            return self.duel(only, winner).map(|duel| format!("{where_}{duel}."));
-        }
-        let range = self.range(&places, winner);
-        Some(format!("{where_}{winner} is fastest{how_often}{range}."))
+        let start = workload.map_or_else(String::new, |name| format!("On {name}, "));
+        Some(format!("{start}{text}."))
     }
 
     /// The cells grouped by everything but the design.
-    fn places(&self) -> Vec<Vec<&Cell<'_>>> {
+    fn places(&self) -> Vec<Vec<&'c Cell<'c>>> {
         let mut places: Vec<Vec<&Cell<'_>>> = Vec::new();
         for cell in &self.cells {
-            let same = |place: &&mut Vec<&Cell<'_>>| place.iter().all(|other| self.same_place(cell, other));
+            let same = |place: &&mut Vec<&Cell<'_>>| {
+                place.iter().all(|other| cell::same_place(cell, other, self.design))
+            };
             match places.iter_mut().find(same) {
                 Some(place) => place.push(cell),
                 None => places.push(vec![cell]),
@@ -82,68 +106,139 @@ impl Contest<'_> {
         places
     }
 
-    fn same_place(&self, a: &Cell<'_>, b: &Cell<'_>) -> bool {
-        a.axes.iter().all(|(name, value)| name == self.design || b.axis(name) == Some(value))
-    }
-
-    /// The design with the highest median, if there is a choice.
-    fn best<'p>(&self, place: &[&'p Cell<'p>]) -> Option<&'p str> {
-        let median = |cell: &&&Cell<'_>| statistics::median(&cell.throughputs()).unwrap_or(0.0);
-        let best = place.iter().max_by(|a, b| median(a).total_cmp(&median(b)))?;
-        if place.len() > 1 { best.axis(self.design) } else { None }
-    }
-
-    /// Two designs in one place: the winner against the first design, or the runner-up if it is the first.
-    fn duel(&self, place: &[&Cell<'_>], winner: &str) -> Option<String> {
-        let rivals: Vec<&Cell<'_>> =
-            place.iter().filter(|cell| cell.axis(self.design) != Some(winner)).copied().collect();
-        let rival =
-            if winner == self.first { self.best(&rivals).or(only_name(&rivals, self.design)) } else { None };
-        let rival = rival.unwrap_or(self.first);
-        let values = |name: &str| {
-            let cell = place.iter().find(|cell| cell.axis(self.design) == Some(name))?;
-            Some(cell.throughputs())
-        };
-        let compared = statistics::compare(&values(rival)?, &values(winner)?, THRESHOLD, BOOTSTRAP_SEED)?;
-        let change = ratio(compared.ratio);
-        Some(match (compared.verdict, compared.interval) {
-            (Verdict::NoDifference { at_percent }, _) => {
-                format!("no difference between {winner} and {rival} is detectable at {at_percent:.0} %")
+    /// What the place shows; none where there is no choice.
+    fn outcome(&self, place: &[&'c Cell<'c>]) -> Option<Outcome<'c>> {
+        let mut ranked: Vec<(&str, Vec<f64>)> =
+            place.iter().filter_map(|cell| Some((cell.axis(self.design)?, cell.throughputs()))).collect();
+        let median = |values: &[f64]| statistics::median(values).unwrap_or(0.0);
+        ranked.sort_by(|a, b| median(&b.1).total_cmp(&median(&a.1)));
+        let (best, others) = ranked.split_first()?;
+        let to_best =
+            |other: &(&str, Vec<f64>)| statistics::compare(&other.1, &best.1, THRESHOLD, BOOTSTRAP_SEED);
+        let rival = others.iter().find(|other| other.0 == self.first).or(others.first())?;
+        let mut standing = Standing::Wins;
+        // The nearest rival last, so that it is the one that is named.
+        for other in others.iter().rev() {
+            let compared = to_best(other)?;
+            match compared.verdict {
+                Verdict::Faster => {}
+                Verdict::NoDifference { .. } => standing = Standing::Ties(other.0, compared),
+                _ if matches!(standing, Standing::Wins) => standing = Standing::Unknown,
+                _ => {}
             }
-            (_, Some(i)) => {
-                format!("{winner} is fastest: {change} {rival} ({} to {})", number(i.low), number(i.high))
-            }
-            (_, None) => format!("{winner} is fastest: {change} {rival} (one run of each)"),
-        })
-    }
-
-    /// `: 1.02x to 5.90x pmfs`: the winner's ratios to the first design.
-    fn range(&self, places: &[Vec<&Cell<'_>>], winner: &str) -> String {
-        if winner == self.first {
-            return String::new();
         }
-        let of = |place: &Vec<&Cell<'_>>, name: &str| {
-            let cell = place.iter().find(|cell| cell.axis(self.design) == Some(name))?;
-            statistics::median(&cell.throughputs())
-        };
-        let ratios = places.iter().filter_map(|place| Some(of(place, winner)? / of(place, self.first)?));
-        let finite: Vec<f64> = ratios.filter(|ratio| ratio.is_finite()).collect();
+        let repeats = ranked.iter().map(|(_, values)| values.len()).min()?;
+        Some(Outcome { best: best.0, rival: rival.0, against: to_best(rival)?, standing, repeats })
+    }
+
+    /// Several places: how many each design wins, and what of the others.
+    fn over(&self, outcomes: &[Outcome<'_>]) -> String {
+        let all = outcomes.len();
+        let of = |count: usize| if count == all { format!("all {all}") } else { format!("{count} of {all}") };
+        let mut parts = Vec::new();
+        let wins: Vec<&Outcome<'_>> =
+            outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Wins)).collect();
+        for name in by_frequency(wins.iter().map(|outcome| outcome.best)) {
+            let own: Vec<&Outcome<'_>> =
+                wins.iter().copied().filter(|outcome| outcome.best == name).collect();
+            parts.push(format!("{name} is fastest at {} points{}", of(own.len()), self.range(&own)));
+        }
+        let ties: Vec<Interval> = outcomes.iter().filter_map(Outcome::tie).collect();
+        if !ties.is_empty() {
+            let low = ties.iter().map(|i| i.low).fold(f64::INFINITY, f64::min);
+            let high = ties.iter().map(|i| i.high).fold(0.0, f64::max);
+            let what = if ties.iter().any(Interval::is_range) { "ranges" } else { "95 % intervals" };
+            parts.push(format!(
+                "no difference from the next is detectable at {} points ({what} of the ratio within {} to {})",
+                of(ties.len()),
+                number(low),
+                number(high)
+            ));
+        }
+        let unknown: Vec<&Outcome<'_>> =
+            outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Unknown)).collect();
+        if let Some(name) = by_frequency(unknown.iter().map(|outcome| outcome.best)).first() {
+            let repeats = unknown.iter().map(|outcome| outcome.repeats).min().unwrap_or(1);
+            let own: Vec<&Outcome<'_>> = unknown.iter().copied().filter(|o| o.best == *name).collect();
+            let runs = if repeats == 1 { "one run".to_owned() } else { format!("{repeats} runs") };
+            parts.push(format!(
+                "at {} points {runs} of each are too few to name a winner; {name} measured highest at {}{}",
+                of(unknown.len()),
+                of(own.len()),
+                self.range(&own)
+            ));
+        }
+        parts.join("; ")
+    }
+
+    /// `: 1.02x to 5.90x pmfs`: the best's ratios to the first design.
+    fn range(&self, outcomes: &[&Outcome<'_>]) -> String {
+        let to_first = outcomes.iter().filter(|outcome| outcome.rival == self.first);
+        let ratios: Vec<f64> =
+            to_first.map(|outcome| outcome.against.ratio).filter(|r| r.is_finite()).collect();
         let (Some(least), Some(most)) =
-            (finite.iter().copied().reduce(f64::min), finite.iter().copied().reduce(f64::max))
+            (ratios.iter().copied().reduce(f64::min), ratios.iter().copied().reduce(f64::max))
         else {
             return String::new();
         };
+        if ratios.len() == 1 {
+            return format!(": {} {}", ratio(least), self.first);
+        }
         format!(": {} to {} {}", ratio(least), ratio(most), self.first)
     }
 }
 
-fn only_name<'p>(cells: &[&'p Cell<'p>], design: &str) -> Option<&'p str> {
-    cells.first().and_then(|cell| cell.axis(design))
+impl Outcome<'_> {
+    fn tie(&self) -> Option<Interval> {
+        match self.standing {
+            Standing::Ties(_, compared) => compared.interval,
+            _ => None,
+        }
+    }
+
+    /// The only place of a workload.
+    fn sentence(&self) -> String {
+        let Self { best, rival, against, repeats, .. } = self;
+        match self.standing {
+            Standing::Wins => {
+                format!("{best} is fastest: {} {rival} ({})", ratio(against.ratio), interval(against))
+            }
+            Standing::Ties(other, compared) => format!(
+                "no difference between {best} and {other} is detectable: {} ({})",
+                ratio(compared.ratio),
+                interval(&compared)
+            ),
+            Standing::Unknown if *repeats == 1 => format!(
+                "{best} had {} the throughput of {rival} in one run of each, which names no winner: take --repeats \
+                 {LEAST_REPEATS}",
+                ratio(against.ratio)
+            ),
+            Standing::Unknown => format!(
+                "{best} had {} the throughput of {rival} ({}), which chance does too often with {repeats} runs of each: \
+                 take --repeats {LEAST_REPEATS}",
+                ratio(against.ratio),
+                interval(against)
+            ),
+        }
+    }
 }
 
-/// The name that occurs most often; the first of those at a tie.
-fn most_frequent<'a>(names: &[&'a str]) -> Option<&'a str> {
-    let count = |name: &str| names.iter().filter(|other| **other == name).count();
-    let most = names.iter().map(|name| count(name)).max()?;
-    names.iter().find(|name| count(name) == most).copied()
+/// `95 % interval 0.98 to 1.03`, or the range of few runs.
+pub(crate) fn interval(compared: &Comparison) -> String {
+    let Some(interval) = compared.interval else { return "one run of each".to_owned() };
+    let what = if interval.is_range() { "range of the runs" } else { "95 % interval" };
+    format!("{what} {} to {}", number(interval.low), number(interval.high))
+}
+
+/// Each name once, the most frequent first.
+fn by_frequency<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut counted: Vec<(&str, usize)> = Vec::new();
+    for name in names {
+        match counted.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counted.push((name, 1)),
+        }
+    }
+    counted.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    counted.into_iter().map(|(name, _)| name).collect()
 }

@@ -55,8 +55,6 @@ pub fn title(name: &str) -> &str {
     match name {
         "fs" => "file system",
         "iosize" => "I/O size",
-        "latency" => "write latency of the medium",
-        "buffer" => "buffer size by data set size",
         other => other,
     }
 }

@@ -22,7 +22,7 @@ pub struct Cell<'a> {
 pub struct Estimate {
     /// The median of the repeats.
     pub value: f64,
-    /// Its 95 % interval; `None` for a single repeat.
+    /// Its 95 % interval, or the range of few repeats; `None` for a single one.
     pub interval: Option<Interval>,
     /// How many repeats.
     pub repeats: usize,
@@ -48,9 +48,29 @@ impl<'a> Cell<'a> {
         self.axes.get(axis).map(String::as_str)
     }
 
-    /// The throughput of each repeat.
+    /// The throughput of each repeat that was measured.
     pub fn throughputs(&self) -> Vec<f64> {
-        self.samples.iter().map(|sample| sample.throughput_ops_per_s).collect()
+        self.measured().map(|sample| sample.throughput_ops_per_s).collect()
+    }
+
+    /// The repeats that have numbers.
+    pub fn measured(&self) -> impl Iterator<Item = &'a Sample> {
+        self.samples.iter().copied().filter(|sample| sample.is_measured())
+    }
+
+    /// Why a repeat has no numbers.
+    pub fn failure(&self) -> Option<&'a str> {
+        self.samples.iter().find_map(|sample| sample.failure.as_ref()).map(|failure| failure.what.as_str())
+    }
+
+    /// Whether it ran in a directory of the host, which has no medium.
+    pub fn is_host(&self) -> bool {
+        self.axis("fs").is_some_and(|fs| fs.starts_with("host:"))
+    }
+
+    /// Whether the host was busy during a repeat.
+    pub fn is_noisy(&self) -> bool {
+        self.samples.iter().any(|sample| sample.host.as_ref().is_some_and(|host| !host.noise.is_empty()))
     }
 
     /// The latencies of all operations of all repeats.
@@ -93,7 +113,7 @@ impl Estimate {
         value.is_finite().then_some(Self { value, interval, repeats: values.len().min(base.len()) })
     }
 
-    /// Half the interval as a part of the median, `1.2 %`; `None` without an interval.
+    /// Half the interval, or the range of few repeats, as a part of the median, `1.2 %`; `None` for one repeat.
     pub fn spread(&self) -> Option<String> {
         self.interval.map(|interval| units::percent(interval.relative_half_width(self.value)))
     }
@@ -102,6 +122,16 @@ impl Estimate {
     pub fn top(&self) -> f64 {
         self.interval.map_or(self.value, |interval| interval.high.max(self.value))
     }
+}
+
+/// Whether two cells differ in the design only. The host's own storage is set against every medium.
+pub fn same_place(a: &Cell<'_>, b: &Cell<'_>, design: &str) -> bool {
+    let host = a.is_host() || b.is_host();
+    let apart = |name: &str| name == design || (host && name == "medium");
+    let covers = |a: &Cell<'_>, b: &Cell<'_>| {
+        a.axes.iter().all(|(name, value)| apart(name) || b.axis(name) == Some(value))
+    };
+    covers(a, b) && covers(b, a)
 }
 
 /// The values of each axis in order of first appearance; only axes that vary, or all.

@@ -3,7 +3,7 @@
 use crate::answer::THRESHOLD;
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
-use crate::units::{Unit, ratio};
+use crate::units::ratio;
 use results::ResultFile;
 use results::statistics::{self, Comparison, Verdict};
 use serde::Serialize;
@@ -26,6 +26,9 @@ pub struct Compared {
     pub threshold: f64,
     /// The cells that both have, in the order of the baseline.
     pub cells: Vec<ComparedCell>,
+    /// Cells that one side has without numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub failed: Vec<FailedCell>,
     /// Cells that only the baseline has.
     pub only_in_baseline: u64,
     /// Cells that only the other has.
@@ -41,9 +44,24 @@ pub struct ComparedCell {
     pub baseline_ops_per_s: f64,
     /// Median throughput of the other.
     pub new_ops_per_s: f64,
+    /// Runs of the baseline and of the other.
+    pub runs: [usize; 2],
     /// The ratio and what it comes to.
     #[serde(flatten)]
     pub comparison: Comparison,
+}
+
+/// A cell that cannot be compared because its run failed.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct FailedCell {
+    /// The cell.
+    pub axes: BTreeMap<String, String>,
+    /// The side on which it failed.
+    pub side: String,
+    /// Whether that is the new one.
+    pub in_new: bool,
+    /// Why.
+    pub what: String,
 }
 
 /// The schema name of [`ComparedResults`] in JSON.
@@ -104,36 +122,151 @@ pub fn compare(
     (new_name, new): (&str, &ResultFile),
     threshold: Option<f64>,
 ) -> Compared {
+    let (old, new) = (cell::cells(baseline), cell::cells(new));
+    let (old, new): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) = (old.iter().collect(), new.iter().collect());
     let threshold = threshold.unwrap_or(THRESHOLD);
-    let (old_cells, new_cells) = (cell::cells(baseline), cell::cells(new));
-    let twin = |cell: &Cell<'_>| new_cells.iter().find(|other| other.axes == cell.axes);
-    let pairs = old_cells.iter().filter_map(|old| Some((old, twin(old)?)));
-    let both = pairs.clone().count();
-    Compared {
-        schema: COMPARE_SCHEMA,
-        baseline: baseline_name.to_owned(),
-        new: new_name.to_owned(),
-        threshold,
-        cells: pairs.filter_map(|(old, new)| compare_cell(old, new, threshold)).collect(),
-        only_in_baseline: (old_cells.len() - both) as u64,
-        only_in_new: (new_cells.len() - both) as u64,
-    }
+    pair(&old, &new, (baseline_name, new_name), threshold, &|cell| cell.axes.clone())
 }
 
-fn compare_cell(old: &Cell<'_>, new: &Cell<'_>, threshold: f64) -> Option<ComparedCell> {
+/// Compares, within a result, the cells that differ in `axis` only: each of its values with the first.
+pub fn compare_by(
+    result: &ResultFile,
+    axis: &str,
+    threshold: Option<f64>,
+) -> Result<ComparedResults, String> {
+    let threshold = threshold.unwrap_or(THRESHOLD);
+    let cells = cell::cells(result);
+    let all = cell::all_axes(&cells);
+    let values = match all.get(axis).map(Vec::as_slice) {
+        Some([first, rest @ ..]) if !rest.is_empty() => (*first, rest.to_vec()),
+        Some(_) => {
+            return Err(format!(
+                "every cell of {} has the same {axis}: there is nothing to compare",
+                result.name
+            ));
+        }
+        None => {
+            let known = all.into_keys().collect::<Vec<_>>().join(", ");
+            return Err(format!("the cells of {} have no axis \"{axis}\"; they have {known}", result.name));
+        }
+    };
+    let of = |value: &str| -> Vec<&Cell<'_>> {
+        cells.iter().filter(|cell| cell.axis(axis) == Some(value)).collect()
+    };
+    let base = of(values.0);
+    let against = |value: &str| {
+        let new = of(value);
+        let rest = |cell: &Cell<'_>| {
+            let mut axes = cell.axes.clone();
+            axes.remove(axis);
+            axes
+        };
+        let compared = pair(&base, &new, (values.0, value), threshold, &rest);
+        ComparedResult { name: format!("{} by {}", result.name, axis::title(axis)), compared }
+    };
+    Ok(ComparedResults {
+        schema: COMPARISONS_SCHEMA,
+        results: values.1.iter().map(|value| against(value)).collect(),
+        only_in_baseline: Vec::new(),
+        only_in_new: Vec::new(),
+    })
+}
+
+/// Compares the cells of two sides whose axes, as `place` sees them, are equal.
+fn pair(
+    old: &[&Cell<'_>],
+    new: &[&Cell<'_>],
+    (baseline, other): (&str, &str),
+    threshold: f64,
+    place: &dyn Fn(&Cell<'_>) -> BTreeMap<String, String>,
+) -> Compared {
+    let twin = |cell: &Cell<'_>| new.iter().copied().find(|other| place(other) == place(cell));
+    let pairs: Vec<(&Cell<'_>, &Cell<'_>)> = old.iter().filter_map(|old| Some((*old, twin(old)?))).collect();
+    let mut compared = Compared {
+        schema: COMPARE_SCHEMA,
+        baseline: baseline.to_owned(),
+        new: other.to_owned(),
+        threshold,
+        cells: Vec::new(),
+        failed: Vec::new(),
+        only_in_baseline: (old.len() - pairs.len()) as u64,
+        only_in_new: (new.len() - pairs.len()) as u64,
+    };
+    for (old, new) in pairs {
+        match compare_cell(old, new, threshold, place(old)) {
+            Some(cell) => compared.cells.push(cell),
+            None => compared.failed.push(failed_cell(old, new, place(old), &compared)),
+        }
+    }
+    compared
+}
+
+fn compare_cell(
+    old: &Cell<'_>,
+    new: &Cell<'_>,
+    threshold: f64,
+    axes: BTreeMap<String, String>,
+) -> Option<ComparedCell> {
     let (old_values, new_values) = (old.throughputs(), new.throughputs());
     Some(ComparedCell {
-        axes: old.axes.clone(),
+        axes,
         baseline_ops_per_s: statistics::median(&old_values)?,
         new_ops_per_s: statistics::median(&new_values)?,
+        runs: [old_values.len(), new_values.len()],
         comparison: statistics::compare(&old_values, &new_values, threshold, BOOTSTRAP_SEED)?,
     })
+}
+
+/// A cell that one side did not measure, or measured as nothing.
+fn failed_cell(
+    old: &Cell<'_>,
+    new: &Cell<'_>,
+    axes: BTreeMap<String, String>,
+    compared: &Compared,
+) -> FailedCell {
+    let in_new = old.failure().is_none() && (new.failure().is_some() || !old.throughputs().is_empty());
+    let (cell, side) = if in_new { (new, &compared.new) } else { (old, &compared.baseline) };
+    let what = cell.failure().unwrap_or("no operation was counted").to_owned();
+    FailedCell { axes, side: side.clone(), in_new, what }
+}
+
+/// What a limit for regressions comes to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Gate {
+    /// Cells that are slower by more than the limit. Where a side ran too few times for an interval, the ratio decides.
+    pub slower: usize,
+    /// Cells that failed in the new result.
+    pub failed: usize,
+    /// Cells in which noise would hide a regression of the limit.
+    pub blind: usize,
 }
 
 impl ComparedResults {
     /// All cells that were compared.
     pub fn cells(&self) -> impl Iterator<Item = &ComparedCell> {
         self.results.iter().flat_map(|result| &result.compared.cells)
+    }
+
+    /// Whether no cell was compared.
+    pub fn is_empty(&self) -> bool {
+        self.cells().next().is_none()
+    }
+
+    /// Counts the cells that are slower by more than `limit` (0.05 for 5 %), that failed, and in which nobody could see it.
+    pub fn gate(&self, limit: f64) -> Gate {
+        let mut gate = Gate::default();
+        for cell in self.cells() {
+            let comparison = &cell.comparison;
+            let tie = matches!(comparison.verdict, Verdict::NoDifference { .. });
+            if !tie && comparison.ratio < 1.0 - limit {
+                gate.slower += 1;
+            } else if tie && comparison.interval.is_some_and(|interval| interval.low < 1.0 - limit) {
+                gate.blind += 1;
+            }
+        }
+        let failed = self.results.iter().flat_map(|result| &result.compared.failed);
+        gate.failed = failed.filter(|cell| cell.in_new).count();
+        gate
     }
 
     /// The only comparison, when each side has one result.
@@ -167,18 +300,6 @@ impl ComparedResults {
 }
 
 impl Compared {
-    /// Whether some cell became slower by more than `fraction` (0.05 for 5 %), beyond doubt where there are
-    /// repeats. For `--fail-over`.
-    pub fn slower_than(&self, fraction: f64) -> bool {
-        let over = |cell: &ComparedCell| {
-            let change = cell.comparison.change();
-            let sure = cell.comparison.verdict != Verdict::Faster
-                && !matches!(cell.comparison.verdict, Verdict::NoDifference { .. });
-            sure && change < -fraction
-        };
-        self.cells.iter().any(over)
-    }
-
     /// One sentence for each cell and one for what only one side has.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
@@ -186,7 +307,11 @@ impl Compared {
             writeln!(text, "{}\n  {}", name(&cell.axes), self.sentence(&cell.comparison))
                 .expect("a string takes every byte");
         }
-        if self.cells.is_empty() {
+        for cell in &self.failed {
+            writeln!(text, "{}\n  failed in {}: {}", name(&cell.axes), cell.side, cell.what)
+                .expect("a string takes every byte");
+        }
+        if self.cells.is_empty() && self.failed.is_empty() {
             text += "The two results have no cell in common: compare runs of the same plan.\n";
         }
         for (count, side) in [(self.only_in_baseline, &self.baseline), (self.only_in_new, &self.new)] {
@@ -197,13 +322,22 @@ impl Compared {
         text
     }
 
-    fn sentence(&self, comparison: &Comparison) -> String {
+    pub(crate) fn sentence(&self, comparison: &Comparison) -> String {
         let (old, new) = (&self.baseline, &self.new);
+        let interval = crate::answer::interval(comparison);
+        let (centre, change) = (ratio(comparison.ratio), comparison.change());
         match comparison.verdict {
-            Verdict::Faster => format!("{new} is {} faster than {old}", times(comparison, false)),
-            Verdict::Slower => format!("{new} is {} slower than {old}", times(comparison, true)),
-            Verdict::NoDifference { at_percent } => format!("no difference detectable at {at_percent:.0} %"),
-            _ => single(comparison, old, new),
+            Verdict::Faster => format!("{new} is faster than {old}: {centre} ({interval})"),
+            Verdict::Slower => format!("{new} is slower than {old}: {centre} ({interval})"),
+            Verdict::NoDifference { .. } => format!("no difference detectable: {centre} ({interval})"),
+            Verdict::TooFew { chance_percent } => format!(
+                "{new} has {centre} the throughput of {old} ({interval}); equal sides are as far apart in {chance_percent:.0} % of \
+                 cases with so few runs: repeat both to judge"
+            ),
+            _ if change == 0.0 => "exactly the same throughput in one run of each".to_owned(),
+            _ => {
+                format!("{new} has {centre} the throughput of {old} in one run of each; repeat both to judge")
+            }
         }
     }
 
@@ -214,30 +348,11 @@ impl Compared {
     }
 }
 
-fn single(comparison: &Comparison, old: &str, new: &str) -> String {
-    if comparison.change() == 0.0 {
-        return "exactly the same throughput in one run of each".to_owned();
+/// The cell in words.
+pub(crate) fn name(axes: &BTreeMap<String, String>) -> String {
+    if axes.is_empty() {
+        return "all".to_owned();
     }
-    format!(
-        "{new} has {} the throughput of {old} in one run of each; repeat both to judge",
-        ratio(comparison.ratio)
-    )
-}
-
-/// `1.40x (1.35 to 1.45)`; upside down for slower, so that the number is above 1.
-fn times(comparison: &Comparison, slower: bool) -> String {
-    let turn = |value: f64| if slower { 1.0 / value } else { value };
-    let centre = turn(comparison.ratio);
-    comparison.interval.map_or_else(
-        || ratio(centre),
-        |interval| {
-            let (a, b) = (turn(interval.low), turn(interval.high));
-            Unit::Ratio.human_interval(centre, a.min(b), a.max(b))
-        },
-    )
-}
-
-fn name(axes: &BTreeMap<String, String>) -> String {
     let parts: Vec<String> = axes
         .iter()
         .map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[])))

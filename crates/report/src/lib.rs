@@ -9,6 +9,7 @@
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
 //! | [`readings`] | claims under the readings of their paper |
+//! | `spread` | latencies, rates over time and samples of every cell |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -30,11 +31,12 @@ pub mod figure;
 pub mod format;
 pub mod readings;
 mod scaling;
+mod spread;
 pub mod summary;
 pub mod table;
 pub mod units;
 
-pub use compare::{Compared, ComparedResults, compare, compare_all};
+pub use compare::{Compared, ComparedResults, Gate, compare, compare_all, compare_by};
 pub use explain::explain;
 pub use figure::{Figure, FigureError, FigureSpec, Kind, Metric};
 pub use format::{FORMATS, Format, by_name};

@@ -4,7 +4,8 @@ use crate::axis;
 use crate::cell::{self, Cell, Estimate};
 use crate::table::Table;
 use crate::units::{self, Unit};
-use results::{ClaimOutcome, Environment, HypothesisOutcome, ResultFile};
+use results::statistics::LEAST_REPEATS;
+use results::{ClaimOutcome, Environment, HostRecord, HypothesisOutcome, ResultFile};
 use std::collections::BTreeMap;
 
 /// Which run of which plan it is, in a line.
@@ -20,15 +21,61 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
     summary.workloads.iter().map(|workload| summary.table(*workload)).collect()
 }
 
-/// The axes that never vary, as one line: `medium nvmm, threads 8`. Empty if there is none.
-pub fn fixed_axes(results: &ResultFile) -> String {
+/// What never varies, a sentence each: `Everywhere: threads 8.`, `Designs run on medium hinfs.`, `host:/tmp is on the host's own
+/// storage.` A directory of the host has no medium.
+pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
     let cells = cell::cells(results);
     let all = cell::all_axes(&cells);
-    let fixed = all.iter().filter(|(name, values)| values.len() == 1 && **name != "workload");
+    let design = axis::design_axis(all.keys().copied());
+    let apart = ["workload", "medium", design];
+    let fixed = all.iter().filter(|(name, values)| values.len() == 1 && !apart.contains(name));
     let texts: Vec<String> = fixed
         .map(|(name, values)| format!("{} {}", axis::title(name), axis::label(values[0], values)))
         .collect();
-    texts.join(", ")
+    let everywhere = (!texts.is_empty()).then(|| format!("Everywhere: {}.", texts.join(", ")));
+    let mut parts: Vec<String> = everywhere.into_iter().collect();
+    let designs = all.get(design).cloned().unwrap_or_default();
+    let (hosts, ours): (Vec<&str>, Vec<&str>) = designs.iter().partition(|name| name.starts_with("host:"));
+    if let Some([medium]) = all.get("medium").map(Vec::as_slice) {
+        match ours[..] {
+            [] => {}
+            [only] => parts.push(format!("Design {only} runs on medium {medium}.")),
+            _ => parts.push(format!("Designs run on medium {medium}.")),
+        }
+    } else if let ([only], []) = (&ours[..], &hosts[..]) {
+        parts.push(format!("Only {only} was measured."));
+    }
+    parts.extend(hosts.iter().map(|host| format!("{host} is on the host's own storage.")));
+    parts
+}
+
+/// What must be known of ratios between designs and a directory of the host; none where there are none.
+fn host_note(cells: &[Cell<'_>]) -> Option<String> {
+    let host = cells.iter().find(|cell| cell.is_host())?.axis("fs")?;
+    let medium = cells.iter().find(|cell| !cell.is_host())?.axis("medium").unwrap_or("emulated");
+    Some(format!(
+        "{host} is on the host's own storage and goes through its kernel; designs are in this process, on the emulated medium \
+         {medium}. A ratio between the two compares both at once."
+    ))
+}
+
+/// The host that was busy, and the times that are therefore not to be relied on.
+fn busy_note(results: &ResultFile) -> Option<String> {
+    let hosts: Vec<&HostRecord> = results.samples.iter().filter_map(|sample| sample.host.as_ref()).collect();
+    let noisy: Vec<&&HostRecord> = hosts.iter().filter(|host| !host.noise.is_empty()).collect();
+    let worst = noisy.iter().max_by_key(|host| host.others_ns + host.steal_ns)?;
+    let again = hosts.iter().filter(|host| host.attempts > 1).count();
+    let again = if again > 0 {
+        format!(" {again} of them ran again, and the calmest run is kept.")
+    } else {
+        String::new()
+    };
+    Some(format!(
+        "The host was busy during {} of {} samples (at worst {}): their times cannot be relied on.{again}",
+        noisy.len(),
+        hosts.len(),
+        worst.noise.join(", ")
+    ))
 }
 
 /// What every reader must know: interruption, samples cut short, and the samples' own notes.
@@ -46,6 +93,16 @@ pub fn notes(results: &ResultFile) -> Vec<String> {
     if short > 0 {
         notes.push(format!("{short} of {} samples were cut short.", results.samples.len()));
     }
+    let failed = results.samples.iter().filter(|sample| !sample.is_measured()).count();
+    if failed > 0 && failed < results.samples.len() {
+        notes.push(format!(
+            "{failed} of {} samples failed and have no numbers; the tables say why.",
+            results.samples.len()
+        ));
+    }
+    notes.extend(results.notes.iter().cloned());
+    notes.extend(host_note(&cell::cells(results)));
+    notes.extend(busy_note(results));
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
     for note in results.samples.iter().flat_map(|sample| &sample.notes) {
         *counted.entry(note).or_default() += 1;
@@ -68,7 +125,11 @@ struct Summary<'c> {
     /// Axes that vary besides workload and design.
     others: Vec<&'c str>,
     spreads: bool,
+    /// Whether spreads are ranges of few repeats and no 95 % intervals.
+    ranges: bool,
     errors: bool,
+    failures: bool,
+    noise: bool,
 }
 
 impl<'c> Summary<'c> {
@@ -89,7 +150,10 @@ impl<'c> Summary<'c> {
             workloads,
             others: all.keys().copied().filter(varies).collect(),
             spreads: cells.iter().any(|cell| cell.samples.len() > 1),
+            ranges: cells.iter().any(|cell| (2..LEAST_REPEATS).contains(&cell.throughputs().len())),
             errors: cells.iter().any(|cell| cell.errors() > 0),
+            failures: cells.iter().any(|cell| cell.failure().is_some()),
+            noise: cells.iter().any(Cell::is_noisy),
         }
     }
 
@@ -99,7 +163,7 @@ impl<'c> Summary<'c> {
         table.words(axis::title(self.design));
         table.numbers("throughput");
         if self.spreads {
-            table.numbers("±");
+            table.numbers(if self.ranges { "± (range)" } else { "± (95 %)" });
         }
         table.numbers("p50");
         table.numbers("p99");
@@ -109,7 +173,16 @@ impl<'c> Summary<'c> {
         if self.errors {
             table.numbers("errors");
         }
-        table.rows = self.ordered(workload).iter().map(|cell| self.row(cell)).collect();
+        if self.noise {
+            table.words("host");
+        }
+        if self.failures {
+            table.words("failed");
+        }
+        let ordered = self.ordered(workload);
+        table.rows = ordered.iter().map(|cell| self.row(cell)).collect();
+        let number = |cell: &&Cell<'_>| self.cells.iter().position(|other| other.axes == cell.axes);
+        table.origins = ordered.iter().filter_map(|cell| number(cell).map(|at| at + 1)).collect();
         table
     }
 
@@ -143,6 +216,12 @@ impl<'c> Summary<'c> {
         if self.errors {
             row.push(cell.errors().to_string());
         }
+        if self.noise {
+            row.push(if cell.is_noisy() { "busy" } else { "" }.to_owned());
+        }
+        if self.failures {
+            row.push(cell.failure().unwrap_or_default().to_owned());
+        }
         row
     }
 
@@ -153,11 +232,7 @@ impl<'c> Summary<'c> {
     }
 
     fn same_place(&self, cell: &Cell<'_>, other: &Cell<'_>) -> bool {
-        let same = |(name, value): (&String, &String)| {
-            let wanted = if name == self.design { self.first } else { Some(value.as_str()) };
-            other.axis(name) == wanted
-        };
-        cell.axes.len() == other.axes.len() && cell.axes.iter().all(same)
+        other.axis(self.design) == self.first && cell::same_place(cell, other, self.design)
     }
 }
 
@@ -179,7 +254,8 @@ pub fn hypotheses(outcomes: &[HypothesisOutcome]) -> Table {
     table.words("expectation");
     table.words("verdict");
     table.numbers("ratio");
-    table.words("95 % interval");
+    let ranges = outcomes.iter().any(|outcome| outcome.range);
+    table.words(if ranges { "range of the runs" } else { "95 % interval" });
     table.words("why");
     for outcome in outcomes {
         table.rows.push(vec![
@@ -226,8 +302,15 @@ fn host_facts(host: &Environment) -> Vec<(&'static str, String)> {
         ("transparent huge pages", text(&host.huge_pages)),
         ("mitigations", text(&host.mitigations)),
         ("container", text(&host.container)),
+        ("began (UTC)", text(&host.started_utc)),
+        ("load of the host then", host.load_percent.map_or_else(String::new, load)),
         ("cost of one measurement", host.timer_overhead_ns.map_or_else(String::new, ns)),
     ]
+}
+
+/// A load average in hundredths.
+fn load(hundredths: u64) -> String {
+    format!("{}.{:02} processes", hundredths / 100, hundredths % 100)
 }
 
 /// Whether a claim's reason belongs under the tables.

@@ -29,6 +29,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows; each has a cell for every column.
     pub rows: Vec<Vec<String>>,
+    /// For each row the number of the cell whose samples are behind it; empty where rows are no cells.
+    pub origins: Vec<usize>,
 }
 
 impl Column {
@@ -42,6 +44,11 @@ impl Table {
     /// An empty table with a title.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
+    }
+
+    /// Each row with the number of the cell whose samples are behind it.
+    pub fn rows_with_origins(&self) -> impl Iterator<Item = (Option<usize>, &Vec<String>)> {
+        self.rows.iter().enumerate().map(|(at, row)| (self.origins.get(at).copied(), row))
     }
 
     /// Adds a column of words.

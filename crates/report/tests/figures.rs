@@ -167,7 +167,7 @@ fn a_result_compared_with_itself_shows_no_difference() {
     let file = sample::bars();
     let compared = compare(("old", &file), ("new", &file), None);
     assert_eq!(compared.cells.len(), 20);
-    assert!(!compared.slower_than(0.0));
+    assert_eq!(compare_all(("old", &[file.clone()]), ("new", &[file]), None).gate(0.0).slower, 0);
     assert!(
         compared.to_text().lines().filter(|line| line.contains("no difference detectable")).count() == 20
     );
@@ -181,8 +181,9 @@ fn a_slower_result_is_named_slower_with_its_interval() {
     }
     let compared = compare(("old", &old), ("new", &new), None);
     let text = compared.to_text();
-    assert!(text.contains("new is 1.40x (1.37 to 1.43) slower than old"), "{text}");
-    assert!(compared.slower_than(0.05) && !compared.slower_than(0.5));
+    assert!(text.contains("new is slower than old: 0.71x (95 % interval 0."), "{text}");
+    let all = compare_all(("old", &[old]), ("new", &[new]), None);
+    assert_eq!((all.gate(0.05).slower, all.gate(0.5).slower), (20, 0));
     let json: serde_json::Value = serde_json::from_str(&compared.to_json()).unwrap();
     assert_eq!(json["cells"][0]["verdict"], "slower");
 }
@@ -222,4 +223,44 @@ fn one_run_of_each_names_no_winner() {
     new.samples[0].throughput_ops_per_s *= 2.0;
     let text = compare(("old", &old), ("new", &new), None).to_text();
     assert!(text.contains("one run of each; repeat both to judge") && !text.contains("faster"), "{text}");
+}
+
+#[test]
+fn noise_that_would_hide_a_regression_is_counted_and_is_no_regression() {
+    let (mut old, mut new) = (sample::bars(), sample::bars());
+    for (at, sample) in old.samples.iter_mut().chain(&mut new.samples).enumerate() {
+        sample.throughput_ops_per_s *= 1.0 + (at / 20 % 6) as f64 * 0.2;
+    }
+    new.samples.iter_mut().for_each(|sample| sample.throughput_ops_per_s *= 0.98);
+    let gate = compare_all(("old", &[old]), ("new", &[new]), None).gate(0.05);
+    assert_eq!((gate.slower, gate.failed), (0, 0));
+    assert!(gate.blind > 0, "{gate:?}");
+}
+
+#[test]
+fn cells_of_one_result_are_compared_across_an_axis() {
+    let file = sample::bars();
+    let compared = report::compare_by(&file, "fs", None).expect("designs vary");
+    let sides: Vec<_> = compared.results.iter().map(|one| one.compared.new.as_str()).collect();
+    assert_eq!(sides, ["hinfs", "ext4-dax", "ext2", "ext4"]);
+    assert!(
+        compared.results.iter().all(|one| one.compared.baseline == "pmfs" && one.compared.cells.len() == 4)
+    );
+    assert!(compared.to_text().contains("hinfs is faster than pmfs: 2.70x"), "{}", compared.to_text());
+    let error = report::compare_by(&file, "colour", None).expect_err("there is none");
+    assert!(error.contains("no axis \"colour\"; they have fs, medium, threads, workload"), "{error}");
+    assert!(report::compare_by(&file, "medium", None).expect_err("one value").contains("the same medium"));
+}
+
+#[test]
+fn a_comparison_is_a_page_that_needs_nothing_from_outside() {
+    let file = sample::bars();
+    let page = report::format::difference_html(&report::compare_by(&file, "fs", None).expect("it compares"));
+    let page = page.expect("it renders");
+    for part in ["Of 16 cells", "role=\"img\"", "no difference detectable", "faster", "95 %"] {
+        assert!(page.contains(part), "{part}");
+    }
+    for foreign in ["http:", "https:", "<script", "<img"] {
+        assert!(!page.contains(foreign), "{foreign}");
+    }
 }

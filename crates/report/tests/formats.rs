@@ -78,7 +78,7 @@ fn a_partial_result_says_so_in_words() {
     partial.samples[0].partial = true;
     for format in ["terminal", "markdown", "html"] {
         let text = render(format, &one(partial.clone()));
-        assert!(text.contains("results are partial") && text.contains("1 of 60 samples were cut short"));
+        assert!(text.contains("results are partial") && text.contains("1 of 120 samples were cut short"));
     }
 }
 
@@ -199,8 +199,10 @@ fn every_point_of_a_figure_is_in_its_table() {
 #[test]
 fn the_first_paragraph_names_winners_only_where_there_is_a_difference() {
     let sentences = report::answer::sentences(&sample::bars()).join(" ");
-    assert!(sentences.contains("On fileserver, hinfs is fastest: 2.70x pmfs (2.64 to 2.77)."), "{sentences}");
-    assert!(sentences.contains("On webserver, no difference between hinfs and pmfs"), "{sentences}");
+    let wins = "On fileserver, hinfs is fastest: 2.70x pmfs (95 % interval 2.";
+    assert!(sentences.contains(wins), "{sentences}");
+    let tie = "On webserver, no difference between hinfs and pmfs is detectable: 1.01x (95 % interval ";
+    assert!(sentences.contains(tie), "{sentences}");
     assert!(sentences.contains("2 of 5 published claims hold"), "{sentences}");
     let scaling = report::answer::sentences(&sample::lines()[0]).join(" ");
     assert!(scaling.contains("hinfs is fastest at all 6 points: 2.70x to 5.62x pmfs"), "{scaling}");
@@ -210,7 +212,116 @@ fn the_first_paragraph_names_winners_only_where_there_is_a_difference() {
 fn the_first_paragraph_says_when_nothing_is_compared_or_ran_once() {
     let mut file = sample::bars();
     file.samples.retain(|sample| sample.repeat == 0);
-    assert!(report::answer::sentences(&file).join(" ").contains("(one run of each)"));
+    let once = report::answer::sentences(&file).join(" ");
+    assert!(
+        once.contains("in one run of each, which names no winner") && !once.contains("fastest"),
+        "{once}"
+    );
     file.samples.truncate(1);
     assert!(report::answer::sentences(&file).join(" ").contains("Only pmfs was measured"));
+}
+
+/// Rates of cells with these axes and repeats.
+fn rates(cells: &[(&[(&str, &str)], &[f64])]) -> ResultFile {
+    let mut file = sample::empty("rates", "");
+    file.plan = serde_json::Value::Null;
+    for (axes, rates) in cells {
+        for (repeat, rate) in rates.iter().enumerate() {
+            let axes = axes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let mut sample = Sample::new(axes, repeat as u32, 1);
+            sample.finish(*rate as u64, 1_000_000_000);
+            file.samples.push(sample);
+        }
+    }
+    file
+}
+
+const PMFS: &[(&str, &str)] = &[("fs", "pmfs"), ("medium", "hinfs"), ("threads", "1"), ("workload", "w")];
+const NOVA: &[(&str, &str)] = &[("fs", "nova"), ("medium", "hinfs"), ("threads", "1"), ("workload", "w")];
+const HOST: &[(&str, &str)] = &[("fs", "host:/tmp"), ("threads", "1"), ("workload", "w")];
+const PMFS_8: &[(&str, &str)] = &[("fs", "pmfs"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
+const NOVA_8: &[(&str, &str)] = &[("fs", "nova"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
+
+fn answer(cells: &[(&[(&str, &str)], &[f64])]) -> String {
+    report::answer::sentences(&rates(cells)).join(" ")
+}
+
+#[test]
+fn a_headline_names_no_winner_where_intervals_overlap() {
+    let (near, far) = ([100.0, 180.0, 60.0, 140.0, 90.0, 110.0], [101.0, 190.0, 70.0, 150.0, 95.0, 120.0]);
+    let text = answer(&[(PMFS, &near), (NOVA, &far), (PMFS_8, &near), (NOVA_8, &far)]);
+    assert!(
+        text.contains("no difference from the next is detectable at all 2 points (95 % intervals"),
+        "{text}"
+    );
+    assert!(!text.contains("fastest"), "{text}");
+    let clear = far.map(|rate| rate * 9.0);
+    let text = answer(&[(PMFS, &near), (NOVA, &far), (PMFS_8, &near), (NOVA_8, &clear)]);
+    assert!(
+        text.contains("nova is fastest at 1 of 2 points") && text.contains("detectable at 1 of 2"),
+        "{text}"
+    );
+}
+
+#[test]
+fn fewer_than_six_repeats_give_a_range_and_never_a_confidence_interval() {
+    let file = rates(&[(PMFS, &[100.0, 101.0, 102.0]), (NOVA, &[200.0, 201.0, 202.0])]);
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(
+        text.contains("range of the runs") && text.contains("chance does too often with 3 runs"),
+        "{text}"
+    );
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(file.clone()));
+        assert!(text.contains("range") && !text.contains("95 %"), "{format}");
+    }
+    let four = rates(&[(PMFS, &[100.0, 101.0, 102.0, 103.0]), (NOVA, &[200.0, 201.0, 202.0, 203.0])]);
+    assert!(
+        report::answer::sentences(&four).join(" ").contains("nova is fastest: 1.99x pmfs (range of the runs")
+    );
+}
+
+#[test]
+fn designs_their_medium_and_the_host_are_said_apart_and_the_ratio_carries_a_note() {
+    let file = rates(&[(PMFS, &[100.0]), (NOVA, &[150.0]), (HOST, &[90.0])]);
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(file.clone())).replace("&#39;", "'");
+        let everywhere = text.split("Everywhere: ").nth(1).and_then(|rest| rest.split('.').next());
+        assert_eq!(everywhere, Some("threads 1"), "{format}");
+        assert!(text.contains("Designs run on medium hinfs."), "{format}");
+        assert!(text.contains("host:/tmp is on the host's own storage."), "{format}");
+        assert!(text.contains("A ratio between the two compares both at once."), "{format}");
+    }
+    let alone = render("terminal", &one(rates(&[(PMFS, &[100.0]), (NOVA, &[150.0])])));
+    assert!(!alone.contains("compares both at once"), "{alone}");
+}
+
+#[test]
+fn a_cell_that_failed_is_marked_in_every_format_and_the_others_keep_their_numbers() {
+    let mut file = rates(&[(PMFS, &[100.0])]);
+    let axes = NOVA.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let failure =
+        results::SampleFailure { kind: results::FailureKind::Run, what: "the region is full".into() };
+    file.samples.push(Sample::failed(axes, 0, 1, failure));
+    for format in FORMATS {
+        let text = format.render(&one(file.clone())).expect("it renders");
+        assert!(text.contains("the region is full") && text.contains("pmfs"), "{}", format.name());
+    }
+    let text = render("terminal", &one(file));
+    assert!(text.contains("1 of 2 samples failed") && text.contains("100 op/s"), "{text}");
+}
+
+#[test]
+fn a_busy_host_is_said_and_its_cells_are_marked() {
+    let mut file = rates(&[(PMFS, &[100.0]), (NOVA, &[150.0])]);
+    let noise = vec!["other processes took 40 % of all processor time".to_owned()];
+    file.samples[1].host = Some(results::HostRecord { noise, attempts: 2, ..results::HostRecord::default() });
+    for format in ["terminal", "markdown", "html"] {
+        let text = render(format, &one(file.clone()));
+        assert!(
+            text.contains("The host was busy during 1 of 1 samples (at worst other processes took 40 %"),
+            "{format}"
+        );
+        assert!(text.contains("1 of them ran again") && text.contains("busy"), "{format}");
+    }
 }

@@ -52,6 +52,12 @@ pub struct Environment {
     /// Kind of container or virtual machine around the process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
+    /// When the run began, in UTC: `2026-01-31 14:05`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_utc: Option<String>,
+    /// Load average of one minute at the beginning, in hundredths of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_percent: Option<u64>,
     /// What one reading of the clock and one histogram record cost together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timer_overhead_ns: Option<u64>,

@@ -52,6 +52,9 @@ pub struct ResultFile {
     /// Whether the run was interrupted: the samples are good, but some are missing.
     #[serde(default)]
     pub partial: bool,
+    /// What a reader of any of its numbers must know: that the run was scaled down, that a cell runs on no medium.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// One record for each cell and repeat, in the order in which they ran.
     pub samples: Vec<Sample>,
     /// What became of the plan's expectations.
@@ -130,6 +133,70 @@ pub struct Sample {
     pub notes: Vec<String>,
     /// Whether it was cut short.
     pub partial: bool,
+    /// Why it has no numbers: the run of this cell failed. All others are kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<SampleFailure>,
+    /// What else the host did meanwhile; under the real clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostRecord>,
+    /// Calls that ended in each of equal parts of the measured time; none where they were not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub series: Option<SeriesRecord>,
+}
+
+/// Why a cell has no numbers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleFailure {
+    /// What kind of failure.
+    pub kind: FailureKind,
+    /// What went wrong, where, and what to do.
+    pub what: String,
+}
+
+/// The kinds of failure that a cell may end with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FailureKind {
+    /// It did not run to its end: no space, a call that failed.
+    Run,
+    /// Its image or the content of a file is not what it must be.
+    Corrupt,
+}
+
+/// What else the host did while a cell ran under the real clock, from the making of its files to its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HostRecord {
+    /// Wall time of the whole cell.
+    pub wall_ns: u64,
+    /// Processor time that this process took.
+    pub cpu_ns: u64,
+    /// Processor time that other processes of the host took.
+    pub others_ns: u64,
+    /// Time for which the host of a virtual machine withheld processors from it.
+    pub steal_ns: u64,
+    /// Load average of one minute when the cell began, in hundredths of a process.
+    pub load_percent: u64,
+    /// Lowest frequency of a core that was seen, where the host tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub least_mhz: Option<u64>,
+    /// Highest frequency of a core that was seen, where the host tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub most_mhz: Option<u64>,
+    /// How often it ran: 1, and once more for each run that was discarded because the host was busy.
+    pub attempts: u32,
+    /// Why its time cannot be relied on; empty when the host was quiet.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<String>,
+}
+
+/// System calls over time.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeriesRecord {
+    /// Length of a part.
+    pub step_ns: u64,
+    /// Calls that ended in each part, from the beginning of the measured time.
+    pub ops: Vec<u64>,
 }
 
 /// All operations of one kind (`open`, `read`, `write`, `fsync` …) in one sample.
@@ -204,6 +271,9 @@ pub struct HypothesisOutcome {
     pub low: Option<f64>,
     /// Upper end of the ratio's 95 % interval.
     pub high: Option<f64>,
+    /// Whether `low` and `high` are the range of few repeats and no 95 % interval.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub range: bool,
     /// Why it could not be judged, or what decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -228,6 +298,7 @@ impl ResultFile {
             machine: String::new(),
             environment: Environment::default(),
             partial: false,
+            notes: Vec::new(),
             samples: Vec::new(),
             hypotheses: Vec::new(),
             claims: Vec::new(),
@@ -257,6 +328,16 @@ impl Sample {
         self.ops = ops;
         self.elapsed_ns = elapsed_ns;
         self.throughput_ops_per_s = throughput(ops, elapsed_ns);
+    }
+
+    /// A sample of the cell `axes` that has no numbers.
+    pub fn failed(axes: BTreeMap<String, String>, repeat: u32, seed: u64, failure: SampleFailure) -> Self {
+        Self { failure: Some(failure), ..Self::new(axes, repeat, seed) }
+    }
+
+    /// Whether it has numbers.
+    pub fn is_measured(&self) -> bool {
+        self.failure.is_none()
     }
 
     /// The value of `axis` in this cell.

@@ -3,6 +3,12 @@
 //! Repeats are few and not normal, so the centre is the median and intervals come from the percentile
 //! bootstrap (Efron and Tibshirani, *An Introduction to the Bootstrap*, 1993, chapter 13). The resampling is
 //! seeded: the same data give the same interval.
+//!
+//! Fewer than [`LEAST_REPEATS`] repeats have no 95 % interval: even the whole range, from the least to the largest value, covers
+//! the median with probability 1 - 2^(1-n) only, which is 93.75 % for five (David and Nagaraja, *Order Statistics*, 2003, section
+//! 7.1). They give that range, and it is called so. Two such sides differ when their ranges are apart and as many values of equal
+//! distribution would be apart in at most 5 % of cases: in 2 of all ways to choose the values of one side (the exact test of Mann
+//! and Whitney, 1947). Three against three are never enough.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{Rng as _, SeedableRng as _};
@@ -12,16 +18,37 @@ use serde::{Deserialize, Serialize};
 pub const CONFIDENCE: f64 = 0.95;
 const RESAMPLES: usize = 4_000;
 
-/// An estimate's confidence interval.
+/// With fewer repeats there is a range and no interval.
+pub const LEAST_REPEATS: usize = 6;
+
+/// What an interval is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Coverage {
+    /// A 95 % confidence interval.
+    #[default]
+    Confidence,
+    /// From the least to the largest: there are fewer than [`LEAST_REPEATS`] repeats.
+    Range,
+}
+
+/// How far an estimate may be off.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// What lies between them.
+    pub coverage: Coverage,
 }
 
 impl Interval {
+    /// Whether it is a range of few repeats.
+    pub fn is_range(&self) -> bool {
+        self.coverage == Coverage::Range
+    }
+
     /// Whether `value` lies in it.
     pub fn contains(&self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
@@ -49,6 +76,11 @@ pub enum Verdict {
     },
     /// At least one side ran only once: there is a ratio and no evidence.
     RanOnce,
+    /// The sides are apart, and have so few repeats that this happens by chance in `chance_percent` of cases.
+    TooFew {
+        /// How often equal sides would be as far apart.
+        chance_percent: f64,
+    },
 }
 
 /// A new set of repeats against a baseline.
@@ -71,7 +103,7 @@ impl Comparison {
 
     /// The relative change's interval.
     pub fn change_interval(&self) -> Option<Interval> {
-        self.interval.map(|i| Interval { low: i.low - 1.0, high: i.high - 1.0 })
+        self.interval.map(|i| Interval { low: i.low - 1.0, high: i.high - 1.0, ..i })
     }
 }
 
@@ -106,20 +138,29 @@ pub fn coefficient_of_variation(values: &[f64]) -> Option<f64> {
     Some((squares / (values.len() - 1) as f64).sqrt() / mean.abs())
 }
 
-/// The bootstrap interval of the median; `None` for fewer than two values.
+/// The bootstrap interval of the median, or the range of few values; `None` for fewer than two.
 pub fn median_interval(values: &[f64], seed: u64) -> Option<Interval> {
     if values.len() < 2 {
         return None;
+    }
+    if values.len() < LEAST_REPEATS {
+        let (low, high) = ends(values);
+        return Some(Interval { low, high, coverage: Coverage::Range });
     }
     let mut resampler = Resampler::new(seed);
     percentile_interval((0..RESAMPLES).filter_map(|_| resampler.median(values)).collect())
 }
 
-/// The bootstrap interval of `median(new) / median(baseline)`; `None` when a side has fewer than two values
-/// or the baseline can be 0.
+/// The bootstrap interval of `median(new) / median(baseline)`, or the range of the ratios where a side has few values; `None` when
+/// a side has fewer than two or the baseline can be 0.
 pub fn ratio_interval(baseline: &[f64], new: &[f64], seed: u64) -> Option<Interval> {
     if baseline.len() < 2 || new.len() < 2 {
         return None;
+    }
+    if baseline.len().min(new.len()) < LEAST_REPEATS {
+        let ((least, most), (low, high)) = (ends(baseline), ends(new));
+        let range = Interval { low: low / most, high: high / least, coverage: Coverage::Range };
+        return (range.low.is_finite() && range.high.is_finite()).then_some(range);
     }
     let mut resampler = Resampler::new(seed);
     let ratio = |_| Some(resampler.median(new)? / resampler.median(baseline)?);
@@ -136,19 +177,35 @@ pub fn compare(baseline: &[f64], new: &[f64], threshold: f64, seed: u64) -> Opti
     }
     let ratio = median(new)? / base;
     let interval = ratio_interval(baseline, new, seed);
-    let verdict = interval.map_or(Verdict::RanOnce, |interval| judge(ratio, interval, threshold));
+    let chance = chance_of_being_apart(baseline.len(), new.len());
+    let verdict = interval.map_or(Verdict::RanOnce, |interval| judge(ratio, interval, threshold, chance));
     Some(Comparison { ratio, interval, verdict })
 }
 
-fn judge(ratio: f64, interval: Interval, threshold: f64) -> Verdict {
-    if interval.low > 1.0 && ratio >= 1.0 + threshold {
-        Verdict::Faster
-    } else if interval.high < 1.0 && ratio <= 1.0 - threshold {
-        Verdict::Slower
+fn judge(ratio: f64, interval: Interval, threshold: f64, chance: f64) -> Verdict {
+    let (faster, slower) = (interval.low > 1.0, interval.high < 1.0);
+    let beyond = (faster && ratio >= 1.0 + threshold) || (slower && ratio <= 1.0 - threshold);
+    if beyond && interval.is_range() && chance > 1.0 - CONFIDENCE {
+        Verdict::TooFew { chance_percent: chance * 100.0 }
+    } else if beyond {
+        if faster { Verdict::Faster } else { Verdict::Slower }
     } else {
         let widest = (interval.high - 1.0).abs().max((interval.low - 1.0).abs());
         Verdict::NoDifference { at_percent: widest.max(threshold) * 100.0 }
     }
+}
+
+/// How often all of `n` values lie on one side of all of `m` others of the same distribution.
+fn chance_of_being_apart(n: usize, m: usize) -> f64 {
+    // 2 of (n + m choose n) ways.
+    let ways = (1..=n).map(|k| (m + k) as f64 / k as f64).product::<f64>();
+    2.0 / ways
+}
+
+/// The least and the largest.
+fn ends(values: &[f64]) -> (f64, f64) {
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    (least, values.iter().copied().fold(f64::NEG_INFINITY, f64::max))
 }
 
 fn percentile_interval(mut estimates: Vec<f64>) -> Option<Interval> {
@@ -156,7 +213,7 @@ fn percentile_interval(mut estimates: Vec<f64>) -> Option<Interval> {
     let last = estimates.len().checked_sub(1)?;
     let at = |quantile: f64| estimates[(quantile * last as f64).round() as usize];
     let tail = (1.0 - CONFIDENCE) / 2.0;
-    Some(Interval { low: at(tail), high: at(1.0 - tail) })
+    Some(Interval { low: at(tail), high: at(1.0 - tail), coverage: Coverage::Confidence })
 }
 
 /// Draws with replacement, keeping its buffer between draws.
@@ -237,6 +294,34 @@ mod tests {
     fn a_difference_below_the_threshold_is_none() {
         let comparison = compare(&[100.0, 100.0], &[101.0, 101.0], 0.02, SEED).unwrap();
         assert_eq!(comparison.verdict, Verdict::NoDifference { at_percent: 2.0 });
+    }
+
+    #[test]
+    fn fewer_than_six_repeats_give_a_range_and_no_interval() {
+        let values = [3.0, 1.0, 9.0, 2.0, 4.0, 5.0];
+        for count in 2..LEAST_REPEATS {
+            let range = median_interval(&values[..count], SEED).unwrap();
+            let (low, high) = ends(&values[..count]);
+            assert!(range.is_range() && (range.low, range.high) == (low, high), "{range:?}");
+        }
+        assert!(!median_interval(&values, SEED).unwrap().is_range());
+        assert!(ratio_interval(&values, &values[..5], SEED).unwrap().is_range());
+    }
+
+    #[test]
+    fn a_few_repeats_that_are_apart_name_a_winner_only_where_chance_would_not_do_it() {
+        let verdict = |n: usize| {
+            let slow: Vec<f64> = (0..n).map(|i| 100.0 + i as f64).collect();
+            let fast: Vec<f64> = slow.iter().map(|value| value * 2.0).collect();
+            compare(&slow, &fast, 0.02, SEED).unwrap().verdict
+        };
+        assert!(
+            matches!(verdict(2), Verdict::TooFew { chance_percent } if (33.0..34.0).contains(&chance_percent))
+        );
+        assert!(
+            matches!(verdict(3), Verdict::TooFew { chance_percent } if (9.9..10.1).contains(&chance_percent))
+        );
+        assert_eq!((verdict(4), verdict(9)), (Verdict::Faster, Verdict::Faster));
     }
 
     #[test]

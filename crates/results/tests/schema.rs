@@ -5,8 +5,8 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimsFile, Clock, Environment, HypothesisOutcome, OperationRecord, ReadingOutcome, ResultFile,
-    ResultsFile, Sample, StepRecord, WorkerRecord,
+    ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
+    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -161,7 +161,9 @@ fn full_environment() -> Environment {
         turbo: Some(true),
         huge_pages: text.clone(),
         mitigations: text.clone(),
-        container: text,
+        container: text.clone(),
+        started_utc: text,
+        load_percent: Some(120),
         timer_overhead_ns: Some(20),
     }
 }
@@ -178,12 +180,21 @@ fn full_sample() -> Sample {
     sample.workers = vec![WorkerRecord { core: Some(3), ops: 10, ..WorkerRecord::default() }];
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];
+    sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
+    sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
+    sample.host = Some(HostRecord {
+        least_mhz: Some(800),
+        most_mhz: Some(3000),
+        noise: vec!["others took 40 %".into()],
+        ..HostRecord::default()
+    });
     sample
 }
 
 fn full_file() -> ResultFile {
     let mut file = ResultFile::new("p", json!({"seed": 7}), 7, Clock::Virtual);
     file.environment = full_environment();
+    file.notes = vec!["scaled down".into()];
     file.samples = vec![full_sample()];
     file.claims = claims();
     file.hypotheses = vec![HypothesisOutcome {
@@ -192,6 +203,7 @@ fn full_file() -> ResultFile {
         ratio: Some(1.4),
         low: Some(1.3),
         high: None,
+        range: true,
         reason: Some("interval above 1".into()),
     }];
     file

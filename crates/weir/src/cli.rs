@@ -42,10 +42,14 @@ pub(crate) enum Command {
     Bench(c::bench::Bench),
     /// Run a plan; without a name, a quick comparison
     Run(c::run::Run),
+    /// Begin a plan, or check one without running it
+    Plan(c::plan::PlanCommand),
     /// Show results as tables, JSON, CSV, Markdown or one HTML page
     Report(c::report::Report),
     /// Compare two results cell by cell
     Compare(c::compare::Compare),
+    /// Keep results under a name, to compare later ones with
+    Baseline(c::baseline::Baseline),
     /// List designs, media, workloads, plans, papers, machines
     List(c::list::List),
     /// Show everything about one of them
@@ -88,8 +92,10 @@ impl Command {
             Self::Reproduce(command) => command.run(output),
             Self::Bench(command) => command.run(output),
             Self::Run(command) => command.run(output),
+            Self::Plan(command) => command.run(output),
             Self::Report(command) => command.run(output),
             Self::Compare(command) => command.run(output),
+            Self::Baseline(command) => command.run(output),
             Self::List(command) => command.run(output),
             Self::Show(command) => command.run(output),
             Self::Explain(command) => command.run(output),
@@ -135,6 +141,27 @@ mod tests {
             let Err(error) = Cli::try_parse_from(command.split_whitespace()) else { continue };
             assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "{command}: {error}");
         }
+    }
+
+    /// Every option and argument of every command, to the last subcommand.
+    #[test]
+    fn every_option_has_help() {
+        fn silent(command: &clap::Command, path: &str, found: &mut Vec<String>) {
+            let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            for argument in arguments {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                if help.trim().is_empty() {
+                    found.push(format!("{path} {}", argument.get_id()));
+                }
+            }
+            for inner in command.get_subcommands() {
+                silent(inner, &format!("{path} {}", inner.get_name()), found);
+            }
+        }
+        let (mut cli, mut found) = (Cli::command(), Vec::new());
+        cli.build();
+        silent(&cli, "weir", &mut found);
+        assert_eq!(found, [""; 0]);
     }
 
     /// The short help; the long one has every flag.

@@ -1,11 +1,11 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lab::{Plan, Runner, Settings};
 use report::Report;
-use results::ResultFile;
+use results::{FailureKind, ResultFile, Sample};
 use sim::Bytes;
 
 use crate::failure::{Exit, Failure};
@@ -24,10 +24,10 @@ pub(crate) struct How {
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Runs side by side under the virtual clock [default: all cores]
-    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true, hide_short_help = true)]
-    pub(crate) jobs: usize,
+    #[arg(long, value_name = "N", value_parser = jobs, hide_short_help = true)]
+    pub(crate) jobs: Option<usize>,
     /// Memory that runs side by side may take together [default: nine tenths of what is free]
-    #[arg(long, value_name = "SIZE", hide_short_help = true)]
+    #[arg(long, value_name = "SIZE", value_parser = memory, hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder
     #[arg(long, value_name = "DIR", hide_short_help = true)]
@@ -37,10 +37,29 @@ pub(crate) struct How {
     pub(crate) check: bool,
 }
 
+/// The least that a run of its own takes.
+const LEAST_MEMORY: Bytes = Bytes(64 << 20);
+/// More runs side by side than this are a mistake.
+const MOST_JOBS: usize = 4096;
+
+fn jobs(text: &str) -> Result<usize, String> {
+    let jobs = text.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
+    jobs.ok_or_else(|| format!("expected a number from 1 to {MOST_JOBS}; leave it out for all cores"))
+}
+
+fn memory(text: &str) -> Result<Bytes, String> {
+    let size: Bytes = text.parse().map_err(|error| format!("{error}"))?;
+    if size >= LEAST_MEMORY {
+        return Ok(size);
+    }
+    Err("expected at least 64MiB, which the smallest run takes; leave it out for nine tenths of what is free"
+        .to_owned())
+}
+
 impl How {
     pub(crate) fn settings(&self) -> Settings {
         Settings {
-            jobs: self.jobs,
+            jobs: self.jobs.unwrap_or(0),
             memory: self.memory,
             save_image: self.save_image.clone(),
             check: self.check,
@@ -56,10 +75,10 @@ impl How {
             check_figures(plan)?;
             plan.cells()?;
         }
-        self.outputs.iter().try_for_each(|path| store::format_of(path).map(drop))?;
+        self.outputs.iter().try_for_each(|path| store::check_report(path))?;
         store::prepare()?;
         let settings = self.settings();
-        let bar = Bar::new(output.shows_progress());
+        let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
@@ -71,42 +90,106 @@ impl How {
         Ok(results)
     }
 
-    /// Keeps the results in the data folder, writes the reports that were asked for, and says where they are.
+    /// Keeps the results in the data folder, writes the reports that were asked for, and says where they are. What cannot be
+    /// written is told at the end, by [`end`]: the results are printed all the same.
     pub(crate) fn keep(
         &self,
         name: &str,
         results: Vec<ResultFile>,
         output: &Output,
-    ) -> Result<Report, Failure> {
-        let seed = results.first().map_or(0, |result| result.seed);
-        let folder = store::new_folder(name, seed)?;
-        for result in &results {
-            let file =
-                if results.len() == 1 { "result.json".to_owned() } else { format!("{}.json", result.name) };
-            result.write(folder.join(file))?;
-        }
+    ) -> Result<Kept, Failure> {
+        let (folder, mut lost) = match save(name, &results) {
+            Ok(folder) => (folder, None),
+            Err(failure) => {
+                let other = store::new_folder_in(&std::env::temp_dir(), &format!("weir-{name}"))?;
+                save_in(&other, &results)?;
+                (other, Some(failure))
+            }
+        };
         let report = Report::new(results)?;
-        store::write_report(&report, &folder.join("report.html"))?;
-        for path in &self.outputs {
-            store::write_report(&report, path)?;
+        let page = folder.join("report.html");
+        for path in self.outputs.iter().chain([&page]) {
+            if let Err(failure) = store::write_report(&report, path) {
+                lost.get_or_insert(failure);
+            }
         }
         output.note(&format!("results  {}", folder.display()));
-        let page = self.outputs.iter().find(|path| path.extension().is_some_and(|e| e == "html"));
-        let page = page.cloned().unwrap_or_else(|| folder.join("report.html"));
-        output.note(&format!("report   {}", page.display()));
-        Ok(report)
+        let named = self.outputs.iter().find(|path| path.extension().is_some_and(|e| e == "html"));
+        output.note(&format!("report   {}", named.unwrap_or(&page).display()));
+        let lost = lost.map(|failure| Failure {
+            message: format!("{}; the result is in {}", failure.message, folder.display()),
+            ..failure
+        });
+        Ok(Kept { report, lost })
     }
 }
 
-/// Ends with the code of an interrupt when results are partial.
-pub(crate) fn end(results: &Report) -> Result<(), Failure> {
-    if results.sections.iter().any(|section| section.results.partial) {
+/// What was kept of a run.
+pub(crate) struct Kept {
+    /// The report.
+    pub(crate) report: Report,
+    /// What could not be written.
+    lost: Option<Failure>,
+}
+
+fn save(name: &str, results: &[ResultFile]) -> Result<PathBuf, Failure> {
+    let folder = store::new_folder(name)?;
+    save_in(&folder, results)?;
+    Ok(folder)
+}
+
+fn save_in(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {
+    for result in results {
+        let file =
+            if results.len() == 1 { "result.json".to_owned() } else { format!("{}.json", result.name) };
+        result.write(folder.join(file))?;
+    }
+    Ok(())
+}
+
+/// Ends a run whose results have been printed: with what was lost, interrupted, failed, or expected in vain, in this order.
+pub(crate) fn end(kept: &Kept) -> Result<(), Failure> {
+    if let Some(lost) = &kept.lost {
+        return Err(lost.clone());
+    }
+    let results = || kept.report.sections.iter().map(|section| &section.results);
+    if results().any(|result| result.partial) {
         return Err(Failure::new(
             Exit::Interrupted,
             "interrupted; the results so far are written, marked partial",
         ));
     }
-    Ok(())
+    failed_cells(results())?;
+    let hypotheses = results().flat_map(|result| &result.hypotheses);
+    let missed: Vec<&str> = hypotheses.filter(|one| !one.holds).map(|one| one.says.as_str()).collect();
+    match &missed[..] {
+        [] => Ok(()),
+        [one] => Err(Failure::new(Exit::Check, format!("the plan expected {one}, which does not hold"))),
+        several => Err(Failure::new(
+            Exit::Check,
+            format!("{} expectations of the plan do not hold: {}", several.len(), several.join("; ")),
+        )),
+    }
+}
+
+/// Cells that failed fail the command, which has kept the others.
+fn failed_cells<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(), Failure> {
+    let samples: Vec<&Sample> = results.flat_map(|result| &result.samples).collect();
+    let failed = || samples.iter().filter_map(|sample| Some((*sample, sample.failure.as_ref()?)));
+    let worst = failed().max_by_key(|(_, failure)| failure.kind);
+    let Some((sample, failure)) = worst else { return Ok(()) };
+    let exit = match failure.kind {
+        FailureKind::Run => Exit::Run,
+        FailureKind::Corrupt => Exit::Corrupt,
+    };
+    let message = format!(
+        "{} of {} runs failed, the others are kept; {}: {}",
+        failed().count(),
+        samples.len(),
+        lab::cell::title(&sample.axes),
+        failure.what
+    );
+    Err(Failure::new(exit, message))
 }
 
 /// Figures are checked before anything runs, as everything else in a plan.

@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         let advice = "internal error; please report it with the message above and the command";
         Err(Failure::new(Exit::Internal, advice))
     });
+    let outcome = outcome.and_then(|()| output::unwritten().map_or(Ok(()), Err));
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

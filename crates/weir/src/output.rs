@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::json;
 
 use crate::cli::Global;
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// The two streams and how much to say.
 #[derive(Debug)]
@@ -52,6 +53,11 @@ impl Output {
         self.data(&(text + "\n"));
     }
 
+    /// Whether progress is told line by line, because there is no terminal to draw on.
+    pub(crate) fn tells_progress(&self) -> bool {
+        !self.quiet && !io::stderr().is_terminal()
+    }
+
     /// Tells something on the standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
@@ -88,10 +94,22 @@ pub(crate) fn print_failure_json(failure: &Failure) {
     print(&format!("{document:#}\n"));
 }
 
-/// Prints; a reader that went away (`| head`) is no error.
+/// Why the standard output could not be written, if it could not.
+static UNWRITTEN: OnceLock<String> = OnceLock::new();
+
+/// Prints. A reader that went away (`| head`) is no error; anything else is kept for [`unwritten`].
 fn print(text: &str) {
     let mut out = anstream::stdout().lock();
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => drop(UNWRITTEN.set(error.to_string())),
+        _ => {}
+    }
+}
+
+/// What was lost on the standard output: a command that could not say what it found has failed.
+pub(crate) fn unwritten() -> Option<Failure> {
+    let error = UNWRITTEN.get()?;
+    Some(Failure::new(Exit::Run, format!("cannot write the standard output: {error}")))
 }
 
 /// Words in columns of equal width, the last one free.

@@ -1,33 +1,76 @@
-//! Progress of a plan, or of things that are counted, drawn on a terminal only.
+//! Progress of a plan, or of things that are counted: drawn on a terminal; elsewhere a line for each run of a plan that has ended,
+//! and now and then what still runs.
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::{Plan, Progress};
 use report::units::Unit;
 use results::Sample;
 
-/// A bar for the runs of a plan.
+/// So often it is said what is running, where there is no terminal.
+const HEARTBEAT: Duration = Duration::from_secs(30);
+
+/// Progress of the runs of a plan: a bar on a terminal, lines elsewhere.
 pub(crate) struct Bar {
     bar: ProgressBar,
-    running: Mutex<Vec<String>>,
+    state: Arc<Mutex<State>>,
+    /// Whether lines are told.
+    lines: bool,
+    /// Ends the thread that tells lines.
+    ended: Arc<AtomicBool>,
+}
+
+#[derive(Default)]
+struct State {
+    running: Vec<(String, Instant)>,
+    finished: usize,
+    all: usize,
 }
 
 impl Bar {
-    /// A bar, hidden unless `shown`.
-    pub(crate) fn new(shown: bool) -> Self {
+    /// A bar if `shown`, lines if `told`.
+    pub(crate) fn new(shown: bool, told: bool) -> Self {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
-        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta} {wide_msg}");
+        // Nothing is known of the time left until the first run has ended.
+        let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} {elapsed} {wide_msg}");
         bar.set_style(style.expect("the template is constant"));
-        Self { bar, running: Mutex::default() }
+        let state = Arc::<Mutex<State>>::default();
+        let ended = Arc::new(AtomicBool::new(false));
+        if told {
+            let (state, ended) = (Arc::clone(&state), Arc::clone(&ended));
+            std::thread::spawn(move || heartbeat(&state, &ended));
+        }
+        Self { bar, state, lines: told, ended }
     }
 
-    fn running(&self, change: impl FnOnce(&mut Vec<String>)) {
-        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        change(&mut running);
-        self.bar.set_message(running.join(" · "));
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut state);
+        let names: Vec<&str> = state.running.iter().map(|(name, _)| name.as_str()).collect();
+        self.bar.set_message(names.join(" · "));
+    }
+}
+
+/// Says now and then what still runs.
+fn heartbeat(state: &Mutex<State>, ended: &AtomicBool) {
+    let mut last = Instant::now();
+    while !ended.load(Relaxed) {
+        std::thread::sleep(Duration::from_millis(200));
+        if last.elapsed() < HEARTBEAT {
+            continue;
+        }
+        last = Instant::now();
+        let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+        let running =
+            state.running.iter().map(|(name, since)| format!("{name} ({} s)", since.elapsed().as_secs()));
+        let running = running.collect::<Vec<_>>().join(", ");
+        if !running.is_empty() {
+            anstream::eprintln!("  {}/{} done; running: {running}", state.finished, state.all);
+        }
     }
 }
 
@@ -37,26 +80,47 @@ impl Progress for Bar {
         self.bar.set_length(runs as u64);
         let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
         self.bar.set_prefix(names.join(" "));
-        self.bar.enable_steady_tick(std::time::Duration::from_millis(500));
+        self.bar.enable_steady_tick(Duration::from_millis(500));
+        self.change(|state| (state.finished, state.all) = (0, runs));
+        if self.lines {
+            anstream::eprintln!("{}: {runs} runs", names.join(" "));
+        }
     }
 
     fn started(&self, title: &str) {
-        self.running(|running| running.push(title.to_owned()));
+        self.change(|state| state.running.push((title.to_owned(), Instant::now())));
     }
 
     fn finished(&self, title: &str, sample: &Sample) {
-        self.running(|running| {
-            if let Some(at) = running.iter().position(|other| other == title) {
-                running.remove(at);
+        let (mut finished, mut all) = (0, 0);
+        self.change(|state| {
+            if let Some(at) = state.running.iter().position(|(other, _)| other == title) {
+                state.running.remove(at);
             }
+            state.finished += 1;
+            (finished, all) = (state.finished, state.all);
         });
-        self.bar.println(format!("  {title}   {}", Unit::OpsPerSecond.human(sample.throughput_ops_per_s)));
+        let came = match &sample.failure {
+            Some(failure) => format!("failed: {}", failure.what),
+            None => Unit::OpsPerSecond.human(sample.throughput_ops_per_s),
+        };
+        let busy = sample.host.as_ref().filter(|host| !host.noise.is_empty());
+        let busy = busy.map_or_else(String::new, |host| format!("   (busy host: {})", host.noise.join(", ")));
+        self.bar.println(format!("  {title}   {came}{busy}"));
+        if self.lines {
+            anstream::eprintln!("  {finished}/{all} {title}   {came}{busy}");
+        }
+        if finished == 1 {
+            let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta} {wide_msg}");
+            self.bar.set_style(style.expect("the template is constant"));
+        }
         self.bar.inc(1);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
+        self.ended.store(true, Relaxed);
         self.bar.finish_and_clear();
     }
 }

@@ -1,12 +1,15 @@
 //! Where results lie: the user's data folder, a folder for each run.
 
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
+use lab::environment;
 use report::{Format, Report};
 use results::{FileError, ResultFile};
 
 use crate::failure::{Exit, Failure};
+
+/// The name that stands for the last run, where nothing else is called so.
+const LATEST: &str = "latest";
 
 /// The user's data folder: `$XDG_DATA_HOME/weir`.
 pub(crate) fn data() -> Result<PathBuf, Failure> {
@@ -21,14 +24,36 @@ pub(crate) fn runs() -> Result<PathBuf, Failure> {
     Ok(data()?.join("runs"))
 }
 
-/// A new folder for a run: date, name, seed, and a number when there is one already.
-pub(crate) fn new_folder(name: &str, seed: u64) -> Result<PathBuf, Failure> {
+/// Where results lie that have been given a name.
+pub(crate) fn baselines() -> Result<PathBuf, Failure> {
+    Ok(data()?.join("baselines"))
+}
+
+/// The folder of the run that was made last.
+pub(crate) fn latest() -> Result<PathBuf, Failure> {
     let runs = runs()?;
-    let stem = format!("{}-{name}-{seed}", date(now()));
+    let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
+    let dated = entries.filter_map(|entry| {
+        let made = entry.metadata().and_then(|data| data.modified()).ok()?;
+        entry.path().is_dir().then(|| (made, entry.path()))
+    });
+    let latest = dated.max().map(|(_, path)| path);
+    latest.ok_or_else(|| Failure::usage(format!("there is no run in {} yet: name a result", runs.display())))
+}
+
+/// A new folder for a run: date and time in UTC, name, and a number when there is one already.
+pub(crate) fn new_folder(name: &str) -> Result<PathBuf, Failure> {
+    new_folder_in(&runs()?, name)
+}
+
+/// The same, in another folder.
+pub(crate) fn new_folder_in(runs: &Path, name: &str) -> Result<PathBuf, Failure> {
+    let when = environment::utc(now()).replace(' ', "-").replace(':', "");
+    let stem = format!("{when}-{name}");
     let taken = |path: &PathBuf| path.exists();
     let numbered = (1..).map(|number| match number {
         1 => runs.join(&stem),
-        number => runs.join(format!("{stem}.{number}")),
+        number => runs.join(format!("{stem}-{number:03}")),
     });
     let path = numbered.into_iter().find(|path| !taken(path)).expect("numbers do not end");
     std::fs::create_dir_all(&path).map_err(|error| Failure::io("make the folder", &path, &error))?;
@@ -37,37 +62,26 @@ pub(crate) fn new_folder(name: &str, seed: u64) -> Result<PathBuf, Failure> {
 
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    environment::seconds_since_1970()
 }
 
 /// The date in UTC of a time in seconds since 1970: `2026-01-31`.
 pub(crate) fn date(seconds: u64) -> String {
-    let (year, month, day) = civil((seconds / 86_400).cast_signed());
-    format!("{year:04}-{month:02}-{day:02}")
+    let text = environment::utc(seconds);
+    text.split(' ').next().unwrap_or(&text).to_owned()
 }
 
-/// Year, month and day of a number of days since 1970 (proleptic Gregorian; H. Hinnant's algorithm).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
-}
-
-/// Reads the results of a file, of a folder, of a mount as it is now, or of the run with that name in the data folder: at least
-/// one.
+/// Reads the results of a file, of a folder, of a mount as it is now, of a baseline, or of the run with that name in the data
+/// folder: at least one.
 pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
     if let Some(result) = of_mount(Path::new(name)) {
         return Ok(vec![result]);
     }
-    let runs = runs()?;
+    let (runs, baselines) = (runs()?, baselines()?);
     let mut empty = None;
-    for path in [PathBuf::from(name), runs.join(name)].into_iter().filter(|path| path.exists()) {
+    let last = if name == LATEST { latest().ok() } else { None };
+    let places = [Some(PathBuf::from(name)), Some(baselines.join(name)), Some(runs.join(name)), last];
+    for path in places.into_iter().flatten().filter(|path| path.exists()) {
         let results = if path.is_dir() { read_folder(&path)? } else { ResultFile::read_all(&path)? };
         if !results.is_empty() {
             return Ok(results);
@@ -141,10 +155,32 @@ fn place(result: &ResultFile) -> (Vec<(String, Option<u64>)>, results::Clock) {
 /// The folder of all runs, made if it is not there: a run that could not be kept is better not begun.
 pub(crate) fn prepare() -> Result<(), Failure> {
     let runs = runs()?;
-    std::fs::create_dir_all(&runs).map_err(|error| {
+    let made = std::fs::create_dir_all(&runs).and_then(|()| try_writing(&runs));
+    made.map_err(|error| {
         let failure = Failure::io("make the folder", &runs, &error);
         Failure::new(failure.exit, failure.message + "; name another with XDG_DATA_HOME")
     })
+}
+
+/// Makes a file in the folder and removes it: what comes after a long run can be written.
+fn try_writing(folder: &Path) -> std::io::Result<()> {
+    let probe = folder.join(format!(".weir-{}.tmp", std::process::id()));
+    std::fs::write(&probe, "weir")?;
+    std::fs::remove_file(&probe)
+}
+
+/// Checks before a run that a report can be written: its ending, its folder, and that it is no folder itself.
+pub(crate) fn check_report(path: &Path) -> Result<(), Failure> {
+    format_of(path)?;
+    if path.is_dir() {
+        return Err(Failure::usage(format!("{}: is a folder: name a file", path.display())));
+    }
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !parent.is_dir() {
+        let (path, parent) = (path.display(), parent.display());
+        return Err(Failure::usage(format!("{path}: there is no folder {parent}: make it, or name another")));
+    }
+    try_writing(parent).map_err(|error| Failure::io("write into the folder", parent, &error))
 }
 
 /// The format that a file's name ends in.
@@ -187,12 +223,5 @@ mod tests {
         let report = ResultsFile::new(ran.to_vec()).to_json();
         std::fs::write(folder.path().join("report.json"), report).unwrap();
         assert_eq!(read_folder(folder.path()).unwrap(), ran);
-    }
-
-    #[test]
-    fn days_are_dates() {
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(20_454), (2026, 1, 1));
-        assert_eq!(civil(11_016), (2000, 2, 29));
     }
 }

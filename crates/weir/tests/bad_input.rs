@@ -35,7 +35,8 @@ name = "filebench/varmail"
 "#;
 
 /// Files that the cases name, by name and text.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
+    ("idle.f", "define process name=p {\n  thread name=t,memsize=1m {\n  }\n}\nrun 1\n"),
     ("statement.f", "frobnicate all\nrun 1\n"),
     (
         "fileset.f",
@@ -49,7 +50,7 @@ const FILES: [(&str, &str); 8] = [
     ("stranger.pm", "not a file system, but some text that is longer than nothing"),
 ];
 
-const EXPERIMENTS: [Case; 12] = [
+const EXPERIMENTS: [Case; 21] = [
     (
         "unknown statement",
         &["bench", "statement.f", "--fs", "pmfs"],
@@ -109,7 +110,46 @@ const EXPERIMENTS: [Case; 12] = [
         "full while files are made",
         &["bench", "varmail", "--fs", "pmfs", "--region", "9MiB"],
         4,
-        &["varmail pmfs: prepare: write", "the region of 9 MiB is full", "--region"],
+        &["varmail pmfs: prepare: write", "the region of 9 MiB is full", "--region 18MiB"],
+    ),
+    (
+        "no threads",
+        &["bench", "varmail", "--fs", "pmfs", "--threads", "0"],
+        2,
+        &["--threads", "from 1 to 10000"],
+    ),
+    (
+        "threads that are no number",
+        &["bench", "varmail", "--fs", "pmfs", "--threads", "four"],
+        2,
+        &["--threads", "four", "from 1 to 10000"],
+    ),
+    (
+        "a number of threads twice",
+        &["bench", "varmail", "--fs", "pmfs", "--threads", "1,1"],
+        2,
+        &["--threads", "1 is there twice"],
+    ),
+    ("a design twice", &["bench", "varmail", "--fs", "pmfs,pmfs"], 2, &["--fs", "pmfs is there twice"]),
+    ("no runs side by side", &["run", "--jobs", "0"], 2, &["--jobs", "from 1 to 4096", "all cores"]),
+    ("too little memory for any run", &["run", "--memory", "1k"], 2, &["--memory", "at least 64MiB"]),
+    (
+        "an option of a design that is not compared",
+        &["bench", "varmail", "--fs", "pmfs", "-O", "buffer=1MiB"],
+        2,
+        &["\"buffer\"", "hinfs", "only pmfs is compared"],
+    ),
+    (
+        "a script that does nothing",
+        &["bench", "idle.f", "--fs", "pmfs"],
+        2,
+        &["idle.f:2:3", "no flowop", "thread"],
+    ),
+    (
+        "a part that the plan does not have",
+        &["run", "quick", "--only", "fs=ext9"],
+        2,
+        &["--only fs=ext9", "there are: pmfs, hinfs"],
     ),
     (
         "report of no format",

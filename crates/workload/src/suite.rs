@@ -115,6 +115,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
     /// Bytes of all its files together when it begins.
     fn data_bytes(&self) -> u64;
 
+    /// By how much its files grow while it runs: what is appended and never removed.
+    fn growth(&self) -> Growth {
+        Growth::None
+    }
+
     /// How many tasks work at once.
     fn tasks(&self) -> u64;
 
@@ -123,6 +128,17 @@ pub trait Workload: Send + Sync + fmt::Debug {
 
     /// Its work on the processes of a subject.
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError>;
+}
+
+/// By how much the files of a workload grow beyond [`Workload::data_bytes`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Growth {
+    /// They do not, or as much is removed as is added.
+    None,
+    /// With each operation, by so many bytes at most.
+    PerOperation(u64),
+    /// By so many bytes until the workload ends by itself.
+    ToBytes(u64),
 }
 
 /// The cores on which tasks can be placed, numbered socket by socket. On a machine whose cores have two hardware threads each of

@@ -8,17 +8,19 @@
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use results::Histogram;
+use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs, Syscalls,
-    Whence, XattrMode, ops,
+    Attr, DirEntry, Errno, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs,
+    Syscalls, Whence, XattrMode, ops,
 };
 
 const SHARDS: usize = 16;
+/// Parts into which the measured time is divided.
+pub(super) const PARTS: usize = 100;
 
 /// What was seen of one kind of operation.
 #[derive(Clone, Debug, Default)]
@@ -45,6 +47,16 @@ type Shard = [Option<Tally>; Op::MAX];
 /// What was seen of the calls of all processes.
 pub(super) struct Tallies {
     shards: [Mutex<Box<Shard>>; SHARDS],
+    /// Set from outside to end the run early.
+    interrupt: Arc<AtomicBool>,
+    /// Whether the measured time has begun.
+    begun: AtomicBool,
+    /// When it began, in nanoseconds of the clock in force.
+    begin_ns: AtomicU64,
+    /// Calls that ended in each part of the measured time.
+    parts: [AtomicU64; PARTS],
+    /// Length of a part; 0: calls are not counted over time.
+    part_ns: u64,
 }
 
 /// The calls of one process, passed on and timed.
@@ -69,14 +81,52 @@ fn shard() -> usize {
 }
 
 impl Tallies {
-    /// Nothing seen yet.
-    pub(super) fn new() -> Self {
+    /// Nothing seen yet, of a run that `interrupt` ends early and whose measured time of `window` is known beforehand.
+    pub(super) fn new(interrupt: &Arc<AtomicBool>, window: Option<Nanos>) -> Self {
         let empty = || Mutex::new(Box::new([const { None }; Op::MAX]));
-        Self { shards: std::array::from_fn(|_| empty()) }
+        Self {
+            shards: std::array::from_fn(|_| empty()),
+            interrupt: Arc::clone(interrupt),
+            begun: AtomicBool::new(false),
+            begin_ns: AtomicU64::new(0),
+            parts: [const { AtomicU64::new(0) }; PARTS],
+            part_ns: window.map_or(0, |window| (window.0 / PARTS as u64).max(1)),
+        }
     }
 
-    /// Forgets what was seen.
+    /// Whether the files are still being made and the run is to end: no further call is made.
+    fn is_given_up(&self) -> bool {
+        self.interrupt.load(Relaxed) && !self.begun.load(Relaxed)
+    }
+
+    /// Counts a call that ended at `now`.
+    #[inline]
+    fn count(&self, now: Nanos) {
+        if self.part_ns > 0 && self.begun.load(Relaxed) {
+            let part = now.0.saturating_sub(self.begin_ns.load(Relaxed)) / self.part_ns;
+            if let Some(part) = self.parts.get(part as usize) {
+                part.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// How long the measured time has lasted; none before it begins.
+    pub(super) fn running_for(&self) -> Option<Nanos> {
+        let begin = Nanos(self.begin_ns.load(Relaxed));
+        self.begun.load(Relaxed).then(|| sim::now().since(begin))
+    }
+
+    /// Calls over time, if they were counted.
+    pub(super) fn series(&self) -> Option<SeriesRecord> {
+        let ops: Vec<u64> = self.parts.iter().map(|part| part.load(Relaxed)).collect();
+        (self.part_ns > 0 && ops.iter().any(|ops| *ops > 0))
+            .then_some(SeriesRecord { step_ns: self.part_ns, ops })
+    }
+
+    /// Forgets what was seen: the measured time begins.
     pub(super) fn restart(&self) {
+        self.begin_ns.store(sim::now().0, Relaxed);
+        self.begun.store(true, Relaxed);
         for shard in &self.shards {
             **shard.lock().unwrap_or_else(PoisonError::into_inner) = [const { None }; Op::MAX];
         }
@@ -111,6 +161,9 @@ impl Timed {
         call: impl FnOnce() -> Result<T>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Result<T> {
+        if self.tallies.is_given_up() {
+            return Err(Errno::EIO);
+        }
         let start = sim::now();
         let outcome = call();
         self.note(op, start, &outcome, moved);
@@ -120,7 +173,9 @@ impl Timed {
     /// Notes a call that began at `start` and has just ended.
     #[inline]
     fn note<T>(&self, op: Op, start: Nanos, outcome: &Result<T>, moved: impl FnOnce(&T) -> usize) {
-        let latency = sim::now().since(start);
+        let now = sim::now();
+        let latency = now.since(start);
+        self.tallies.count(now);
         let mut shard = self.tallies.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
         let tally = shard[op.index()].get_or_insert_default();
         tally.latency.record(latency.0);
@@ -139,6 +194,9 @@ impl Timed {
 impl Syscalls for Timed {
     /// What the ledger has booked it as tells whether it made a file.
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
+        if self.tallies.is_given_up() {
+            return Err(Errno::EIO);
+        }
         let (made, start) = (sim::ledger::calls(ops::CREATE), sim::now());
         let outcome = self.inner.open(path, flags, mode);
         let op = if sim::ledger::calls(ops::CREATE) > made { ops::CREATE } else { ops::OPEN };

@@ -1,22 +1,23 @@
 //! Inside the run: the file system is made, mounted, worked on and unmounted, and the ledger is read around the work.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use fs::{FsType, Options};
 use media::Region;
 use media::Storage;
 use results::Sample;
 use sim::ledger::Snapshot;
-use sim::{Bytes, Clock};
+use sim::{Bytes, Clock, Nanos};
 use vfs::host::Host;
 use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
 use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes};
 
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
-use crate::plan::CellSpec;
+use crate::plan::{CellSpec, Stop};
 
 /// A cell's work, ready to be moved into a run.
 pub(super) struct Work {
@@ -49,15 +50,18 @@ impl Work {
         design.mkfs(&Storage::from(region), options).map_err(words)?;
         let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
-        let (tallies, of) = (Arc::new(Tallies::new()), Arc::clone(&mount));
+        let (tallies, of) = (self.tallies(), Arc::clone(&mount));
         let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
         let size = Bytes(region.len());
         let full = || {
-            format!("the region of {size} is full: give it more with --region (in a plan: region = \"…\")")
+            let enough = self.enough(size, tallies.running_for());
+            format!(
+                "the region of {size} is full: give it --region {enough} or more (in a plan: region = \"{enough}\")"
+            )
         };
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies).map_err(told)?;
-        let sample = measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
+        let sample = self.measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
         // Under the virtual clock what is still in a buffer is of no use, unless the image is.
         if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
             mount.unmount().map_err(words)?;
@@ -68,20 +72,72 @@ impl Work {
         Ok(sample)
     }
 
-    /// On a directory of the host, which is left as it was found.
+    /// In a new folder of a directory of the host, which is left as it was found.
     pub(super) fn on_host(&self, path: &Path) -> Result<Sample, Failed> {
+        let folder = Folder::new(path).map_err(words)?;
+        let path = folder.0.as_path();
         // The directory is opened once here, so that its errors are told; each process then has it from its own opening.
         drop(Host::new(path).map_err(words)?);
-        let (tallies, root) = (Arc::new(Tallies::new()), path.to_owned());
+        let (tallies, root) = (self.tallies(), path.to_owned());
         let start = move || -> Arc<dyn Syscalls> {
             Arc::new(Host::new(&root).expect("the directory was opened when the cell began"))
         };
-        let full = || format!("the file system of {} is full: make room", path.display());
+        let full =
+            || format!("the file system of {} is full: make room", path.parent().unwrap_or(path).display());
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies).map_err(told)?;
-        let measured = measure(&*job, &tallies, Counters::new).map_err(told);
+        let measured = self.measure(&*job, &tallies, Counters::new).map_err(told);
         let concluded = job.conclude().map_err(told);
         measured.and_then(|sample| concluded.map(|()| sample))
+    }
+
+    fn tallies(&self) -> Arc<Tallies> {
+        let window = match self.spec.stop {
+            Stop::After(time) => Some(time),
+            Stop::Operations(_) => None,
+        };
+        Arc::new(Tallies::new(&self.run.interrupt, window))
+    }
+
+    /// The size that a region would have needed which filled up in `ran` of the measured time: what a run as long as it was to be
+    /// writes at that rate, and a quarter more. Twice the size if it filled up before.
+    fn enough(&self, size: Bytes, ran: Option<Nanos>) -> String {
+        let whole = match (self.spec.stop, ran) {
+            (Stop::After(time), Some(ran)) if ran.0 > 0 => time.0 as f64 / ran.0 as f64,
+            _ => 1.6,
+        };
+        crate::error::rounded_up(Bytes((size.0 as f64 * whole.max(1.6) * 1.25) as u64))
+    }
+
+    /// Makes the files, then measures.
+    fn measure(
+        &self,
+        job: &dyn Job,
+        tallies: &Tallies,
+        counters: impl Fn() -> Counters,
+    ) -> Result<Sample, JobError> {
+        job.prepare()?;
+        let mut before = (Counters::new(), Snapshot::default());
+        let measured = job.work(&mut |phase| {
+            if phase == Phase::Begins {
+                tallies.restart();
+                before = (counters(), Snapshot::of_run());
+            }
+        })?;
+        // All tasks have ended: the ledger holds whole operations.
+        let window = Snapshot::of_run().since(&before.1);
+        let errors = measured.errors;
+        let mut sample = sample(measured);
+        ledger::fill(&mut sample, &window, &tallies.sum());
+        sample.errors = sample.errors.max(errors);
+        sample.series = tallies.series();
+        // A signal ends the workload between two of its operations.
+        sample.partial |= self.run.interrupt.load(Relaxed);
+        for (name, count) in counters() {
+            let earlier = before.0.get(name).copied().unwrap_or(0);
+            sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
+        }
+        Ok(sample)
     }
 
     /// The job, whose processes `start` starts.
@@ -97,8 +153,7 @@ impl Work {
             stop: self.spec.stop.into(),
             cores: Cores { sockets, per_socket: self.run.machine.processors() / sockets.max(1) },
             check: self.run.check,
-            // A cell of the virtual clock ends by itself soon enough, and a whole one is worth more than a part.
-            interrupt: (self.run.clock == Clock::Real).then(|| Arc::clone(&self.run.interrupt)),
+            interrupt: Some(Arc::clone(&self.run.interrupt)),
         };
         self.spec.workload.job(&how, processes)
     }
@@ -112,6 +167,26 @@ impl Work {
             }
             error => error.to_string(),
         }
+    }
+}
+
+/// A folder of the host that goes away with what is in it.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(parent: &Path) -> std::io::Result<Self> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let name = format!(".weir-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
+        let folder = Self(parent.join(name));
+        std::fs::create_dir(&folder.0)?;
+        Ok(folder)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed is left where its name says whose it is.
+        let _ = std::fs::remove_dir_all(&self.0);
     }
 }
 
@@ -133,29 +208,6 @@ impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for Timing<F> {
             Clock::Real => (self.start)(),
         }
     }
-}
-
-/// Makes the files, then measures.
-fn measure(job: &dyn Job, tallies: &Tallies, counters: impl Fn() -> Counters) -> Result<Sample, JobError> {
-    job.prepare()?;
-    let mut before = (Counters::new(), Snapshot::default());
-    let measured = job.work(&mut |phase| {
-        if phase == Phase::Begins {
-            tallies.restart();
-            before = (counters(), Snapshot::of_run());
-        }
-    })?;
-    // All tasks have ended: the ledger holds whole operations.
-    let window = Snapshot::of_run().since(&before.1);
-    let errors = measured.errors;
-    let mut sample = sample(measured);
-    ledger::fill(&mut sample, &window, &tallies.sum());
-    sample.errors = sample.errors.max(errors);
-    for (name, count) in counters() {
-        let earlier = before.0.get(name).copied().unwrap_or(0);
-        sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
-    }
-    Ok(sample)
 }
 
 fn counters(mounted: &dyn FileSystem) -> Counters {

@@ -208,6 +208,9 @@ fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) 
     if chosen.iter().any(|sample| sample.axes != first.axes) {
         return Err(format!("more than one cell with {}", describe()));
     }
+    if let Some(failure) = chosen.iter().find_map(|sample| sample.failure.as_ref()) {
+        return Err(format!("the run with {} failed: {}", describe(), failure.what));
+    }
     if chosen.iter().any(|sample| sample.partial) {
         return Err(format!("the run with {} was cut short", describe()));
     }

@@ -69,7 +69,7 @@ impl Side {
     /// The rates of the cells that this side names.
     fn rates<'a>(&self, samples: &'a [Sample]) -> Rates<'a> {
         let mut rates = Rates::new();
-        for sample in samples {
+        for sample in samples.iter().filter(|sample| sample.is_measured()) {
             if let Some(rest) = self.rest(sample) {
                 rates.entry(rest).or_default().push(sample.throughput_ops_per_s * self.factor);
             }
@@ -96,7 +96,9 @@ impl Hypothesis {
         let (left, right) = (self.left.rates(samples), self.right.rates(samples));
         let shared = left.iter().filter_map(|(place, rates)| Some((place, rates, right.get(place)?)));
         let judged: Vec<_> = shared.map(|(place, left, right)| self.at(place, left, right)).collect();
-        let worst = judged.into_iter().min_by(|a, b| self.margin(a).total_cmp(&self.margin(b)));
+        let worst = judged
+            .into_iter()
+            .min_by(|a, b| a.holds.cmp(&b.holds).then(self.margin(a).total_cmp(&self.margin(b))));
         worst.unwrap_or_else(|| self.outcome(None, Some("no cells of that name were measured".to_owned())))
     }
 
@@ -104,15 +106,34 @@ impl Hypothesis {
         let ratio = median(left).zip(median(right)).map(|(left, right)| left / right);
         let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
         let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
-        let reason = format!("decided at {}", places.join(", "));
-        let outcome =
-            self.outcome(ratio.filter(|ratio| ratio.is_finite()), (!places.is_empty()).then_some(reason));
-        HypothesisOutcome { low: interval.map(|i| i.low), high: interval.map(|i| i.high), ..outcome }
+        let undecided = interval.filter(|interval| interval.contains(1.0)).map(|interval| {
+            let what = if interval.is_range() { "range of the repeats" } else { "95 % interval" };
+            format!("the {what} has both answers in it")
+        });
+        let decided = (!places.is_empty()).then(|| format!("decided at {}", places.join(", ")));
+        let reason: Vec<String> = decided.into_iter().chain(undecided.clone()).collect();
+        let reason = (!reason.is_empty()).then(|| reason.join("; "));
+        let outcome = self.outcome(ratio.filter(|ratio| ratio.is_finite()), reason);
+        HypothesisOutcome {
+            holds: outcome.holds && undecided.is_none(),
+            low: interval.map(|i| i.low),
+            high: interval.map(|i| i.high),
+            range: interval.is_some_and(|i| i.is_range()),
+            ..outcome
+        }
     }
 
     fn outcome(&self, ratio: Option<f64>, reason: Option<String>) -> HypothesisOutcome {
         let holds = ratio.is_some_and(|ratio| if self.larger { ratio > 1.0 } else { ratio < 1.0 });
-        HypothesisOutcome { says: self.says.clone(), holds, ratio, low: None, high: None, reason }
+        HypothesisOutcome {
+            says: self.says.clone(),
+            holds,
+            ratio,
+            low: None,
+            high: None,
+            range: false,
+            reason,
+        }
     }
 
     /// How far it holds: larger is better.
@@ -146,6 +167,17 @@ mod tests {
         assert!(outcome.reason.unwrap().contains("threads 8"));
         assert!(!judge("hinfs > 1.5 * pmfs").holds);
         assert!(judge("hinfs/1 > 1.5 * pmfs/1").holds);
+    }
+
+    #[test]
+    fn repeats_that_do_not_decide_are_no_success() {
+        let rates = [("pmfs", 10.0), ("pmfs", 14.0), ("hinfs", 12.0), ("hinfs", 15.0)];
+        let samples = rates.map(|(fs, rate)| sample(fs, "1", rate));
+        let judge = |says: &str| says.parse::<Hypothesis>().unwrap().judge(&samples);
+        let outcome = judge("hinfs > pmfs");
+        assert!(!outcome.holds && outcome.range && outcome.ratio > Some(1.0), "{outcome:?}");
+        assert!(outcome.reason.unwrap().contains("both answers"));
+        assert!(judge("2 * hinfs > pmfs").holds);
     }
 
     #[test]

@@ -70,13 +70,7 @@ pub const DEFAULT_MEDIUM: &str = "hinfs";
 impl CellSpec {
     /// The name in messages and on progress lines: `fileserver hinfs threads 8`.
     pub fn title(&self) -> String {
-        let value = |axis: &str| self.axes.get(axis).cloned().unwrap_or_default();
-        let workload = value("workload");
-        let workload = workload.rsplit('/').next().unwrap_or_default();
-        let rest =
-            self.axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
-        let rest: Vec<_> = rest.map(|(axis, value)| format!(" {axis} {value}")).collect();
-        format!("{workload} {}{}", value("fs"), rest.concat())
+        crate::cell::title(&self.axes)
     }
 
     /// Everything that decides what happens in the cell. Cells of equal settings give equal samples, so they run once.
@@ -102,7 +96,11 @@ impl Plan {
                 drafts = extend(&drafts, axis)?;
             }
             for draft in drafts {
-                cells.push(self.cell(workload, &draft)?);
+                let cell = self.cell(workload, &draft)?;
+                // The host's directory is one cell for all media.
+                if !cells.iter().any(|other: &CellSpec| other.axes == cell.axes) {
+                    cells.push(cell);
+                }
             }
         }
         Ok(cells)
@@ -157,7 +155,16 @@ impl Plan {
         match self.fs.keys().find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => {
-                let advice = nearest(name, known.into_iter());
+                let others: Vec<&str> = fs::all()
+                    .filter(|design| option_names(*design).any(|option| option == name))
+                    .map(FsType::name)
+                    .collect();
+                let compared: Vec<&str> = designs.values.iter().map(|value| value.label.as_str()).collect();
+                let advice = if others.is_empty() {
+                    nearest(name, known.into_iter())
+                } else {
+                    format!("{} has it, and only {} is compared", others.join(", "), compared.join(", "))
+                };
                 Err(Error::Setting(format!(
                     "plan {}: no design has the option \"{name}\"; {advice}",
                     self.name
@@ -181,7 +188,12 @@ impl Plan {
             return Err(Error::Setting(format!("lock {lock} can be free under the virtual clock only")));
         }
         let medium = medium(draft)?;
-        axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
+        if matches!(subject, Subject::Host(_)) {
+            // A directory of the host has no medium of ours.
+            axes.remove("medium");
+        } else {
+            axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
+        }
         let stop = workload.stop.unwrap_or(self.stop);
         let region = workload.region.or(self.region);
         self.check_region(&subject, region)?;

@@ -1,7 +1,7 @@
 //! Plans: what an experiment varies, keeps and expects.
 //!
 //! ```toml
-//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order
+//! [plan]                     # name, why, seed, repeats, stop, clock, machine, order, region, note
 //! name = "quick"
 //! stop = "2s"                # or "1M ops"
 //! [[axis]]                   # one key names the axis, its list holds the values
@@ -34,7 +34,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use sim::{Bytes, Clock, Nanos};
 
 use crate::document::Problem;
@@ -44,7 +45,7 @@ pub use expect::Hypothesis;
 pub use matrix::CellSpec;
 
 /// An experiment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     /// Its name, also that of its results.
     pub name: String,
@@ -64,8 +65,11 @@ pub struct Plan {
     pub order: Order,
     /// Whether `--quick` made it smaller.
     pub quick: bool,
+    /// What a reader of its numbers must know, in a sentence: by how much it is smaller than what it repeats.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Size of the region of each cell; by default worked out from the workload's files.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Bytes>,
     /// What varies.
     pub axis: Vec<Axis>,
@@ -89,7 +93,7 @@ pub enum Stop {
 }
 
 /// The order of cells under the real clock. Under the virtual clock order changes nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
     /// First repeat of all cells, then the second, so that drift meets all alike.
@@ -99,7 +103,7 @@ pub enum Order {
 }
 
 /// What varies.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Axis {
     /// Its name in results.
     pub name: String,
@@ -108,7 +112,7 @@ pub struct Axis {
     /// What a value changes.
     pub sets: Vec<Target>,
     /// Designs that it does not change: they are measured once for all its values.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unaffected: Vec<String>,
     /// Where it is written, for messages.
     #[serde(skip)]
@@ -116,17 +120,17 @@ pub struct Axis {
 }
 
 /// A value of an axis.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AxisValue {
     /// The value in results.
     pub label: String,
     /// What the targets are set to.
     pub value: String,
     /// Further options, for a design.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
     /// Variables that this value sets besides, and that win over what the axis sets.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub vars: BTreeMap<String, String>,
 }
 
@@ -150,23 +154,23 @@ pub enum Target {
 }
 
 /// What is done.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Workload {
     /// `SUITE/NAME`, or a file of a suite that has files.
     pub name: String,
     /// What results call it, when not by its name: where a plan has it twice, with other variables or switches.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// Variables that win over the workload's own.
     pub vars: BTreeMap<String, String>,
     /// Switches of the suite that are turned on or off.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub switches: BTreeMap<String, bool>,
     /// Stops it otherwise than the plan says.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Stop>,
     /// A region of another size than the plan says.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub region: Option<Bytes>,
     /// Where it is written, for messages.
     #[serde(skip)]
@@ -231,6 +235,7 @@ impl Plan {
             machine: "hinfs-server".to_owned(),
             order: Order::Interleaved,
             quick: false,
+            note: None,
             region: None,
             axis: Vec::new(),
             workload: Vec::new(),
@@ -238,6 +243,59 @@ impl Plan {
             figure: Vec::new(),
             expect: Vec::new(),
         }
+    }
+
+    /// The plan of a result, to run it again.
+    pub fn from_json(plan: &serde_json::Value) -> Result<Self, Error> {
+        Self::deserialize(plan).map_err(|error| {
+            Error::Setting(format!(
+                "the plan of this result cannot be run again: {error}; it comes from another version"
+            ))
+        })
+    }
+
+    /// The part of the plan in which the axis `name` has this value only. `workload` and, where no axis sets it, `medium` are
+    /// axes as well.
+    pub fn only(&mut self, name: &str, value: &str) -> Result<(), Error> {
+        let unknown = |known: Vec<&str>| {
+            let advice = nearest(value, known.into_iter());
+            Error::Setting(format!("--only {name}={value}: no cell of the result has it; {advice}"))
+        };
+        if name == "workload" {
+            let called =
+                |workload: &Workload| workload.label.clone().unwrap_or_else(|| workload.name.clone());
+            let names: Vec<String> = self.workload.iter().map(called).collect();
+            self.workload.retain(|workload| called(workload) == value);
+            return if self.workload.is_empty() {
+                Err(unknown(names.iter().map(String::as_str).collect()))
+            } else {
+                Ok(())
+            };
+        }
+        let names: Vec<String> = self.axis.iter().map(|axis| axis.name.clone()).collect();
+        let Some(axis) = self.axis.iter_mut().find(|axis| axis.name == name) else {
+            let advice = nearest(name, names.iter().map(String::as_str).chain(["workload"]));
+            return Err(Error::Setting(format!(
+                "--only {name}={value}: the plan has no axis \"{name}\"; {advice}"
+            )));
+        };
+        let all = axis.values.clone();
+        axis.values.retain(|other| other.label == value);
+        if axis.values.is_empty() {
+            return Err(unknown(all.iter().map(|value| value.label.as_str()).collect()));
+        }
+        let left: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
+        if name == "fs" {
+            // What is said of designs that are left out goes with them.
+            self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(|design| left.contains(design)));
+            let known = |option: &String| {
+                left.iter()
+                    .filter_map(|name| fs::by_name(name))
+                    .any(|d| d.options().iter().any(|o| o.name == *option))
+            };
+            self.fs.retain(|option, _| known(option));
+        }
+        Ok(())
     }
 
     /// The resolved plan as it stands in a result.
@@ -335,6 +393,19 @@ impl Serialize for Stop {
     }
 }
 
+/// Read as they are written: as text.
+macro_rules! deserialize_as_text {
+    ($($type:ty),*) => {$(
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+            }
+        }
+    )*};
+}
+
+deserialize_as_text!(Stop, Target, Hypothesis);
+
 impl FromStr for Target {
     type Err = String;
 
@@ -388,6 +459,29 @@ mod tests {
         for text in ["60s", "1500ms", "500000 ops"] {
             assert_eq!(text.parse::<Stop>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn every_preset_comes_back_from_the_plan_of_its_result() {
+        for preset in PLANS {
+            for quick in [false, true] {
+                let plan = Plan::load(preset.name, quick).unwrap();
+                assert_eq!(Plan::from_json(&plan.to_json()).unwrap(), plan, "{}", preset.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_plan_is_named_by_its_axes() {
+        let mut plan = Plan::load("quick", false).unwrap();
+        plan.only("fs", "hinfs").unwrap();
+        plan.only("workload", "filebench/varmail").unwrap();
+        assert_eq!(plan.cells().unwrap().len(), 1);
+        assert!(plan.only("fs", "nova").unwrap_err().to_string().contains("hinfs"));
+        assert!(plan.only("treads", "4").unwrap_err().to_string().contains("did you mean \"threads\"?"));
+        let mut plan = Plan::load("quick", false).unwrap();
+        plan.only("fs", "pmfs").unwrap();
+        assert_eq!(plan.cells().unwrap().len(), 4, "an option of the other design is left out");
     }
 
     #[test]

@@ -5,21 +5,31 @@ use std::collections::BTreeMap;
 use sim::Clock;
 
 use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
-use crate::document::{self, Item, Problem, Table};
+use crate::document::{self, Item, Problem, Problems, Table};
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
 
+/// What is said of a scaled-down run whose plan does not say it better.
+const QUICK: &str = "Scaled down (--quick): not the published sizes.";
+
 pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Problem> {
     document::read(origin, text, |root| {
-        let head = root.need("plan", "name, why and how to run")?;
-        let mut plan = head.read(head_of)?;
-        plan.axis = each(root, "axis", axis)?;
-        plan.workload = each(root, "workload", |table| workload(table, quick))?;
-        plan.fs = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words))?;
-        plan.figure = each_item(root, "figure")?;
-        plan.expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses))?;
-        if let Some(item) = root.get("quick") {
+        let mut all = Problems::default();
+        let head = root.need("plan", "name, why and how to run").and_then(|head| head.read(head_of));
+        let mut plan = all.take(head).unwrap_or_else(|| Plan::new(""));
+        plan.axis = all.take(each(root, "axis", axis)).unwrap_or_default();
+        plan.workload = all.take(each(root, "workload", |table| workload(table, quick))).unwrap_or_default();
+        let options = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words));
+        plan.fs = all.take(options).unwrap_or_default();
+        plan.figure = all.take(each_item(root, "figure")).unwrap_or_default();
+        let expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses));
+        plan.expect = all.take(expect).unwrap_or_default();
+        let smaller = root.get("quick");
+        all.take(root.finish());
+        // What follows speaks of the parts together, which must be right for it.
+        all.finish()?;
+        if let Some(item) = smaller {
             item.read(|table| quicken(table, &mut plan, quick))?;
         }
         distinct_axes(&plan, root)?;
@@ -47,6 +57,7 @@ fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
         plan.order = item.one_of(&ORDERS)?;
     }
     plan.region = table.get("region").map(|item| item.parse()).transpose()?;
+    plan.note = table.get("note").map(|item| item.text()).transpose()?;
     Ok(plan)
 }
 
@@ -64,7 +75,9 @@ fn each<T>(
     read: impl Fn(&Table<'_>) -> Result<T, Problem>,
 ) -> Result<Vec<T>, Problem> {
     let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items())?;
-    items.iter().map(|item| item.read(&read)).collect()
+    let mut all = Problems::default();
+    let read = items.iter().filter_map(|item| all.take(item.read(&read))).collect();
+    all.finish().map(|()| read)
 }
 
 fn each_item(root: &Table<'_>, key: &'static str) -> Result<Vec<serde_json::Value>, Problem> {
@@ -170,6 +183,8 @@ fn quick_workload(table: &Table<'_>) -> Result<QuickWorkload, Problem> {
 fn quicken(table: &Table<'_>, plan: &mut Plan, quick: bool) -> Result<(), Problem> {
     let mut quickened = plan.clone();
     quickened.quick = true;
+    let note = table.get("note").map_or(Ok(QUICK.to_owned()), |item| item.text())?;
+    quickened.note = Some(note);
     if let Some(item) = table.get("stop") {
         quickened.stop = item.parse()?;
     }

@@ -31,6 +31,9 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, palette: &Palette, size: Size
         let half = layout.bar / 2.0 + 3.0;
         palette::target(&mut svg, at, half, band, published, &published_tooltip(figure, mark));
     }
+    for point in &panel.points {
+        label(&mut svg, figure, panel, &frame, &layout, point);
+    }
     frame.draw_x_title(&mut svg, &figure.x_label);
     svg.finish(&description(figure, panel))
 }
@@ -76,14 +79,17 @@ fn bar(
     let gap = (layout.bar * 0.06).min(2.0);
     let extent = (layout.bar - 2.0 * gap, frame.bottom - y);
     palette::area(svg, look, (x + gap, y), extent, &tooltip(figure, panel, point));
-    let middle = x + layout.bar / 2.0;
-    let mut top = y;
     if let Some(interval) = point.y.interval {
-        top = frame.y(interval.high);
-        whisker(svg, middle, frame.y(interval.low), top);
+        let (low, high) = (frame.y(interval.low), frame.y(interval.high));
+        whisker(svg, &look.whisker(), x + layout.bar / 2.0, low, high);
     }
-    let marked = panel.published.iter().any(|mark| (mark.x, mark.series) == (point.x, point.series));
-    if layout.bar >= NUMBER_WIDTH && !marked {
+}
+
+/// The number over a bar, drawn last: nothing may lie over it.
+fn label(svg: &mut Svg, figure: &Figure, panel: &Panel, frame: &Frame, layout: &Layout, point: &Point) {
+    if layout.bar >= NUMBER_WIDTH {
+        let middle = layout.bar(point.x, point.series) + layout.bar / 2.0;
+        let top = frame.y(point.y.top());
         svg.text("number", (middle, top - 5.0), Anchor::Middle, &number(figure, panel, point));
     }
 }
@@ -95,12 +101,15 @@ fn number(figure: &Figure, panel: &Panel, point: &Point) -> String {
 }
 
 /// An interval as a vertical line with end strokes; one too small to be seen is left to the table.
-pub(super) fn whisker(svg: &mut Svg, x: f64, low: f64, high: f64) {
+pub(super) fn whisker(svg: &mut Svg, class: &str, x: f64, low: f64, high: f64) {
     if low - high < LEAST_WHISKER {
         return;
     }
-    svg.line("whisker", (x, low), (x, high));
-    for y in [low, high] {
-        svg.line("whisker", (x - 4.0, y), (x + 4.0, y));
+    // A margin of the page's colour under it keeps it visible on a bar of its own colour.
+    for class in ["margin", class] {
+        svg.line(class, (x, low), (x, high));
+        for y in [low, high] {
+            svg.line(class, (x - 4.0, y), (x + 4.0, y));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Axes, ticks, grid and labels: what bars and lines share.
 
 use super::Size;
+use super::palette::Band;
 use super::svg::{Anchor, Svg};
 use crate::figure::{Figure, Panel};
 use crate::units::{self, Scale, Unit};
@@ -83,8 +84,12 @@ impl Frame {
     }
 
     /// The y coordinates of a band; an open end lies at the frame's.
-    pub(super) fn band(&self, low: Option<f64>, high: Option<f64>) -> (f64, f64) {
-        (low.map_or(self.bottom, |low| self.y(low)), high.map_or(self.top, |high| self.y(high)))
+    pub(super) fn band(&self, low: Option<f64>, high: Option<f64>) -> Band {
+        Band {
+            low: low.map_or(self.bottom, |low| self.y(low)),
+            high: high.map_or(self.top, |high| self.y(high)),
+            open: (low.is_none(), high.is_none()),
+        }
     }
 }
 

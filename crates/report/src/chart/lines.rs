@@ -85,7 +85,7 @@ fn line(
     for point in points {
         let (x, y) = at(point);
         if let Some(interval) = point.y.interval {
-            whisker(svg, x, frame.y(interval.low), frame.y(interval.high));
+            whisker(svg, &look.whisker(), x, frame.y(interval.low), frame.y(interval.high));
         }
         svg.path(&look.marker(), &look.marker_path(x, y, 4.5), &tooltip(figure, panel, point));
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
-//! | `bars`, `lines`, `breakdown`, `heat` | a kind of chart each |
+//! | `bars`, `lines`, `breakdown`, `heat`, `ratios`, `curves` | a kind of chart each |
 //! | `curve` | claims that hold, by reading |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
@@ -18,13 +18,17 @@
 mod bars;
 mod breakdown;
 pub(crate) mod curve;
+mod curves;
 mod frame;
 mod heat;
 mod lines;
 mod palette;
+mod ratios;
 mod svg;
 
+pub(crate) use curves::{Curves, draw as draw_curves};
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
+pub(crate) use ratios::draw as ratios;
 
 use crate::figure::{Figure, Kind, Panel};
 

@@ -4,7 +4,7 @@
 
 use super::svg::{Svg, n};
 use super::{SMALL, Size};
-use crate::figure::Kind;
+use crate::figure::{Kind, rank};
 
 /// Colours, hatchings, dashes and markers: eight of each. Names beyond the eighth pair colours and
 /// hatchings anew.
@@ -34,8 +34,13 @@ impl Palette {
     }
 
     pub(crate) fn look(&self, kind: Kind, name: &str) -> Look {
-        let names = if kind == Kind::Breakdown { &self.activities } else { &self.series };
-        let at = names.iter().position(|known| known == name).unwrap_or(0);
+        // An activity looks the same on every page; those that are not known follow in the order in which they appear.
+        let place = |names: &[String]| names.iter().position(|known| known == name).unwrap_or(0);
+        let at = match (kind, rank(name)) {
+            (Kind::Breakdown, known) if known < PATTERNS => known,
+            (Kind::Breakdown, _) => PATTERNS + place(&self.activities),
+            _ => place(&self.series),
+        };
         Look { colour: at % PATTERNS, mark: (at + at / PATTERNS) % PATTERNS }
     }
 }
@@ -54,6 +59,11 @@ impl Look {
     /// Classes of a line.
     pub(super) fn line(self) -> String {
         format!("k{} line d{}", self.colour, self.mark)
+    }
+
+    /// Classes of an interval.
+    pub(super) fn whisker(self) -> String {
+        format!("k{} whisker", self.colour)
     }
 
     /// Classes of a marker.
@@ -131,17 +141,27 @@ pub(super) fn area(svg: &mut Svg, look: Look, at: (f64, f64), extent: (f64, f64)
     }
 }
 
+/// The band of a published number in a chart: where it begins and ends, and whether its ends are open.
+#[derive(Clone, Copy)]
+pub(super) struct Band {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    pub(super) open: (bool, bool),
+}
+
 /// A published number with its band around `x`, drawn so that it reads as a target: a dashed frame from the
-/// band's low end to its high end and a diamond at the number.
-pub(super) fn target(
-    svg: &mut Svg,
-    x: f64,
-    half: f64,
-    (low, high): (f64, f64),
-    at: Option<f64>,
-    title: &str,
-) {
+/// band's low end to its high end, without the edge that is open, and a diamond at the number.
+pub(super) fn target(svg: &mut Svg, x: f64, half: f64, band: Band, at: Option<f64>, title: &str) {
+    let (low, high) = (band.low, band.high);
     svg.rect("band", (x - half, high), (2.0 * half, low - high), title);
+    for side in [x - half, x + half] {
+        svg.line("band-edge", (side, low), (side, high));
+    }
+    for (y, open) in [(low, band.open.0), (high, band.open.1)] {
+        if !open {
+            svg.line("band-edge", (x - half, y), (x + half, y));
+        }
+    }
     if let Some(y) = at {
         svg.line("published", (x - half, y), (x + half, y));
         let diamond = Look { colour: 0, mark: 3 };
@@ -153,6 +173,6 @@ pub(super) fn target(
 pub(crate) fn published_key() -> String {
     let size = Size { class: "key", width: 34.0, height: 16.0, ..SMALL };
     let mut svg = Svg::new(size);
-    target(&mut svg, 17.0, 15.0, (15.0, 1.0), Some(8.0), "");
+    target(&mut svg, 17.0, 15.0, Band { low: 15.0, high: 1.0, open: (false, false) }, Some(8.0), "");
     svg.finish("").replacen(" role=\"img\" aria-label=\"\"", " aria-hidden=\"true\"", 1)
 }

@@ -35,8 +35,11 @@ fn belongs(cell: &Cell<'_>, spec: &FigureSpec) -> bool {
 /// The distinct values of `axis` among `cells`, in the order in which they are shown.
 pub(super) fn values_of<'a>(cells: &[Cell<'a>], axis: &str) -> Result<Vec<&'a str>, FigureError> {
     let mut values = Vec::new();
-    for cell in cells {
-        let value = cell.axis(axis).ok_or_else(|| unknown_axis(cells, axis))?;
+    if !cells.iter().any(|cell| cell.axis(axis).is_some()) {
+        return Err(unknown_axis(cells, axis));
+    }
+    // A directory of the host has no medium.
+    for value in cells.iter().filter_map(|cell| cell.axis(axis)) {
         if !values.contains(&value) {
             values.push(value);
         }
@@ -239,5 +242,5 @@ impl<'a> Builder<'a> {
 }
 
 fn values(cell: &Cell<'_>, metric: &Metric) -> Vec<f64> {
-    cell.samples.iter().filter_map(|sample| metric.of(sample)).filter(|value| value.is_finite()).collect()
+    cell.measured().filter_map(|sample| metric.of(sample)).filter(|value| value.is_finite()).collect()
 }

@@ -14,7 +14,7 @@ impl FigureSpec {
             return Vec::new();
         }
         let shape = Shape::of(&cells);
-        let mut figures: Vec<Self> = shape.others.iter().map(|other| shape.over(other)).collect();
+        let mut figures = shape.multiples();
         if figures.is_empty() {
             figures.push(shape.bars());
         }
@@ -34,7 +34,11 @@ struct Shape<'a> {
     /// Axes that vary, designs and workloads excepted, each with its first value.
     others: Vec<&'a str>,
     first: BTreeMap<&'a str, &'a str>,
+    values: BTreeMap<&'a str, Vec<&'a str>>,
 }
+
+/// Figures of one plan; what they leave out is in the tables.
+const MOST_FIGURES: usize = 16;
 
 impl<'a> Shape<'a> {
     fn of(cells: &[Cell<'a>]) -> Self {
@@ -46,7 +50,45 @@ impl<'a> Shape<'a> {
         let others: Vec<&str> = varying.keys().copied().filter(free).collect();
         let first = others.iter().map(|name| (*name, varying[name][0])).collect();
         let designs = all.get(design).cloned().unwrap_or_default();
-        Self { design, designs, workloads, has_workload: all.contains_key("workload"), others, first }
+        let has_workload = all.contains_key("workload");
+        Self { design, designs, workloads, has_workload, others, first, values: varying }
+    }
+
+    /// Throughput over the axis with the most values, a figure for each combination of the others, so that every cell is drawn.
+    fn multiples(&self) -> Vec<FigureSpec> {
+        let Some(main) = self.others.iter().max_by_key(|name| self.values[*name].len()) else {
+            return Vec::new();
+        };
+        let mut places: Vec<BTreeMap<String, OneOrMany>> = vec![BTreeMap::new()];
+        for name in self.others.iter().filter(|name| *name != main) {
+            let with = |place: &BTreeMap<String, OneOrMany>, value: &str| {
+                let mut place = place.clone();
+                place.insert((*name).to_owned(), OneOrMany::One(value.to_owned()));
+                place
+            };
+            places =
+                places.iter().flat_map(|place| self.values[name].iter().map(|v| with(place, v))).collect();
+        }
+        places.truncate(MOST_FIGURES);
+        let figure = |(at, place): (usize, BTreeMap<String, OneOrMany>)| {
+            let mut spec = self.over(main);
+            let words: Vec<String> = place
+                .iter()
+                .map(|(name, value)| match value {
+                    OneOrMany::One(value) => {
+                        format!("{} {}", axis::title(name), axis::label(value, &[value]))
+                    }
+                    OneOrMany::Many(_) => String::new(),
+                })
+                .collect();
+            if !words.is_empty() {
+                spec.id = format!("{}-{}", spec.id, at + 1);
+                spec.title = format!("{} at {}", spec.title, words.join(", "));
+            }
+            (spec.only, spec.caption) = (place, String::new());
+            spec
+        };
+        places.into_iter().enumerate().map(figure).collect()
     }
 
     /// The other axes at their first values, except `free`.

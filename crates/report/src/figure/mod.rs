@@ -167,8 +167,13 @@ impl Figure {
     }
 
     fn table_title(&self) -> String {
+        let few = self.points().filter_map(|point| point.y.interval).any(|interval| interval.is_range());
         let intervals = self.points().any(|point| point.y.interval.is_some());
-        let how = if intervals { "; median of the repeats (95 % interval)" } else { "; one run of each" };
+        let how = match (intervals, few) {
+            (true, true) => "; median of the repeats (their range, from the least to the largest)",
+            (true, false) => "; median of the repeats (95 % interval)",
+            (false, _) => "; one run of each",
+        };
         format!("{}{}", self.y_label, if self.kind == Kind::Breakdown { "" } else { how })
     }
 

@@ -42,7 +42,7 @@ impl Format for Csv {
 type Row = BTreeMap<String, String>;
 
 /// The heads that always come, in their order.
-const FIXED: [&str; 15] = [
+const FIXED: [&str; 16] = [
     "repeat",
     "seed",
     "operation",
@@ -58,6 +58,7 @@ const FIXED: [&str; 15] = [
     "total_ns",
     "partial",
     "notes",
+    "failed",
 ];
 const LATENCIES: [&str; 10] = ["mean", "stddev", "min", "p50", "p90", "p95", "p99", "p99_9", "p99_99", "max"];
 
@@ -122,6 +123,9 @@ fn sample_row(plan: &str, sample: &Sample) -> Row {
     put(&mut row, "written_bytes", sample.written_bytes);
     put(&mut row, "partial", sample.partial);
     put(&mut row, "notes", sample.notes.join("; "));
+    if let Some(failure) = &sample.failure {
+        put(&mut row, "failed", &failure.what);
+    }
     put_latency(&mut row, &sample.latency_ns());
     put_all(&mut row, "counter", &sample.counters);
     row

@@ -5,9 +5,10 @@
 //! their own box, which the keyboard reaches, so the page itself never scrolls sideways.
 
 use super::{Format, RenderError};
-use crate::chart::{self, Palette};
+use crate::chart::{self, Curves, Palette};
 use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
+use crate::spread::{self, Origin};
 use crate::table::Table;
 use crate::{Report, Section, answer, readings, scaling, summary};
 use askama::Template;
@@ -55,6 +56,7 @@ struct PageSection {
     notes: Vec<String>,
     figures: Vec<PageFigure>,
     tables: Vec<Table>,
+    origins: Vec<Origin>,
     hypotheses: Option<Table>,
     claims: Vec<PageClaim>,
     /// The specification curve and its tables.
@@ -124,6 +126,10 @@ fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
     for figure in figures.iter().flatten() {
         figure.series.iter().for_each(|name| palette.add(figure.kind, name));
     }
+    let curves = spread::latencies(&section.results).into_iter().chain(spread::over_time(&section.results));
+    for (name, _) in curves.flat_map(|curves| curves.lines) {
+        palette.add(Kind::Lines, &name);
+    }
     figures
 }
 
@@ -135,14 +141,16 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
         name: results.name.clone(),
         why: results.why.clone(),
         answer: answer::sentences(results).join(" "),
-        fixed: summary::fixed_axes(results),
+        fixed: summary::fixed_axes(results).join(" "),
         notes: summary::notes(results),
         figures: figures
             .map(|(n, (spec, built))| match built {
                 Ok(figure) => page_figure(format!("{id}-f{}", n + 1), &figure, palette),
                 Err(error) => missing(format!("{id}-f{}", n + 1), spec.title.clone(), error),
             })
+            .chain(spreads(&id, results, palette))
             .collect(),
+        origins: spread::origins(results),
         tables: summary::tables(results)
             .into_iter()
             .chain(scaling::table(results, &BTreeMap::new()))
@@ -155,6 +163,60 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
         plan: plan_text(results),
         id,
     }
+}
+
+/// What a page shows of every result besides the figures of its plan.
+fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure> {
+    let latencies = "How many operations took at most so long, to the 99.99th percentile; latency is from call to return.";
+    let rates = "Calls that ended in each hundredth of the measured time, in the first run of each cell.";
+    [
+        curves(
+            (format!("{id}-latency"), "Latency of each kind of operation", latencies),
+            &spread::latencies(results),
+            spread::percentiles(results),
+            palette,
+        ),
+        curves(
+            (format!("{id}-time"), "Calls over time", rates),
+            &spread::over_time(results),
+            spread::over_time_table(results),
+            palette,
+        ),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// A figure of curves; none where nothing was recorded for it.
+fn curves(
+    (id, title, caption): (String, &str, &str),
+    charts: &[Curves],
+    table: Table,
+    palette: &Palette,
+) -> Option<PageFigure> {
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in charts.iter().flat_map(|chart| &chart.lines) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let key =
+        |name: &&String| (chart::legend_key(Kind::Lines, palette.look(Kind::Lines, name)), (*name).clone());
+    let panel = |curves: &Curves| PagePanel {
+        title: curves.title.clone(),
+        drawings: chart::draw_curves(curves, palette, charts.len() == 1),
+        limits: String::new(),
+    };
+    (!charts.is_empty()).then(|| PageFigure {
+        id,
+        title: title.to_owned(),
+        caption: caption.to_owned(),
+        legend: names.iter().map(key).collect(),
+        panels: charts.iter().map(panel).collect(),
+        table,
+        error: String::new(),
+    })
 }
 
 fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {

@@ -35,7 +35,7 @@ fn section(section: &Section) -> String {
     }
     let fixed = summary::fixed_axes(results);
     if !fixed.is_empty() {
-        text += &format!("Everywhere: {fixed}.\n\n");
+        text += &format!("{}\n\n", fixed.join(" "));
     }
     for table in summary::tables(results) {
         text += &table.to_markdown();

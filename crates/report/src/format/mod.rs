@@ -1,12 +1,15 @@
 //! The formats, one file each; a new one is a file and a line in [`FORMATS`].
 
 mod csv;
+mod difference;
 mod html;
 mod json;
 mod markdown;
 mod terminal;
 
 use crate::Report;
+
+pub use difference::html as difference_html;
 
 /// A way to write a report down.
 pub trait Format: Sync {

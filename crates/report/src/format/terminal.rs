@@ -26,11 +26,10 @@ impl Format for Terminal {
 fn section(section: &Section) -> String {
     let results = &section.results;
     let mut text = summary::heading(results);
-    let fixed = summary::fixed_axes(results);
-    if !fixed.is_empty() {
-        text += &format!("   {fixed}");
-    }
     text.push('\n');
+    for fixed in summary::fixed_axes(results) {
+        text += &format!("{fixed}\n");
+    }
     for note in summary::notes(results) {
         text += &format!("note: {note}\n");
     }

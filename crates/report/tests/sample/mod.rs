@@ -17,7 +17,7 @@ const WORKLOADS: [(&str, f64); 4] = [
     ("filebench/webproxy", 96_000.0),
     ("filebench/varmail", 140_000.0),
 ];
-const REPEATS: u32 = 3;
+const REPEATS: u32 = 6;
 
 /// Designs by workloads, with claims, hypotheses and a ledger.
 pub(crate) fn bars() -> ResultFile {
@@ -26,7 +26,7 @@ pub(crate) fn bars() -> ResultFile {
         for (workload, base) in WORKLOADS {
             for (fs, factor) in DESIGNS {
                 let axes = [("workload", workload), ("fs", fs), ("medium", "nvmm"), ("threads", "8")];
-                let speed = if workload.ends_with("server") && fs == "hinfs" { 1.02 } else { factor };
+                let speed = if workload.ends_with("server") && fs == "hinfs" { 1.01 } else { factor };
                 file.samples.push(sample(
                     &axes,
                     repeat,
@@ -43,6 +43,7 @@ pub(crate) fn bars() -> ResultFile {
         ratio: Some(2.7),
         low: Some(2.66),
         high: Some(2.74),
+        range: false,
         reason: Some("the interval lies above 1".into()),
     }];
     file
@@ -165,7 +166,7 @@ pub(crate) fn claims() -> Vec<ClaimOutcome> {
 fn sample(axes: &[(&str, &str)], repeat: u32, speed: f64) -> Sample {
     let axes = axes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let mut sample = Sample::new(axes, repeat, u64::from(repeat) + 11);
-    let wobble = 1.0 + (f64::from(repeat) - 1.0) * 0.012;
+    let wobble = 1.0 + (f64::from(repeat % 3) - 1.0) * 0.012;
     sample.finish((speed * wobble) as u64, 1_000_000_000);
     let each_ns = 1e9 / speed * 8.0;
     sample.operations = vec![

@@ -29,7 +29,7 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
-    #[arg(long, value_delimiter = ',', value_name = "N,M")]
+    #[arg(long, value_delimiter = ',', value_parser = threads, value_name = "N,M")]
     threads: Vec<u64>,
     /// Run each cell again with this class of locks taking no time; repeatable
     #[arg(long, value_name = "LOCK", hide_short_help = true)]
@@ -74,6 +74,10 @@ enum Clocks {
 
 impl Bench {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        for (flag, values) in [("--fs", &self.fs), ("--medium", &self.medium)] {
+            once(flag, values)?;
+        }
+        once("--threads", &self.threads.iter().map(u64::to_string).collect::<Vec<_>>())?;
         let clocks: &[Clock] = match self.clock {
             Clocks::Virtual => &[Clock::Virtual],
             Clocks::Real => &[Clock::Real],
@@ -81,13 +85,18 @@ impl Bench {
         };
         let plans = clocks.iter().map(|clock| self.plan(*clock)).collect::<Result<Vec<_>, _>>()?;
         let results = self.how.run(&plans, output)?;
-        let report = self.how.keep(NAME, results, output)?;
-        experiment::print(&report, output)?;
-        if !output.is_json() {
-            output.data(&both_clocks(&report));
+        let kept = self.how.keep(NAME, results, output)?;
+        experiment::print(&kept.report, output)?;
+        if self.clock == Clocks::Both && !output.is_json() {
+            match self.calibrated()? {
+                Ok(()) => output.data(&both_clocks(&kept.report)),
+                Err(why) => output.note(&format!(
+                    "the two clocks are not compared: {why}; run `weir calibrate`, then give --machine this-host"
+                )),
+            }
         }
-        experiment::end(&report)?;
-        errors(&report)
+        experiment::end(&kept)?;
+        errors(&kept.report)
     }
 
     fn plan(&self, clock: Clock) -> Result<Plan, Failure> {
@@ -132,6 +141,19 @@ impl Bench {
         Ok(plan)
     }
 
+    /// Whether the model was measured on this host; if not, why.
+    fn calibrated(&self) -> Result<Result<(), String>, Failure> {
+        let preset = lab::MachinePreset::load(&self.machine)?;
+        let here = lab::environment::capture().cpu_model.unwrap_or_default();
+        Ok(if !preset.is_measured() {
+            Err(format!("--machine {} was not measured on this host", self.machine))
+        } else if !preset.summary.contains(&here) {
+            Err(format!("--machine {} was measured on another processor than this {here}", self.machine))
+        } else {
+            Ok(())
+        })
+    }
+
     /// `--switch NAME` or `--switch NAME=false`.
     fn switches(&self) -> Result<BTreeMap<String, bool>, Failure> {
         let parse = |text: &String| {
@@ -159,6 +181,25 @@ impl Bench {
             }
         }
         Ok((shared, own))
+    }
+}
+
+/// More threads than this are a mistake.
+const MOST_THREADS: u64 = 10_000;
+
+fn threads(text: &str) -> Result<u64, String> {
+    let threads = text.trim().parse().ok().filter(|threads| (1..=MOST_THREADS).contains(threads));
+    threads.ok_or_else(|| format!("expected numbers from 1 to {MOST_THREADS}, as in 1,2,4"))
+}
+
+/// A value that is given twice would be measured twice and compared with itself.
+fn once(flag: &str, values: &[String]) -> Result<(), Failure> {
+    let twice = values.iter().enumerate().find(|(at, value)| values[..*at].contains(value));
+    match twice {
+        None => Ok(()),
+        Some((_, value)) => {
+            Err(Failure::usage(format!("{flag}: {value} is there twice; name each value once")))
+        }
     }
 }
 

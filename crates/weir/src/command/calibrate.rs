@@ -33,6 +33,10 @@ impl Calibrate {
         } else {
             output.data(&(values(&found).to_text() + "\n" + &injected(&found.injected).to_text()));
         }
+        if !found.noise.is_empty() {
+            let noise = found.noise.join(", ");
+            output.note(&format!("the host was busy meanwhile ({noise}): measure again when it is quiet"));
+        }
         if self.dry_run {
             return Ok(());
         }
@@ -100,5 +104,6 @@ fn document(found: &Calibration) -> serde_json::Value {
         "values": values.collect::<Vec<_>>(),
         "injected": injected.collect::<Vec<_>>(),
         "kernel_call_ps": found.kernel_call_ps,
+        "noise": found.noise,
     })
 }

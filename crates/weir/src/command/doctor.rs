@@ -2,7 +2,6 @@
 
 use clap::Args;
 use lab::environment;
-use lab::machine::this_host_path;
 use results::Environment;
 use sim::{Bytes, GIB};
 
@@ -62,6 +61,7 @@ fn findings(host: &Environment) -> Vec<Finding> {
             remedy: None,
         },
         timer(host),
+        load(),
         dax(),
         mounting(),
         calibration(),
@@ -119,6 +119,18 @@ fn timer(host: &Environment) -> Finding {
     }
 }
 
+/// What others take of the processors in a fifth of a second.
+fn load() -> Finding {
+    let watch = lab::watch::Watch::begin();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let record = watch.end();
+    let average = format!("load {}.{:02}", record.load_percent / 100, record.load_percent % 100);
+    let found =
+        if record.noise.is_empty() { average } else { format!("{average}; {}", record.noise.join(", ")) };
+    let busy = "times of the real clock cannot be relied on now: stop other work, or use the virtual clock";
+    Finding { subject: "load", remedy: (!record.noise.is_empty()).then_some(busy), found }
+}
+
 fn dax() -> Finding {
     let mounts = std::fs::read_to_string("/proc/mounts").unwrap_or_default();
     let dax = mounts.lines().filter(|line| line.contains(",dax") || line.contains("dax=always")).count();
@@ -144,8 +156,17 @@ fn mounting() -> Finding {
 }
 
 fn calibration() -> Finding {
-    let measured = this_host_path().is_ok_and(|path| path.exists());
-    let found = if measured { "measured" } else { "not measured" };
-    let run = "run `weir calibrate` before --machine this-host or --clock both";
-    Finding { subject: "machine this-host", found: found.to_owned(), remedy: (!measured).then_some(run) }
+    let preset = lab::MachinePreset::load(lab::machine::THIS_HOST).ok();
+    let here = environment::capture().cpu_model.unwrap_or_default();
+    let (found, remedy) = match preset {
+        None => ("not measured", Some("run `weir calibrate` before --machine this-host or --clock both")),
+        Some(preset) if !preset.summary.contains(&here) => {
+            ("measured on another processor", Some("run `weir calibrate` again on this host"))
+        }
+        Some(preset) if preset.summary.contains(lab::calibrate::BUSY) => {
+            ("measured while the host was busy", Some("run `weir calibrate` again when it is quiet"))
+        }
+        Some(_) => ("measured", None),
+    };
+    Finding { subject: "machine this-host", found: found.to_owned(), remedy }
 }

@@ -1,5 +1,6 @@
 //! The subcommands, a file each; a new one is a file and a line in `cli::Command`.
 
+pub(crate) mod baseline;
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod check;
@@ -15,6 +16,7 @@ pub(crate) mod list;
 pub(crate) mod man;
 pub(crate) mod mkfs;
 pub(crate) mod mount;
+pub(crate) mod plan;
 pub(crate) mod report;
 pub(crate) mod reproduce;
 pub(crate) mod run;

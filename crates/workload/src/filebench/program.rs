@@ -18,6 +18,7 @@ use super::print::Number;
 use super::problem::Report;
 use super::span::Span;
 use super::vocabulary::{Direction, Op};
+use crate::suite::Growth;
 
 /// A checked script, ready to be run.
 #[derive(Clone, Debug)]
@@ -291,6 +292,44 @@ impl Program {
         self.processes.iter().flat_map(|process| process.threads.iter().map(move |thread| (process, thread)))
     }
 
+    /// By how much files grow: what a count or a number of bytes ends the run at, or appends to files that are never removed.
+    pub fn growth(&self) -> Growth {
+        let (mut until, mut each) = (None::<u64>, 0);
+        for (process, thread) in self.threads() {
+            let instances = u64::from(process.instances) * u64::from(thread.instances);
+            let operations = thread.operations();
+            let largest = operations.iter().map(|(_, operation)| most(&operation.iosize)).max().unwrap_or(0);
+            for (_, operation) in &operations {
+                let bytes = match operation.op {
+                    Op::FinishOnBytes => Some(most(&operation.value)),
+                    Op::FinishOnCount => Some(most(&operation.value).saturating_mul(largest)),
+                    _ => None,
+                };
+                let bytes = bytes.map(|bytes| bytes.saturating_mul(instances));
+                until = until.into_iter().chain(bytes).reduce(u64::saturating_add);
+                if matches!(operation.op, Op::AppendFile | Op::AppendFileRand)
+                    && !thread.set_of(operation).is_some_and(|set| self.removes_from(set))
+                {
+                    each = each.max(most(&operation.iosize));
+                }
+            }
+        }
+        match until {
+            Some(bytes) => Growth::ToBytes(bytes),
+            None if each > 0 => Growth::PerOperation(each),
+            None => Growth::None,
+        }
+    }
+
+    /// Whether a thread removes files of this fileset.
+    fn removes_from(&self, set: usize) -> bool {
+        self.threads().any(|(_, thread)| {
+            let mut operations = thread.operations().into_iter();
+            operations
+                .any(|(_, operation)| operation.op == Op::DeleteFile && thread.set_of(operation) == Some(set))
+        })
+    }
+
     /// How many threads run at once.
     pub fn thread_instances(&self) -> u64 {
         self.threads()
@@ -299,11 +338,24 @@ impl Program {
     }
 }
 
+/// The most that an amount is likely to be.
+fn most(amount: &Amount) -> u64 {
+    amount.fixed().unwrap_or_else(|| (amount.mean() * 2.0) as u64)
+}
+
 impl Thread {
     /// What one turn of its loop does; none when a random number of iterations decides.
     pub fn loop_count(&self) -> Option<LoopCount> {
         let mut count = LoopCount::default();
         count_flowops(&self.flowops, 1, &mut count).then_some(count)
+    }
+
+    /// The fileset of an operation: its own, or that of the file which its slot holds.
+    fn set_of(&self, operation: &Operation) -> Option<usize> {
+        let opens = |(_, other): &(&Flowop, &Operation)| {
+            matches!(other.op, Op::OpenFile | Op::CreateFile) && other.fd == operation.fd
+        };
+        operation.fileset.or_else(|| self.operations().into_iter().find(opens)?.1.fileset)
     }
 
     /// All operations of its loop, those inside composites included, in order.

@@ -13,7 +13,8 @@ use super::program::Fileset;
 use super::quirks::SWITCHES;
 use super::{Engine, EngineError, Options, Outcome, Overrides, PERSONALITIES, Personality, Program, Value};
 use crate::suite::{
-    Entry, How, Job, JobError, LoadError, Measured, Phase, Processes, Settings, Stop, Suite, Switch, Workload,
+    Entry, Growth, How, Job, JobError, LoadError, Measured, Phase, Processes, Settings, Stop, Suite, Switch,
+    Workload,
 };
 
 /// The suite.
@@ -124,6 +125,10 @@ impl Workload for Script {
             (set.entries.mean() as u64).saturating_mul((set.size.mean() as u64).next_multiple_of(4096))
         };
         self.program.filesets.iter().map(bytes).fold(0, u64::saturating_add)
+    }
+
+    fn growth(&self) -> Growth {
+        self.program.growth()
     }
 
     fn tasks(&self) -> u64 {

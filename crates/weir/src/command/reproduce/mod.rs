@@ -104,8 +104,9 @@ impl Reproduce {
         }
         let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
         let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
-        let report = self.how.keep(&name, results, output)?;
-        print(&report, &claims, output)?;
+        let kept = self.how.keep(&name, results, output)?;
+        print(&kept.report, &claims, output)?;
+        experiment::end(&kept)?;
         self.judge(&claims)
     }
 
@@ -145,9 +146,9 @@ impl Reproduce {
         } else {
             self.targets.join("+").replace('/', "-")
         };
-        let report = self.how.keep(&name, results, output)?;
-        print(&report, &claims, output)?;
-        experiment::end(&report)?;
+        let kept = self.how.keep(&name, results, output)?;
+        print(&kept.report, &claims, output)?;
+        experiment::end(&kept)?;
         self.judge(&claims)
     }
 

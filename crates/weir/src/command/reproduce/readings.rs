@@ -31,7 +31,7 @@ pub(super) fn measure(
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
     let build = environment::build().unwrap_or_default();
     let kept = Kept::open(&cells, &build)?;
-    let bar = Bar::new(output.shows_progress());
+    let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
     let outcome = run::run(&variations, &mut runner)?.ok_or_else(|| {

@@ -18,10 +18,8 @@ pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) ->
     }
     let scale = if quick { Scale::QUICK } else { Scale::FULL };
     let seed = how.seed.unwrap_or(1);
-    let jobs = match how.jobs {
-        0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-        jobs => jobs,
-    };
+    let jobs =
+        how.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
     let machine = machine(scale, None)?;
     let counter = Counter::new(output.shows_progress(), "simulated runs", Matrix::size());
     let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;

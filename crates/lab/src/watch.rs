@@ -1,0 +1,165 @@
+//! What the host does while a cell runs under the real clock: how much processor time this process got, how much others took, how
+//! much the host of a virtual machine withheld, and at which frequency the cores ran.
+//!
+//! Times of processors come from `/proc/stat` (proc(5)), in ticks of 10 ms: a cell shorter than a few ticks is never called noisy
+//! for them. In a container they are the whole host's, which is what matters here.
+
+use std::fs;
+use std::time::Instant;
+
+use results::HostRecord;
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::environment;
+
+/// Others may take so much of all processor time before a cell counts as disturbed. Our choice: it lies well above what the
+/// services of an idle host take, and below what changes a median by as much as the threshold of a comparison.
+const MOST_OTHERS: f64 = 0.05;
+/// The same for time that is withheld from a virtual machine.
+const MOST_STEAL: f64 = 0.01;
+/// Frequencies that lie further apart than this change the result by as much.
+const MOST_DRIFT: f64 = 0.05;
+/// Less than this cannot be told from the granularity of the ticks.
+const LEAST_NS: u64 = 30_000_000;
+
+/// A look at the counters, taken when a cell begins.
+#[derive(Debug)]
+pub struct Watch {
+    began: Instant,
+    cpu_ns: u64,
+    ticks: Ticks,
+    load_percent: u64,
+    mhz: Option<(u64, u64)>,
+}
+
+/// Sums over all processors, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ticks {
+    busy_ns: u64,
+    steal_ns: u64,
+}
+
+impl Watch {
+    /// Looks at the host.
+    pub fn begin() -> Self {
+        Self {
+            began: Instant::now(),
+            cpu_ns: own_cpu_ns(),
+            ticks: ticks(&fs::read_to_string("/proc/stat").unwrap_or_default()),
+            load_percent: environment::load_percent().unwrap_or(0),
+            mhz: megahertz(),
+        }
+    }
+
+    /// Looks again, and says what has happened meanwhile.
+    pub fn end(self) -> HostRecord {
+        let now = ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
+        let cpu_ns = own_cpu_ns().saturating_sub(self.cpu_ns);
+        let busy = now.busy_ns.saturating_sub(self.ticks.busy_ns);
+        let (least, most) = both(self.mhz, megahertz()).unzip();
+        let mut record = HostRecord {
+            wall_ns: self.began.elapsed().as_nanos() as u64,
+            cpu_ns,
+            others_ns: busy.saturating_sub(cpu_ns),
+            steal_ns: now.steal_ns.saturating_sub(self.ticks.steal_ns),
+            load_percent: self.load_percent,
+            least_mhz: least,
+            most_mhz: most,
+            attempts: 1,
+            noise: Vec::new(),
+        };
+        record.noise = noise(&record, environment::cores());
+        record
+    }
+}
+
+/// The wider of two spans of frequencies.
+fn both(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    let (a, b) = (a.or(b)?, b.or(a)?);
+    Some((a.0.min(b.0), a.1.max(b.1)))
+}
+
+/// What makes the record's times unreliable.
+fn noise(record: &HostRecord, cores: usize) -> Vec<String> {
+    let whole = (record.wall_ns as f64 * cores as f64).max(1.0);
+    let mut noise = Vec::new();
+    let mut check = |ns: u64, most: f64, what: &str| {
+        let share = ns as f64 / whole;
+        if ns >= LEAST_NS && share > most {
+            noise.push(format!("{what} {:.0} % of all processor time", share * 100.0));
+        }
+    };
+    check(record.others_ns, MOST_OTHERS, "other processes took");
+    check(record.steal_ns, MOST_STEAL, "the virtual machine was refused");
+    if let (Some(least), Some(most)) = (record.least_mhz, record.most_mhz)
+        && (most - least) as f64 > most as f64 * MOST_DRIFT
+    {
+        noise.push(format!("cores ran at {least} to {most} MHz"));
+    }
+    noise
+}
+
+/// Processor time of this process, all threads together.
+fn own_cpu_ns() -> u64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+}
+
+/// The first line of `/proc/stat`: user nice system idle iowait irq softirq steal.
+fn ticks(stat: &str) -> Ticks {
+    let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+    let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
+    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let of = |at: usize| fields.get(at).copied().unwrap_or(0);
+    Ticks { busy_ns: (of(0) + of(1) + of(2) + of(5) + of(6)) * tick_ns, steal_ns: of(7) * tick_ns }
+}
+
+/// The lowest and the highest frequency of the cores now, where the host tells.
+fn megahertz() -> Option<(u64, u64)> {
+    let cores = 0..environment::cores();
+    let path = |core| format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+    let khz = cores.filter_map(|core| fs::read_to_string(path(core)).ok()?.trim().parse::<u64>().ok());
+    let mhz: Vec<u64> = khz.map(|khz| khz / 1_000).collect();
+    Some((*mhz.iter().min()?, *mhz.iter().max()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_and_stolen_time_are_read_from_the_line_of_all_processors() {
+        let found = ticks("cpu  100 10 20 9999 50 1 2 30 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\n");
+        let tick = 1_000_000_000 / rustix::param::clock_ticks_per_second();
+        assert_eq!((found.busy_ns, found.steal_ns), (133 * tick, 30 * tick));
+    }
+
+    #[test]
+    fn a_quiet_host_makes_no_noise_and_a_busy_one_is_told_with_its_share() {
+        let second = 1_000_000_000;
+        let quiet =
+            HostRecord { wall_ns: second, cpu_ns: second, others_ns: 40_000_000, ..HostRecord::default() };
+        assert!(noise(&quiet, 2).is_empty());
+        let busy = HostRecord { others_ns: second, steal_ns: 100_000_000, ..quiet.clone() };
+        assert_eq!(
+            noise(&busy, 2),
+            [
+                "other processes took 50 % of all processor time",
+                "the virtual machine was refused 5 % of all processor time"
+            ]
+        );
+        let drift = HostRecord { least_mhz: Some(1_200), most_mhz: Some(3_000), ..quiet };
+        assert_eq!(noise(&drift, 2), ["cores ran at 1200 to 3000 MHz"]);
+    }
+
+    #[test]
+    fn own_work_is_not_called_that_of_others() {
+        let watch = Watch::begin();
+        let start = Instant::now();
+        while start.elapsed().as_millis() < 50 {
+            std::hint::black_box(start.elapsed());
+        }
+        let record = watch.end();
+        assert!(record.cpu_ns >= 20_000_000 && record.cpu_ns <= record.wall_ns * 64, "{record:?}");
+    }
+}

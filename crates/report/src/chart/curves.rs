@@ -1,0 +1,124 @@
+//! Curves without markers: how latencies are distributed, and how a rate went over time.
+
+use super::frame::{tick_text, ticks};
+use super::palette::Palette;
+use super::svg::{Anchor, Svg, n};
+use super::{NARROW, SMALL, Size, WIDE};
+use crate::figure::Kind;
+use crate::units::Unit;
+
+/// One chart of curves.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Curves {
+    /// What distinguishes it from its neighbours; empty if it is alone.
+    pub(crate) title: String,
+    /// The x axis in words, and what it counts.
+    pub(crate) x: (String, Unit),
+    /// Whether the x axis is logarithmic.
+    pub(crate) x_log: bool,
+    /// The y axis in words, and what it counts.
+    pub(crate) y: (String, Unit),
+    /// Where the y axis ends; the largest value if it is not said.
+    pub(crate) y_most: Option<f64>,
+    /// Name and points of each curve.
+    pub(crate) lines: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// The drawings, one for each size; `alone` says whether there are no others beside it.
+pub(crate) fn draw(curves: &Curves, palette: &Palette, alone: bool) -> Vec<String> {
+    let sizes: &[Size] = if alone { &[WIDE, NARROW] } else { &[SMALL] };
+    sizes.iter().map(|size| draw_at(curves, palette, *size)).collect()
+}
+
+fn draw_at(curves: &Curves, palette: &Palette, size: Size) -> String {
+    let mut svg = Svg::new(size);
+    let font = size.font;
+    let points = || curves.lines.iter().flat_map(|(_, points)| points);
+    let largest = curves.y_most.unwrap_or_else(|| points().map(|point| point.1).fold(0.0, f64::max));
+    let scale = curves.y.1.scale(largest);
+    let (top, bottom) = (font * 2.4, size.height - font * 3.6);
+    let (most, step) = ticks(largest / scale.divisor, (bottom - top) / (font * 3.6));
+    let most = if curves.y_most.is_some() { largest / scale.divisor } else { most };
+    let widest = svg.text_width(&tick_text(most, step)).max(svg.text_width(&tick_text(step, step)));
+    let (left, right) = (widest + 12.0, size.width - 14.0);
+    let unit = if scale.name.is_empty() { String::new() } else { format!(" ({})", scale.name) };
+    svg.text("title", (2.0, font), Anchor::Start, &format!("{}{unit}", curves.y.0));
+    let y = |value: f64| bottom - (value / scale.divisor / most).clamp(0.0, 1.0) * (bottom - top);
+    for at in 0..=(most / step + 0.001) as usize {
+        let value = at as f64 * step;
+        let line = y(value * scale.divisor);
+        svg.line(if at == 0 { "axis" } else { "grid" }, (left, line), (right, line));
+        svg.text("tick", (left - 6.0, line + font * 0.35), Anchor::End, &tick_text(value, step));
+    }
+    let least_x =
+        points().map(|point| point.0).filter(|x| !curves.x_log || *x > 0.0).fold(f64::INFINITY, f64::min);
+    let most_x = points().map(|point| point.0).fold(0.0, f64::max);
+    let axis = Across { left, right, least: least_x, most: most_x, log: curves.x_log };
+    axis.draw(&mut svg, curves.x.1, bottom);
+    let log = if curves.x_log { ", log scale" } else { "" };
+    let title = format!("{}{log}", curves.x.0);
+    svg.text("title", (f64::midpoint(left, right), size.height - 5.0), Anchor::Middle, &title);
+    for (name, points) in &curves.lines {
+        let corners: Vec<String> =
+            points.iter().map(|(px, py)| format!("{} {}", n(axis.x(*px)), n(y(*py)))).collect();
+        if corners.len() > 1 {
+            let look = palette.look(Kind::Lines, name);
+            svg.path(&look.line(), &format!("M{}", corners.join("L")), name);
+        }
+    }
+    let names: Vec<&str> = curves.lines.iter().map(|(name, _)| name.as_str()).collect();
+    let of = if curves.title.is_empty() { String::new() } else { format!(" of {}", curves.title) };
+    svg.finish(&format!(
+        "Curves{of}: {} by {} for {}. The numbers are in the table below.",
+        curves.y.0,
+        curves.x.0,
+        names.join(", ")
+    ))
+}
+
+/// The x axis.
+struct Across {
+    left: f64,
+    right: f64,
+    least: f64,
+    most: f64,
+    log: bool,
+}
+
+impl Across {
+    fn x(&self, value: f64) -> f64 {
+        let turn = |value: f64| if self.log { value.max(self.least).ln() } else { value };
+        let (least, most) = (if self.log { self.least.ln() } else { 0.0 }, turn(self.most));
+        let part = if most > least { (turn(value) - least) / (most - least) } else { 0.5 };
+        self.left + part.clamp(0.0, 1.0) * (self.right - self.left)
+    }
+
+    /// Powers of ten on a logarithmic axis, round steps on another; labels that would touch are left out.
+    fn draw(&self, svg: &mut Svg, unit: Unit, bottom: f64) {
+        let font = svg.size.font;
+        let values: Vec<f64> = if self.log && self.least.is_finite() {
+            let first = self.least.max(1e-9).log10().ceil() as i32;
+            let last = self.most.max(1e-9).log10().floor() as i32;
+            let tens: Vec<f64> = (first..=last).map(|power| 10_f64.powi(power)).collect();
+            if tens.is_empty() { vec![self.least, self.most] } else { tens }
+        } else {
+            let scale = unit.scale(self.most);
+            let (_, step) = ticks(self.most / scale.divisor, (self.right - self.left) / (font * 6.0));
+            (0..=(self.most / scale.divisor / step + 0.001) as usize)
+                .map(|at| at as f64 * step * scale.divisor)
+                .collect()
+        };
+        let mut free = f64::NEG_INFINITY;
+        for value in values {
+            let x = self.x(value);
+            svg.line("axis", (x, bottom), (x, bottom + 4.0));
+            let text = unit.human(value);
+            let half = svg.text_width(&text) / 2.0;
+            let inside = x - half >= 0.0 && x + half <= svg.size.width;
+            if x - half > free && inside {
+                svg.text("tick", (x, bottom + font * 1.4), Anchor::Middle, &text);
+                free = x + half + 8.0;
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Ratios with their intervals, a row for each cell, and a line at 1.
+
+use super::frame::{tick_text, ticks};
+use super::svg::{Anchor, Svg};
+use super::{NARROW, Size, WIDE};
+use crate::compare::{Compared, ComparedCell, name};
+use crate::units::ratio;
+use results::statistics::Verdict;
+
+const ROW: f64 = 44.0;
+/// Rows that are drawn; the table has all of them.
+const MOST_ROWS: usize = 40;
+
+/// The drawings, one for each size; none without cells.
+pub(crate) fn draw(compared: &Compared) -> Vec<String> {
+    if compared.cells.is_empty() {
+        return Vec::new();
+    }
+    [WIDE, NARROW].iter().map(|size| draw_at(compared, *size)).collect()
+}
+
+fn draw_at(compared: &Compared, size: Size) -> String {
+    let cells = &compared.cells[..compared.cells.len().min(MOST_ROWS)];
+    let font = size.font;
+    let bottom = ROW * cells.len() as f64 + 6.0;
+    let mut svg = Svg::new(Size { height: bottom + font * 3.4, ..size });
+    let ends = cells.iter().flat_map(|cell| {
+        let interval = cell.comparison.interval;
+        [
+            interval.map_or(cell.comparison.ratio, |i| i.low),
+            interval.map_or(cell.comparison.ratio, |i| i.high),
+        ]
+    });
+    let far = ends.map(|end| (end - 1.0).abs()).filter(|far| far.is_finite()).fold(0.02, f64::max);
+    let (left, right) = (font * 2.0, size.width - font * 2.0);
+    let (most, step) = ticks(far, (right - left) / 160.0);
+    let x = |value: f64| left + ((value - 1.0 + most) / (2.0 * most)).clamp(0.0, 1.0) * (right - left);
+    for at in -((most / step).round() as i64)..=(most / step).round() as i64 {
+        let value = 1.0 + at as f64 * step;
+        if value < 0.0 {
+            continue;
+        }
+        svg.line(if at == 0 { "axis" } else { "grid" }, (x(value), 0.0), (x(value), bottom));
+        svg.text("tick", (x(value), bottom + font * 1.2), Anchor::Middle, &tick_text(value, step));
+    }
+    for (row, cell) in cells.iter().enumerate() {
+        draw_cell(&mut svg, cell, row as f64 * ROW, &x, left);
+    }
+    let title = format!("throughput of {} by that of {}", compared.new, compared.baseline);
+    svg.text("title", (size.width / 2.0, bottom + font * 2.9), Anchor::Middle, &short(&title, &svg));
+    svg.finish(&format!(
+        "Ratios of {} cells: {} against {}. The numbers are in the table below.",
+        cells.len(),
+        compared.new,
+        compared.baseline
+    ))
+}
+
+fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f64, left: f64) {
+    let font = svg.size.font;
+    let (colour, mark) = match cell.comparison.verdict {
+        Verdict::Faster => ("k2", "▲ "),
+        Verdict::Slower => ("k3", "▼ "),
+        _ => ("k6", ""),
+    };
+    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), name(&cell.axes));
+    svg.text("number", (left, top + font), Anchor::Start, &short(&text, svg));
+    let y = top + font * 1.9;
+    if let Some(interval) = cell.comparison.interval {
+        svg.line(&format!("{colour} line"), (x(interval.low), y), (x(interval.high), y));
+    }
+    let at = x(cell.comparison.ratio);
+    let square = format!("M{:.1} {:.1}h9v9h-9Z", at - 4.5, y - 4.5);
+    svg.path(&format!("{colour} marker"), &square, &text);
+}
+
+/// As much of a text as fits.
+fn short(text: &str, svg: &Svg) -> String {
+    let fits = ((svg.size.width - svg.size.font * 3.0) / (svg.size.font * 0.56)) as usize;
+    if text.chars().count() <= fits {
+        return text.to_owned();
+    }
+    text.chars().take(fits.saturating_sub(1)).collect::<String>() + "…"
+}

@@ -1,0 +1,139 @@
+//! A comparison as one self-contained HTML page: what came of it, the ratio of each cell with its interval, all numbers.
+
+use super::RenderError;
+use crate::chart;
+use crate::compare::{Compared, ComparedResults, name};
+use crate::table::Table;
+use crate::units::{Unit, number, ratio};
+use askama::Template;
+use results::statistics::Verdict;
+
+#[derive(Template)]
+#[template(path = "difference.html")]
+struct Page {
+    title: String,
+    answer: String,
+    sections: Vec<Part>,
+    missing: Vec<String>,
+}
+
+struct Part {
+    id: String,
+    name: String,
+    drawings: Vec<String>,
+    table: Table,
+}
+
+/// The page.
+pub fn html(compared: &ComparedResults) -> Result<String, RenderError> {
+    let title = compared.results.first().map_or("nothing".to_owned(), |result| {
+        format!("{} against {}", result.compared.new, result.compared.baseline)
+    });
+    let sections = compared.results.iter().enumerate().map(|(at, result)| Part {
+        id: format!("c{}", at + 1),
+        name: format!("{}: {} against {}", result.name, result.compared.new, result.compared.baseline),
+        drawings: chart::ratios(&result.compared),
+        table: table(&result.compared),
+    });
+    let page =
+        Page { title, answer: answer(compared), sections: sections.collect(), missing: missing(compared) };
+    Ok(page.render()?)
+}
+
+/// What the comparison comes to, in one sentence.
+pub(crate) fn answer(compared: &ComparedResults) -> String {
+    if compared.is_empty() {
+        return "Nothing could be compared: the two have no cell in common.".to_owned();
+    }
+    let (mut faster, mut slower, mut same, mut open) = (0, 0, 0, 0);
+    for cell in compared.cells() {
+        match cell.comparison.verdict {
+            Verdict::Faster => faster += 1,
+            Verdict::Slower => slower += 1,
+            Verdict::NoDifference { .. } => same += 1,
+            _ => open += 1,
+        }
+    }
+    let counted = [
+        (faster, "faster"),
+        (slower, "slower"),
+        (same, "without a detectable difference"),
+        (open, "not judged, because too few runs were made"),
+    ];
+    let parts: Vec<String> = counted
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    format!("Of {} cells {}.", faster + slower + same + open, parts.join(", "))
+}
+
+fn table(compared: &Compared) -> Table {
+    let mut table = Table::new("Throughput of each cell");
+    table.words("cell");
+    for head in [&compared.baseline, &compared.new] {
+        table.numbers(head);
+    }
+    table.numbers("ratio");
+    table.words("interval");
+    table.numbers("runs");
+    table.words("verdict");
+    for cell in &compared.cells {
+        let comparison = &cell.comparison;
+        let rate = |rate| Unit::OpsPerSecond.human(rate);
+        let interval = comparison.interval.map_or_else(
+            || "one run of each".to_owned(),
+            |i| {
+                let what = if i.is_range() { "range" } else { "95 %" };
+                format!("{what} {} to {}", number(i.low), number(i.high))
+            },
+        );
+        table.rows.push(vec![
+            name(&cell.axes),
+            rate(cell.baseline_ops_per_s),
+            rate(cell.new_ops_per_s),
+            ratio(comparison.ratio),
+            interval,
+            format!("{} / {}", cell.runs[0], cell.runs[1]),
+            verdict(comparison.verdict).to_owned(),
+        ]);
+    }
+    for cell in &compared.failed {
+        let dash = || "–".to_owned();
+        let what = format!("failed in {}: {}", cell.side, cell.what);
+        table.rows.push(vec![name(&cell.axes), dash(), dash(), dash(), dash(), dash(), what]);
+    }
+    table
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "faster",
+        Verdict::Slower => "slower",
+        Verdict::NoDifference { .. } => "no difference detectable",
+        Verdict::TooFew { .. } => "too few runs to judge",
+        _ => "one run of each: not judged",
+    }
+}
+
+fn missing(compared: &ComparedResults) -> Vec<String> {
+    let mut missing = Vec::new();
+    for result in &compared.results {
+        let Compared { only_in_baseline, only_in_new, baseline, new, .. } = &result.compared;
+        for (count, side) in [(only_in_baseline, baseline), (only_in_new, new)] {
+            if *count > 0 {
+                missing.push(format!(
+                    "{count} cells of {} are only in {side} and were not compared.",
+                    result.name
+                ));
+            }
+        }
+    }
+    for (names, side) in [(&compared.only_in_baseline, "the baseline"), (&compared.only_in_new, "the other")]
+    {
+        if !names.is_empty() {
+            missing.push(format!("Only in {side}, and not compared: {}.", names.join(", ")));
+        }
+    }
+    missing
+}

@@ -1,0 +1,221 @@
+//! What a page shows of every cell besides the figures of its plan: how latencies are distributed by kind of operation, how the
+//! rate went over time, and the samples behind each number with the command that runs that cell again.
+
+use crate::axis;
+use crate::cell::{self, Cell};
+use crate::chart::Curves;
+use crate::table::Table;
+use crate::units::Unit;
+use results::{Histogram, ResultFile};
+use std::collections::BTreeMap;
+
+/// Charts on a page; all numbers are in the tables.
+const MOST_CHARTS: usize = 24;
+/// Kinds of operations with a chart, those that take the most time first.
+const MOST_KINDS: usize = 4;
+/// The largest quantile of a curve.
+const LAST_QUANTILE: f64 = 0.9999;
+
+/// The distributions of latencies: a chart for each place and kind of operation, a curve for each design.
+pub(crate) fn latencies(results: &ResultFile) -> Vec<Curves> {
+    let cells = cell::cells(results);
+    let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
+    let mut charts = Vec::new();
+    for (place, members) in places(&cells, design) {
+        let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+        for operation in members.iter().flat_map(|cell| cell.operations()) {
+            if !operation.latency_ns.is_empty() {
+                *kinds.entry(operation.kind).or_default() += operation.total_ns;
+            }
+        }
+        let mut kinds: Vec<(String, u64)> = kinds.into_iter().collect();
+        kinds.sort_by_key(|(kind, total)| (std::cmp::Reverse(*total), kind.clone()));
+        for (kind, _) in kinds.into_iter().take(MOST_KINDS) {
+            let line = |cell: &&Cell<'_>| {
+                let operation = cell.operations().into_iter().find(|operation| operation.kind == kind)?;
+                let points = distribution(&operation.latency_ns);
+                (points.len() > 1).then(|| (cell.axis(design).unwrap_or("all").to_owned(), points))
+            };
+            let lines: Vec<_> = members.iter().filter_map(line).collect();
+            if !lines.is_empty() {
+                charts.push(Curves {
+                    title: joined(&place, &kind),
+                    x: ("latency".to_owned(), Unit::Nanos),
+                    x_log: true,
+                    y: ("part of the operations (%)".to_owned(), Unit::Count),
+                    y_most: Some(100.0),
+                    lines,
+                });
+            }
+        }
+    }
+    charts.truncate(MOST_CHARTS);
+    charts
+}
+
+/// Points of a distribution function: latency in nanoseconds, per cent of the operations that took no longer.
+fn distribution(latency: &Histogram) -> Vec<(f64, f64)> {
+    let all = latency.count().max(1) as f64;
+    let (mut before, mut points) = (0, Vec::new());
+    for (ns, count) in latency.values() {
+        if points.is_empty() {
+            points.push((ns.max(1) as f64, 0.0));
+        }
+        before += count;
+        let part = before as f64 / all;
+        points.push((ns.max(1) as f64, part * 100.0));
+        if part > LAST_QUANTILE {
+            break;
+        }
+    }
+    // A step is drawn by its corners; neighbours that cannot be told apart are left out.
+    let mut kept: Vec<(f64, f64)> = Vec::new();
+    let last = points.len().saturating_sub(1);
+    for (at, point) in points.into_iter().enumerate() {
+        let far = kept.last().is_none_or(|(ns, part)| point.1 - part > 0.2 || point.0 / ns > 1.01);
+        if far || at == last {
+            kept.push(point);
+        }
+    }
+    kept
+}
+
+/// How the rate of calls went over the measured time: a chart for each place, a curve for each design.
+pub(crate) fn over_time(results: &ResultFile) -> Vec<Curves> {
+    let cells = cell::cells(results);
+    let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
+    let mut charts = Vec::new();
+    for (place, members) in places(&cells, design) {
+        let line = |cell: &&Cell<'_>| {
+            let series = cell.measured().find_map(|sample| sample.series.as_ref())?;
+            let step = series.step_ns as f64;
+            let rate = |(at, ops): (usize, &u64)| (at as f64 * step, *ops as f64 * 1e9 / step);
+            let points: Vec<(f64, f64)> = series.ops.iter().enumerate().map(rate).collect();
+            Some((cell.axis(design).unwrap_or("all").to_owned(), points))
+        };
+        let lines: Vec<_> = members.iter().filter_map(line).collect();
+        if !lines.is_empty() {
+            charts.push(Curves {
+                title: place,
+                x: ("time since the measurement began".to_owned(), Unit::Nanos),
+                x_log: false,
+                y: ("calls".to_owned(), Unit::OpsPerSecond),
+                y_most: None,
+                lines,
+            });
+        }
+    }
+    charts.truncate(MOST_CHARTS);
+    charts
+}
+
+/// Mean, least and largest rate of the parts of the measured time, for the table under those curves.
+pub(crate) fn over_time_table(results: &ResultFile) -> Table {
+    let mut table =
+        Table::new("Calls a second in the hundredths of the measured time, first run of each cell");
+    table.words("cell");
+    ["mean", "least", "largest"].iter().for_each(|name| table.numbers(*name));
+    for cell in &cell::cells(results) {
+        let Some(series) = cell.measured().find_map(|sample| sample.series.as_ref()) else { continue };
+        let rate = |ops: f64| Unit::OpsPerSecond.human(ops * 1e9 / series.step_ns.max(1) as f64);
+        let sum: u64 = series.ops.iter().sum();
+        let (least, most) = (series.ops.iter().min(), series.ops.iter().max());
+        table.rows.push(vec![
+            name(cell),
+            rate(sum as f64 / series.ops.len().max(1) as f64),
+            rate(least.copied().unwrap_or(0) as f64),
+            rate(most.copied().unwrap_or(0) as f64),
+        ]);
+    }
+    table
+}
+
+/// Percentiles of each kind of operation in each cell.
+pub(crate) fn percentiles(results: &ResultFile) -> Table {
+    let mut table = Table::new("Latency by kind of operation, all runs of a cell together");
+    table.words("cell");
+    table.words("operation");
+    table.numbers("count");
+    ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"].iter().for_each(|name| table.numbers(*name));
+    for cell in &cell::cells(results) {
+        for operation in cell.operations().iter().filter(|operation| !operation.latency_ns.is_empty()) {
+            let s = operation.latency_ns.summary();
+            let ns = |value: u64| Unit::Nanos.human(value as f64);
+            let mut row = vec![name(cell), operation.kind.clone(), Unit::Count.human(operation.count as f64)];
+            row.push(Unit::Nanos.human(s.mean_ns));
+            row.extend([s.p50_ns, s.p90_ns, s.p99_ns, s.p99_9_ns, s.p99_99_ns, s.max_ns].map(ns));
+            table.rows.push(row);
+        }
+    }
+    table
+}
+
+/// The samples of one cell, and the command that runs it again.
+pub(crate) struct Origin {
+    /// The cell's number, in the order in which they ran.
+    pub(crate) number: usize,
+    /// The cell in words.
+    pub(crate) name: String,
+    /// Repeat, seed and throughput of each sample, or why there is none.
+    pub(crate) samples: String,
+    /// The command.
+    pub(crate) command: String,
+}
+
+/// The samples behind every number.
+pub(crate) fn origins(results: &ResultFile) -> Vec<Origin> {
+    let cells = cell::cells(results);
+    let varying = cell::varying_axes(&cells);
+    let origin = |(at, cell): (usize, &Cell<'_>)| {
+        let each = cell.samples.iter().map(|sample| {
+            let came = match &sample.failure {
+                Some(failure) => format!("failed: {}", failure.what),
+                None => Unit::OpsPerSecond.human(sample.throughput_ops_per_s),
+            };
+            format!("run {} (seed {}): {came}", sample.repeat + 1, sample.seed)
+        });
+        let only = cell.axes.iter().filter(|(name, _)| varying.contains_key(name.as_str()));
+        let only: Vec<String> =
+            only.map(|(name, value)| format!(" --only {}", quoted(&format!("{name}={value}")))).collect();
+        Origin {
+            number: at + 1,
+            name: name(cell),
+            samples: each.collect::<Vec<_>>().join(" · "),
+            command: format!("weir run --like result.json{}", only.concat()),
+        }
+    };
+    cells.iter().enumerate().map(origin).collect()
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:,%".contains(c);
+    if word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+fn name(cell: &Cell<'_>) -> String {
+    crate::compare::name(cell.axes)
+}
+
+/// The cells by everything but the design, with the words for each group.
+fn places<'c>(cells: &'c [Cell<'c>], design: &str) -> Vec<(String, Vec<&'c Cell<'c>>)> {
+    let varying = cell::varying_axes(cells);
+    let mut places: Vec<(String, Vec<&Cell<'_>>)> = Vec::new();
+    for cell in cells {
+        let same = |place: &&mut (String, Vec<&Cell<'_>>)| cell::same_place(place.1[0], cell, design);
+        if let Some(place) = places.iter_mut().find(same) {
+            place.1.push(cell);
+            continue;
+        }
+        let words = varying.keys().filter(|axis| **axis != design).filter_map(|axis| {
+            let value = axis::label(cell.axis(axis)?, &varying[axis]);
+            Some(if *axis == "workload" { value } else { format!("{} {value}", axis::title(axis)) })
+        });
+        places.push((words.collect::<Vec<_>>().join(", "), vec![cell]));
+    }
+    places
+}
+
+fn joined(place: &str, kind: &str) -> String {
+    if place.is_empty() { kind.to_owned() } else { format!("{place}: {kind}") }
+}

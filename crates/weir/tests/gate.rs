@@ -1,0 +1,206 @@
+//! `weir compare` and `weir baseline` as a gate: what passes, what fails, and with which exit code.
+
+mod shared;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Command, Output};
+
+use results::{Clock, ResultFile, Sample};
+use shared::{document, told, weir};
+
+/// A result of two cells, whose repeats spread by a per cent around these rates.
+fn result(name: &str, rates: [f64; 2], repeats: u32) -> ResultFile {
+    let mut file = ResultFile::new(name, serde_json::Value::Null, 1, Clock::Virtual);
+    for (medium, rate) in ["dram", "hinfs"].into_iter().zip(rates) {
+        for repeat in 0..repeats {
+            let axes = [("fs", "pmfs"), ("medium", medium), ("workload", "w")];
+            let axes: BTreeMap<String, String> =
+                axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();
+            let mut sample = Sample::new(axes, repeat, u64::from(repeat));
+            sample.finish(1_000_000, 1_000_000_000);
+            sample.throughput_ops_per_s = rate * (1.0 + f64::from(repeat % 3) * 0.005);
+            file.samples.push(sample);
+        }
+    }
+    file
+}
+
+fn put(home: &Path, file: &str, rates: [f64; 2], repeats: u32) {
+    result("plan", rates, repeats).write(home.join(file)).unwrap();
+}
+
+fn run(home: &Path, arguments: &[&str]) -> Output {
+    weir(home).args(arguments).output().unwrap()
+}
+
+fn code(home: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = run(home, arguments);
+    (output.status.code(), told(&output) + &String::from_utf8_lossy(&output.stdout))
+}
+
+#[test]
+fn exit_codes_of_compare_are_those_that_are_documented() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    put(home, "old.json", [1000.0, 500.0], 6);
+    put(home, "same.json", [1001.0, 499.0], 6);
+    put(home, "slow.json", [1000.0, 470.0], 6);
+    put(home, "once.json", [1000.0, 400.0], 1);
+    let mut other = result("plan", [1.0, 1.0], 6);
+    other.samples.iter_mut().for_each(|sample| drop(sample.axes.insert("workload".into(), "other".into())));
+    other.write(home.join("other.json")).unwrap();
+    let cases: [(&[&str], i32, &str); 8] = [
+        (&["old.json", "same.json", "--fail-over", "5%"], 0, "no difference detectable"),
+        (&["old.json", "slow.json"], 0, "slow.json is slower than old.json"),
+        (&["old.json", "slow.json", "--fail-over", "5%"], 1, "1 cells are slower by more than 5.0 %"),
+        (&["old.json", "slow.json", "--fail-over", "10%"], 0, "slower than"),
+        (&["old.json", "once.json", "--fail-over", "5%"], 1, "repeat both to judge"),
+        (&["old.json", "other.json"], 1, "nothing was compared"),
+        (&["old.json", "lost.json"], 2, "there is no result lost.json"),
+        (&["old.json", "--by", "colour"], 2, "no axis \"colour\""),
+    ];
+    for (arguments, want, says) in cases {
+        let (found, text) = code(home, &[&["compare"], arguments].concat());
+        assert_eq!(found, Some(want), "{arguments:?}: {text}");
+        assert!(text.contains(says), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn a_cell_that_failed_fails_the_gate() {
+    let home = tempfile::tempdir().unwrap();
+    put(home.path(), "old.json", [1000.0, 500.0], 6);
+    let mut new = result("plan", [1000.0, 500.0], 6);
+    for sample in new.samples.iter_mut().filter(|sample| sample.axis("medium") == Some("hinfs")) {
+        let failure = results::SampleFailure { kind: results::FailureKind::Run, what: "it is full".into() };
+        *sample = Sample::failed(sample.axes.clone(), sample.repeat, sample.seed, failure);
+    }
+    new.write(home.path().join("new.json")).unwrap();
+    let (found, text) = code(home.path(), &["compare", "old.json", "new.json", "--fail-over", "5%"]);
+    assert_eq!(found, Some(1), "{text}");
+    assert!(text.contains("1 cells failed in the new result") && text.contains("it is full"), "{text}");
+}
+
+#[test]
+fn cells_are_compared_across_an_axis_and_written_as_a_page() {
+    let home = tempfile::tempdir().unwrap();
+    put(home.path(), "r.json", [1000.0, 500.0], 6);
+    let arguments = ["compare", "r.json", "--by", "medium", "-o", "diff.html", "-o", "diff.json"];
+    let (found, text) = code(home.path(), &arguments);
+    assert_eq!(found, Some(0), "{text}");
+    assert!(text.contains("hinfs is slower than dram: 0.50x"), "{text}");
+    let page = std::fs::read_to_string(home.path().join("diff.html")).unwrap();
+    assert!(page.contains("hinfs against dram") && page.contains("role=\"img\""));
+    let json = std::fs::read_to_string(home.path().join("diff.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["results"][0]["cells"][0]["verdict"], "slower");
+}
+
+#[test]
+fn a_baseline_is_saved_compared_with_listed_and_removed() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    put(home, "old.json", [1000.0, 500.0], 6);
+    put(home, "new.json", [900.0, 500.0], 6);
+    let ok = |arguments: &[&str]| {
+        let (found, text) = code(home, arguments);
+        assert_eq!(found, Some(0), "{arguments:?}: {text}");
+        text
+    };
+    ok(&["baseline", "save", "main", "old.json"]);
+    assert_eq!(code(home, &["baseline", "save", "main", "new.json"]).0, Some(2), "it is there already");
+    assert_eq!(code(home, &["compare", "main", "new.json", "--fail-over", "5%"]).0, Some(1));
+    ok(&["baseline", "save", "main", "new.json", "--force"]);
+    ok(&["compare", "main", "new.json", "--fail-over", "5%"]);
+    let list = document(&run(home, &["baseline", "list", "--json"]));
+    assert_eq!(list["baselines"][0]["name"], "main");
+    ok(&["baseline", "remove", "main"]);
+    let (found, text) = code(home, &["baseline", "remove", "main"]);
+    assert!(found == Some(2) && text.contains("there is no baseline main"), "{text}");
+    let (found, text) = code(home, &["baseline", "save", "../x", "old.json"]);
+    assert!(found == Some(2) && text.contains("cannot be the name"), "{text}");
+}
+
+const PLAN: &str = r#"[plan]
+name = "expects"
+why = "does a failed expectation fail the run?"
+stop = "20 ops"
+[[axis]]
+fs = ["pmfs", "hinfs"]
+[[axis]]
+threads = [1]
+[fs]
+buffer = "8MiB"
+[[workload]]
+name = "filebench/varmail"
+vars = { nfiles = 60 }
+[expect]
+"#;
+
+#[test]
+fn a_failed_expectation_fails_the_run_and_one_that_holds_does_not() {
+    let home = tempfile::tempdir().unwrap();
+    for (expect, want) in [("hinfs > 0.001 * pmfs", 0), ("hinfs > 1000 * pmfs", 1)] {
+        std::fs::write(home.path().join("p.toml"), format!("{PLAN}it = \"{expect}\"\n")).unwrap();
+        let (found, text) = code(home.path(), &["run", "p.toml"]);
+        assert_eq!(found, Some(want), "{text}");
+        assert!(
+            want == 0 || text.contains("the plan expected hinfs > 1000 * pmfs, which does not hold"),
+            "{text}"
+        );
+    }
+}
+
+/// The script of the documentation as it stands there.
+fn script() -> String {
+    let text = include_str!("../../../docs/ci.md");
+    let block = text.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    block.expect("the page has a block of shell").to_owned()
+}
+
+fn ci(home: &Path) -> Output {
+    let weir = weir(home).get_program().to_owned();
+    let folder = Path::new(&weir).parent().unwrap().to_owned();
+    let path = std::env::join_paths([folder, "/usr/bin".into(), "/bin".into()]).unwrap();
+    let mut shell = Command::new("sh");
+    shell.arg("-c").arg(script()).current_dir(home).env("PATH", path);
+    shell.env("XDG_DATA_HOME", home.join("data")).env("XDG_CONFIG_HOME", home.join("config"));
+    shell.output().unwrap()
+}
+
+/// The baseline is made faster by so much that the same code is a regression of exactly 5 %.
+#[test]
+fn the_script_for_ci_passes_without_a_regression_and_fails_with_one_of_5_percent() {
+    assert!(script().lines().count() <= 5, "{}", script());
+    let home = tempfile::tempdir().unwrap();
+    for round in ["the first", "the second"] {
+        let output = ci(home.path());
+        assert!(output.status.success(), "{round}: {}", told(&output));
+    }
+    let path = home.path().join("data/weir/baselines/main/result.json");
+    let mut baseline = ResultFile::read(&path).unwrap();
+    baseline.samples.iter_mut().for_each(|sample| sample.throughput_ops_per_s /= 0.95);
+    baseline.write(&path).unwrap();
+    let output = ci(home.path());
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    assert!(told(&output).contains("slower by more than 4.0 %"), "{}", told(&output));
+    assert!(home.path().join("diff.html").exists(), "the page shows it");
+}
+
+#[test]
+fn a_new_plan_checks_runs_and_is_never_written_over_another() {
+    let home = tempfile::tempdir().unwrap();
+    assert_eq!(code(home.path(), &["plan", "new", "mine.toml"]).0, Some(0));
+    let (found, text) = code(home.path(), &["plan", "check", "mine.toml", "quick"]);
+    assert!(found == Some(0) && text.contains("mine.toml: 4 cells, 6 repeats each"), "{text}");
+    let (found, text) = code(home.path(), &["plan", "new", "mine.toml"]);
+    assert!(found == Some(2) && text.contains("exists"), "{text}");
+    let (found, text) = code(home.path(), &["run", "mine.toml"]);
+    assert_eq!(found, Some(0), "{text}");
+    std::fs::write(home.path().join("bad.toml"), "[plan]\nnmae = \"x\"\n[[axes]]\nfs = [\"pmfs\"]\n")
+        .unwrap();
+    let (found, text) = code(home.path(), &["plan", "check", "bad.toml"]);
+    assert_eq!(found, Some(2), "{text}");
+    assert!(text.contains("did you mean \"name\"?") && text.contains("did you mean \"axis\"?"), "{text}");
+}

@@ -1,0 +1,138 @@
+//! Nothing that is measured is lost: cells that fail, reports that cannot be written, disks that are full.
+
+mod shared;
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use shared::{document, told, weir};
+
+/// A small run of varmail, with further arguments.
+fn bench(home: &Path, arguments: &[&str]) -> Output {
+    let small =
+        ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=60", "--runtime", "20 ops", "--threads", "1"];
+    weir(home).args(small).args(arguments).output().unwrap()
+}
+
+/// The command without `assert_cmd`, to give it streams of its own.
+fn plain(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(weir(home).get_program());
+    command.current_dir(home).env("XDG_DATA_HOME", home.join("data")).args(arguments);
+    command
+}
+
+/// Names of the folders of runs, sorted.
+fn runs(home: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(home.join("data/weir/runs")).into_iter().flatten();
+    let mut names: Vec<_> =
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn one_failing_cell_leaves_the_others_their_numbers_a_mark_and_an_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = ["fileserver", "--region", "9MiB", "-o", "page.html", "--json"];
+    let output = bench(home.path(), &arguments);
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    for part in ["1 of 2 runs failed, the others are kept", "fileserver pmfs", "--region "] {
+        assert!(told(&output).contains(part), "{part}: {}", told(&output));
+    }
+    let result = document(&output);
+    let samples = result["samples"].as_array().unwrap();
+    let (failed, measured): (Vec<_>, Vec<_>) =
+        samples.iter().partition(|sample| sample["failure"].is_object());
+    assert_eq!((failed.len(), measured.len()), (1, 1), "{result}");
+    assert!(measured[0]["ops"].as_u64().unwrap() > 0);
+    let page = std::fs::read_to_string(home.path().join("page.html")).unwrap();
+    assert!(page.contains("1 of 2 samples failed") && page.contains("the region of 9 MiB is full"));
+    let kept = weir(home.path()).args(["report", "latest"]).output().unwrap();
+    let table = String::from_utf8_lossy(&kept.stdout).into_owned();
+    assert!(table.contains("the region of 9 MiB is full") && table.contains("op/s"), "{table}");
+}
+
+#[test]
+fn outputs_are_checked_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("taken.html")).unwrap();
+    for (file, says) in [("nowhere/a.html", "there is no folder nowhere"), ("taken.html", "is a folder")] {
+        let output = bench(home.path(), &["-o", file]);
+        assert_eq!(output.status.code(), Some(2), "{file}: {}", told(&output));
+        assert!(told(&output).contains(says), "{file}: {}", told(&output));
+        assert!(runs(home.path()).is_empty(), "{file}: nothing has run");
+    }
+    let output = plain(home.path(), &["run"]).env("XDG_DATA_HOME", "/proc/weir").output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert!(told(&output).contains("XDG_DATA_HOME"), "{}", told(&output));
+}
+
+/// The name is short enough for the file, and too long for the one that is written beside it first.
+#[test]
+fn a_report_that_cannot_be_written_leaves_the_table_and_says_where_the_result_is() {
+    let home = tempfile::tempdir().unwrap();
+    let name = format!("{}.html", "x".repeat(245));
+    let output = bench(home.path(), &["-o", &name]);
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("throughput") && table.contains("op/s"), "{table}");
+    assert!(told(&output).contains("the result is in ") && told(&output).contains("data/weir/runs/"));
+    assert!(home.path().join("data/weir/runs").join(&runs(home.path())[0]).join("result.json").exists());
+}
+
+#[test]
+fn a_full_disk_behind_the_standard_output_is_an_error_and_a_closed_pipe_is_none() {
+    let home = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = plain(home.path(), &["list"]).stdout(full).stderr(Stdio::piped()).output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert!(told(&output).contains("cannot write the standard output: No space left"), "{}", told(&output));
+    let mut child =
+        plain(home.path(), &["list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success() && told(&output).is_empty(), "{}", told(&output));
+}
+
+#[test]
+fn folders_of_results_sort_by_the_time_at_which_they_were_made() {
+    let home = tempfile::tempdir().unwrap();
+    let mut made = Vec::new();
+    for _ in 0..3 {
+        assert!(bench(home.path(), &[]).status.success());
+        made.push(runs(home.path()).into_iter().find(|name| !made.contains(name)).unwrap());
+    }
+    assert_eq!(made, runs(home.path()), "each sorts behind those before it");
+    assert!(made.iter().all(|name| name.contains("-bench") && !name.contains('.')), "{made:?}");
+}
+
+#[test]
+fn progress_is_told_where_there_is_no_terminal_and_never_with_quiet() {
+    let home = tempfile::tempdir().unwrap();
+    let told_all = told(&bench(home.path(), &[]));
+    assert!(told_all.contains("bench: 1 runs") && told_all.contains("1/1 varmail pmfs"), "{told_all}");
+    assert!(!told(&bench(home.path(), &["--quiet"])).contains("varmail"));
+}
+
+#[test]
+fn a_result_is_run_again_from_itself_whole_or_in_part() {
+    let home = tempfile::tempdir().unwrap();
+    let first = bench(home.path(), &["fileserver", "--seed", "7", "-o", "first.json", "--json"]);
+    assert!(first.status.success(), "{}", told(&first));
+    let again = |arguments: &[&str]| {
+        let output =
+            weir(home.path()).args(["run", "--like", "first.json", "--json"]).args(arguments).output();
+        let output = output.unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        document(&output)
+    };
+    let first = document(&first);
+    assert_eq!(again(&[])["samples"], first["samples"], "the same plan and seed give the same numbers");
+    let part = again(&["--only", "workload=filebench/varmail"]);
+    assert_eq!(part["samples"].as_array().unwrap().len(), 1);
+    assert!(first["samples"].as_array().unwrap().contains(&part["samples"][0]), "and so does a part");
+    let page = weir(home.path()).args(["report", "first.json", "-o", "first.html"]).output().unwrap();
+    assert!(page.status.success());
+    let page = std::fs::read_to_string(home.path().join("first.html")).unwrap();
+    assert!(page.contains("weir run --like result.json --only workload=filebench/varmail"));
+}
