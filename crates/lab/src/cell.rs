@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fs::{FsType, Options};
+use media::Storage;
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 
@@ -76,6 +77,9 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let Subject::Design { design, options } = &spec.subject else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();
+    if spec.block.is_some() {
+        return Ok(Bytes(files.saturating_add(BESIDE.0 / 2)) + design.dram(&options));
+    }
     let region = spec.region.unwrap_or(Bytes(files.saturating_add(files / 4 + 256 * MIB)));
     Ok(region.max(design.min_size(&options)) + design.dram(&options))
 }
@@ -92,10 +96,16 @@ pub fn effort(spec: &CellSpec) -> u64 {
 
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
+    if spec.block.is_some() {
+        return spec.region.unwrap_or(BESIDE);
+    }
     let files = spec.workload.data_bytes();
     let usual = Bytes(files.saturating_add(files / 2 + 256 * MIB));
     spec.region.unwrap_or_else(|| usual.max(design.min_size(options)))
 }
+
+/// Memory beside a block device when nothing is said: room for a journal that is never short of it.
+const BESIDE: Bytes = Bytes(2 << 30);
 
 /// An error of this cell.
 fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {
@@ -121,14 +131,22 @@ fn on_design(
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
     let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
+    let built = spec.block.as_ref().map(media::block::BlockModel::build).transpose();
+    let built = built.map_err(|error| failed(spec, error))?;
+    let storage = Storage::from(&region);
+    let storage = match &built {
+        Some(built) => storage.with_block(Arc::clone(&built.device)),
+        None => storage,
+    };
     let work = work::Work::new(spec, run);
     let inside = {
-        let region = Arc::clone(&region);
-        move || work.on_design(design, &region, &options)
+        let storage = storage.clone();
+        move || work.on_design(design, &storage, built.as_ref(), &options)
     };
     let sample = sim::run(&setup(spec, run), inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
-    image::after(spec, run, design, &region)?;
+    image::after(spec, run, design, &storage)?;
+    drop(storage);
     run.spare.keep(region);
     Ok(sample)
 }

@@ -58,7 +58,7 @@ pub mod units;
 mod virt;
 
 pub use cache::Recency;
-pub use clock::{
+pub use clock::{copy_cost, cost_of, 
     Clock, clock, copy, copy_cached, copy_past, interact, medium, medium_until, now, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};

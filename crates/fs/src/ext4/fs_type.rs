@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
-use media::Storage;
+use media::{MediaError, Storage};
 use media::block::{BlockDevice, Geometry, MemoryDevice};
 use sim::Bytes;
 
@@ -75,6 +75,30 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         default: "5s",
         help: "mount: time between commits of the journal (Linux: commit=5)",
     },
+    OptionSpec {
+        name: "external_journal",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mkfs: the journal fills the memory beside the block device (mke2fs: -J device=)",
+    },
+    OptionSpec {
+        name: "lazy_itable",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mkfs: inode tables are zeroed as they are used, not before (mke2fs: lazy_itable_init)",
+    },
+    OptionSpec {
+        name: "stream_request",
+        kind: OptionKind::Size,
+        default: "64KiB",
+        help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
+    },
+    OptionSpec {
+        name: "writeback",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mount: old data is written without being asked (Linux: dirty_writeback_centisecs above 0)",
+    },
 ];
 
 /// ext2.
@@ -120,12 +144,17 @@ impl ExtType {
             checksums: self.modern && options.flag("metadata_csum"),
             dir_index: options.flag("dir_index"),
             wide: self.modern,
+            lazy_tables: self.modern && options.flag("lazy_itable"),
         }
     }
 
-    fn settings(&self, options: &Options) -> Settings {
+    fn settings(&self, storage: &Storage, options: &Options) -> Result<Settings, FsError> {
         let mut settings = Settings { cache: options.size("cache"), ..Settings::default() };
         if self.modern {
+            settings.preallocates = true;
+            settings.stream_request = options.size("stream_request");
+            settings.writes_back = options.flag("writeback");
+            settings.journal_device = beside(storage)?;
             settings.commit = options.time("commit");
             settings.data = match options.choice("data") {
                 "writeback" => DataMode::Writeback,
@@ -133,8 +162,14 @@ impl ExtType {
                 _ => DataMode::Ordered,
             };
         }
-        settings
+        Ok(settings)
     }
+}
+
+/// The memory beside a block device, as a device: an external journal may be there.
+fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
+    let (true, Ok(region)) = (storage.has_block(), storage.memory()) else { return Ok(None) };
+    Ok(Some(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?))
 }
 
 /// The block device; where there is memory only, a RAM disk over it (NVMMBD, EuroSys 2016, section 5.1).
@@ -193,11 +228,16 @@ impl FsType for ExtType {
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        super::mkfs::mkfs(&device(storage)?, &self.plan(options))
+        let journal = if self.modern && options.flag("external_journal") {
+            Some(beside(storage)?.ok_or(MediaError::NoMemory)?)
+        } else {
+            None
+        };
+        super::mkfs::mkfs(&device(storage)?, journal.as_ref(), &self.plan(options))
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(options))?)))
+        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(storage, options)?)?)))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
@@ -207,7 +247,8 @@ impl FsType for ExtType {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let volume = Volume::mount(&device(storage)?, Settings::default())?;
+        let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
+        let volume = Volume::mount(&device(storage)?, settings)?;
         volume.unmount().map_err(damaged)?;
         Ok(volume.notes.clone())
     }

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use results::Histogram;
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs, Syscalls,
+    Attr, DirEntry, FallocateMode, Fd, FileExtent, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs, Syscalls,
     Whence, XattrMode, ops,
 };
 
@@ -276,5 +276,13 @@ impl Syscalls for Timed {
 
     fn statfs(&self, path: &[u8]) -> Result<StatFs> {
         self.call(ops::STATFS, || self.inner.statfs(path))
+    }
+
+    fn drop_caches(&self) -> Result<()> {
+        self.inner.drop_caches()
+    }
+
+    fn extents(&self, fd: Fd) -> Result<Vec<FileExtent>> {
+        self.inner.extents(fd)
     }
 }
