@@ -78,7 +78,9 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();
     if spec.block.is_some() {
-        return Ok(Bytes(files.saturating_add(BESIDE.0 / 2)) + design.dram(&options));
+        // The cache of a block design fills with the files, which the device has as well.
+        let cached = design.dram(&options).min(Bytes(files.saturating_add(256 * MIB)));
+        return Ok(Bytes(files.saturating_add(BESIDE.0 / 2)) + cached);
     }
     let region = spec.region.unwrap_or(Bytes(files.saturating_add(files / 4 + 256 * MIB)));
     Ok(region.max(design.min_size(&options)) + design.dram(&options))

@@ -17,11 +17,15 @@
 //! | experiment | figure | here |
 //! |---|---|---|
 //! | degree of fragmentation, append, overwrite, pseudo approach | 3, 4, 11, 12 | `target` |
+//! | SQLite | 12 | `sqlite` |
+//! | fileserver, fileserver-small | 12 | `fileserver` |
 //!
 //! References: the paper, sections 3 and 5, and its public artifact, whose programs and scripts give the sizes.
 
+mod fileserver;
 pub mod layout;
 pub mod raw;
+mod sqlite;
 mod suite;
 mod target;
 

@@ -8,8 +8,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim::Nanos;
+use sim::{KIB, Nanos};
 
+use super::fileserver::FileServer;
+use super::sqlite::Database;
 use super::target::{Spacing, Target};
 use super::{GRANULE, STRIPE, TARGET};
 use crate::suite::{
@@ -26,6 +28,8 @@ enum Kind {
     Target { overwrite: bool, whole: bool },
     Degree,
     Pseudo { overwrite: bool },
+    Sqlite,
+    FileServer,
 }
 
 /// A variable with its default.
@@ -123,7 +127,54 @@ const TABLE: &[Experiment] = &[
         &[READS, ("restored", 0)],
         "As overwrite-worst; with restored=true the dummies are a whole stripe.\n",
     ),
+    experiment(
+        "sqlite",
+        "figure 12: SQLite inserts rows while another file grows, then scans them",
+        Kind::Sqlite,
+        &[READS, ("rows", 10_000), ("other", 100 * KIB)],
+        "Without journal, each row a transaction; after each, another file grows by `other` bytes and is synced (0: it does\n\
+         not). Then `reads` times: sync, drop caches, wait 5 s, SELECT *. Only the SELECT is timed.\n",
+    ),
+    experiment(
+        "fileserver",
+        "figure 12: ten threads append to files in turns, then read them past the cache",
+        Kind::FileServer,
+        SERVER,
+        SERVER_DETAIL,
+    ),
+    experiment(
+        "fileserver-small",
+        "figure 12: fileserver with appends of 16 KiB",
+        Kind::FileServer,
+        SMALL_SERVER,
+        SERVER_DETAIL,
+    ),
 ];
+
+const SERVER: &[Variable] = &[
+    ("files", 10_000),
+    ("threads", 10),
+    ("append", 32 * KIB),
+    ("appends", 8),
+    ("copied", 0),
+    ("whole", 0),
+];
+
+const SMALL_SERVER: &[Variable] = &[
+    ("files", 10_000),
+    ("threads", 10),
+    ("append", 16 * KIB),
+    ("appends", 8),
+    ("copied", 0),
+    ("whole", 0),
+];
+
+const SERVER_DETAIL: &str = "\
+`files` files of 128 KiB; `threads` threads append `append` bytes to one after the other, `appends` times to each on the average;
+sync, drop caches, wait; as many threads read one file after the other with O_DIRECT in calls of 1 MiB.
+copied: instead, files of that size are written whole in index order. whole: what was appended is read as well.
+";
+
 
 /// An experiment with the values of its variables.
 #[derive(Debug)]
@@ -239,6 +290,22 @@ impl Loaded {
                 let spacing = if self.value("restored") == 1 { STRIPE } else { STRIPE - GRANULE };
                 Target { overwrite, pieces: 256, spacing: Spacing::Bytes(spacing), ..base }
             }
+            Kind::Sqlite | Kind::FileServer => base,
+        }
+    }
+
+    fn database(&self) -> Database {
+        Database { rows: self.value("rows"), other: self.value("other"), reads: self.value("reads") }
+    }
+
+    fn file_server(&self) -> FileServer {
+        FileServer {
+            files: self.value("files"),
+            threads: self.value("threads"),
+            append: self.value("append"),
+            appends: self.value("appends"),
+            copied: self.value("copied") == 1,
+            whole: self.value("whole") == 1,
         }
     }
 }
@@ -254,19 +321,27 @@ impl Workload for Loaded {
     }
 
     fn data_bytes(&self) -> u64 {
-        self.target().data_bytes()
+        match self.experiment.kind {
+            Kind::Sqlite => self.database().data_bytes(),
+            Kind::FileServer => self.file_server().data_bytes(),
+            _ => self.target().data_bytes(),
+        }
     }
 
     fn tasks(&self) -> u64 {
-        1
+        self.value("threads").max(1)
     }
 
     fn how_to_shrink(&self) -> &'static str {
-        "fewer reads or pieces (-D reads=…, -D pieces=…)"
+        "fewer reads, pieces, rows or files (-D reads=…, -D pieces=…, -D rows=…, -D files=…)"
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
-        Ok(self.target().job(how, &*processes))
+        match self.experiment.kind {
+            Kind::Sqlite => Ok(self.database().job(how, &*processes)),
+            Kind::FileServer => self.file_server().job(how, &*processes),
+            _ => Ok(self.target().job(how, &*processes)),
+        }
     }
 }
 
