@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use sim::KIB;
 use vfs::Syscalls;
@@ -94,6 +95,8 @@ struct Run {
     how: How,
     reading: Arc<Engine>,
     calls: Arc<dyn Syscalls>,
+    /// Appends to each file that 30 s would have held, at the rate of those that were made.
+    in_30_s: AtomicU64,
 }
 
 /// An error of the engine in words.
@@ -115,7 +118,8 @@ impl FileServer {
                 crate::suite::Stop::Operations(count) => options.stop_after_ops = Some(count),
             }
         })?;
-        Ok(Arc::new(Run { plan: self, how: how.clone(), reading, calls: processes.start() }))
+        let in_30_s = AtomicU64::new(0);
+        Ok(Arc::new(Run { plan: self, how: how.clone(), reading, calls: processes.start(), in_30_s }))
     }
 
     fn engine<const N: usize>(
@@ -140,8 +144,8 @@ impl FileServer {
 }
 
 impl Run {
-    /// Makes the tree and lets it grow; how many appends there were.
-    fn grow(&self) -> Result<u64, JobError> {
+    /// Makes the tree and lets it grow.
+    fn grow(&self) -> Result<(), JobError> {
         let FileServer { files, append, appends, .. } = self.plan;
         let engine = self.plan.engine(
             "append.f",
@@ -153,23 +157,26 @@ impl Run {
         )?;
         engine.prepare(&self.calls).map_err(words)?;
         let outcome = engine.run_with(&|| Arc::clone(&self.calls), &mut |_| ()).map_err(words)?;
-        Ok(outcome.written_bytes() / append.max(1))
+        let appends = outcome.written_bytes() / append.max(1);
+        let rate = appends as f64 / outcome.elapsed.as_secs_f64();
+        self.in_30_s.store((rate * 30.0 / files.max(1) as f64) as u64, Relaxed);
+        Ok(())
     }
 
     /// Writes the files as a copy of the grown tree has them.
-    fn copy(&self) -> Result<u64, JobError> {
+    fn copy(&self) -> Result<(), JobError> {
         let FileServer { append, appends, .. } = self.plan;
         let size = Value::Int(FILE + append * appends);
         let engine =
             self.plan.engine("copy.f", COPY, [("size", size)], &self.how, |options| options.ordered = true)?;
         engine.prepare(&self.calls).map_err(words)?;
-        Ok(0)
+        Ok(())
     }
 }
 
 impl Job for Run {
     fn prepare(&self) -> Result<(), JobError> {
-        if self.plan.copied { self.copy()? } else { self.grow()? };
+        if self.plan.copied { self.copy()? } else { self.grow()? }
         self.calls.sync().map_err(told("sync"))?;
         settle(&*self.calls)?;
         self.reading.prepare(&self.calls).map_err(words)?;
@@ -185,7 +192,10 @@ impl Job for Run {
             read_ops: pages,
             read_bytes: outcome.read_bytes(),
             steps: outcome.records(),
-            counters: BTreeMap::from([("appends_to_each_file".to_owned(), self.plan.appends)]),
+            counters: BTreeMap::from([
+                ("appends_to_each_file".to_owned(), self.plan.appends),
+                ("appends_that_30_s_would_hold".to_owned(), self.in_30_s.load(Relaxed)),
+            ]),
             notes: outcome.messages.clone(),
             ..Measured::default()
         })

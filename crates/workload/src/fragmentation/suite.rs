@@ -155,7 +155,7 @@ const SERVER: &[Variable] = &[
     ("files", 10_000),
     ("threads", 10),
     ("append", 32 * KIB),
-    ("appends", 8),
+    ("appends", 32),
     ("copied", 0),
     ("whole", 0),
 ];
@@ -164,7 +164,7 @@ const SMALL_SERVER: &[Variable] = &[
     ("files", 10_000),
     ("threads", 10),
     ("append", 16 * KIB),
-    ("appends", 8),
+    ("appends", 32),
     ("copied", 0),
     ("whole", 0),
 ];
