@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
 
+use media::block::{MemoryDevice, Queue};
 use media::{Medium, Region};
 use results::Histogram;
 use sim::{Bytes, LockClass, Machine, Nanos, Seed, Setup, Work};
@@ -380,7 +381,18 @@ fn region_calls() -> Result<Vec<Measured>, Error> {
             how: "a line of a flush of 4 KiB on a medium without cost",
         },
         Measured { work: Work::Fence, ps: fence_ps, how: "a fence on a medium without cost" },
+        block_request()?,
     ])
+}
+
+/// A request of a sector through the queue of a RAM disk.
+fn block_request() -> Result<Measured, Error> {
+    let disk = MemoryDevice::ram(Bytes::mib(1)).map_err(|error| Error::Host(error.to_string()))?;
+    let (queue, mut sector) = (Queue::new(disk), [0; 512]);
+    let ps = median_ps(20_000, || {
+        let _ = queue.read(&mut [(0, &mut sector)]);
+    });
+    Ok(Measured { work: Work::BlockRequest, ps: ps.max(1), how: "a read of 512 bytes from a RAM disk" })
 }
 
 /// How long a flush on the emulated medium of 200 ns takes, against what the model asks for.

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use fs::{FsType, Options};
+use media::Storage;
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
 use workload::suite::Growth;
@@ -89,6 +90,11 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let Subject::Design { design, options } = &spec.subject else { return Ok(Bytes(0)) };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();
+    if spec.block.is_some() {
+        // The cache of a block design fills with the files, which the device has as well.
+        let cached = design.dram(&options).min(Bytes(files.saturating_add(256 * MIB)));
+        return Ok(Bytes(files.saturating_add(BESIDE.0 / 2)) + cached);
+    }
     let grown = match spec.stop {
         Stop::Operations(_) => growth(spec),
         // What really is written in the time is not known: the files are what counts.
@@ -111,6 +117,9 @@ pub fn effort(spec: &CellSpec) -> u64 {
 
 /// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
+    if spec.block.is_some() {
+        return spec.region.unwrap_or(BESIDE);
+    }
     let files = spec.workload.data_bytes();
     let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
     spec.region.unwrap_or_else(|| Bytes(usual).max(design.min_size(options)))
@@ -134,6 +143,8 @@ fn growth(spec: &CellSpec) -> u64 {
 const GROWTH_PER_S: u64 = 1 << 30;
 /// A run of a minute at most: a longer one is told the size to give when it fills its region.
 const MOST_GROWTH: u64 = 64 << 30;
+/// Memory beside a block device when nothing is said: room for a journal that is never short of it.
+const BESIDE: Bytes = Bytes(2 << 30);
 
 /// An error of this cell.
 fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {
@@ -159,14 +170,22 @@ fn on_design(
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
     let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
+    let built = spec.block.as_ref().map(media::block::BlockModel::build).transpose();
+    let built = built.map_err(|error| failed(spec, error))?;
+    let storage = Storage::from(&region);
+    let storage = match &built {
+        Some(built) => storage.with_block(Arc::clone(&built.device)),
+        None => storage,
+    };
     let work = work::Work::new(spec, run);
     let inside = {
-        let region = Arc::clone(&region);
-        move || work.on_design(design, &region, &options)
+        let storage = storage.clone();
+        move || work.on_design(design, &storage, built.as_ref(), &options)
     };
     let sample = sim::run(&setup(spec, run), inside).map_err(|error| failed(spec, error))?;
     let sample = sample.map_err(|what| failed(spec, what))?;
-    image::after(spec, run, design, &region)?;
+    image::after(spec, run, design, &storage)?;
+    drop(storage);
     run.spare.keep(region);
     Ok(sample)
 }

@@ -59,7 +59,8 @@ mod virt;
 
 pub use cache::Recency;
 pub use clock::{
-    Clock, clock, copy, copy_cached, copy_past, interact, medium, medium_until, now, sleep, sleep_until, work,
+    Clock, clock, copy, copy_cached, copy_cost, copy_past, cost_of, interact, medium, medium_until, now,
+    sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Caches, Machine, Scheduling, Work};

@@ -41,6 +41,9 @@ pub enum Work {
     Futex,
     /// Making a sleeping task run: wake-up and context switch.
     Wakeup,
+    /// What the block layer and a driver do for one request: a tag is taken and given back, the command written, its completion
+    /// read.
+    BlockRequest,
     /// What a load generator does around one operation: choosing a file, timing, statistics.
     Generator,
     /// A random number of the load generator. Filebench before 1.5 asks the kernel for each.
@@ -49,7 +52,7 @@ pub enum Work {
 
 impl Work {
     /// Number of kinds.
-    pub const COUNT: usize = 15;
+    pub const COUNT: usize = 16;
 
     /// Every kind with its key in a machine preset.
     pub const ALL: [(Self, &'static str); Self::COUNT] = [
@@ -66,6 +69,7 @@ impl Work {
         (Self::Fence, "fence"),
         (Self::Futex, "futex"),
         (Self::Wakeup, "wakeup"),
+        (Self::BlockRequest, "block_request"),
         (Self::Generator, "generator"),
         (Self::Random, "random"),
     ];

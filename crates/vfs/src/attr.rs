@@ -188,3 +188,16 @@ pub struct StatFs {
     /// Longest name in bytes.
     pub name_max: u32,
 }
+
+/// A run of a file that lies on the device in one piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileExtent {
+    /// The first byte of the file.
+    pub offset: u64,
+    /// The first byte on the device.
+    pub physical: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// It reads as zeros until it is written.
+    pub unwritten: bool,
+}

@@ -15,7 +15,7 @@
 //!
 //! Calls that a design leaves out answer `EOPNOTSUPP`.
 
-use crate::attr::{Attr, DirEntry, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs};
+use crate::attr::{Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
 
@@ -53,6 +53,12 @@ pub trait FileSystem: Send + Sync {
     /// What the design counts about itself since it was mounted, by name: buffer hits, blocks written back.
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
+    }
+
+    /// Forgets what is cached and can be read again, as `echo 3 > /proc/sys/vm/drop_caches` does. A design without such caches has
+    /// nothing to do.
+    fn drop_caches(&self) -> Result<()> {
+        Ok(())
     }
 
     // ---- names ----
@@ -141,6 +147,11 @@ pub trait FileSystem: Send + Sync {
     /// data.
     fn seek(&self, ino: Ino, offset: u64, to: SeekTo) -> Result<u64> {
         to.without_holes(self.getattr(ino)?.size, offset)
+    }
+
+    /// Where the contents of a file lie on the device, in the order of the file; holes are left out (Linux: FIEMAP).
+    fn extents(&self, _ino: Ino) -> Result<Vec<FileExtent>> {
+        Err(Errno::EOPNOTSUPP)
     }
 
     /// Makes one inode durable; with `data_only`, what is needed to read its data.

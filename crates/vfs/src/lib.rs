@@ -46,7 +46,9 @@ mod vnode;
 pub mod walk;
 pub mod xattr;
 
-pub use attr::{Attr, DirEntry, FileKind, Ino, NewInode, Owner, SetAttr, SetTime, StatFs, Timestamp};
+pub use attr::{
+    Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, Owner, SetAttr, SetTime, StatFs, Timestamp,
+};
 pub use credentials::Credentials;
 pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Written};

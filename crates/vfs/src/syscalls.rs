@@ -3,7 +3,7 @@
 //! Workloads see only this trait, so the same workload runs on a design in this process, through a mount, or
 //! on a file system of the host. Every call is an operation of the ledger (`ops.rs`).
 
-use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
+use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, OpenFlags, RenameFlags, Whence, XattrMode};
 
@@ -92,6 +92,18 @@ pub trait Syscalls: Send + Sync {
     fn sync(&self) -> Result<()>;
     /// Space of the file system that holds `path`.
     fn statfs(&self, path: &[u8]) -> Result<StatFs>;
+
+    // ---- for experiments ----
+
+    /// Forgets what is cached and can be read again, as `echo 3 > /proc/sys/vm/drop_caches` does.
+    fn drop_caches(&self) -> Result<()> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Where an open file lies on its device.
+    fn extents(&self, _fd: Fd) -> Result<Vec<FileExtent>> {
+        Err(Errno::EOPNOTSUPP)
+    }
 }
 
 /// The largest offset and the largest size of a file: to the kernel both are signed.

@@ -19,4 +19,4 @@ mod tree;
 pub use suite::{Job, JobError, LoadError, Suite, Workload};
 
 /// Every suite, in the order in which lists show them.
-pub const SUITES: &[&dyn Suite] = &[&filebench::Filebench, &fxmark::FxMark];
+pub const SUITES: &[&dyn Suite] = &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use sim::{LockClass, Mutex, MutexGuard, RwLock, Work};
+use sim::{LockClass, Mutex, MutexGuard, Nanos, RwLock, Work};
 
 static PAGE: LockClass = LockClass::new("cache.page");
 static PAGES: LockClass = LockClass::new("cache.pages");
@@ -22,8 +22,24 @@ pub(crate) struct PageState {
     pub(crate) block: u64,
     /// The bytes are those of the file or the device.
     pub(crate) uptodate: bool,
-    /// The block was allocated since it was last written back.
-    pub(crate) new_block: bool,
+    /// How the file grew by this page since it was last written back: what a device is told that places data by it.
+    pub(crate) growth: Growth,
+    /// The bytes are there when this time has come: they were read ahead.
+    pub(crate) ready_at: Nanos,
+    /// Whoever uses this page reads the next window ahead (Linux: `PG_readahead`).
+    pub(crate) marks_window: bool,
+}
+
+/// How a file grew by a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Growth {
+    /// It did not: the page has new content.
+    #[default]
+    None,
+    /// It is the first page of the file, or what precedes it has no block.
+    First,
+    /// It follows the page with this block.
+    After(u64),
 }
 
 /// A page.
@@ -124,6 +140,11 @@ impl Mapping {
         Some(Arc::clone(page))
     }
 
+    /// Whether there is a page at `index`.
+    pub(crate) fn has(&self, index: u64) -> bool {
+        self.pages.read().contains_key(&index)
+    }
+
     /// The page at `index`, and whether it had to be made.
     pub(super) fn get_or_make(&self, index: u64, bytes: u32) -> (Arc<Page>, bool) {
         let mut pages = self.pages.write();
@@ -134,7 +155,9 @@ impl Mapping {
             bytes: vec![0; bytes as usize].into_boxed_slice(),
             block: if self.number == 0 { index } else { NO_BLOCK },
             uptodate: false,
-            new_block: false,
+            growth: Growth::None,
+            ready_at: Nanos::ZERO,
+            marks_window: false,
         };
         let page = Arc::new(Page {
             index,
@@ -190,7 +213,7 @@ impl Mapping {
     }
 
     /// Waits for write-back of this mapping that is under way, and keeps others from starting.
-    pub(super) fn begin_writing(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn begin_writing(&self) -> MutexGuard<'_, ()> {
         self.writing.lock()
     }
 }

@@ -26,7 +26,7 @@ use media::MediaError;
 use media::block::{Hint, Piece, Queue};
 use sim::{Bytes, LockClass, Mutex, Nanos};
 
-pub(crate) use mapping::{Mapping, NO_BLOCK, Page, PageState};
+pub(crate) use mapping::{Growth, Mapping, NO_BLOCK, Page, PageState};
 
 static RING: LockClass = LockClass::new("cache.ring");
 static DIRTY: LockClass = LockClass::new("cache.dirty");
@@ -176,7 +176,7 @@ impl PageCache {
                 continue;
             }
             let hint = hint(&state);
-            state.new_block = false;
+            state.growth = Growth::None;
             page.pin();
             let bytes = state.bytes.clone();
             let block = state.block;
@@ -223,6 +223,23 @@ impl PageCache {
                 self.resident.fetch_sub(1, Relaxed);
             }
         }
+    }
+
+    /// Forgets every page that is neither dirty, pinned nor in use (Linux: `drop_caches`).
+    pub(crate) fn drop_clean(&self) {
+        let mut kept = VecDeque::new();
+        loop {
+            let Some(page) = self.ring.lock().pop_front() else { break };
+            if page.is_gone() {
+                continue;
+            }
+            if page.is_busy() || !page.forget_if_unused() {
+                kept.push_back(page);
+                continue;
+            }
+            self.resident.fetch_sub(1, Relaxed);
+        }
+        self.ring.lock().append(&mut kept);
     }
 
     /// What the cache counts about itself.

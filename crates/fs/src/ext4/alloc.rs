@@ -8,6 +8,7 @@ use super::Volume;
 use super::journal::Handle;
 use super::layout::{GroupDescriptor, crc32c, group_flag};
 use super::mutant;
+use super::preallocation::Preallocations;
 use crate::error::{Error, Result};
 
 /// The groups of a mounted file system.
@@ -15,6 +16,8 @@ pub(crate) struct Groups {
     pub(crate) descriptors: Vec<GroupDescriptor>,
     /// Freed by a transaction that has not committed: first block, number of blocks.
     busy: BTreeMap<u64, u32>,
+    /// Free, and meant for some file.
+    pub(super) set_aside: Preallocations,
     pub(crate) free_blocks: u64,
     pub(crate) free_inodes: u64,
 }
@@ -23,19 +26,20 @@ impl Groups {
     pub(crate) fn new(descriptors: Vec<GroupDescriptor>) -> Self {
         let free_blocks = descriptors.iter().map(|group| u64::from(group.free_blocks())).sum();
         let free_inodes = descriptors.iter().map(|group| u64::from(group.free_inodes())).sum();
-        Self { descriptors, busy: BTreeMap::new(), free_blocks, free_inodes }
+        let set_aside = Preallocations::default();
+        Self { descriptors, busy: BTreeMap::new(), set_aside, free_blocks, free_inodes }
     }
 
-    /// The end of a busy range that holds `block`.
+    /// The end of a range that is busy or set aside and holds `block`.
     fn busy_until(&self, block: u64) -> Option<u64> {
-        let (start, count) = self.busy.range(..=block).next_back()?;
-        let end = start + u64::from(*count);
-        (block < end).then_some(end)
+        let busy = self.busy.range(..=block).next_back().map(|(start, count)| start + u64::from(*count));
+        busy.filter(|end| block < *end).or_else(|| self.set_aside.until(block))
     }
 
-    /// The first busy block at or after `block`.
+    /// The first block at or after `block` that is busy or set aside.
     fn next_busy(&self, block: u64) -> Option<u64> {
-        self.busy.range(block..).next().map(|(start, _)| *start)
+        let busy = self.busy.range(block..).next().map(|(start, _)| *start);
+        busy.into_iter().chain(self.set_aside.next(block)).min()
     }
 
     pub(crate) fn has_busy(&self) -> bool {
@@ -144,6 +148,37 @@ impl Volume {
             return Err(Error::NoSpace);
         }
         let mut groups = self.groups.lock();
+        let mut found = self.find_place(handle, &mut groups, goal, want)?;
+        if found.is_none() && groups.set_aside.clear() {
+            found = self.find_place(handle, &mut groups, goal, want)?;
+        }
+        let (group, at, len) = found.ok_or(Error::NoSpace)?;
+        self.take_run(handle, &mut groups, group, (at, len))?;
+        Ok((self.geo.group_start(group) + u64::from(at), len))
+    }
+
+    /// Makes the block bitmap of a group that was never used.
+    pub(super) fn make_block_bitmap(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        group: u32,
+    ) -> Result<()> {
+        let mut descriptor = groups.descriptors[group as usize].clone();
+        self.init_block_bitmap(handle, group, &mut descriptor)?;
+        groups.descriptors[group as usize] = descriptor;
+        Ok(())
+    }
+
+    /// Where up to `want` blocks in a row are free: at `goal`, or the first run that is long enough, or the longest. Group, first
+    /// block within it, how many.
+    pub(super) fn find_place(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        goal: u64,
+        want: u32,
+    ) -> Result<Option<(u32, u32, u32)>> {
         let goal = if goal > self.geo.first_data_block && goal < self.geo.blocks {
             goal
         } else {
@@ -156,11 +191,9 @@ impl Volume {
             if groups.descriptors[group as usize].free_blocks() == 0 {
                 continue;
             }
-            let mut descriptor = groups.descriptors[group as usize].clone();
-            self.init_block_bitmap(handle, group, &mut descriptor)?;
-            groups.descriptors[group as usize] = descriptor;
+            self.make_block_bitmap(handle, groups, group)?;
             let from = if step == 0 { offset } else { 0 };
-            let found = self.find_run(&groups, group, (from, want), step == 0)?;
+            let found = self.find_run(groups, group, (from, want), step == 0)?;
             if let Some((at, len)) = found
                 && best.is_none_or(|(_, _, most)| len > most)
             {
@@ -171,13 +204,11 @@ impl Volume {
                 break;
             }
         }
-        let (group, at, len) = best.ok_or(Error::NoSpace)?;
-        self.take_run(handle, &mut groups, group, (at, len))?;
-        Ok((self.geo.group_start(group) + u64::from(at), len))
+        Ok(best)
     }
 
     /// The first free run of `want` blocks in a group from bit `from` on, or the longest; at the goal, what is free there.
-    fn find_run(
+    pub(super) fn find_run(
         &self,
         groups: &Groups,
         group: u32,
@@ -213,7 +244,7 @@ impl Volume {
         })
     }
 
-    fn take_run(
+    pub(super) fn take_run(
         &self,
         handle: &Handle<'_>,
         groups: &mut Groups,

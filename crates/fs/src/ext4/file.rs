@@ -2,6 +2,9 @@
 //!
 //! Blocks are allocated when they are written to (`nodelalloc`), inside the handle in which the pages become dirty: an ordered
 //! commit that follows finds them. A page of a hole or of unwritten blocks is cached as zeros and has no block.
+//!
+//! A page remembers how the file grew by it, until it is written back. The study of fragmentation on flash (FAST 2024) lets the
+//! device know: a page that raised the size is an append, behind the block of the page before it; every other one an overwrite.
 
 use std::sync::Arc;
 
@@ -15,15 +18,21 @@ use super::journal::{DataMode, Handle};
 use super::layout::flag;
 use super::map::{Mapped, TRUNCATE_CREDITS};
 use super::mutant;
-use crate::cache::Page;
+use crate::cache::{Growth, Page};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
 const CHUNK_BLOCKS: u64 = 256;
 /// Credits of a write beside those for its data: a path of the map with splits, bitmaps, descriptors, the inode.
-const WRITE_CREDITS: u32 = 64;
-/// Blocks that are read ahead of a sequential reader (Linux: `read_ahead_kb`, 128).
-const READAHEAD_BYTES: u64 = 128 * 1024;
+pub(super) const WRITE_CREDITS: u32 = 64;
+
+/// A block of a file that is written: where it is on the device, and whether what it held before is not the file's.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Claimed {
+    pub(super) block: u64,
+    fresh: bool,
+    growth: Growth,
+}
 
 impl Volume {
     /// A regular file that may be read and written.
@@ -36,7 +45,7 @@ impl Volume {
         }
     }
 
-    fn block_bytes(&self) -> u64 {
+    pub(super) fn block_bytes(&self) -> u64 {
         u64::from(self.geo.block_bytes)
     }
 
@@ -54,11 +63,7 @@ impl Volume {
         while at < end {
             let (index, inside) = (at / self.block_bytes(), at % self.block_bytes());
             let piece = (self.block_bytes() - inside).min(end - at);
-            let page = self.cache.page(&inode.mapping, index);
-            if !page.state.read().uptodate {
-                let last = (end - 1) / self.block_bytes();
-                self.fill(inode, state, (index, last), &page)?;
-            }
+            let page = self.page_for_read(inode, state, (index, (end - 1) / self.block_bytes()))?;
             let to = &mut buffer[(at - offset) as usize..][..piece as usize];
             let page = page.state.read();
             sim::copy(piece);
@@ -68,39 +73,28 @@ impl Volume {
         Ok(len as usize)
     }
 
-    /// Reads the pages from `index` to `last`, and ahead, as far as they lie in one run on the device.
-    fn fill(
+    /// Reads one page, and waits.
+    pub(super) fn fill(
         &self,
         inode: &Arc<Inode>,
         state: &InodeState,
-        (index, last): (u64, u64),
-        first: &Arc<Page>,
+        index: u64,
+        page: &Arc<Page>,
     ) -> Result<()> {
-        let end = state.raw.size().div_ceil(self.block_bytes());
-        let window = (last + 1 - index).max(READAHEAD_BYTES / self.block_bytes()).min(end - index).max(1);
-        let mapped = self.map(inode, state, index, window)?;
-        let Mapped::Blocks { start, len, unwritten: false } = mapped else {
-            let mut state = first.state.write();
-            if !state.uptodate {
-                state.bytes.fill(0);
-                state.uptodate = true;
-            }
+        let mapped = self.map(inode, state, index, 1)?;
+        let mut page = page.state.write();
+        if page.uptodate {
             return Ok(());
-        };
-        let pages: Vec<_> = (0..len).map(|step| self.cache.page(&inode.mapping, index + step)).collect();
-        let mut states: Vec<_> = pages.iter().map(|page| page.state.write()).collect();
-        let mut pieces: Vec<(u64, &mut [u8])> = Vec::with_capacity(states.len());
-        for (step, state) in states.iter_mut().enumerate().filter(|(_, state)| !state.uptodate) {
-            state.block = start + step as u64;
-            pieces.push((state.block * u64::from(self.geo.block_bytes), &mut state.bytes));
         }
-        {
+        if let Mapped::Blocks { start, unwritten: false, .. } = mapped {
+            page.block = start;
+            let off = start * u64::from(self.geo.block_bytes);
             let _scope = sim::scope(Activity::Data);
-            self.cache.queue().read(&mut pieces)?;
+            self.cache.queue().read(&mut [(off, &mut page.bytes)])?;
+        } else {
+            page.bytes.fill(0);
         }
-        for state in &mut states {
-            state.uptodate = true;
-        }
+        page.uptodate = true;
         Ok(())
     }
 
@@ -108,8 +102,10 @@ impl Volume {
     fn load_page(&self, inode: &Arc<Inode>, state: &InodeState, index: u64) -> Result<Arc<Page>> {
         let page = self.cache.page(&inode.mapping, index);
         if !page.state.read().uptodate {
-            self.fill(inode, state, (index, index), &page)?;
+            self.fill(inode, state, index, &page)?;
         }
+        let ready = page.state.read().ready_at;
+        sim::medium_until(Activity::Data, ready);
         Ok(page)
     }
 
@@ -181,13 +177,13 @@ impl Volume {
         while at < end {
             let (index, inside) = (at / size, at % size);
             let piece = (size - inside).min(end - at);
-            let (block, fresh) = blocks[(index - first) as usize];
+            let claimed = blocks[(index - first) as usize];
             let from = &data[(at - offset) as usize..][..piece as usize];
-            self.write_page(&handle, inode, (index, block, fresh), inside as usize, from);
+            self.write_page(&handle, inode, (index, claimed), inside as usize, from);
             at += piece;
         }
         // Also where only the size grows: the block has zeros, or what was cut, beyond the old end.
-        if (blocks.iter().any(|(_, fresh)| *fresh) || end > state.raw.size())
+        if (blocks.iter().any(|claimed| claimed.fresh) || end > state.raw.size())
             && self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
@@ -218,8 +214,13 @@ impl Volume {
         inode: &Inode,
         state: &mut InodeState,
         (first, end): (u64, u64),
-    ) -> Result<Vec<(u64, bool)>> {
-        let mut blocks = Vec::with_capacity((end - first) as usize);
+    ) -> Result<Vec<Claimed>> {
+        let old_end = state.raw.size().div_ceil(self.block_bytes());
+        let mut previous = match first.checked_sub(1).map(|before| self.map(inode, state, before, 1)) {
+            Some(Ok(Mapped::Blocks { start, unwritten: false, .. })) => Growth::After(start),
+            _ => Growth::First,
+        };
+        let mut blocks: Vec<Claimed> = Vec::with_capacity((end - first) as usize);
         while first + (blocks.len() as u64) < end {
             let index = first + blocks.len() as u64;
             let most = end - index;
@@ -238,7 +239,12 @@ impl Volume {
                     Err(error) => return Err(error),
                 },
             };
-            blocks.extend((start..start + len).map(|block| (block, fresh)));
+            for (step, block) in (start..start + len).enumerate() {
+                let grows = fresh && index + step as u64 >= old_end;
+                let growth = if grows { previous } else { Growth::None };
+                blocks.push(Claimed { block, fresh, growth });
+                previous = Growth::After(block);
+            }
         }
         Ok(blocks)
     }
@@ -248,7 +254,7 @@ impl Volume {
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
-        (index, block, fresh): (u64, u64, bool),
+        (index, claimed): (u64, Claimed),
         inside: usize,
         data: &[u8],
     ) {
@@ -258,8 +264,11 @@ impl Volume {
             state.bytes.fill(0);
             state.uptodate = true;
         }
+        let block = claimed.block;
         state.block = block;
-        state.new_block |= fresh;
+        if claimed.growth != Growth::None {
+            state.growth = claimed.growth;
+        }
         sim::copy(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         match handle.journal() {
@@ -282,7 +291,8 @@ impl Volume {
         let handle = self.begin(WRITE_CREDITS)?;
         let inside = (from % self.block_bytes()) as usize;
         let zeros = vec![0; (to - from) as usize];
-        self.write_page(&handle, inode, (index, start, false), inside, &zeros);
+        let claimed = Claimed { block: start, fresh: false, growth: Growth::None };
+        self.write_page(&handle, inode, (index, claimed), inside, &zeros);
         // Before the size that shows it.
         if self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
@@ -433,7 +443,7 @@ impl Volume {
     }
 
     /// Gives blocks to every hole of a range: unwritten ones with extents, zeroed ones with block maps.
-    fn reserve_range(
+    pub(super) fn reserve_range(
         &self,
         inode: &Arc<Inode>,
         state: &mut InodeState,
@@ -462,7 +472,8 @@ impl Volume {
             if !extents {
                 let zeros = vec![0; self.geo.block_bytes as usize];
                 for step in 0..len {
-                    self.write_page(&handle, inode, (index + step, start + step, true), 0, &zeros);
+                    let claimed = Claimed { block: start + step, fresh: true, growth: Growth::None };
+                    self.write_page(&handle, inode, (index + step, claimed), 0, &zeros);
                 }
                 if let Some(journal) = handle.journal() {
                     journal.order(&inode.mapping);

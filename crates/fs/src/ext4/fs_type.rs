@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
-use media::Storage;
 use media::block::{BlockDevice, Geometry, MemoryDevice};
+use media::{MediaError, Storage};
 use sim::Bytes;
 
 use super::journal::DataMode;
@@ -83,6 +83,30 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         default: "5s",
         help: "mount: time between commits of the journal (Linux: commit=5)",
     },
+    OptionSpec {
+        name: "external_journal",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mkfs: the journal fills the memory beside the block device (mke2fs: -J device=)",
+    },
+    OptionSpec {
+        name: "lazy_itable",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mkfs: inode tables are zeroed as they are used, not before (mke2fs: lazy_itable_init)",
+    },
+    OptionSpec {
+        name: "stream_request",
+        kind: OptionKind::Size,
+        default: "64KiB",
+        help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
+    },
+    OptionSpec {
+        name: "writeback",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mount: old data is written without being asked (Linux: dirty_writeback_centisecs above 0)",
+    },
 ];
 
 /// ext2.
@@ -129,13 +153,18 @@ impl ExtType {
             dir_index: options.flag("dir_index"),
             wide: self.modern,
             lost_found: options.flag("lost_found"),
+            lazy_tables: self.modern && options.flag("lazy_itable"),
         }
     }
 
-    fn settings(&self, options: &Options) -> Settings {
+    fn settings(&self, storage: &Storage, options: &Options) -> Result<Settings, FsError> {
         let (cache, mutant) = (options.size("cache"), options.mutant());
         let mut settings = Settings { cache, mutant, ..Settings::default() };
         if self.modern {
+            settings.preallocates = true;
+            settings.stream_request = options.size("stream_request");
+            settings.writes_back = options.flag("writeback");
+            settings.journal_device = beside(storage)?;
             settings.commit = options.time("commit");
             settings.data = match options.choice("data") {
                 "writeback" => DataMode::Writeback,
@@ -143,8 +172,14 @@ impl ExtType {
                 _ => DataMode::Ordered,
             };
         }
-        settings
+        Ok(settings)
     }
+}
+
+/// The memory beside a block device, as a device: an external journal may be there.
+fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
+    let (true, Ok(region)) = (storage.has_block(), storage.memory()) else { return Ok(None) };
+    Ok(Some(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?))
 }
 
 /// The block device; where there is memory only, a RAM disk over it (NVMMBD, EuroSys 2016, section 5.1).
@@ -211,11 +246,16 @@ impl FsType for ExtType {
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        super::mkfs::mkfs(&device(storage)?, &self.plan(options))
+        let journal = if self.modern && options.flag("external_journal") {
+            Some(beside(storage)?.ok_or(MediaError::NoMemory)?)
+        } else {
+            None
+        };
+        super::mkfs::mkfs(&device(storage)?, journal.as_ref(), &self.plan(options))
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(options))?)))
+        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(storage, options)?)?)))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
@@ -225,12 +265,13 @@ impl FsType for ExtType {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let device = device(storage)?;
-        let volume = Volume::open(&device, Settings { read_only: true, ..Settings::default() })?;
+        let (device, journal_device) = (device(storage)?, beside(storage)?);
+        let settings = Settings { journal_device, ..Settings::default() };
+        let volume = Volume::open(&device, Settings { read_only: true, ..settings.clone() })?;
         if !volume.needs_recovery() {
             return Ok(volume.notes);
         }
-        let volume = Volume::mount(&device, Settings::default())?;
+        let volume = Volume::mount(&device, settings)?;
         volume.unmount().map_err(damaged)?;
         Ok(volume.notes.clone())
     }

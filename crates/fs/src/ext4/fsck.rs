@@ -151,6 +151,7 @@ impl Check<'_> {
             state: sim::RwLock::new(&INODE, state),
             mapping: Mapping::new(ino),
             open: false.into(),
+            readahead: super::readahead::Readahead::none(),
         };
         let state = inode.state.read();
         if let Err(error) = self.check_map(&inode, &state) {

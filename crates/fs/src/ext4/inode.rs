@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
-use sim::{LockClass, RwLock};
+use sim::{LockClass, Mutex, RwLock};
 use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
 use super::journal::Handle;
 use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16};
+use super::readahead::Readahead;
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
 
@@ -42,6 +43,8 @@ pub(crate) struct Inode {
     pub(crate) mapping: Arc<Mapping>,
     /// It is open, so it must stay in memory.
     pub(crate) open: AtomicBool,
+    /// What was read ahead.
+    pub(crate) readahead: Mutex<Readahead>,
 }
 
 /// The inodes in memory, by number.
@@ -56,6 +59,7 @@ impl Inode {
             state: RwLock::new(&INODE, state),
             mapping: Mapping::new(ino),
             open: AtomicBool::new(false),
+            readahead: Readahead::none(),
         })
     }
 }

@@ -88,7 +88,7 @@ impl Volume {
         let goal = self.goal(inode, state, index);
         let most = most.min(u64::from(extent::MOST_BLOCKS)) as u32;
         let (start, len) = if state.raw.has(flag::EXTENTS) {
-            let (start, len) = self.allocate_blocks(handle, goal, most)?;
+            let (start, len) = self.allocate_data(handle, (inode, state), (index, most), goal)?;
             let new = extent::Extent { index: index as u32, len, start, unwritten };
             if let Err(error) = extent::insert(self, handle, inode, state, new) {
                 self.free_blocks(handle, start, len, false)?;
@@ -113,6 +113,7 @@ impl Volume {
         (from, to): (u64, u64),
     ) -> Result<bool> {
         state.last = None;
+        self.discard_windows(inode.ino);
         if from >= to {
             return Ok(true);
         }

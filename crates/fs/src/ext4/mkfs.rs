@@ -12,7 +12,6 @@ use sim::Bytes;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::alloc::{set_bit, set_padding};
-use super::extent;
 use super::journal::{Handle, new_superblock};
 use super::layout::{
     EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES,
@@ -22,6 +21,7 @@ use super::layout::{
 use super::namei::Node;
 use super::superblock::Geo;
 use super::{Settings, Volume, damaged};
+use super::{extent, external};
 use crate::error::Result;
 use crate::fs_type::FsError;
 
@@ -40,12 +40,14 @@ pub(crate) struct Plan {
     pub(crate) dir_index: bool,
     pub(crate) wide: bool,
     pub(crate) lost_found: bool,
+    /// Inode tables are left as they are, and zeroed as they are used (mke2fs: `lazy_itable_init`).
+    pub(crate) lazy_tables: bool,
 }
 
 /// Fewest blocks that a group must have beside its own metadata, or it is left out.
 const LEAST_BLOCKS: u64 = 50;
 /// Fewest blocks of a journal (jbd2).
-const LEAST_JOURNAL: u32 = 1024;
+pub(super) const LEAST_JOURNAL: u32 = 1024;
 
 impl Plan {
     fn has_journal(&self) -> bool {
@@ -157,8 +159,12 @@ impl Plan {
     }
 }
 
-/// Makes an empty file system.
-pub(crate) fn mkfs(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<(), FsError> {
+/// Makes an empty file system; its journal lies in it, or on the other device.
+pub(crate) fn mkfs(
+    device: &Arc<dyn BlockDevice>,
+    journal_device: Option<&Arc<dyn BlockDevice>>,
+    plan: &Plan,
+) -> Result<(), FsError> {
     let size = device.geometry().bytes;
     let needed = plan.min_size();
     if size < needed {
@@ -172,7 +178,12 @@ pub(crate) fn mkfs(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<(), FsE
     superblock.seal();
     let geo = Geo::of(&superblock, size.0)
         .map_err(|what| FsError::Damaged { design: plan.design, what: format!("mkfs: {what}") })?;
-    let skeleton = Skeleton { device, geo: &geo };
+    if let Some(journal) = journal_device {
+        superblock.feature_compat = (superblock.feature_compat.get() | compat::HAS_JOURNAL).into();
+        external::make(journal, &mut superblock).map_err(damaged)?;
+        superblock.seal();
+    }
+    let skeleton = Skeleton { device, geo: &geo, lazy: plan.lazy_tables && geo.gdt_csum };
     let (mut free_blocks, mut free_inodes) = (0_u64, 0_u64);
     let mut descriptors = Vec::with_capacity(geo.groups as usize);
     for group in 0..geo.groups {
@@ -184,7 +195,8 @@ pub(crate) fn mkfs(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<(), FsE
     superblock.set_free_blocks(free_blocks);
     superblock.free_inodes_count = (free_inodes as u32).into();
     skeleton.heads(&superblock, &descriptors, &[0])?;
-    let journal = if plan.has_journal() { plan.journal(geo.blocks) } else { 0 };
+    let inside = plan.has_journal() && journal_device.is_none();
+    let journal = if inside { plan.journal(geo.blocks) } else { 0 };
     let superblock = fill(device, journal, plan.lost_found).map_err(damaged)?;
     let (superblock, descriptors) = superblock;
     let backups: Vec<u32> = (1..geo.groups).filter(|group| geo.has_superblock(*group)).collect();
@@ -197,6 +209,8 @@ pub(crate) fn mkfs(device: &Arc<dyn BlockDevice>, plan: &Plan) -> Result<(), FsE
 struct Skeleton<'a> {
     device: &'a Arc<dyn BlockDevice>,
     geo: &'a Geo,
+    /// Inode tables are not written.
+    lazy: bool,
 }
 
 impl Skeleton<'_> {
@@ -238,13 +252,15 @@ impl Skeleton<'_> {
             descriptor
                 .set_inode_bitmap_csum(crc32c(geo.checksum_seed, &bits[..geo.inodes_per_group as usize / 8]));
         }
-        let zeros = vec![0; geo.table_blocks() as usize * geo.block_bytes as usize];
-        self.write(start + u64::from(table), &zeros)?;
+        if !self.lazy {
+            let zeros = vec![0; geo.table_blocks() as usize * geo.block_bytes as usize];
+            self.write(start + u64::from(table), &zeros)?;
+        }
         descriptor.set_free_blocks(geo.group_blocks(group) - used);
         descriptor.set_free_inodes(geo.inodes_per_group - reserved);
         if geo.gdt_csum {
             descriptor.set_itable_unused(geo.inodes_per_group - reserved);
-            descriptor.flags = group_flag::INODE_ZEROED.into();
+            descriptor.flags = if self.lazy { 0 } else { group_flag::INODE_ZEROED }.into();
         }
         Ok(descriptor)
     }

@@ -18,11 +18,12 @@
 //! |---|---|
 //! | `layout`, `superblock` | the format; reading a superblock, its backups, its features |
 //! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
-//! | `alloc` | bitmaps and group descriptors |
+//! | `alloc`, `preallocation` | bitmaps and group descriptors; free blocks that are set aside for files |
 //! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan` | names; inodes without names |
-//! | `file`, `xattr` | contents, attributes |
+//! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
+//! | `external` | a journal on a device of its own |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `repair` | what e2fsck does for an image without a journal |
 //! | `errors` | what happens when something is wrong |
@@ -45,9 +46,11 @@
 mod alloc;
 mod block_map;
 mod dir;
+mod direct;
 mod dump;
 mod errors;
 mod extent;
+mod external;
 mod file;
 pub(crate) mod fs_type;
 mod fsck;
@@ -62,6 +65,8 @@ mod mkfs;
 pub(crate) mod mutant;
 mod namei;
 mod orphan;
+mod preallocation;
+mod readahead;
 mod repair;
 mod superblock;
 mod vfs;
@@ -75,7 +80,7 @@ use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
-use crate::cache::{Mapping, PageCache};
+use crate::cache::{Growth, Mapping, PageCache, PageState};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
@@ -113,6 +118,16 @@ pub(crate) struct Settings {
     pub(crate) repairs: bool,
     /// A seeded bug.
     pub(crate) mutant: Option<Mutant>,
+    /// Free blocks are set aside for files that grow.
+    pub(crate) preallocates: bool,
+    /// Files up to this size share chunks, larger ones have windows of their own (Linux: `mb_stream_req`).
+    pub(crate) stream_request: Bytes,
+    /// Blocks are allocated when data is written back, not when it is written to.
+    pub(crate) delays: bool,
+    /// Old data is written back, and much of it, without being asked (Linux: `dirty_writeback_centisecs`).
+    pub(crate) writes_back: bool,
+    /// The device that a journal of its own may be on.
+    pub(crate) journal_device: Option<Arc<dyn BlockDevice>>,
 }
 
 impl Default for Settings {
@@ -124,8 +139,19 @@ impl Default for Settings {
             read_only: false,
             repairs: false,
             mutant: None,
+            preallocates: false,
+            stream_request: Bytes::kib(64),
+            delays: false,
+            writes_back: true,
+            journal_device: None,
         }
     }
+}
+
+/// The device and the blocks of the journal.
+pub(crate) struct JournalPlace {
+    pub(crate) device: Arc<dyn BlockDevice>,
+    pub(crate) map: JournalMap,
 }
 
 /// A mounted file system.
@@ -197,7 +223,8 @@ impl Volume {
         let mut volume = Self::open(device, settings.clone())?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
-            let (replayed, map, format, superblock) = volume.recover_journal()?;
+            let log = volume.find_journal()?;
+            let (replayed, map, format, superblock) = volume.recover_journal(&log)?;
             if replayed.transactions > 0 {
                 let mut notes = std::mem::take(&mut volume.notes);
                 let errors = volume.superblock.lock().clone();
@@ -209,9 +236,9 @@ impl Volume {
                 ));
                 volume.notes = notes;
             }
-            let queue = || Queue::new(Arc::clone(device));
+            let queues = (Queue::new(log.device), Queue::new(Arc::clone(device)));
             let mode = (volume.settings.data, volume.settings.mutant);
-            volume.journal = Some(Journal::new((queue(), queue()), map, format, superblock, mode));
+            volume.journal = Some(Journal::new(queues, map, format, superblock, mode));
         }
         let note = volume.superblock.lock().error_note();
         volume.notes.extend(note);
@@ -233,22 +260,34 @@ impl Volume {
         Ok(volume)
     }
 
-    /// Replays the journal; afterwards it is empty and has the features that a mount uses.
-    fn recover_journal(&self) -> Result<(Replayed, JournalMap, Format, Vec<u8>), FsError> {
-        let (wide, number) = {
-            let superblock = self.superblock.lock();
-            (superblock.has_incompat(incompat::IS_64BIT), u64::from(superblock.journal_inum.get()))
-        };
-        if number == 0 {
+    /// Where the journal is: in an inode, or on a device of its own.
+    fn find_journal(&self) -> Result<JournalPlace, FsError> {
+        let superblock = self.superblock.lock().clone();
+        let number = u64::from(superblock.journal_inum.get());
+        if number != 0 {
+            let map = self.journal_map(number).map_err(damaged)?;
+            return Ok(JournalPlace { device: Arc::clone(&self.device), map });
+        }
+        let Some(device) = &self.settings.journal_device else {
             return Err(FsError::WrongFormat {
                 design: "ext4",
-                found: "the journal is on another device, which weir does not support".to_owned(),
+                found: "the journal is on another device, and none is given beside this one".to_owned(),
             });
-        }
-        let map = self.journal_map(number).map_err(damaged)?;
-        let queue = Queue::new(Arc::clone(&self.device));
+        };
+        external::place(device, self.geo.block_bytes, &superblock.journal_uuid)
+    }
+
+    /// Replays the journal; afterwards it is empty and has the features that a mount uses.
+    fn recover_journal(
+        &self,
+        place: &JournalPlace,
+    ) -> Result<(Replayed, JournalMap, Format, Vec<u8>), FsError> {
+        let wide = self.superblock.lock().has_incompat(incompat::IS_64BIT);
+        let map = place.map.clone();
+        let queue = Queue::new(Arc::clone(&place.device));
+        let home = Queue::new(Arc::clone(&self.device));
         let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
-        let mut superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
+        let mut superblock = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
         let blocks = map.0.len() as u64;
         let format_of = |superblock: &[u8]| {
             Format::of(superblock, self.geo.block_bytes, blocks)
@@ -256,7 +295,7 @@ impl Volume {
         };
         let format = format_of(&superblock)?;
         let (blocks, mutant) = (self.geo.blocks, self.settings.mutant);
-        let log = Log { queue: &queue, home: &queue, map: &map, format, blocks, mutant };
+        let log = Log { queue: &queue, home: &home, map: &map, format, blocks, mutant };
         let replayed = log.recover(&mut superblock).map_err(damaged)?;
         set_features(&mut superblock, wide, self.geo.metadata_csum);
         let format = format_of(&superblock)?;
@@ -280,6 +319,7 @@ impl Volume {
             state: sim::RwLock::new(&INODES, inode::InodeState::of(raw, extra)),
             mapping: Mapping::new(number),
             open: AtomicBool::new(false),
+            readahead: readahead::Readahead::none(),
         };
         let state = inode.state.read();
         let end = state.raw.size() / u64::from(self.geo.block_bytes);
@@ -379,9 +419,22 @@ impl Volume {
     /// Writes back the data of a mapping.
     pub(crate) fn write_data(&self, mapping: &Arc<Mapping>) -> Result<()> {
         let _scope = sim::scope(sim::Activity::Data);
-        let hint =
-            |state: &crate::cache::PageState| if state.new_block { Hint::None } else { Hint::Overwrite };
+        let sectors = u64::from(self.geo.block_bytes / self.device.geometry().block_bytes);
+        let hint = |state: &PageState| match state.growth {
+            Growth::None => Hint::Overwrite,
+            Growth::First => Hint::None,
+            Growth::After(block) => Hint::Append { previous_lba: block * sectors },
+        };
         Ok(self.cache.write_out(mapping, &hint)?)
+    }
+
+    /// Forgets what is cached and need not be kept: pages that are neither dirty nor in a transaction, inodes that are not open.
+    pub(crate) fn drop_caches(&self) {
+        self.cache.drop_clean();
+        let unused = |inode: &Arc<inode::Inode>| {
+            Arc::strong_count(inode) == 1 && !inode.open.load(Relaxed) && inode.mapping.is_empty()
+        };
+        self.inodes.lock().retain(|_, inode| !unused(inode));
     }
 
     /// Whether a seeded bug is switched on.
@@ -432,6 +485,7 @@ impl Volume {
         } else {
             now.0.checked_sub(EXPIRE.0).map(Nanos)
         };
+        let old = old.filter(|_| self.settings.writes_back);
         for mapping in old.map(|old| self.cache.dirty_since(old)).unwrap_or_default() {
             // What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
             let _ = if mapping.number() == 0 { self.write_metadata() } else { self.write_data(&mapping) };

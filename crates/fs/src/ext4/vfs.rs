@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, NewInode,
+    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -173,6 +173,9 @@ impl FileSystem for Mounted {
         state.opens = state.opens.saturating_sub(1);
         inode.open.store(state.opens > 0, Relaxed);
         let dead = state.opens == 0 && state.raw.links.get() == 0;
+        if state.opens == 0 {
+            self.0.discard_windows(ino.0);
+        }
         drop(state);
         if dead {
             // What cannot be freed now is on the list of orphans, or found by fsck.
@@ -185,10 +188,15 @@ impl FileSystem for Mounted {
         Ok(self.0.with_space(|| self.0.make_nameless(ROOT_INO, node))?)
     }
 
-    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _flags: IoFlags) -> Result<usize> {
+    fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], flags: IoFlags) -> Result<usize> {
         let inode = self.0.inode(ino.0)?;
         let state = inode.state.read();
         Volume::check_regular(&state)?;
+        if flags.contains(IoFlags::DIRECT)
+            && let Some(bytes) = self.0.read_direct(&inode, &state, offset, buffer)?
+        {
+            return Ok(bytes);
+        }
         Ok(self.0.read_file(&inode, &state, offset, buffer)?)
     }
 
@@ -198,10 +206,17 @@ impl FileSystem for Mounted {
         let mut state = inode.state.write();
         Volume::check_regular(&state)?;
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
-        let bytes = self.0.write_file(&inode, &mut state, offset, data)?;
+        let direct = flags.contains(IoFlags::DIRECT);
+        let past = if direct { self.0.write_direct(&inode, &mut state, offset, data)? } else { None };
+        let bytes = match past {
+            Some(bytes) => bytes,
+            None => self.0.write_file(&inode, &mut state, offset, data)?,
+        };
         drop(state);
-        if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC | IoFlags::DIRECT) {
+        if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
             self.0.fsync(&inode)?;
+        } else if direct && past.is_none() {
+            self.0.write_data(&inode.mapping)?;
         }
         Ok(Written { offset, bytes })
     }
@@ -225,6 +240,26 @@ impl FileSystem for Mounted {
         let inode = self.0.inode(ino.0)?;
         inode.state.read().check_live()?;
         Ok(self.0.fsync(&inode)?)
+    }
+
+    fn drop_caches(&self) -> Result<()> {
+        self.0.drop_caches();
+        Ok(())
+    }
+
+    fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {
+        let inode = self.0.inode(ino.0)?;
+        let state = inode.state.read();
+        Volume::check_regular(&state)?;
+        let size = u64::from(self.0.geo.block_bytes);
+        let extents = self.0.extents(&inode, &state)?.into_iter();
+        let bytes = |(index, start, len, unwritten)| FileExtent {
+            offset: index * size,
+            physical: start * size,
+            len: len * size,
+            unwritten,
+        };
+        Ok(extents.map(bytes).collect())
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

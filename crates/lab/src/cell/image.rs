@@ -3,10 +3,8 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use fs::FsType;
-use media::Region;
 use media::Storage;
 
 use super::Run;
@@ -21,16 +19,16 @@ pub(super) fn after(
     spec: &CellSpec,
     run: &Run,
     design: &'static dyn FsType,
-    region: &Arc<Region>,
+    storage: &Storage,
 ) -> Result<(), Error> {
     let kept = run.save_image.as_ref().map(|folder| folder.join(file_name(spec, run)));
     if let Some(path) = &kept {
-        save(region, path).map_err(|source| Error::Io { action: "write", path: path.clone(), source })?;
+        save(storage, path).map_err(|source| Error::Io { action: "write", path: path.clone(), source })?;
     }
     if !run.check && kept.is_none() {
         return Ok(());
     }
-    let report = design.fsck(&Storage::from(region));
+    let report = design.fsck(storage);
     let Some(first) = report.violations.first() else { return Ok(()) };
     let more = report.violations.len() - 1;
     let image = kept.map_or_else(String::new, |path| format!("; the image is kept at {}", path.display()));
@@ -48,22 +46,32 @@ fn file_name(spec: &CellSpec, run: &Run) -> PathBuf {
 }
 
 /// Writes the region to a file, whole or not at all.
-fn save(region: &Region, path: &Path) -> std::io::Result<()> {
+fn save(storage: &Storage, path: &Path) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
-    results::file::replace(path, |file| write(region, file))
+    results::file::replace(path, |file| write(storage, file))
 }
 
-/// Leaves holes where the region holds zeros.
-fn write(region: &Region, file: &mut File) -> std::io::Result<()> {
-    file.set_len(region.len())?;
+/// Leaves holes where there are zeros. The image is that of the block device, if there is one.
+fn write(storage: &Storage, file: &mut File) -> std::io::Result<()> {
+    let len = match (storage.block(), storage.memory()) {
+        (Ok(device), _) => device.geometry().bytes.0,
+        (_, Ok(region)) => region.len(),
+        _ => 0,
+    };
+    file.set_len(len)?;
     let mut piece = vec![0_u8; PIECE];
-    for offset in (0..region.len()).step_by(PIECE) {
-        let len = PIECE.min((region.len() - offset) as usize);
-        region.peek(offset, &mut piece[..len]).map_err(std::io::Error::other)?;
-        if piece[..len].iter().any(|byte| *byte != 0) {
-            file.write_all_at(&piece[..len], offset)?;
+    for offset in (0..len).step_by(PIECE) {
+        let bytes = &mut piece[..PIECE.min((len - offset) as usize)];
+        match (storage.block(), storage.memory()) {
+            (Ok(device), _) => device.peek(offset, bytes),
+            (_, Ok(region)) => region.peek(offset, bytes),
+            _ => Ok(()),
+        }
+        .map_err(std::io::Error::other)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            file.write_all_at(bytes, offset)?;
         }
     }
     Ok(())

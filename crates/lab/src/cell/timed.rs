@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, Fd, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs,
-    Syscalls, Whence, XattrMode, ops,
+    Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, OpenFlags, RenameFlags, Result, SetAttr,
+    StatFs, Syscalls, Whence, XattrMode, ops,
 };
 
 const SHARDS: usize = 16;
@@ -334,5 +334,13 @@ impl Syscalls for Timed {
 
     fn statfs(&self, path: &[u8]) -> Result<StatFs> {
         self.call(ops::STATFS, || self.inner.statfs(path))
+    }
+
+    fn drop_caches(&self) -> Result<()> {
+        self.inner.drop_caches()
+    }
+
+    fn extents(&self, fd: Fd) -> Result<Vec<FileExtent>> {
+        self.inner.extents(fd)
     }
 }

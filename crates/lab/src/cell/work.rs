@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use fs::{FsType, Options};
-use media::Region;
 use media::Storage;
+use media::block::Built;
 use results::Sample;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Nanos};
@@ -44,20 +44,27 @@ impl Work {
     pub(super) fn on_design(
         &self,
         design: &'static dyn FsType,
-        region: &Arc<Region>,
+        storage: &Storage,
+        built: Option<&Built>,
         options: &Options,
     ) -> Result<Sample, Failed> {
-        design.mkfs(&Storage::from(region), options).map_err(words)?;
-        let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
+        design.mkfs(storage, options).map_err(words)?;
+        let mounted = design.mount(storage, options).map_err(words)?;
+        if let Some(built) = built {
+            built.align().map_err(words)?;
+        }
         let mount = Mount::new(Arc::clone(&mounted), MountOptions::default()).map_err(words)?;
         let (tallies, of) = (self.tallies(), Arc::clone(&mount));
         let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
-        let size = Bytes(region.len());
-        let full = || {
-            let enough = self.enough(size, tallies.running_for());
-            format!(
-                "the region of {size} is full: give it --region {enough} or more (in a plan: region = \"{enough}\")"
-            )
+        let full = || match (storage.block(), storage.memory()) {
+            (Err(_), Ok(region)) => {
+                let size = Bytes(region.len());
+                let enough = self.enough(size, tallies.running_for());
+                format!(
+                    "the region of {size} is full: give it --region {enough} or more (in a plan: region = \"{enough}\")"
+                )
+            }
+            _ => "the block device is full: take a larger one".to_owned(),
         };
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies).map_err(told)?;
@@ -67,7 +74,7 @@ impl Work {
             mount.unmount().map_err(words)?;
         }
         if self.run.check {
-            verify_again(&*job, design, region, options)?;
+            verify_again(&*job, design, storage, options)?;
         }
         Ok(sample)
     }
@@ -236,10 +243,10 @@ fn sample(measured: Measured) -> Sample {
 fn verify_again(
     job: &dyn Job,
     design: &'static dyn FsType,
-    region: &Arc<Region>,
+    storage: &Storage,
     options: &Options,
 ) -> Result<(), Failed> {
-    let mounted = design.mount(&Storage::from(region), options).map_err(words)?;
+    let mounted = design.mount(storage, options).map_err(words)?;
     let mount = Mount::new(mounted, MountOptions::default()).map_err(words)?;
     let process = Process::new(Arc::clone(&mount), Credentials::root());
     let verified = job.verify(&process).map_err(words);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value. One axis may have a list; `pick` (`min`, `max`, `mean`) says which of them |
+//! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
 //! | `over` | axes that vary in both: a list of values, or `"*"` for all that were measured |
 //! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1) |
 //! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
@@ -27,6 +28,7 @@ pub struct Measure {
     metric: Option<String>,
     top: Cells,
     bottom: Option<Cells>,
+    beyond: Option<Cells>,
     over: BTreeMap<String, Values>,
     neighbours: Option<String>,
     fold: Fold,
@@ -121,6 +123,7 @@ impl Measure {
                 .filter(|name| name != "throughput"),
             top: table.need("top", "the cell on top")?.read(cells)?,
             bottom: table.get("bottom").map(|item| item.read(cells)).transpose()?,
+            beyond: table.get("beyond").map(|item| item.read(cells)).transpose()?,
             neighbours: table.get("neighbours").map(|item| item.text()).transpose()?,
             per: table.get("per").map_or(Ok(Per::All(1.0)), |item| Per::read(&item))?,
             fold: table.get("fold").map_or(Ok(Fold::Only), |item| item.one_of(&FOLDS))?,
@@ -168,11 +171,13 @@ impl Measure {
 
     /// Top by bottom at one place.
     fn at(&self, results: &ResultFile, place: &BTreeMap<&str, &str>) -> Result<f64, String> {
-        let top = self.top.value(results, place, self.metric.as_deref())? / self.per.at(place)?;
-        match &self.bottom {
-            None => Ok(top),
-            Some(bottom) => Ok(top / bottom.value(results, place, self.metric.as_deref())?),
-        }
+        let value = |cells: &Cells| cells.value(results, place, self.metric.as_deref());
+        let top = value(&self.top)? / self.per.at(place)?;
+        let Some(bottom) = &self.bottom else { return Ok(top) };
+        let bottom = value(bottom)?;
+        let Some(beyond) = &self.beyond else { return Ok(top / bottom) };
+        let beyond = value(beyond)?;
+        Ok((1.0 / top - 1.0 / beyond) / (1.0 / bottom - 1.0 / beyond))
     }
 }
 
@@ -319,6 +324,14 @@ mod tests {
     fn the_better_or_worse_of_several_cells() {
         let best = "bottom = { fs = [\"pmfs\", \"hinfs\"], pick = \"max\" }";
         close(&format!("top = {{ fs = \"pmfs\" }}, {best}, over = {{ threads = 1 }}"), 0.5);
+    }
+
+    #[test]
+    fn times_beyond_that_of_a_cell_are_compared() {
+        // 1/10 and 1/12 beyond 1/20.
+        let measure = "top = { fs = \"hinfs\", threads = 8 }, bottom = { fs = \"pmfs\", threads = 8 }, \
+                       beyond = { fs = \"hinfs\", threads = 1 }";
+        close(measure, (1.0 / 12.0 - 1.0 / 20.0) / (1.0 / 10.0 - 1.0 / 20.0));
     }
 
     #[test]

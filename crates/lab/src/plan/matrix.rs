@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use fs::{FsType, Options};
 use media::Medium;
+use media::block::BlockModel;
+use media::medium::MediumError;
 use sim::{Bytes, Clock};
 use workload::suite::Settings;
 
@@ -21,8 +23,10 @@ pub struct CellSpec {
     pub axes: BTreeMap<String, String>,
     /// What is measured.
     pub subject: Subject,
-    /// The medium with all its parameters.
+    /// The medium with all its parameters; of a cell on a block device, the memory beside it.
     pub medium: Medium,
+    /// The block device, if there is one.
+    pub block: Option<BlockModel>,
     /// What is done.
     pub workload: Arc<dyn workload::Workload>,
     /// A class of locks that takes no time (see `sim::Setup::free`).
@@ -81,7 +85,8 @@ impl CellSpec {
         };
         let workload = self.workload.settings();
         let Self { medium, stop, region, free, .. } = self;
-        format!("{subject} | {medium} | {workload} | {stop} | {region:?} | {free:?}")
+        let block = self.block.as_ref().map_or("", BlockModel::text);
+        format!("{subject} | {medium} | {block} | {workload} | {stop} | {region:?} | {free:?}")
     }
 }
 
@@ -187,17 +192,18 @@ impl Plan {
         if let (Some(lock), Clock::Real) = (&free, self.clock) {
             return Err(Error::Setting(format!("lock {lock} can be free under the virtual clock only")));
         }
-        let medium = medium(draft)?;
+        let (medium, block) = medium(draft)?;
         if matches!(subject, Subject::Host(_)) {
             // A directory of the host has no medium of ours.
             axes.remove("medium");
         } else {
-            axes.entry("medium".to_owned()).or_insert_with(|| medium.name().to_owned());
+            let name = block.as_ref().map_or(medium.name(), BlockModel::name);
+            axes.entry("medium".to_owned()).or_insert_with(|| name.to_owned());
         }
         let stop = workload.stop.unwrap_or(self.stop);
         let region = workload.region.or(self.region);
         self.check_region(&subject, region)?;
-        Ok(CellSpec { axes, subject, medium, workload: loaded, free, stop, region })
+        Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, stop, region })
     }
 
     /// A region that the plan says must hold the design's format.
@@ -320,9 +326,18 @@ impl Draft {
     }
 }
 
-/// The medium with the parameters that axes have set.
-fn medium(draft: &Draft) -> Result<Medium, Error> {
+/// What stands beside a block device: memory without a model, where a journal may be.
+const BESIDE: &str = "dram";
+
+/// The medium with the parameters that axes have set; a block device has memory beside it.
+fn medium(draft: &Draft) -> Result<(Medium, Option<BlockModel>), Error> {
     let name = draft.medium.clone().unwrap_or_else(|| DEFAULT_MEDIUM.to_owned());
     let keys = draft.medium_keys.iter().map(|(key, value)| format!(",{key}={value}"));
-    Medium::parse(&(name + &keys.collect::<String>())).map_err(|error| Error::Setting(error.to_string()))
+    let text = name + &keys.collect::<String>();
+    let wrong = |error: MediumError| Error::Setting(error.to_string());
+    if BlockModel::knows(&text) {
+        let block = BlockModel::parse(&text).map_err(wrong)?;
+        return Ok((Medium::named(BESIDE).map_err(wrong)?, Some(block)));
+    }
+    Ok((Medium::parse(&text).map_err(wrong)?, None))
 }

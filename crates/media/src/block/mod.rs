@@ -33,10 +33,14 @@
 //! | [`queue`] | [`Queue`]: merging, splitting, plugging, the limit of outstanding requests |
 //! | `memory` | [`MemoryDevice`]: over a region: RAM, a file, NVMMBD |
 //! | `ssd` | [`SsdDevice`]: an NVMe SSD of dies and channels |
+//! | `loopback` | [`LoopDevice`]: a file in memory behind a worker |
+//! | `model` | [`BlockModel`]: devices by name |
 //!
 //! Lock order: a device's own locks are leaves; none is held over a call that may switch tasks, or into a tap.
 
+mod loopback;
 mod memory;
+mod model;
 mod port;
 pub mod queue;
 mod ssd;
@@ -50,7 +54,9 @@ use crate::cost::Turn;
 use crate::event::Tap;
 use crate::fault::Fault;
 use crate::{MediaError, Region};
+pub use loopback::LoopDevice;
 pub use memory::MemoryDevice;
+pub use model::{BlockModel, Built};
 pub use port::Port;
 pub use queue::{Piece, Queue};
 pub use ssd::SsdDevice;

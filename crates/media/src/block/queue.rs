@@ -3,7 +3,8 @@
 //!
 //! A caller hands over pieces, in any number. Neighbours in the order given are merged, requests are split at
 //! the device's maximum, and no more than the queue's depth are outstanding; the call returns when all are
-//! complete. Each request that reaches the device charges [`Work::Call`] to the caller.
+//! complete. Each request that reaches the device charges [`Work::BlockRequest`] to the caller, and each time that
+//! the caller sleeps [`Work::Wakeup`]: for a place in the queue, and once for all that is outstanding at the end.
 //!
 //! Merged requests carry the hint of their first piece, as a bio that mixes old and new pages does in the study
 //! of fragmentation on flash (FAST 2024); the later parts of a split append follow the part before them.
@@ -11,7 +12,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use sim::Work;
+use sim::{Nanos, Work};
 
 use super::{BlockDevice, Hint, Request, Ticket, WriteFlags};
 use crate::MediaError;
@@ -96,6 +97,32 @@ impl Queue {
         }
         flight.land()
     }
+
+    /// Submits reads of all buffers and returns at once: for each, when its bytes are there. They may be used from then on.
+    pub fn read_ahead(&self, pieces: &mut [(u64, &mut [u8])]) -> Vec<Result<Nanos, MediaError>> {
+        let most = self.device.geometry().max_transfer_bytes as usize;
+        let mut arrivals = Vec::with_capacity(pieces.len());
+        let mut rest = pieces;
+        while !rest.is_empty() {
+            let run = run_length(rest.iter().map(|(off, buffer)| (*off, buffer.len())));
+            let (merged, after) = rest.split_at_mut(run);
+            rest = after;
+            let mut merged = merged;
+            while let Some((off, buffer)) = merged.first() {
+                let fits = (most / buffer.len().max(1)).clamp(1, merged.len());
+                let mut data = vec![0; buffer.len() * fits];
+                sim::work(Work::BlockRequest, 1);
+                let ticket = self.device.submit(Request::Read { off: *off, buf: &mut data });
+                let (now, later) = merged.split_at_mut(fits);
+                for ((_, buffer), data) in now.iter_mut().zip(data.chunks(data.len() / fits)) {
+                    buffer.copy_from_slice(data);
+                    arrivals.push(ticket.result.clone().map(|()| ticket.done_at()));
+                }
+                merged = later;
+            }
+        }
+        arrivals
+    }
 }
 
 /// How many of the pieces, from the first on, follow each other on the device.
@@ -148,23 +175,29 @@ impl<'a> Flight<'a> {
     }
 
     fn submit(&mut self, request: Request<'_>) {
-        if self.outstanding.len() == self.queue.depth {
-            self.wait_for_first();
+        if self.outstanding.len() == self.queue.depth && self.wait_for_first() {
+            sim::work(Work::Wakeup, 1);
         }
-        sim::work(Work::Call, 1);
+        sim::work(Work::BlockRequest, 1);
         self.outstanding.push_back(self.queue.device.submit(request));
     }
 
-    fn wait_for_first(&mut self) {
-        if let Some(ticket) = self.outstanding.pop_front() {
-            let result = self.queue.device.wait(ticket);
-            self.result = std::mem::replace(&mut self.result, Ok(())).and(result);
-        }
+    /// Whether it took time.
+    fn wait_for_first(&mut self) -> bool {
+        let Some(ticket) = self.outstanding.pop_front() else { return false };
+        let sleeps = ticket.done_at() > sim::now();
+        let result = self.queue.device.wait(ticket);
+        self.result = std::mem::replace(&mut self.result, Ok(())).and(result);
+        sleeps
     }
 
     fn land(mut self) -> Result<(), MediaError> {
+        let mut slept = false;
         while !self.outstanding.is_empty() {
-            self.wait_for_first();
+            slept |= self.wait_for_first();
+        }
+        if slept {
+            sim::work(Work::Wakeup, 1);
         }
         self.result
     }

@@ -45,6 +45,11 @@ struct State {
 impl SsdDevice {
     /// A device on which nothing was written. `data` must keep bytes.
     pub fn new(config: &Config, data: Data) -> Result<Arc<Self>, FlashError> {
+        Self::with_depth(config, data, flash::queues::QUEUE_ENTRIES as u32)
+    }
+
+    /// The same with a driver that hands it at most `depth` requests at a time.
+    pub fn with_depth(config: &Config, data: Data, depth: u32) -> Result<Arc<Self>, FlashError> {
         if config.kind == Kind::Zoned {
             let what = "a zoned device takes writes at write pointers only, which no block device promises";
             return Err(FlashError::Impossible { what: what.to_owned() });
@@ -57,7 +62,7 @@ impl SsdDevice {
             bytes: ssd.size(0)?,
             block_bytes: SECTOR as u32,
             max_transfer_bytes: u32::try_from(config.max_transfer).unwrap_or(u32::MAX / 4096 * 4096),
-            queue_depth: flash::queues::QUEUE_ENTRIES as u32,
+            queue_depth: depth.clamp(1, flash::queues::QUEUE_ENTRIES as u32),
             volatile_cache: !config.capacitor,
             discard: config.trim,
         };
@@ -68,6 +73,13 @@ impl SsdDevice {
     /// Looks at the model: statistics, places of pages.
     pub fn with<R>(&self, look: impl FnOnce(&Ssd) -> R) -> R {
         look(&self.state.lock().ssd)
+    }
+
+    /// Fills up the flash pages that were begun, see [`Ssd::pad`].
+    pub fn pad(&self) {
+        let mut state = self.state.lock();
+        state.time();
+        state.ssd.pad();
     }
 
     /// Power is lost now and comes back; returns how many pages were lost.

@@ -148,7 +148,7 @@ impl Conventional {
     }
 
     /// Programs every one-shot page that hosts have begun, with padding. Returns when the last is done.
-    fn program_open(&mut self, now: u64, at: u64) -> u64 {
+    pub(super) fn program_open(&mut self, now: u64, at: u64) -> u64 {
         let mut latest = at;
         for group in 0..self.ftl.groups.len() as u32 {
             if let Some(die) = self.ftl.pad(group) {

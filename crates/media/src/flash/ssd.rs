@@ -157,6 +157,16 @@ impl Ssd {
         Ok(count)
     }
 
+    /// Programs every flash page that hosts have begun, filled up with padding, so that the next write begins a new one. Returns
+    /// when that is done.
+    pub fn pad(&mut self) -> Nanos {
+        let now = self.now;
+        match &mut self.device {
+            Device::Conventional(device) => Nanos(device.program_open(now, now)),
+            Device::Zoned(_) | Device::Units(_) => Nanos(now),
+        }
+    }
+
     /// When the device will have done everything that it was told.
     pub fn idle_at(&self) -> Nanos {
         let at = match &self.device {

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use parking_lot::Mutex;
 use sim::{LockClass, Op, Work};
 
-use crate::attr::{Attr, DirEntry, FileKind, SetAttr, StatFs};
+use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::credentials::{Access, Credentials};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
@@ -361,5 +361,15 @@ impl Syscalls for Process {
         let _op = enter(ops::STATFS);
         self.resolve(path, true)?;
         self.mount.file_system().statfs()
+    }
+    fn drop_caches(&self) -> Result<()> {
+        let _op = enter(ops::SYNC);
+        self.mount.drop_cached_names();
+        self.mount.file_system().drop_caches()
+    }
+
+    fn extents(&self, fd: Fd) -> Result<Vec<FileExtent>> {
+        let _op = enter(ops::STAT);
+        self.with_usable(fd, |file| self.mount.file_system().extents(file.vnode.ino))
     }
 }

@@ -81,6 +81,8 @@ pub struct Options {
     pub stop_after_ops: Option<u64>,
     /// Ends the run early when it is set, from outside. Default none.
     pub interrupt: Option<Arc<AtomicBool>>,
+    /// Files are made in the order of their indexes, not at random. Default off.
+    pub ordered: bool,
     /// The core of thread number n. Default: core n.
     pub core: fn(usize) -> u16,
 }
@@ -96,6 +98,7 @@ impl Options {
             warmup: Nanos::ZERO,
             stop_after_ops: None,
             interrupt: None,
+            ordered: false,
             core: |thread| thread as u16,
         }
     }

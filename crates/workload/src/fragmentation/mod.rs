@@ -11,14 +11,26 @@
 //! | splitting a transfer, without a file | 7 | [`raw::interface`] |
 //! | alignment of random reads | 8 | [`raw::alignment`] |
 //!
-//! What ext4 does besides (which blocks it really picks, what else it writes) only the file system itself can answer.
+//! What ext4 does besides (which blocks it really picks, what else it writes) only the file system itself can answer: the suite
+//! [`Fragmentation`] does the same through system calls.
+//!
+//! | experiment | figure | here |
+//! |---|---|---|
+//! | degree of fragmentation, append, overwrite, pseudo approach | 3, 4, 11, 12 | `target` |
+//! | SQLite | 12 | `sqlite` |
+//! | fileserver, fileserver-small | 12 | `fileserver` |
 //!
 //! References: the paper, sections 3 and 5, and its public artifact, whose programs and scripts give the sizes.
 
+mod fileserver;
 pub mod layout;
 pub mod raw;
+mod sqlite;
+mod suite;
+mod target;
 
 pub use layout::{Dummy, Layout, Writing};
+pub use suite::Fragmentation;
 
 use sim::KIB;
 

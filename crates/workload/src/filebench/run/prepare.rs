@@ -60,7 +60,10 @@ impl Engine {
     ) -> Result<(), EngineError> {
         let (spec, files) = (&self.program.filesets[set], &self.sets[set]);
         let reusing = make_tree(spec, files, &**calls)?;
-        let (chosen, leafdirs) = self.choose(set);
+        let (mut chosen, leafdirs) = self.choose(set);
+        if self.options.ordered {
+            chosen.sort_unstable();
+        }
         prepared.directories += u64::from(files.tree.directories()) + leafdirs.len() as u64;
         for leafdir in leafdirs {
             make_directory(&**calls, files, Entry::LeafDirectory(leafdir))?;

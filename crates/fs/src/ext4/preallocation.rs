@@ -1,0 +1,242 @@
+//! Preallocation of the multi-block allocator: free blocks that are set aside in memory for a file, or for small files.
+//!
+//! | what | for | how large |
+//! |---|---|---|
+//! | chunk of a locality group | files up to `stream_request`, by the core that writes | 512 blocks, aligned |
+//! | window of an inode | larger files | up to the next power of two of the file's size, 8 MiB at most |
+//!
+//! A chunk is handed out from its beginning, whatever the file: with a `stream_request` that no file reaches, blocks are a log of
+//! what a core writes. A window covers blocks of the file that come after the one that was asked for.
+//!
+//! On the device these blocks are free: a crash loses nothing, and an unmount has nothing to do. Other allocations leave them
+//! alone until nothing else is free; then all are given up.
+//!
+//! Everything here is under the lock `ext4.groups`.
+//!
+//! Source: Linux 5.15, `fs/ext4/mballoc.c`: `ext4_mb_group_or_file`, `ext4_mb_normalize_request`, `ext4_mb_use_preallocated`.
+
+use std::collections::BTreeMap;
+
+use super::Volume;
+use super::alloc::Groups;
+use super::inode::{Inode, InodeState};
+use super::journal::Handle;
+use crate::error::{Error, Result};
+
+/// Blocks of a chunk (`MB_DEFAULT_GROUP_PREALLOC`).
+const CHUNK_BLOCKS: u32 = 512;
+
+/// What is set aside.
+#[derive(Debug, Default)]
+pub(crate) struct Preallocations {
+    /// What is left of the chunks of each core.
+    chunks: BTreeMap<u16, Vec<Run>>,
+    /// Windows of each inode.
+    windows: BTreeMap<u64, Vec<Window>>,
+}
+
+/// Blocks of the device.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u64,
+    len: u32,
+}
+
+/// Blocks of the device for blocks of a file from `index` on.
+#[derive(Clone, Copy, Debug)]
+struct Window {
+    index: u64,
+    run: Run,
+}
+
+impl Window {
+    fn holds(&self, index: u64) -> bool {
+        (self.index..self.index + u64::from(self.run.len)).contains(&index)
+    }
+}
+
+impl Preallocations {
+    /// The end of a run that holds `block`, which is set aside.
+    pub(super) fn until(&self, block: u64) -> Option<u64> {
+        let found = self.runs().find(|run| (run.start..run.start + u64::from(run.len)).contains(&block))?;
+        Some(found.start + u64::from(found.len))
+    }
+
+    /// The first block at or after `block` that is set aside.
+    pub(super) fn next(&self, block: u64) -> Option<u64> {
+        self.runs().map(|run| run.start).filter(|start| *start >= block).min()
+    }
+
+    /// Gives everything up; whether there was anything.
+    pub(super) fn clear(&mut self) -> bool {
+        let had = !self.chunks.is_empty() || !self.windows.is_empty();
+        self.chunks.clear();
+        self.windows.clear();
+        had
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        let windows = self.windows.values().flatten().map(|window| window.run);
+        self.chunks.values().flatten().copied().chain(windows)
+    }
+
+    /// Blocks of a chunk of this core: of the first that has them all, or with `parts` some of the first.
+    fn take_chunk(&mut self, core: u16, want: u32, parts: bool) -> Option<Run> {
+        let chunks = self.chunks.get_mut(&core)?;
+        let at = chunks.iter().position(|run| parts || run.len >= want)?;
+        let taken = Run { start: chunks[at].start, len: want.min(chunks[at].len) };
+        chunks[at] = Run { start: taken.start + u64::from(taken.len), len: chunks[at].len - taken.len };
+        if chunks[at].len == 0 {
+            chunks.remove(at);
+        }
+        Some(taken)
+    }
+
+    /// Blocks of a window of this inode for block `index`.
+    fn take_window(&mut self, ino: u64, index: u64, want: u32) -> Option<Run> {
+        let windows = self.windows.get_mut(&ino)?;
+        let at = windows.iter().position(|window| window.holds(index))?;
+        let Window { index: first, run } = windows.swap_remove(at);
+        let before = (index - first) as u32;
+        let taken = Run { start: run.start + u64::from(before), len: want.min(run.len - before) };
+        let after = run.len - before - taken.len;
+        if before > 0 {
+            windows.push(Window { index: first, run: Run { start: run.start, len: before } });
+        }
+        if after > 0 {
+            let run = Run { start: taken.start + u64::from(taken.len), len: after };
+            windows.push(Window { index: index + u64::from(taken.len), run });
+        }
+        Some(taken)
+    }
+
+    /// How many blocks from `index` on no window of this inode covers, of `len`.
+    fn uncovered(&self, ino: u64, index: u64, len: u32) -> u32 {
+        let windows = self.windows.get(&ino).into_iter().flatten();
+        let next = windows.map(|window| window.index).filter(|start| *start > index).min();
+        next.map_or(len, |next| len.min((next - index).min(u64::from(u32::MAX)) as u32))
+    }
+}
+
+impl Volume {
+    /// Allocates up to `want` blocks in a row for block `index` of a file, out of what is set aside for it or its like.
+    pub(crate) fn allocate_data(
+        &self,
+        handle: &Handle<'_>,
+        (inode, state): (&Inode, &InodeState),
+        (index, want): (u64, u32),
+        goal: u64,
+    ) -> Result<(u64, u32)> {
+        if !self.settings.preallocates {
+            return self.allocate_blocks(handle, goal, want);
+        }
+        if !self.device.port().grants_space() {
+            return Err(Error::NoSpace);
+        }
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let blocks = state.raw.size().div_ceil(block_bytes).max(index + u64::from(want));
+        let mut groups = self.groups.lock();
+        let run = if blocks * block_bytes > self.settings.stream_request.0 {
+            self.from_window(handle, &mut groups, inode.ino, (index, want, blocks), goal)?
+        } else {
+            self.from_chunk(handle, &mut groups, want, goal)?
+        };
+        let Some(run) = run else {
+            drop(groups);
+            return self.allocate_blocks(handle, goal, want);
+        };
+        let (group, at) = self.geo.group_of(run.start);
+        self.take_run(handle, &mut groups, group, (at, run.len))?;
+        Ok((run.start, run.len))
+    }
+
+    fn from_chunk(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        want: u32,
+        goal: u64,
+    ) -> Result<Option<Run>> {
+        // Without delayed allocation the kernel asks block by block, so that nothing of a chunk is left.
+        let (core, parts) = (sim::task::core(), !self.settings.delays);
+        if let Some(run) = groups.set_aside.take_chunk(core, want, parts) {
+            return Ok(Some(run));
+        }
+        if want > CHUNK_BLOCKS {
+            return Ok(None);
+        }
+        let Some((group, at)) = self.find_chunk(handle, groups, goal)? else { return Ok(None) };
+        let run = Run { start: self.geo.group_start(group) + u64::from(at), len: CHUNK_BLOCKS };
+        groups.set_aside.chunks.entry(core).or_default().push(run);
+        Ok(groups.set_aside.take_chunk(core, want, parts))
+    }
+
+    /// A free chunk, aligned to its size within its group: the first from the goal's group on.
+    fn find_chunk(&self, handle: &Handle<'_>, groups: &mut Groups, goal: u64) -> Result<Option<(u32, u32)>> {
+        let (first, _) = self.geo.group_of(goal.clamp(self.geo.first_data_block, self.geo.blocks - 1));
+        for step in 0..self.geo.groups {
+            let group = (first + step) % self.geo.groups;
+            if groups.descriptors[group as usize].free_blocks() < CHUNK_BLOCKS {
+                continue;
+            }
+            self.make_block_bitmap(handle, groups, group)?;
+            let mut from = 0;
+            while let Some((at, len)) = self.find_run(groups, group, (from, CHUNK_BLOCKS), false)? {
+                if at < from || len < CHUNK_BLOCKS {
+                    break;
+                }
+                let aligned = at.next_multiple_of(CHUNK_BLOCKS);
+                if at == aligned {
+                    return Ok(Some((group, at)));
+                }
+                from = aligned;
+            }
+        }
+        Ok(None)
+    }
+
+    fn from_window(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        ino: u64,
+        (index, want, blocks): (u64, u32, u64),
+        goal: u64,
+    ) -> Result<Option<Run>> {
+        if let Some(run) = groups.set_aside.take_window(ino, index, want) {
+            return Ok(Some(run));
+        }
+        let end = self.window_end(index, want, blocks);
+        let len = (end - index).min(u64::from(self.geo.blocks_per_group)) as u32;
+        let len = groups.set_aside.uncovered(ino, index, len).max(1);
+        let Some((group, at, found)) = self.find_place(handle, groups, goal, len)? else { return Ok(None) };
+        let run = Run { start: self.geo.group_start(group) + u64::from(at), len: found };
+        groups.set_aside.windows.entry(ino).or_default().push(Window { index, run });
+        Ok(groups.set_aside.take_window(ino, index, want))
+    }
+
+    /// The end of the window for a request, by the size that the file will have.
+    fn window_end(&self, index: u64, want: u32, blocks: u64) -> u64 {
+        let block_bytes = u64::from(self.geo.block_bytes);
+        let bytes = blocks * block_bytes;
+        let around = |unit: u64| {
+            let unit = unit / block_bytes;
+            (index / unit + 1) * unit
+        };
+        let end = match bytes {
+            0..=0x10_0000 => bytes.next_power_of_two().max(0x4000) / block_bytes,
+            0x10_0001..=0x40_0000 => around(0x20_0000),
+            0x40_0001..=0x80_0000 => around(0x40_0000),
+            _ if u64::from(want) * block_bytes <= 0x80_0000 => around(0x80_0000),
+            _ => index + u64::from(want),
+        };
+        end.max(index + u64::from(want))
+    }
+
+    /// Gives up what is set aside for a file: it was closed, cut or removed.
+    pub(crate) fn discard_windows(&self, ino: u64) {
+        if self.settings.preallocates {
+            self.groups.lock().set_aside.windows.remove(&ino);
+        }
+    }
+}

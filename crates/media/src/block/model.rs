@@ -1,0 +1,176 @@
+//! Block devices by name: an SSD of `flash::model`, or a RAM disk behind a loop device.
+//!
+//! | written | means |
+//! |---|---|
+//! | `fast24,allocation=on` | the SSD preset with another value |
+//! | `fast24,nr_requests=1` | a driver that hands the device one request at a time |
+//! | `fast24,phase=3` | three pages of 4 KiB lie in the open flash page when the workload begins; by default none |
+//! | `loop,nr_requests=128,size=2GiB` | a file in memory behind a loop device |
+
+use std::sync::Arc;
+
+use sim::Bytes;
+
+use super::{BlockDevice, LoopDevice, SsdDevice, WriteFlags};
+use crate::MediaError;
+use crate::flash::model::{KINDS, PRESETS};
+use crate::flash::{Data, PAGE, SsdModel};
+use crate::medium::MediumError;
+
+/// The name of the RAM disk.
+const LOOP: &str = "loop";
+/// Most requests of a loop device (`BLKDEV_MAX_RQ`).
+const LOOP_REQUESTS: u32 = 128;
+/// Most requests of an NVMe queue of the driver: one less than entries.
+const SSD_REQUESTS: u32 = 1023;
+
+/// A device that can be built.
+#[derive(Clone, Debug)]
+pub struct BlockModel {
+    text: String,
+    kind: Kind,
+    requests: Option<u32>,
+    phase: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Ssd(Box<SsdModel>),
+    Loop(Bytes),
+}
+
+/// A device that was built, and what it is besides.
+#[derive(Clone, Debug)]
+pub struct Built {
+    /// The device.
+    pub device: Arc<dyn BlockDevice>,
+    /// The same, if it is an SSD.
+    pub ssd: Option<Arc<SsdDevice>>,
+    phase: u64,
+}
+
+impl BlockModel {
+    /// Whether a name is one of these devices.
+    pub fn knows(text: &str) -> bool {
+        let name = text.split(',').next().unwrap_or_default().trim();
+        name == LOOP
+            || PRESETS.iter().any(|(preset, _)| *preset == name)
+            || KINDS.iter().any(|(kind, _)| *kind == name)
+    }
+
+    /// The device that people write as `NAME[,parameter=value…]`.
+    pub fn parse(text: &str) -> Result<Self, MediumError> {
+        let bad = |name: &str, value: &str, expected: &str| MediumError::BadValue {
+            medium: text.to_owned(),
+            name: name.to_owned(),
+            value: value.to_owned(),
+            expected: expected.to_owned(),
+        };
+        let (mut rest, mut requests, mut phase, mut size) = (Vec::new(), None, 0, Bytes::gib(2));
+        for part in text.split(',').map(str::trim) {
+            match part.split_once('=') {
+                Some(("nr_requests", value)) => {
+                    let parsed = value.parse().ok().filter(|number| *number > 0);
+                    requests = Some(parsed.ok_or_else(|| bad("nr_requests", value, "a number from 1"))?);
+                }
+                Some(("phase", value)) => {
+                    let parsed = value.parse().ok().filter(|number| *number < 8);
+                    phase = parsed.ok_or_else(|| bad("phase", value, "a number of pages, 0 to 7"))?;
+                }
+                Some(("size", value)) if rest == [LOOP] => {
+                    size = value.parse().map_err(|_| bad("size", value, "a size such as 2GiB"))?;
+                }
+                _ => rest.push(part),
+            }
+        }
+        let kind = match rest.as_slice() {
+            [LOOP] => Kind::Loop(size),
+            [LOOP, other, ..] => return Err(bad(other, "", "a parameter of loop: nr_requests, size")),
+            _ => Kind::Ssd(Box::new(SsdModel::parse(&rest.join(","))?)),
+        };
+        Ok(Self { text: text.to_owned(), kind, requests, phase })
+    }
+
+    /// The name without parameters.
+    pub fn name(&self) -> &str {
+        self.text.split(',').next().unwrap_or_default()
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The claims that a value was fitted on.
+    pub fn fitted_on(&self) -> &[String] {
+        match &self.kind {
+            Kind::Ssd(model) => model.fitted_on(),
+            Kind::Loop(_) => &[],
+        }
+    }
+
+    /// A fresh device; zeros take no memory on an SSD.
+    pub fn build(&self) -> Result<Built, MediaError> {
+        match &self.kind {
+            Kind::Loop(size) => {
+                let device = LoopDevice::new(*size, self.requests.unwrap_or(LOOP_REQUESTS))?;
+                Ok(Built { device, ssd: None, phase: 0 })
+            }
+            Kind::Ssd(model) => {
+                let config = model.config().map_err(|_| MediaError::Empty)?;
+                let depth = self.requests.unwrap_or(SSD_REQUESTS);
+                let ssd =
+                    SsdDevice::with_depth(&config, Data::Sparse, depth).map_err(|_| MediaError::Empty)?;
+                let device = Arc::clone(&ssd) as Arc<dyn BlockDevice>;
+                Ok(Built { device, ssd: Some(ssd), phase: self.phase })
+            }
+        }
+    }
+}
+
+impl Built {
+    /// Before the workload begins: what was written so far ends with a whole flash page, and `phase` pages of the next one are
+    /// taken. They are the last pages of the device, which a file system that was just made has not given out.
+    pub fn align(&self) -> Result<(), MediaError> {
+        let Some(ssd) = &self.ssd else { return Ok(()) };
+        ssd.pad();
+        let end = ssd.geometry().bytes.0;
+        for page in 1..=self.phase {
+            ssd.write(end - page * PAGE, &[0; PAGE as usize], WriteFlags::default())?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_named_with_their_drivers_limits() {
+        let one = BlockModel::parse("fast24,allocation=on,nr_requests=1").unwrap();
+        let built = one.build().unwrap();
+        assert_eq!((one.name(), built.device.geometry().queue_depth), ("fast24", 1));
+        let disk = BlockModel::parse("loop,size=16MiB").unwrap().build().unwrap();
+        assert_eq!((disk.device.geometry().queue_depth, disk.ssd.is_none()), (128, true));
+        assert!(BlockModel::knows("fast24,phase=1") && !BlockModel::knows("hinfs"));
+        for wrong in ["fast24,phase=8", "fast24,nr_requests=0", "loop,speed=1", "fast24,wings=2"] {
+            assert!(BlockModel::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_workload_begins_with_a_new_flash_page() {
+        let built = BlockModel::parse("fast24").unwrap().build().unwrap();
+        built.device.write(0, &[1; 12_288], WriteFlags::default()).unwrap();
+        built.align().unwrap();
+        let at = [1 << 20, (1 << 20) + 28_672, (1 << 20) + 32_768];
+        at.map(|off| built.device.write(off, &[1; 4096], WriteFlags::default()).unwrap());
+        let off = (1 << 20) + 4096;
+        built.device.write(off, &[1; 24_576], WriteFlags::default()).unwrap();
+        let ssd = built.ssd.unwrap();
+        let page = |off| ssd.with(|ssd| ssd.layout(off)).unwrap();
+        assert_eq!(page(0).die, 0);
+        assert_eq!(page(1 << 20).die, 1, "the page that was begun before is full");
+    }
+}
