@@ -315,6 +315,11 @@ impl Outcome {
         (lines * LINE) as f64 / self.transactions.max(1) as f64
     }
 
+    /// Bytes of volatile memory fetched and written, a transaction.
+    pub fn dram_traffic(&self) -> f64 {
+        (self.counter("dram_lines") * LINE) as f64 / self.transactions.max(1) as f64
+    }
+
     /// Dynamic memory energy a transaction, in nanojoules.
     pub fn energy_nj(&self) -> f64 {
         self.energy.iter().sum::<u64>() as f64 / 1e5 / self.transactions.max(1) as f64

@@ -26,6 +26,9 @@ pub(crate) struct Reproduce {
     /// Take the plans' scaled-down variants: minutes instead of tens of minutes
     #[arg(long)]
     quick: bool,
+    /// Measure each claim under every reading of what the paper leaves open, and print how far it depends on them
+    #[arg(long)]
+    readings: bool,
     /// Fail (exit code 1) when a measured claim does not hold
     #[arg(long)]
     strict: bool,
@@ -46,6 +49,9 @@ impl Reproduce {
         if self.list {
             list(&wanted, output);
             return Ok(());
+        }
+        if self.readings {
+            return self.readings(&wanted, output);
         }
         let names = wanted.iter().flat_map(|wanted| &wanted.plans);
         let plans = names.map(|name| Plan::load(name, self.quick)).collect::<Result<Vec<_>, Error>>()?;
@@ -91,6 +97,19 @@ impl Reproduce {
         }
         experiment::end(&report)?;
         self.judge(&claims)
+    }
+
+    /// The claims of simulated papers under every reading.
+    fn readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
+        if let Some(other) = wanted.iter().find(|wanted| wanted.paper.subject.is_none()) {
+            let advice = "only simulated papers have a run of readings; name one, as hw-logging";
+            return Err(Failure::usage(format!("{}: {advice}", other.paper.name)));
+        }
+        for Wanted { paper, .. } in wanted {
+            let claims = simulated::readings(paper, &self.how, self.quick, output)?;
+            self.judge(&claims)?;
+        }
+        Ok(())
     }
 
     /// The papers and plans that the targets name.

@@ -43,6 +43,9 @@ pub(super) struct Logging {
     /// Print the requests of one transaction to memory instead, with times
     #[arg(long, value_name = "TRANSACTION")]
     timeline: Option<u64>,
+    /// Change one mechanism at a time and print what becomes of the published claims instead
+    #[arg(long)]
+    ablate: bool,
     /// List schemes, workloads, machines and keys instead
     #[arg(long)]
     list: bool,
@@ -53,6 +56,9 @@ impl Logging {
         if self.list {
             list(output);
             return Ok(());
+        }
+        if self.ablate {
+            return super::claims::ablations(self.seed, output);
         }
         if let Some(points) = self.crash {
             return self.crash(points, output);
