@@ -15,7 +15,7 @@ fn config(scheme: &str, workload: &str, threads: u64) -> Config {
         machine.set(key, value).unwrap();
     }
     let (scheme, workload) = (scheme.to_owned(), workload.to_owned());
-    Config { machine, scheme, workload, threads, seed: 3, ops: 1000 }
+    Config { machine, scheme, workload, threads, seed: 3, ops: 1000, trace: None }
 }
 
 #[test]

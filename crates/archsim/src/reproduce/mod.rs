@@ -7,8 +7,10 @@
 //! | module | holds |
 //! |---|---|
 //! | [`readings`] | the readings, and changes of one mechanism at a time that no text suggests |
+//! | [`figures`] | the report's figures and the runs that they need beyond the claims' |
 //! | [`variants`] | all claims under each of these, and what class a claim is of |
 
+pub mod figures;
 pub mod readings;
 pub mod variants;
 
@@ -231,6 +233,7 @@ impl Matrix {
             threads,
             seed,
             ops: scale.ops,
+            trace: None,
         };
         all.flat_map(|(workload, threads)| MATRIX.map(|scheme| (scheme, config(workload, threads, scheme))))
             .collect()
@@ -395,7 +398,7 @@ pub struct Crashes {
 pub fn crash_config(scheme: &str, seed: u64) -> Result<Config, Error> {
     let machine = Machine::load("tiny")?;
     let (scheme, workload) = (scheme.to_owned(), "hash".to_owned());
-    Ok(Config { machine, scheme, workload, threads: 1, seed, ops: 200 })
+    Ok(Config { machine, scheme, workload, threads: 1, seed, ops: 200, trace: None })
 }
 
 /// The same with some keys of the machine changed.

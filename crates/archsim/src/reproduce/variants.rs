@@ -134,8 +134,8 @@ pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
     let ordered = scheme.hardware.is_some_and(|hardware| hardware.ordered);
     let scans = scheme.hardware.is_some_and(|hardware| hardware.fwb);
     match key {
-        "log_buffer" | "log_enqueue" => scheme.hardware.is_some(),
-        "log_bound" | "log_priority" | "commit" | "fwb_stall" => ordered,
+        "log_buffer" | "log_enqueue" | "log_priority" => scheme.hardware.is_some(),
+        "log_bound" | "commit" | "fwb_stall" => ordered,
         "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_propagate" | "fwb_lag" => scans,
         "sw_fence" => scheme.software.is_some_and(|software| software.undo),
         "sw_cost" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
@@ -287,6 +287,7 @@ mod tests {
                 threads: 2,
                 seed: 1,
                 ops: 300,
+                trace: None,
             };
             let plain = run(&config(&base)).unwrap();
             for (key, value) in OTHERS {

@@ -3,7 +3,7 @@
 
 use archsim::reproduce::readings::ABLATIONS;
 use archsim::reproduce::variants::{self, Campaign, Class, Measured, Variant};
-use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, machine};
+use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, figures, machine, run_all};
 use lab::claims::Paper;
 use report::table::Table;
 use results::{ClaimOutcome, Clock, ResultFile};
@@ -34,19 +34,26 @@ pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) ->
     let seed = how.seed.unwrap_or(1);
     let jobs = jobs(how.jobs);
     let machine = machine(scale, None, &[])?;
-    let counter = Counter::new(output.shows_progress(), "simulated runs", Matrix::size());
+    let figures = figures::runs(scale, seed)?;
+    let all = Matrix::size() + figures.len() as u64;
+    let counter = Counter::new(output.shows_progress(), "simulated runs", all);
     let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;
+    let configs: Vec<_> = figures.iter().map(|run| run.config.clone()).collect();
+    let outcomes = run_all(&configs, jobs, &|| counter.one_more())?;
+    let figures: Vec<_> = figures.into_iter().zip(outcomes).collect();
     drop(counter);
     let crashes = Crashes::explore(scale.crashes, PATIENCE, seed, &[])?;
     let mut values = matrix.claims(Arithmetic::default());
     values.extend(crashes.claims());
     let parameters: serde_json::Map<_, _> =
         machine.entries().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-    let plan =
-        json!({ "name": paper.name, "ops": scale.ops, "crashes": scale.crashes, "machine": parameters });
+    let plan = json!({
+        "name": paper.name, "ops": scale.ops, "crashes": scale.crashes, "machine": parameters, "figure": figures::specs(),
+    });
     let mut result = ResultFile::new(&paper.name, plan, seed, Clock::Virtual);
     result.machine.clone_from(&machine.name);
-    result.samples = matrix.runs().map(|(config, outcome)| outcome.sample(config)).collect();
+    result.samples = figures::samples(&matrix, &figures);
+    result.samples.extend(figures::crash_samples(&crashes, seed));
     result.claims = paper.judge_values(&values, seed);
     Ok(result)
 }
