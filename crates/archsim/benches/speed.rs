@@ -48,7 +48,7 @@ fn mixed(criterion: &mut Criterion) {
     machine.set("footprint", "1MiB").expect("legal");
     machine.warmup = 0;
     let (scheme, workload) = ("undo-clwb".to_owned(), "btree".to_owned());
-    let config = Config { machine, scheme, workload, threads: 1, seed: 1, ops: 10_000 };
+    let config = Config { machine, scheme, workload, threads: 1, seed: 1, ops: 10_000, trace: None };
     let accesses = run(&config).expect("it fits").accesses;
     let mut group = criterion.benchmark_group("accesses");
     group.throughput(Throughput::Elements(accesses)).sample_size(10);

@@ -155,6 +155,8 @@ pub struct Engine<F: Feed> {
     /// Records that were made before their line arrived (a flaw).
     early: Vec<Option<(u64, u64)>>,
     next_fill: Ps,
+    /// Log position up to which records are durable, as the threads have learned it.
+    log_durable: u64,
     scans_without_progress: u32,
     /// Counts.
     pub stats: EngineStats,
@@ -195,6 +197,7 @@ impl<F: Feed> Engine<F> {
             commits: Vec::new(),
             early: vec![None; threads],
             next_fill: Ps::MAX,
+            log_durable: 0,
             scans_without_progress: 0,
             stats: EngineStats::default(),
             tracker: None,
@@ -334,6 +337,8 @@ impl<F: Feed> Engine<F> {
             tracker.events.push(Persist::Write { start, finish, line, mask, data });
         }
         if write.log_end > 0 {
+            // What this line made durable, and no line behind it, which may enter the queue a cycle later.
+            self.log_durable = self.log_durable.max(write.log_end);
             self.acknowledge(finish);
         }
         self.advance(finish);
@@ -341,10 +346,9 @@ impl<F: Feed> Engine<F> {
 
     /// Commits whose records are durable.
     fn acknowledge(&mut self, now: Ps) {
-        let durable = self.controller.log_durable();
         for at in 0..self.commits.len() {
             let commit = self.commits[at];
-            if !commit.settled && commit.end <= durable {
+            if !commit.settled && commit.end <= self.log_durable {
                 self.commits[at].settled = true;
                 let wait = self.machine.commit == 0 && !self.flaws.early_acknowledge;
                 if wait {

@@ -17,6 +17,7 @@
 //! |---|---|
 //! | [`machine`] | every parameter, presets, canonical text |
 //! | [`workload`] | programs over [`workload::PmCtx`] |
+//! | [`trace`] | capture, import and replay of memory accesses |
 //! | [`scheme`] | logging schemes; [`scheme::software`] turns a program into operations |
 //! | [`core`] | a hardware thread: window, store buffer, write combining |
 //! | [`cache`] | L1s, the inclusive last level, coherence |
@@ -43,6 +44,7 @@ pub mod op;
 pub mod reproduce;
 pub mod run;
 pub mod scheme;
+pub mod trace;
 pub mod workload;
 
 pub use error::Error;

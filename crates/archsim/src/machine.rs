@@ -104,6 +104,8 @@ machine! {
     memory Bytes, 4096, MAX, true, "NVRAM";
     banks Count, 1, 64, true, "NVRAM banks";
     row Bytes, 64, 8192, true, "row buffer of a bank";
+    row_buffers Count, 1, 64, false, "rows that a bank holds open, the least recently used leaves (on-DIMM buffer)";
+    map Word(&["row", "line"]), 0, 1, false, "bank of an address: a bank a row, or the next bank for each line";
     row_hit Nanos, 1, 100_000, false, "access to the open row";
     read_conflict Nanos, 1, 100_000, false, "read of another row";
     write_conflict Nanos, 1, 100_000, false, "write of another row";
@@ -114,6 +116,7 @@ machine! {
     write_queue Count, 4, 1024, false, "entries of the write queue";
     high_watermark Percent, 1, 100, false, "write queue's fill at which writes go first";
     low_watermark Percent, 0, 99, false, "fill down to which they do";
+    log_priority Word(&["none", "writes", "all"]), 0, 2, false, "log lines of hardware go before: nothing, writes, reads too";
     domain Word(&["media", "adr"]), 0, 1, false, "from where on a write survives: bank written, or queue entered";
     dram Nanos, 1, 10_000, false, "access to volatile memory beyond the caches";
     energy_buffer_read Energy, 0, 100_000, false, "row buffer read";
@@ -135,6 +138,7 @@ machine! {
     fwb_propagate Word(&["yes", "no"]), 0, 1, false, "whether the fwb bit moves with its line";
     fwb_lag Count, 1, 2, false, "scans after which the head may pass";
     sw_fence Word(&["each", "once"]), 0, 1, false, "undo logging: a fence after each record, or one a transaction";
+    sw_record Word(&["packed", "padded"]), 0, 1, false, "software records: one after the other, or each in lines of its own";
     sw_cost Percent, 1, 1000, false, "instructions of software logging against the counts of the documentation";
     footprint Bytes, 4096, MAX, false, "bytes of a workload's data, all threads together";
     value Bytes, 8, 4096, false, "value of the string variants and of the applications";

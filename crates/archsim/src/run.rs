@@ -1,5 +1,7 @@
 //! A run: a workload under a scheme on a machine, measured between two acknowledgements.
 
+use std::sync::Arc;
+
 use results::{OperationRecord, Sample};
 use serde_json::{Value, json};
 use sim::rng::{Rng, Seed};
@@ -13,6 +15,7 @@ use crate::memory::controller::Command;
 use crate::op::Op;
 use crate::scheme::software::{Executed, Program};
 use crate::scheme::{self, Scheme};
+use crate::trace::{Replay, Trace};
 use crate::workload::{self, Workload};
 
 /// The scheme that is the faster of the two unsafe ones.
@@ -33,6 +36,23 @@ pub struct Config {
     pub seed: u64,
     /// Transactions measured, all threads together.
     pub ops: u64,
+    /// What is replayed instead of the workload, which then is only a name.
+    pub trace: Option<Arc<Trace>>,
+}
+
+impl Default for Config {
+    /// `fwb` under `hash` on `hpca18`.
+    fn default() -> Self {
+        Self {
+            machine: Machine::load("hpca18").expect("it is in the program"),
+            scheme: "fwb".to_owned(),
+            workload: "hash".to_owned(),
+            threads: 1,
+            seed: 1,
+            ops: 20_000,
+            trace: None,
+        }
+    }
 }
 
 /// What came out of a run. Times in picoseconds, energies in hundredths of a picojoule.
@@ -89,19 +109,23 @@ impl ProgramFeed {
     /// # Errors
     /// [`Error`] for a workload that is not there.
     pub fn new(config: &Config, scheme: &Scheme, each: u64, track: bool) -> Result<Self, Error> {
-        let known = workload::by_name(&config.workload)?;
         let count = config.threads as usize;
         let mut program = Program::new(scheme, &config.machine, count, track);
         let mut threads = Vec::new();
         for thread in 0..count {
             program.switch(thread);
             let mut rng = workload::stream(Seed(config.seed), thread);
-            let mut workload = known.program(&config.machine, config.threads);
+            let mut workload: Box<dyn Workload> = match &config.trace {
+                Some(trace) => Box::new(Replay::new(Arc::clone(trace), thread)),
+                None => workload::by_name(&config.workload)?.program(&config.machine, config.threads),
+            };
             workload.setup(&mut program, &mut rng);
             threads.push(Runner { workload, rng });
         }
         program.start();
-        Ok(Self { program, threads, left: vec![each; count] })
+        let recorded =
+            |thread: usize| config.trace.as_ref().map_or(u64::MAX, |trace| trace.threads[thread].operations);
+        Ok(Self { program, threads, left: (0..count).map(|thread| each.min(recorded(thread))).collect() })
     }
 
     /// What is wrong with the structures, read from memory by `read`.
@@ -134,9 +158,11 @@ impl Feed for ProgramFeed {
 impl Config {
     /// Everything that the result depends on, as text.
     pub fn text(&self) -> String {
-        let Self { machine, scheme, workload, threads, seed, ops } = self;
+        let Self { machine, scheme, workload, threads, seed, ops, trace } = self;
+        let trace =
+            trace.as_ref().map_or_else(String::new, |trace| format!("trace = {:016x}\n", trace.hash()));
         let head = format!(
-            "scheme = {scheme}\nworkload = {workload}\nthreads = {threads}\nseed = {seed}\nops = {ops}\n"
+            "{trace}scheme = {scheme}\nworkload = {workload}\nthreads = {threads}\nseed = {seed}\nops = {ops}\n"
         );
         head + &machine.text()
     }
@@ -164,7 +190,10 @@ impl Config {
         };
         range("threads", self.threads, 1, most)?;
         range("ops", self.ops, 1, 1 << 32)?;
-        workload::by_name(&self.workload)?;
+        match &self.trace {
+            Some(trace) => self.check_trace(trace)?,
+            None => drop(workload::by_name(&self.workload)?),
+        }
         let scheme = scheme::by_name(&self.scheme)?;
         let needed = scheme::software::Layout::new(&self.machine, scheme, self.threads).bytes();
         if needed > self.machine.memory {
@@ -174,6 +203,25 @@ impl Config {
             )));
         }
         Ok(scheme)
+    }
+}
+
+impl Config {
+    fn check_trace(&self, trace: &Trace) -> Result<(), Error> {
+        let (threads, share) = (trace.threads.len() as u64, self.machine.footprint / self.threads);
+        if threads != self.threads {
+            return Err(Error::Trace(format!("it has {threads} threads, not {}", self.threads)));
+        }
+        if share < trace.share {
+            let bytes = trace.share * threads;
+            return Err(Error::Trace(format!("its data take {bytes} bytes: set footprint to that or more")));
+        }
+        let warm = self.machine.warmup * threads;
+        if trace.operations() <= warm {
+            let told = "operations, which the warm-up takes: set warmup lower";
+            return Err(Error::Trace(format!("it has {} {told}", trace.operations())));
+        }
+        Ok(())
     }
 }
 
@@ -315,6 +363,11 @@ impl Outcome {
         (lines * LINE) as f64 / self.transactions.max(1) as f64
     }
 
+    /// Bytes of volatile memory fetched and written, a transaction.
+    pub fn dram_traffic(&self) -> f64 {
+        (self.counter("dram_lines") * LINE) as f64 / self.transactions.max(1) as f64
+    }
+
     /// Dynamic memory energy a transaction, in nanojoules.
     pub fn energy_nj(&self) -> f64 {
         self.energy.iter().sum::<u64>() as f64 / 1e5 / self.transactions.max(1) as f64
@@ -361,6 +414,13 @@ impl Outcome {
         }
         for (name, count) in &self.counters {
             add((*name).to_owned(), *count);
+        }
+        add("nvram_bytes".to_owned(), self.lines.iter().sum::<u64>() * LINE);
+        add("energy_pj".to_owned(), self.energy.iter().sum::<u64>() / 100);
+        add("instructions".to_owned(), self.instructions.iter().sum());
+        let scans = self.counter("scans");
+        if scans > 0 {
+            add("scan_period_ns".to_owned(), self.time / 1000 / scans);
         }
         add("instructions.program".to_owned(), self.instructions[0]);
         add("instructions.logging".to_owned(), self.instructions[1]);

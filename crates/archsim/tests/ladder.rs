@@ -11,6 +11,8 @@ use archsim::memory::bank::Place;
 use archsim::memory::controller::{Command, Controller, Done, Write};
 use archsim::op::{Kind, Op};
 use archsim::scheme;
+use archsim::scheme::software::Program;
+use archsim::workload::PmCtx;
 
 /// The generator of Marsaglia's xorshift: tests need no quality.
 struct Random(u64);
@@ -84,6 +86,38 @@ fn a_fence_waits_for_the_write_that_it_covers() {
     assert!(fenced >= fetched + 36_000, "{fenced}");
     assert!(fenced <= fetched + 36_000 + 8 * CYCLE, "{fenced}");
     assert!(alone < fenced);
+}
+
+/// Time at which a transaction is acknowledged that stores one word of a line that no cache holds, by one thread at time zero.
+fn acknowledged_after(name: &str) -> Ps {
+    let machine = machine(&[]);
+    let scheme = scheme::by_name(name).unwrap();
+    let mut program = Program::new(scheme, &machine, 1, false);
+    program.start();
+    program.tx_begin();
+    let heap = program.layout().heap;
+    program.store(heap, 1);
+    program.tx_commit();
+    let ops = std::mem::take(&mut program.ops);
+    let mut engine = Engine::new(&machine, scheme, 1, Flaws::default(), Fixed(ops));
+    engine.run(u64::MAX).unwrap();
+    engine.acknowledged.1
+}
+
+#[test]
+fn a_transaction_costs_what_its_steps_cost() {
+    let (fetch, first_log_line, next_log_line, write_back) = (15 * CYCLE + 100_000, 300_000, 36_000, 36_000);
+    // A record of 80 bytes takes two lines, the commit record the rest of the second. Two fences; the line is in its open row.
+    let undo = fetch + first_log_line + next_log_line + write_back + next_log_line;
+    // The record and the commit record; the store, its fetch and its write-back come after the acknowledgement.
+    let redo = first_log_line + next_log_line + next_log_line;
+    // A record of 144 bytes: two lines, and the rest of it in a third, with the commit record.
+    let hardware = fetch + first_log_line + 2 * next_log_line;
+    for (scheme, steps) in [("undo-clwb", undo), ("redo-clwb", redo), ("hwl", hardware), ("fwb", hardware)] {
+        let time = acknowledged_after(scheme);
+        // Instructions and the way through the store buffer, an operation a cycle.
+        assert!(time >= steps && time <= steps + 30 * CYCLE, "{scheme}: {time} for {steps}");
+    }
 }
 
 /// Feeds reads to a controller so that `outstanding` are under way; answers with the time of the last and the commands.

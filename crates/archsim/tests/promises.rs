@@ -15,7 +15,7 @@ fn config(scheme: &str, workload: &str, threads: u64) -> Config {
         machine.set(key, value).unwrap();
     }
     let (scheme, workload) = (scheme.to_owned(), workload.to_owned());
-    Config { machine, scheme, workload, threads, seed: 3, ops: 1000 }
+    Config { machine, scheme, workload, threads, seed: 3, ops: 1000, trace: None }
 }
 
 #[test]
@@ -70,6 +70,47 @@ fn log_bytes_are_records_times_their_length() {
     let outcome = run(&config).unwrap();
     let words = outcome.counter("hw_records") * 32 + outcome.transactions * 32;
     assert!(outcome.counter("hw_log_bytes").abs_diff(words) <= 64, "{outcome:?}");
+}
+
+#[test]
+fn one_record_a_block_shortens_the_log_of_every_scheme() {
+    for scheme in ["undo-clwb", "redo-clwb", "undoredo-clwb", "hwl", "fwb"] {
+        let log = |coalesce: &str| {
+            let mut config = config(scheme, "sps-str", 1);
+            config.machine.set("log_coalesce", coalesce).unwrap();
+            run(&config).unwrap().lines[archsim::memory::Cause::Log as usize]
+        };
+        assert!(log("first") * 3 < log("none"), "{scheme}: {} and {}", log("first"), log("none"));
+    }
+}
+
+#[test]
+fn a_redo_log_is_fenced_behind_its_data_only_where_it_is_truncated() {
+    let config = config("redo-clwb", "sps", 1);
+    let outcome = run(&config).unwrap();
+    let fences = outcome.executed.fences as f64 / outcome.transactions as f64;
+    assert!((2.0..2.1).contains(&fences), "{fences}");
+}
+
+#[test]
+fn no_crash_breaks_a_scheme_with_other_logs_and_domains() {
+    let keys = [
+        ("log_coalesce", "first"),
+        ("log_grain", "line"),
+        ("sw_record", "padded"),
+        ("domain", "adr"),
+        ("log_priority", "all"),
+        ("map", "line"),
+        ("row_buffers", "4"),
+    ];
+    for (key, value) in keys {
+        for scheme in SCHEMES.iter().filter(|scheme| scheme.promises) {
+            let mut config = crash_config(scheme.name, 1).unwrap();
+            config.machine.set(key, value).unwrap();
+            let verdict = campaign(&config, None, 2_000).unwrap();
+            assert_eq!(verdict.failures, 0, "{} with {key} = {value}: {:?}", scheme.name, verdict.first);
+        }
+    }
 }
 
 #[test]

@@ -238,13 +238,15 @@ impl<F: Feed> Engine<F> {
         let hardware = self.hardware.expect("hardware logging");
         let log = self.log.as_ref().expect("hardware logging");
         let base = log.format.aligned(op.addr);
-        let first = hardware.first || (self.machine.log_coalesce == 1 && !hardware.redo);
+        let coalesce = self.machine.log_coalesce == 1;
+        let first = hardware.first || (coalesce && !hardware.redo);
+        let morph = hardware.morph || (coalesce && hardware.redo);
         let known =
             self.transactions[who].logged.iter().find(|(addr, _)| *addr == base).map(|(_, start)| *start);
         if first && let Some(start) = known {
             return Ok(Some((start, start)));
         }
-        if hardware.morph
+        if morph
             && let Some(start) = known
             && start >= self.controller.log_durable()
             && self.log.as_mut().is_some_and(|log| log.amend(start, op, base))
@@ -276,10 +278,10 @@ impl<F: Feed> Engine<F> {
         let enqueue = now + self.machine.log_enqueue * self.cycle;
         let (start, end) = log.append(&record, enqueue);
         self.stats.records += 1;
-        if hardware.morph {
-            log.recent.push((start, record));
+        if morph {
+            log.remember(start, record);
         }
-        if first || hardware.morph {
+        if first || morph {
             match transaction.logged.iter_mut().find(|(addr, _)| *addr == base) {
                 Some(entry) => entry.1 = start,
                 None => transaction.logged.push((base, start)),

@@ -1,7 +1,8 @@
 //! The log buffer: a FIFO of lines between the caches and the write queue, and the registers `head` and `tail`.
 //!
 //! Records are packed into lines, which leave when they are full, or as they are when a commit or a data line waits for them
-//! (the rest of such a line follows as a line of its own). The superblock, which mirrors `head`, goes the same way, so that it
+//! (the rest of such a line follows as a line of its own). With `log_coalesce = first` and redo records, lines stay until they are
+//! waited for or the next record needs their room, so that later stores of a transaction change the record that is there. The superblock, which mirrors `head`, goes the same way, so that it
 //! is durable before any record that reuses the space that it frees.
 
 use std::collections::VecDeque;
@@ -40,9 +41,11 @@ pub struct LogBuffer {
     /// Position before which nothing is needed any more.
     pub head: u64,
     head_mirrored: u64,
-    /// Records after a reuse until the superblock follows; zero but in a mutant.
     /// Records that may be amended; kept for schemes that do.
-    pub recent: Vec<(u64, Record)>,
+    recent: Vec<(u64, Record)>,
+    /// Lines from which on the first one leaves: more than that and the next record has no room.
+    hold: Option<usize>,
+    /// Records after a reuse until the superblock follows; zero but in a mutant.
     late: u32,
     owed: Option<u32>,
     /// Bytes appended while measuring.
@@ -54,7 +57,10 @@ pub struct LogBuffer {
 impl LogBuffer {
     /// An empty log.
     pub fn new(format: Format, machine: &Machine, late_superblock: bool) -> Self {
+        let record = (8 * format.length(Kind::Update) as u64).div_ceil(LINE) as usize;
+        let room = (machine.log_buffer as usize).saturating_sub(record);
         Self {
+            hold: (machine.log_coalesce == 1 && format.redo && room > 1).then_some(room),
             format,
             lines: VecDeque::with_capacity(machine.log_buffer as usize + 8),
             capacity: machine.log_buffer as usize,
@@ -139,6 +145,14 @@ impl LogBuffer {
         back.data[at] = word;
     }
 
+    /// Keeps a record that later stores may change; those that have begun to leave are forgotten.
+    pub fn remember(&mut self, start: u64, record: Record) {
+        if let Some(front) = self.lines.front().filter(|front| front.start != u64::MAX) {
+            self.recent.retain(|(begun, _)| *begun >= front.start);
+        }
+        self.recent.push((start, record));
+    }
+
     /// Changes the redo side of the record at `start`, if all of it is still in the buffer; whether it was.
     pub fn amend(&mut self, start: u64, op: &Op, base: u64) -> bool {
         let Some(at) = self.recent.iter().position(|(begun, _)| *begun == start) else { return false };
@@ -172,7 +186,13 @@ impl LogBuffer {
 
     fn leaves(&self, line: &Entry) -> bool {
         // A line's last word is its eighth, and words come in order.
-        line.mask & 0x80 != 0 || line.start < self.demand || self.lines.len() > 1
+        if line.start < self.demand || line.start == u64::MAX {
+            return true;
+        }
+        match self.hold {
+            Some(most) => self.lines.len() > most,
+            None => line.mask & 0x80 != 0 || self.lines.len() > 1,
+        }
     }
 
     /// Moves lines into the write queue, one a cycle, as long as it has room.

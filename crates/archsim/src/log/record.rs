@@ -13,6 +13,8 @@
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
+use crate::machine::LINE;
+
 const CRC: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 /// First word of a superblock.
 pub const MAGIC: u64 = 0x5745_4952_4c4f_4731;
@@ -60,6 +62,8 @@ pub struct Format {
     pub redo: bool,
     /// Whether records are checked by CRC; else by the torn bit alone.
     pub crc: bool,
+    /// Whether each record begins a line.
+    pub padded: bool,
 }
 
 impl Format {
@@ -73,6 +77,12 @@ impl Format {
             (_, Kind::Commit) => 2,
             (words, Kind::Update) => 2 + words * (usize::from(self.undo) + usize::from(self.redo)),
         }
+    }
+
+    /// From the start of a record to that of the next, in words.
+    pub fn step(&self, kind: Kind) -> usize {
+        let length = self.length(kind);
+        if self.padded { length.next_multiple_of(LINE as usize / 8) } else { length }
     }
 
     /// The first address of what a record for `addr` covers.
@@ -166,7 +176,7 @@ impl Format {
                 record.redo[..self.words].copy_from_slice(&words[redo..redo + self.words]);
             }
         }
-        Some((record, 8 * length as u64))
+        Some((record, 8 * self.step(kind) as u64))
     }
 }
 
@@ -183,7 +193,7 @@ mod tests {
     use super::*;
 
     fn format(words: usize, undo: bool, redo: bool) -> Format {
-        Format { base: 0, size: 1024, words, undo, redo, crc: true }
+        Format { base: 0, size: 1024, words, undo, redo, crc: true, padded: false }
     }
 
     #[test]

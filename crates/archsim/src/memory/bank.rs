@@ -1,4 +1,4 @@
-//! A bank: the open row, which of its lines are dirty, and what an access costs in time and energy.
+//! A bank: its open rows, which of their lines are dirty, and what an access costs in time and energy.
 //!
 //! | access | `conflict = at_request` | `conflict = at_evict` |
 //! |---|---|---|
@@ -6,16 +6,15 @@
 //! | read of another row | `read_conflict` | `read_conflict`, and `write_conflict` more if the row that closes is dirty |
 //! | write of another row | `write_conflict` | as a read |
 //!
-//! The second is the row buffer of Lee et al. (ISCA 2009), which writes the array when a row closes.
+//! The second is the row buffer of Lee et al. (ISCA 2009), which writes the array when a row closes. A bank holds `row_buffers`
+//! rows open and closes the least recently used one: with small rows that is the buffer of a DIMM in front of its medium (Lee et
+//! al.'s narrow row buffers; the 256-byte blocks of Optane's, Yang et al., FAST 2020).
 //!
 //! Energy is the same under both: each access pays the row buffer; opening a row reads the array, and a line that becomes
 //! dirty in the open row is written to the array once. `energy_bits` says whether the array moves a line or a row.
 
 use super::Cause;
 use crate::machine::{LINE, Machine, Ps};
-
-/// No row is open.
-const CLOSED: u64 = u64::MAX;
 
 /// Times and energies in the units of the simulation.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +26,7 @@ pub struct Timing {
     /// Hundredths of a picojoule for a whole access: buffer read, buffer write, array read, array write.
     energy: [u64; 4],
     row_energy: bool,
+    row_buffers: usize,
 }
 
 /// Where a line lies.
@@ -40,11 +40,18 @@ pub struct Place {
     pub column: u32,
 }
 
-/// A bank.
+/// A row that is open.
 #[derive(Clone, Copy, Debug)]
-pub struct Bank {
+struct Open {
     row: u64,
+    /// A bit for each line that differs from the array.
     dirty: u128,
+}
+
+/// A bank: its open rows, the most recently used last.
+#[derive(Clone, Debug, Default)]
+pub struct Bank {
+    open: Vec<Open>,
 }
 
 impl Timing {
@@ -65,28 +72,31 @@ impl Timing {
                 machine.energy_array_write * array,
             ],
             row_energy: row,
+            row_buffers: machine.row_buffers as usize,
         }
     }
 }
 
 impl Place {
-    /// Of a line: column bits lowest, then bank bits XOR the low bits of the row, then the row.
+    /// Of a line. `map = row`: column bits lowest, then bank bits XOR the low bits of the row, then the row. `map = line`: bank
+    /// bits lowest, XOR the low bits of the row.
     pub fn of(line: u64, machine: &Machine) -> Self {
         let columns = machine.row / LINE;
-        let rest = line / columns;
-        let row = rest / machine.banks;
-        let bank = (rest ^ row) & (machine.banks - 1);
-        Self { bank: bank as usize, row, column: (line % columns) as u32 }
+        let (column, bank, row) = if machine.map == 0 {
+            (line % columns, line / columns, line / columns / machine.banks)
+        } else {
+            (line / machine.banks % columns, line, line / columns / machine.banks)
+        };
+        let bank = (bank ^ row) & (machine.banks - 1);
+        Self { bank: bank as usize, row, column: column as u32 }
     }
 }
 
 impl Bank {
-    /// With no row open.
-    pub const CLOSED: Self = Self { row: CLOSED, dirty: 0 };
-
-    /// Whether `place` lies in the open row.
+    /// Whether `place` lies in an open row.
+    #[inline]
     pub fn is_hit(&self, place: Place) -> bool {
-        self.row == place.row
+        self.open.iter().any(|open| open.row == place.row)
     }
 
     /// Carries an access out: its time, and its energy in hundredths of a picojoule.
@@ -94,21 +104,27 @@ impl Bank {
         let write = cause != Cause::Fetch;
         let mut energy = timing.energy[usize::from(write)];
         let mut time = timing.row_hit;
-        if !self.is_hit(place) {
+        let here = self.open.iter().position(|open| open.row == place.row);
+        let mut open = if let Some(at) = here {
+            self.open.remove(at)
+        } else {
+            let closes = self.open.len() == timing.row_buffers;
+            let dirty = closes && self.open.remove(0).dirty != 0;
             energy += timing.energy[2];
             time = match (timing.at_evict, write) {
                 (false, false) => timing.read_conflict,
                 (false, true) => timing.write_conflict,
-                (true, _) => timing.read_conflict + if self.dirty == 0 { 0 } else { timing.write_conflict },
+                (true, _) => timing.read_conflict + if dirty { timing.write_conflict } else { 0 },
             };
-            (self.row, self.dirty) = (place.row, 0);
-        }
+            Open { row: place.row, dirty: 0 }
+        };
         if write {
             let bit = 1 << place.column;
-            let paid = if timing.row_energy { self.dirty != 0 } else { self.dirty & bit != 0 };
+            let paid = if timing.row_energy { open.dirty != 0 } else { open.dirty & bit != 0 };
             energy += if paid { 0 } else { timing.energy[3] };
-            self.dirty |= bit;
+            open.dirty |= bit;
         }
+        self.open.push(open);
         (time, energy)
     }
 }

@@ -159,6 +159,8 @@ pub struct Controller {
     burst: Ps,
     log_finish: Ps,
     log_durable: u64,
+    /// `domain = adr`: when the newest log line enters the queue.
+    log_accepted: Ps,
     next_id: u64,
     next: Ps,
     adr: bool,
@@ -175,7 +177,7 @@ impl Controller {
         let banks = machine.banks as usize;
         Self {
             timing: Timing::new(machine),
-            banks: vec![Bank::CLOSED; banks],
+            banks: vec![Bank::default(); banks],
             jobs: vec![(Job::Idle, 0, 0); banks],
             reads: Vec::with_capacity(256),
             writes: Vec::with_capacity(256),
@@ -184,6 +186,7 @@ impl Controller {
             burst: machine.burst * 1000,
             log_finish: 0,
             log_durable: 0,
+            log_accepted: 0,
             next_id: 1,
             next: Ps::MAX,
             adr: machine.domain == 1,
@@ -305,6 +308,12 @@ impl Controller {
             }
             self.stats.violations += 1;
         }
+        // Log lines enter one a cycle, so the newest may lie a few cycles ahead.
+        if write.fifo {
+            self.log_accepted = self.log_accepted.max(write.arrive);
+        } else if write.need > 0 && self.enforced {
+            write.arrive = write.arrive.max(self.log_accepted);
+        }
         write.durable = true;
         self.log_durable = self.log_durable.max(write.log_end);
         done.push(Done::Durable(*write, write.arrive, write.arrive));
@@ -382,6 +391,9 @@ impl Controller {
         } else if self.writes.len() * 100 <= size * self.machine.low_watermark as usize {
             self.draining = false;
         }
+        if self.machine.log_priority == 2 && self.issue_log(now, idle) {
+            return true;
+        }
         if self.draining && self.issue_write(now, idle) {
             return true;
         }
@@ -400,7 +412,23 @@ impl Controller {
         true
     }
 
+    /// Gives an idle bank the first log line, if it is for that bank.
+    fn issue_log(&mut self, now: Ps, idle: u64) -> bool {
+        let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
+        let first = self.writes.iter().position(|(write, _)| write.fifo);
+        let ready = |at: &usize| {
+            let (write, place) = &self.writes[*at];
+            idle & 1 << place.bank != 0 && write.arrive <= now && !self.jobs.iter().any(barrier)
+        };
+        let Some(at) = first.filter(ready) else { return false };
+        self.take_write(at, now);
+        true
+    }
+
     fn issue_write(&mut self, now: Ps, idle: u64) -> bool {
+        if self.machine.log_priority == 1 && self.issue_log(now, idle) {
+            return true;
+        }
         let mut first = None;
         // The first log line keeps back all behind it, and a superblock that is being written does so, too.
         let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
@@ -425,10 +453,14 @@ impl Controller {
         }
         self.stats.held += held;
         let Some(at) = first else { return false };
+        self.take_write(at, now);
+        true
+    }
+
+    fn take_write(&mut self, at: usize, now: Ps) {
         self.stats.queue_sum += self.writes.len() as u64;
         let (write, place) = self.writes.remove(at);
         self.start(Job::Write(write), place, (write.line, write.cause, write.arrive), now);
-        true
     }
 
     fn start(&mut self, job: Job, place: Place, (line, cause, arrive): (u64, Cause, Ps), now: Ps) {

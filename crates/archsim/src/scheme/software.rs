@@ -11,6 +11,12 @@
 //! | a load while redo records are open | 6 and a load of the write set |
 //! | a line written back | 3 |
 //!
+//! With `log_coalesce = first` a block has one record a transaction: undo logging writes it at the first store, redo logging at the
+//! commit, undo+redo logging at the first store and, if the block was stored again, once more at the commit.
+//!
+//! Redo logging stores in place and writes back after its acknowledgement; a fence for these stands before the log is truncated
+//! and nowhere else, since the records stay until then.
+//!
 //! `sw_cost` scales the instructions that stand here as numbers. A software log is a thread's own, an equal share of `log_size`.
 
 use super::Scheme;
@@ -69,7 +75,8 @@ impl Layout {
             _ => (false, false, grain),
         };
         let base = index * (self.log_bytes + Format::SUPERBLOCK);
-        Format { base, size: self.log_bytes, words, undo, redo, crc: true }
+        let padded = scheme.software.is_some() && machine.sw_record == 1;
+        Format { base, size: self.log_bytes, words, undo, redo, crc: true, padded }
     }
 }
 
@@ -86,7 +93,8 @@ struct Log {
 struct Open {
     active: bool,
     lines: Vec<u64>,
-    logged: Vec<u64>,
+    /// Blocks that have a record, and whether it is out of date.
+    logged: Vec<(u64, bool)>,
     deferred: Vec<(u64, u64)>,
     effects: Effects,
     number: u64,
@@ -233,7 +241,7 @@ impl Program {
         let words = log.format.encode(record, log.tail);
         let format = log.format;
         let mut position = log.tail;
-        log.tail += 8 * length as u64;
+        log.tail += 8 * log.format.step(record.kind) as u64;
         if log.tail > log.mirrored + format.size {
             self.overflow = Some(log.tail - log.mirrored);
         }
@@ -251,19 +259,31 @@ impl Program {
     /// Records a store before it happens.
     fn log(&mut self, addr: u64, value: u64) {
         let Some(software) = self.scheme.software else { return };
-        let format = self.logs[self.thread].format;
-        let base = format.aligned(addr);
+        let base = self.logs[self.thread].format.aligned(addr);
         if self.first_only {
             let logged = &mut self.open[self.thread].logged;
-            if logged.contains(&base) && !software.redo {
+            if let Some(entry) = logged.iter_mut().find(|(block, _)| *block == base) {
+                entry.1 = true;
                 return;
             }
-            logged.push(base);
+            // What only the commit needs is written at the commit.
+            logged.push((base, !software.undo));
+            if !software.undo {
+                return;
+            }
         }
+        self.log_block(software, base, Some((addr, value)));
+        if software.ordered && software.undo && self.fence_each && !software.cached_log {
+            self.add(Kind::Fence, 0, 0);
+        }
+    }
+
+    /// Writes a block's record; `store`: the word that is about to change.
+    fn log_block(&mut self, software: super::Software, base: u64, store: Option<(u64, u64)>) {
         self.work(RECORD);
         let mut record = self.record(RecordKind::Update, base);
         let at = self.word(base);
-        for word in 0..format.words {
+        for word in 0..self.logs[self.thread].format.words {
             record.undo[word] = self.memory[at + word];
             record.redo[word] = self.memory[at + word];
             if software.undo {
@@ -271,10 +291,21 @@ impl Program {
                 self.add(Kind::Load, base + 8 * word as u64, 0);
             }
         }
-        record.redo[((addr - base) / 8) as usize] = value;
+        if let Some((addr, value)) = store {
+            record.redo[((addr - base) / 8) as usize] = value;
+        }
         self.append(&record);
-        if software.ordered && software.undo && self.fence_each && !software.cached_log {
-            self.add(Kind::Fence, 0, 0);
+    }
+
+    /// Records of the newest values, where they were put off until the commit.
+    fn log_newest(&mut self, software: super::Software) {
+        if !self.first_only || !software.redo {
+            return;
+        }
+        for (base, stale) in std::mem::take(&mut self.open[self.thread].logged) {
+            if stale {
+                self.log_block(software, base, None);
+            }
         }
     }
 
@@ -284,12 +315,15 @@ impl Program {
     }
 
     /// The log is needed no more from its tail on; the superblock says so before its space runs out.
-    fn truncate(&mut self) {
-        let software = self.scheme.software.expect("a software log");
-        let log = &mut self.logs[self.thread];
+    fn truncate(&mut self, software: super::Software) {
+        let log = &self.logs[self.thread];
         if (log.tail - log.mirrored) * 4 < log.format.size {
             return;
         }
+        if software.ordered && !software.in_place && !software.cached_log {
+            self.add(Kind::Fence, 0, 0);
+        }
+        let log = &mut self.logs[self.thread];
         log.mirrored = log.tail;
         let words = [MAGIC, log.tail, log.format.size, 0, 0, 0, 0, 0];
         let base = log.format.base;
@@ -311,6 +345,7 @@ impl Program {
     fn commit_software(&mut self, software: super::Software) {
         let forced = software.ordered && !software.cached_log;
         self.work(CALL);
+        self.log_newest(software);
         if !software.in_place {
             if forced {
                 self.add(Kind::Fence, 0, 0);
@@ -331,10 +366,9 @@ impl Program {
             }
             if forced {
                 self.write_back();
-                self.add(Kind::Fence, 0, 0);
             }
         }
-        self.truncate();
+        self.truncate(software);
     }
 
     fn acknowledge(&mut self) {

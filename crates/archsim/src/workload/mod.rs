@@ -4,11 +4,16 @@
 //! part of memory, so that what a thread does depends on the seed and never on simulated time, and no locks are needed.
 
 pub mod btree;
+pub mod ctree;
+pub mod echo;
 pub mod hash;
+pub mod hashmap;
 pub mod memcached;
+pub mod nstore;
 pub mod rbtree;
 pub mod sps;
 pub mod ssca2;
+pub mod vacation;
 
 use crate::error::{Error, unknown};
 use crate::machine::Machine;
@@ -84,6 +89,20 @@ pub static WORKLOADS: &[Known] = &[
     other("sps-batch", "twelve swaps in a transaction", |_, _| Box::new(sps::Sps::new(1).swaps(12))),
     other("memcached-like", "gets and sets of a cache in the manner of memcached", |m, _| {
         Box::new(memcached::Memcached::new(words(m), m.gets))
+    }),
+    other("ctree", "search a crit-bit tree; insert or remove", |_, _| Box::new(ctree::CTree::new(1))),
+    other("hashmap", "hash with a count that every change updates", |_, _| {
+        Box::new(hashmap::HashMap::new(1))
+    }),
+    other("vacation-like", "reservations of up to five resources", |_, _| {
+        Box::new(vacation::Vacation::default())
+    }),
+    other("nstore-ycsb-like", "reads and updates of tuples with ten fields", |m, _| {
+        Box::new(nstore::Ycsb::new(words(m), m.gets))
+    }),
+    other("nstore-tpcc-like", "new orders and payments", |_, _| Box::new(nstore::Tpcc::default())),
+    other("echo-like", "batches of four puts that keep older versions", |m, _| {
+        Box::new(echo::Echo::new(words(m)))
     }),
 ];
 

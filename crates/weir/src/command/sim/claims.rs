@@ -1,14 +1,25 @@
-//! A paper whose claims a simulator measures, for `weir reproduce`.
+//! A paper whose claims a simulator measures, for `weir reproduce`: under the default readings, under each other one, and with one
+//! mechanism changed at a time.
 
-use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, machine};
+use archsim::reproduce::readings::ABLATIONS;
+use archsim::reproduce::variants::{self, Campaign, Class, Measured, Variant};
+use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, figures, machine, run_all};
 use lab::claims::Paper;
-use results::{Clock, ResultFile};
-use serde_json::json;
+use report::table::Table;
+use results::{ClaimOutcome, Clock, ResultFile};
+use serde_json::{Value, json};
 
 use crate::experiment::How;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
+
+/// Crashes after which a mutant counts as not caught.
+const PATIENCE: u64 = 100_000;
+
+fn jobs(wanted: Option<usize>) -> usize {
+    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
 
 /// Measures every claim of a paper whose subject is a simulator, into one result with a sample for each run.
 pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) -> Result<ResultFile, Failure> {
@@ -18,22 +29,157 @@ pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) ->
     }
     let scale = if quick { Scale::QUICK } else { Scale::FULL };
     let seed = how.seed.unwrap_or(1);
-    let jobs =
-        how.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get));
-    let machine = machine(scale, None)?;
-    let counter = Counter::new(output.shows_progress(), "simulated runs", Matrix::size());
+    let jobs = jobs(how.jobs);
+    let machine = machine(scale, None, &[])?;
+    let figures = figures::runs(scale, seed)?;
+    let all = Matrix::size() + figures.len() as u64;
+    let counter = Counter::new(output.shows_progress(), "simulated runs", all);
     let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;
+    let configs: Vec<_> = figures.iter().map(|run| run.config.clone()).collect();
+    let outcomes = run_all(&configs, jobs, &|| counter.one_more())?;
+    let figures: Vec<_> = figures.into_iter().zip(outcomes).collect();
     drop(counter);
-    let crashes = Crashes::explore(scale.crashes, seed)?;
+    let crashes = Crashes::explore(scale.crashes, PATIENCE, seed, &[])?;
     let mut values = matrix.claims(Arithmetic::default());
     values.extend(crashes.claims());
     let parameters: serde_json::Map<_, _> =
         machine.entries().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
-    let plan =
-        json!({ "name": paper.name, "ops": scale.ops, "crashes": scale.crashes, "machine": parameters });
+    let plan = json!({
+        "name": paper.name, "ops": scale.ops, "crashes": scale.crashes, "machine": parameters, "figure": figures::specs(),
+    });
     let mut result = ResultFile::new(&paper.name, plan, seed, Clock::Virtual);
     result.machine.clone_from(&machine.name);
-    result.samples = matrix.runs().map(|(config, outcome)| outcome.sample(config)).collect();
+    result.samples = figures::samples(&matrix, &figures);
+    result.samples.extend(figures::crash_samples(&crashes, seed));
     result.claims = paper.judge_values(&values, seed);
     Ok(result)
+}
+
+/// All variants of a list, measured.
+fn campaign(
+    list: Vec<Variant>,
+    quick: bool,
+    seed: u64,
+    jobs: usize,
+    output: &Output,
+) -> Result<Vec<Measured>, Failure> {
+    let scale = if quick { Scale::VARIANT } else { Scale::QUICK };
+    let campaign = Campaign::new(list, scale, seed)?;
+    let counter = Counter::new(output.shows_progress(), "simulated runs", campaign.size());
+    Ok(campaign.measure(jobs, &|| counter.one_more())?)
+}
+
+/// The claims of a simulated paper under every reading, printed; the claims under the default readings come back.
+pub(crate) fn readings(
+    paper: &Paper,
+    how: &How,
+    quick: bool,
+    output: &Output,
+) -> Result<Vec<ClaimOutcome>, Failure> {
+    let seed = how.seed.unwrap_or(1);
+    let measured = campaign(variants::readings(quick), quick, seed, jobs(how.jobs), output)?;
+    let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(paper, one, seed)).collect();
+    if output.is_json() {
+        output.document(&document(&measured, &judged));
+    } else {
+        output.data(&classes(&measured, &judged).to_text());
+        output.data(&values("under each reading", &measured, &judged).to_text());
+    }
+    Ok(judged.into_iter().next().unwrap_or_default())
+}
+
+/// The claims with one mechanism changed at a time.
+pub(super) fn ablations(seed: u64, output: &Output) -> Result<(), Failure> {
+    let paper = Paper::load("hw-logging")?;
+    let measured = campaign(variants::of(ABLATIONS), true, seed, jobs(0), output)?;
+    let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(&paper, one, seed)).collect();
+    if output.is_json() {
+        output.document(&document(&measured, &judged));
+    } else {
+        output.data(&values("with one mechanism changed", &measured, &judged).to_text());
+    }
+    Ok(())
+}
+
+/// What became of every claim under a variant; one that cannot be simulated measures none.
+fn judge(paper: &Paper, measured: &Measured, seed: u64) -> Vec<ClaimOutcome> {
+    match &measured.values {
+        Ok(values) => paper.judge_values(values, seed),
+        Err(error) => {
+            let reason = format!("not measured: {error}");
+            let claims = paper.claims.iter();
+            claims.map(|claim| claim.claim.not_measured(reason.clone(), seed, Clock::Virtual)).collect()
+        }
+    }
+}
+
+/// The file of claims, each with its class and its value under each reading, the default first.
+fn document(measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Value {
+    let claim = |at: usize| {
+        let mut claim = serde_json::to_value(&judged[0][at]).expect("a record is plain data");
+        let one = |(one, claims): (&Measured, &Vec<ClaimOutcome>)| {
+            let Variant { what, by, .. } = &one.variant;
+            json!({ "name": what, "choice": by, "value": claims[at].value, "holds": claims[at].holds })
+        };
+        claim["class"] = class(judged, at).word().into();
+        claim["readings"] = measured.iter().zip(judged).map(one).collect();
+        claim
+    };
+    let claims: Vec<Value> = (0..judged[0].len()).map(claim).collect();
+    json!({ "schema": "weir.claims/1", "claims": claims })
+}
+
+fn class(judged: &[Vec<ClaimOutcome>], at: usize) -> Class {
+    Class::of(judged.iter().map(|claims| claims[at].holds))
+}
+
+/// A line for each claim: its class, and under which readings it stands otherwise than under the default.
+fn classes(measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Table {
+    let mut table = Table::new("Claims by how far they depend on what the publication leaves open");
+    table.words("claim");
+    table.numbers("default");
+    table.words("class");
+    table.numbers("holds under");
+    table.words("otherwise than by default under");
+    for (at, claim) in judged[0].iter().enumerate() {
+        let held = judged.iter().filter(|claims| claims[at].holds).count();
+        let other = measured.iter().zip(judged).filter(|(_, claims)| claims[at].holds != claim.holds);
+        let other: Vec<String> = other.map(|(one, _)| title(&one.variant)).collect();
+        table.rows.push(vec![
+            claim.id.clone(),
+            number(claim.value),
+            class(judged, at).word().to_owned(),
+            format!("{held} of {}", judged.len()),
+            other.join("; "),
+        ]);
+    }
+    table
+}
+
+/// A line for each variant and a column for each claim whose value some variant changes. A star: it holds.
+fn values(title_words: &str, measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Table {
+    let mut table = Table::new(format!("Claims {title_words}; * holds"));
+    table.words("variant");
+    let moves = |at: &usize| judged.iter().any(|claims| claims[*at].value != judged[0][*at].value);
+    let columns: Vec<usize> = (0..judged[0].len()).filter(moves).collect();
+    for at in &columns {
+        table.numbers(judged[0][*at].id.trim_start_matches("hwlog."));
+    }
+    for (one, claims) in measured.iter().zip(judged) {
+        let cell = |at: &usize| {
+            let star = if claims[*at].holds { "*" } else { "" };
+            format!("{}{star}", number(claims[*at].value))
+        };
+        table.rows.push([title(&one.variant)].into_iter().chain(columns.iter().map(cell)).collect());
+    }
+    table
+}
+
+fn title(variant: &Variant) -> String {
+    let Variant { what, by, .. } = variant;
+    if what == by { what.clone() } else { format!("{what}={by}") }
+}
+
+fn number(value: Option<f64>) -> String {
+    value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
 }

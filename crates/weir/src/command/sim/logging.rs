@@ -1,9 +1,13 @@
 //! `weir sim logging`: a program of transactions under logging schemes, on a simulated machine.
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
 use archsim::crash::mutant::Mutant;
 use archsim::crash::{Verdict, campaign};
 use archsim::reproduce::crash_config;
 use archsim::run::UNSAFE_BASE;
+use archsim::trace::{Trace, lackey};
 use archsim::{Config, Machine, Outcome, machine, scheme, workload};
 use clap::Args;
 use report::table::Table;
@@ -43,6 +47,18 @@ pub(super) struct Logging {
     /// Print the requests of one transaction to memory instead, with times
     #[arg(long, value_name = "TRANSACTION")]
     timeline: Option<u64>,
+    /// Change one mechanism at a time and print what becomes of the published claims instead
+    #[arg(long)]
+    ablate: bool,
+    /// Replay a trace instead of a workload: a file of --capture, or the text of valgrind --tool=lackey --trace-mem=yes
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Make a transaction of so many stores of a lackey trace, which knows none; 0: nothing is a transaction
+    #[arg(long, value_name = "STORES", default_value_t = 16)]
+    transaction: u64,
+    /// Write what the workload asks of memory to a file instead, for --trace
+    #[arg(long, value_name = "FILE")]
+    capture: Option<PathBuf>,
     /// List schemes, workloads, machines and keys instead
     #[arg(long)]
     list: bool,
@@ -54,17 +70,30 @@ impl Logging {
             list(output);
             return Ok(());
         }
+        if self.ablate {
+            return super::claims::ablations(self.seed, output);
+        }
         if let Some(points) = self.crash {
             return self.crash(points, output);
         }
-        let machine = self.machine()?;
+        let mut machine = self.machine()?;
+        if let Some(path) = &self.capture {
+            return self.capture(&machine, path, output);
+        }
+        let trace = self.trace.as_deref().map(|path| self.read(path)).transpose()?;
+        if let Some(trace) = &trace {
+            self.fit(&mut machine, trace)?;
+        }
         if let Some(number) = self.timeline {
             return self.timeline(&machine, number, output);
         }
         let mut ran = Vec::new();
-        for workload in self.workloads() {
+        for workload in if trace.is_some() { vec!["trace".to_owned()] } else { self.workloads() } {
             for scheme in self.schemes() {
-                let config = self.config(&machine, scheme, workload.clone());
+                let mut config = self.config(&machine, scheme, workload.clone());
+                if let Some(trace) = &trace {
+                    (config.threads, config.trace) = (trace.threads.len() as u64, Some(Arc::clone(trace)));
+                }
                 let outcome = archsim::run(&config)?;
                 output.detail(&format!("{workload} {}: {} accesses", config.scheme, outcome.accesses));
                 ran.push((config, outcome));
@@ -81,7 +110,59 @@ impl Logging {
 
     fn config(&self, machine: &Machine, scheme: String, workload: String) -> Config {
         let machine = machine.clone();
-        Config { machine, scheme, workload, threads: self.threads, seed: self.seed, ops: self.ops }
+        Config {
+            machine,
+            scheme,
+            workload,
+            threads: self.threads,
+            seed: self.seed,
+            ops: self.ops,
+            trace: None,
+        }
+    }
+
+    /// Writes a trace of the workload.
+    fn capture(&self, machine: &Machine, path: &Path, output: &Output) -> Result<(), Failure> {
+        let config = self.config(machine, "non-pers".to_owned(), self.workloads()[0].clone());
+        let trace = Trace::capture(&config)?;
+        let mut file = Vec::new();
+        trace.write(&mut file).expect("memory takes every byte");
+        let told = |error: std::io::Error| Failure::new(Exit::Run, format!("{}: {error}", path.display()));
+        std::fs::write(path, &file).map_err(told)?;
+        let (operations, bytes) = (trace.operations(), file.len());
+        output.note(&format!(
+            "{}: {operations} operations of {} in {bytes} bytes",
+            path.display(),
+            config.workload
+        ));
+        Ok(())
+    }
+
+    /// A trace from a file of either format.
+    fn read(&self, path: &Path) -> Result<Arc<Trace>, Failure> {
+        let told = |error: String| Failure::new(Exit::Run, format!("{}: {error}", path.display()));
+        let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+        let trace = if Trace::is_one(&bytes) {
+            Trace::read(&bytes)
+        } else {
+            let text = String::from_utf8(bytes);
+            let text =
+                text.map_err(|_| told("neither a trace of --capture nor a text of lackey".to_owned()))?;
+            lackey::import(&text, self.transaction)
+        };
+        Ok(Arc::new(trace.map_err(|error| told(error.to_string()))?))
+    }
+
+    /// Memory that holds the trace's data, unless the user set it; a trace has no warm-up of its own.
+    fn fit(&self, machine: &mut Machine, trace: &Trace) -> Result<(), Failure> {
+        let is_set = |key: &str| self.set.iter().any(|set| set.starts_with(&format!("{key}=")));
+        if !is_set("footprint") {
+            machine.footprint = trace.share * trace.threads.len() as u64;
+        }
+        if !is_set("warmup") && trace.config_hash == 0 {
+            machine.warmup = 0;
+        }
+        Ok(machine.check()?)
     }
 
     /// The matrix of schemes and mutants.

@@ -1,0 +1,307 @@
+//! All claims under the default and under each variant of it, and the class of each claim.
+//!
+//! A *variant* is the default with one reading replaced, or two ([`super::readings::PAIRS`]), or one ablation. A claim is *robust*
+//! when it holds under the default and every variant, *sensitive* when under some, *missed* when under none.
+//!
+//! Runs that two variants share are made once: what a scheme or a workload does not read (the fence of software logging under
+//! `fwb`, the share of gets under `hash`) is left out of the comparison ([`reads`]).
+
+use std::collections::BTreeMap;
+
+use super::readings::{Alternative, PAIRS, READINGS, Reading};
+use super::{Arithmetic, Crashes, Matrix, Scale, machine, run_all};
+use crate::error::Error;
+use crate::machine::Machine;
+use crate::run::Config;
+use crate::scheme::Scheme;
+
+/// Crashes after which a mutant counts as not caught, under a variant.
+const PATIENCE: u64 = 20_000;
+
+/// The default with something replaced.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// What is replaced: a reading, an ablation, two readings joined by "+"; "default".
+    pub what: String,
+    /// By what.
+    pub by: String,
+    /// Keys of the machine.
+    pub sets: Vec<(&'static str, &'static str)>,
+    /// Another machine.
+    pub machine: Option<&'static str>,
+    /// The arithmetic.
+    pub arithmetic: Arithmetic,
+    /// Whether it takes long.
+    pub long: bool,
+}
+
+/// A variant's claims by id.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    /// The variant.
+    pub variant: Variant,
+    /// Value of each claim; `None`: the variant cannot be simulated, and why.
+    pub values: Result<Vec<(&'static str, f64)>, Error>,
+}
+
+/// How a claim stands over all variants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It holds under each.
+    Robust,
+    /// It holds under some.
+    Sensitive,
+    /// It holds under none.
+    Missed,
+}
+
+impl Class {
+    /// Of a claim, by whether it holds under each variant.
+    pub fn of(holds: impl Iterator<Item = bool>) -> Self {
+        let (some, all) = holds.fold((false, true), |(some, all), holds| (some || holds, all && holds));
+        match (some, all) {
+            (true, true) => Self::Robust,
+            (true, false) => Self::Sensitive,
+            _ => Self::Missed,
+        }
+    }
+
+    /// The word in tables and files.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Robust => "robust",
+            Self::Sensitive => "sensitive",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+impl Variant {
+    fn default_readings() -> Self {
+        Self {
+            what: "default".to_owned(),
+            by: "default".to_owned(),
+            sets: Vec::new(),
+            machine: None,
+            arithmetic: Arithmetic::DEFAULT,
+            long: false,
+        }
+    }
+
+    fn of(what: &str, other: &Alternative) -> Self {
+        Self {
+            what: what.to_owned(),
+            by: other.name.to_owned(),
+            sets: other.sets.to_vec(),
+            machine: other.machine,
+            arithmetic: other.arithmetic,
+            long: other.long,
+        }
+    }
+
+    /// Two readings at once: the keys of both, and the arithmetic of the one that has another.
+    fn pair(readings: &[(&str, &str)]) -> Self {
+        let joined =
+            |side: fn(&(&str, &str)) -> String| readings.iter().map(side).collect::<Vec<_>>().join("+");
+        let (what, by) = (joined(|pair| pair.0.to_owned()), joined(|pair| pair.1.to_owned()));
+        let mut variant = Self { what, by, ..Self::default_readings() };
+        for (reading, name) in readings {
+            let reading = READINGS.iter().find(|known| known.name == *reading);
+            let mut others = reading.into_iter().flat_map(|reading| reading.others);
+            let other = others.find(|other| other.name == *name).expect("a pair names readings");
+            variant.sets.extend(other.sets);
+            if other.arithmetic != Arithmetic::DEFAULT {
+                variant.arithmetic = other.arithmetic;
+            }
+        }
+        variant
+    }
+}
+
+/// The default, and each reading and pair.
+pub fn readings(quick: bool) -> Vec<Variant> {
+    let pairs = PAIRS.iter().map(|(_, readings)| Variant::pair(readings));
+    of(READINGS).into_iter().chain(pairs).filter(|variant| !(quick && variant.long)).collect()
+}
+
+/// The default, and each alternative of a list.
+pub fn of(list: &[Reading]) -> Vec<Variant> {
+    let others = list.iter().flat_map(|reading| reading.others.iter().map(|o| Variant::of(reading.name, o)));
+    std::iter::once(Variant::default_readings()).chain(others).collect()
+}
+
+/// Whether a run depends on a key at all.
+pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
+    let ordered = scheme.hardware.is_some_and(|hardware| hardware.ordered);
+    let scans = scheme.hardware.is_some_and(|hardware| hardware.fwb);
+    match key {
+        "log_buffer" | "log_enqueue" | "log_priority" => scheme.hardware.is_some(),
+        "log_bound" | "commit" | "fwb_stall" => ordered,
+        "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_propagate" | "fwb_lag" => scans,
+        "sw_fence" => scheme.software.is_some_and(|software| software.undo),
+        "sw_cost" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
+        "log_grain" | "log_coalesce" => scheme.software.is_some() || scheme.hardware.is_some(),
+        "gets" => workload.ends_with("-like"),
+        "value" => workload.ends_with("-like") || workload.ends_with("-str"),
+        _ => true,
+    }
+}
+
+/// What a run depends on, as text.
+fn essence(config: &Config) -> Result<String, Error> {
+    let scheme = crate::scheme::by_name(&config.scheme)?;
+    let entries = config.machine.entries().into_iter();
+    let read = entries.filter(|(key, _)| reads(key, scheme, &config.workload));
+    let keys: Vec<String> = read.map(|(_, value)| value).collect();
+    let Config { scheme, workload, threads, seed, ops, .. } = config;
+    Ok(format!("{scheme} {workload} {threads} {seed} {ops} {}", keys.join(" ")))
+}
+
+/// The runs of all variants, each once.
+#[derive(Debug)]
+pub struct Campaign {
+    variants: Vec<Variant>,
+    machines: Vec<Result<Machine, Error>>,
+    scale: Scale,
+    seed: u64,
+    configs: Vec<Config>,
+    place: BTreeMap<String, usize>,
+}
+
+impl Campaign {
+    /// What these variants need.
+    ///
+    /// # Errors
+    /// [`Error`] for a name that is not there.
+    pub fn new(variants: Vec<Variant>, scale: Scale, seed: u64) -> Result<Self, Error> {
+        let machines: Vec<_> =
+            variants.iter().map(|variant| machine(scale, variant.machine, &variant.sets)).collect();
+        let mut campaign =
+            Self { variants, machines, scale, seed, configs: Vec::new(), place: BTreeMap::new() };
+        for machine in campaign.machines.iter().flatten() {
+            for (_, config) in Matrix::points(machine, scale, seed) {
+                let next = campaign.configs.len();
+                if *campaign.place.entry(essence(&config)?).or_insert(next) == next {
+                    campaign.configs.push(config);
+                }
+            }
+        }
+        Ok(campaign)
+    }
+
+    /// How many runs and crash campaigns there are.
+    pub fn size(&self) -> u64 {
+        (self.configs.len() + self.variants.len()) as u64
+    }
+
+    /// Simulates all, `jobs` side by side, and computes every claim under every variant.
+    ///
+    /// # Errors
+    /// The first [`Error`] of a run.
+    pub fn measure(&self, jobs: usize, done: &(dyn Fn() + Sync)) -> Result<Vec<Measured>, Error> {
+        let outcomes = run_all(&self.configs, jobs, done)?;
+        let mut crashes: BTreeMap<Vec<(&str, &str)>, Result<Vec<(&'static str, f64)>, Error>> =
+            BTreeMap::new();
+        let mut measured = Vec::new();
+        for (variant, machine) in self.variants.iter().zip(&self.machines) {
+            let crashed = crashes.entry(variant.sets.clone()).or_insert_with(|| self.crash(&variant.sets));
+            let values = machine.clone().and_then(|machine| {
+                let points = Matrix::points(&machine, self.scale, self.seed).into_iter();
+                let runs = points.map(|point| {
+                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone();
+                    Ok((point, outcome))
+                });
+                let matrix = Matrix::collect(runs.collect::<Result<Vec<_>, Error>>()?.into_iter());
+                let mut values = matrix.claims(variant.arithmetic);
+                values.extend(crashed.clone()?);
+                Ok(values)
+            });
+            measured.push(Measured { variant: variant.clone(), values });
+            done();
+        }
+        Ok(measured)
+    }
+
+    /// The crash campaigns on the small machine, with those of the keys that keep it small.
+    fn crash(&self, sets: &[(&str, &str)]) -> Result<Vec<(&'static str, f64)>, Error> {
+        const SIZES: [&str; 8] =
+            ["log_size", "footprint", "l2_size", "value", "warmup", "fwb_period", "row", "row_buffers"];
+        let sets: Vec<_> = sets.iter().copied().filter(|(key, _)| !SIZES.contains(key)).collect();
+        Ok(Crashes::explore(self.scale.crashes, PATIENCE, self.seed, &sets)?.claims())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::run;
+    use crate::scheme::by_name;
+
+    #[test]
+    fn classes_are_those_of_their_words() {
+        let of = |holds: &[bool]| Class::of(holds.iter().copied()).word();
+        assert_eq!(of(&[true, true]), "robust");
+        assert_eq!(of(&[true, false]), "sensitive");
+        assert_eq!(of(&[false, false]), "missed");
+    }
+
+    #[test]
+    fn every_pair_names_readings_and_changes_something() {
+        for (why, readings) in PAIRS {
+            let pair = Variant::pair(readings);
+            assert!(!pair.sets.is_empty(), "{why}");
+        }
+    }
+
+    /// Another legal value of each key that some run does not read.
+    const OTHERS: [(&str, &str); 17] = [
+        ("log_buffer", "64"),
+        ("log_enqueue", "11"),
+        ("log_bound", "timing"),
+        ("log_priority", "all"),
+        ("commit", "async"),
+        ("fwb_stall", "80%"),
+        ("fwb_period", "5000"),
+        ("fwb_trigger", "timer"),
+        ("fwb_start", "30%"),
+        ("fwb_propagate", "no"),
+        ("fwb_lag", "2"),
+        ("sw_fence", "once"),
+        ("sw_cost", "200%"),
+        ("sw_record", "padded"),
+        ("wc_lines", "1"),
+        ("gets", "5%"),
+        ("value", "64B"),
+    ];
+
+    #[test]
+    fn what_is_not_read_changes_nothing() {
+        let mut base = Machine::load("hpca18").unwrap();
+        for (key, value) in [("footprint", "256KiB"), ("l2_size", "128KiB"), ("log_size", "32KiB")] {
+            base.set(key, value).unwrap();
+        }
+        base.warmup = 20;
+        for scheme in ["non-pers", "undo-clwb", "redo-clwb", "hw-rlog", "hwl", "fwb"] {
+            let config = |machine: &Machine| Config {
+                machine: machine.clone(),
+                scheme: scheme.to_owned(),
+                workload: "hash".to_owned(),
+                threads: 2,
+                seed: 1,
+                ops: 300,
+                trace: None,
+            };
+            let plain = run(&config(&base)).unwrap();
+            for (key, value) in OTHERS {
+                if reads(key, by_name(scheme).unwrap(), "hash") {
+                    continue;
+                }
+                let mut machine = base.clone();
+                machine.set(key, value).unwrap();
+                let mut other = run(&config(&machine)).unwrap();
+                other.config_hash = plain.config_hash;
+                assert_eq!(other, plain, "{scheme} does not read {key}");
+            }
+        }
+    }
+}
