@@ -58,22 +58,11 @@ pub fn seconds_since_1970() -> u64 {
 
 /// A time in seconds since 1970 as date and time in UTC: `2026-01-31 14:05`.
 pub fn utc(seconds: u64) -> String {
-    let (year, month, day) = civil((seconds / 86_400).cast_signed());
-    let (hour, minute) = (seconds / 3_600 % 24, seconds / 60 % 60);
-    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}")
-}
-
-/// Year, month and day of a number of days since 1970 (proleptic Gregorian; H. Hinnant's algorithm).
-fn civil(days: i64) -> (i64, i64, i64) {
-    let shifted = days + 719_468;
-    let era = shifted.div_euclid(146_097);
-    let day_of_era = shifted.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted_month = (5 * day_of_year + 2) / 153;
-    let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    (year, month, day_of_year - (153 * shifted_month + 2) / 5 + 1)
+    let Ok(at) = time::OffsetDateTime::from_unix_timestamp(seconds.cast_signed()) else {
+        return format!("{seconds} s since 1970");
+    };
+    let (date, hour, minute) = (at.date(), at.hour(), at.minute());
+    format!("{:04}-{:02}-{:02} {hour:02}:{minute:02}", date.year(), u8::from(date.month()), date.day())
 }
 
 /// Cores that this process may use.

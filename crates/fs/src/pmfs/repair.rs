@@ -358,7 +358,7 @@ fn give_names(region: &Arc<Region>, lost: &[u64]) -> Result<Vec<String>, FsError
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let volume = Volume::mount(region, Settings { dir_index: true, block_type: 0, mutant: None })?;
+    let volume = Volume::mount(region, Settings::for_recovery(true))?;
     let fs = Mounted(Arc::new(volume));
     let named = link_into_lost_found(&fs, &files)
         .map_err(|errno| damaged(Error::Corrupt(format!("lost+found cannot be filled: {}", errno.name()))));

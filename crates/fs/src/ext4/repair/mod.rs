@@ -117,6 +117,7 @@ impl Repair<'_> {
             state: sim::RwLock::new(&INODE, InodeState::of(raw, extra)),
             mapping: Mapping::new(ino),
             open: false.into(),
+            readahead: crate::ext4::readahead::Readahead::none(),
         })
     }
 
