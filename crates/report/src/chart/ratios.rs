@@ -3,9 +3,11 @@
 use super::frame::{tick_text, ticks};
 use super::svg::{Anchor, Svg};
 use super::{NARROW, Size, WIDE};
-use crate::compare::{Compared, ComparedCell, name};
+use crate::axis;
+use crate::compare::{Compared, ComparedCell};
 use crate::units::ratio;
 use results::statistics::Verdict;
+use std::collections::BTreeMap;
 
 const ROW: f64 = 44.0;
 /// Rows that are drawn; the table has all of them.
@@ -65,7 +67,7 @@ fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f6
         Verdict::Slower => ("k3", "▼ "),
         _ => ("k6", ""),
     };
-    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), name(&cell.axes));
+    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), brief(&cell.axes));
     svg.text("number", (left, top + font), Anchor::Start, &short(&text, svg));
     let y = top + font * 1.9;
     if let Some(interval) = cell.comparison.interval {
@@ -74,6 +76,16 @@ fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f6
     let at = x(cell.comparison.ratio);
     let square = format!("M{:.1} {:.1}h9v9h-9Z", at - 4.5, y - 4.5);
     svg.path(&format!("{colour} marker"), &square, &text);
+}
+
+/// The values of a cell without the names of their axes, for which a row of a narrow chart has no room.
+fn brief(axes: &BTreeMap<String, String>) -> String {
+    let value = |(name, value): (&String, &String)| match name.as_str() {
+        "workload" => value.rsplit('/').next().unwrap_or(value).to_owned(),
+        "threads" => format!("{value} threads"),
+        _ => axis::label(value, &[]),
+    };
+    axes.iter().map(value).collect::<Vec<_>>().join(" · ")
 }
 
 /// As much of a text as fits.
