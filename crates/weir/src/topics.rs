@@ -47,9 +47,9 @@ mod tests {
         }
         let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         let mut text = String::new();
-        ["weir", "lab", "results", "report"]
-            .iter()
-            .for_each(|name| read(&crates.join(name).join("src"), &mut text));
+        for name in ["weir", "lab", "results", "report"] {
+            read(&crates.join(name).join("src"), &mut text);
+        }
         text
     }
 

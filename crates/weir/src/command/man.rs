@@ -21,38 +21,44 @@ const PLANS: &str = include_str!("../../../../docs/plans.md");
 
 /// A page of Markdown as a page of section 5: headings, paragraphs, blocks of code, and tables as lists of terms.
 fn roff(name: &str, markdown: &str) -> String {
-    let mut page = format!(".TH {name} 5\n");
-    let (mut code, mut table) = (false, 0);
+    let mut page = vec![format!(".TH {name} 5")];
+    let (mut code, mut rows) = (false, 0);
     for line in markdown.lines() {
-        let plain = |text: &str| text.replace('\\', "\\e").replace('`', "");
         if line.starts_with("```") {
-            page += if code { ".fi\n" } else { ".nf\n" };
             code = !code;
-            continue;
-        }
-        if let Some(row) = line.strip_prefix("| ").filter(|_| !code) {
-            table += 1;
-            if table > 1 {
-                let cells: Vec<&str> = row.trim_end_matches('|').split(" | ").map(str::trim).collect();
-                let rest = cells[1..].join(". Default: ");
-                page += &format!(".TP\n.B {}\n{}\n", plain(cells[0]), plain(&rest));
+            page.push(if code { ".nf" } else { ".fi" }.to_owned());
+        } else if let Some(row) = line.strip_prefix("| ").filter(|_| !code) {
+            rows += 1;
+            // The first is the head.
+            if rows > 1 {
+                page.push(term(row));
             }
-            continue;
+        } else if !line.starts_with("|--") {
+            rows = 0;
+            page.push(paragraph(line, code));
         }
-        if line.starts_with("|--") {
-            continue;
-        }
-        if table > 0 && !line.starts_with('|') {
-            table = 0;
-        }
-        page += &match line.split_once(' ') {
-            Some(("#" | "##", heading)) if !code => format!(".SH {}\n", plain(heading).to_uppercase()),
-            _ if line.is_empty() && !code => ".PP\n".to_owned(),
-            _ if line.starts_with(['.', '\'']) => format!("\\&{}\n", plain(line)),
-            _ => plain(line) + "\n",
-        };
     }
-    page
+    page.join("\n") + "\n"
+}
+
+/// Text without what Markdown marks it with.
+fn plain(text: &str) -> String {
+    text.replace('\\', "\\e").replace('`', "")
+}
+
+/// A row of a table: its first cell is the term.
+fn term(row: &str) -> String {
+    let cells: Vec<&str> = row.trim_end_matches('|').split(" | ").map(str::trim).collect();
+    format!(".TP\n.B {}\n{}", plain(cells[0]), plain(&cells[1..].join(". Default: ")))
+}
+
+fn paragraph(line: &str, code: bool) -> String {
+    match line.split_once(' ') {
+        Some(("#" | "##", heading)) if !code => format!(".SH {}", plain(heading).to_uppercase()),
+        _ if line.is_empty() && !code => ".PP".to_owned(),
+        _ if line.starts_with(['.', '\'']) => format!("\\&{}", plain(line)),
+        _ => plain(line),
+    }
 }
 
 impl Man {
