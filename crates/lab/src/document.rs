@@ -32,7 +32,8 @@ pub struct Problem {
 }
 
 fn also_told(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| format!("\n{problem}")).collect()
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    if lines.is_empty() { String::new() } else { format!("\n{}", lines.join("\n")) }
 }
 
 /// Gathers what is wrong in several parts of a file.

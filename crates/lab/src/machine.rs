@@ -353,6 +353,10 @@ mod tests {
     fn a_value_without_source_is_refused() {
         let text = SERVER.replace("sockets = { count = 2, source = ", "sockets = { count = 2, sauce = ");
         let told = parse(&text).unwrap_err().to_string();
+        assert!(told.contains("unknown key \"sauce\" in [sockets]; did you mean \"source\"?"), "{told}");
+        let (before, after) = SERVER.split_once("sockets = { count = 2, source = ").unwrap();
+        let text = format!("{before}sockets = {{ count = 2 }}\n{}", after.split_once('\n').unwrap().1);
+        let told = parse(&text).unwrap_err().to_string();
         assert!(told.contains("needs \"source\": where the number comes from"), "{told}");
     }
 
@@ -410,6 +414,6 @@ mod tests {
     #[test]
     fn a_misspelt_kind_of_work_is_told_by_its_place() {
         let told = parse(&SERVER.replace("\nfence =", "\nfences =")).unwrap_err().to_string();
-        assert!(told.contains("[work] needs \"fence\""), "{told}");
+        assert!(told.contains("unknown key \"fences\" in [work]; did you mean \"fence\"?"), "{told}");
     }
 }

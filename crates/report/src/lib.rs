@@ -9,6 +9,7 @@
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
 //! | [`readings`] | claims under the readings of their paper |
+//! | [`export`] | figures as files for papers |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
@@ -27,6 +28,7 @@ mod chart;
 pub mod claims;
 pub mod compare;
 pub mod explain;
+pub mod export;
 pub mod figure;
 pub mod format;
 pub mod readings;

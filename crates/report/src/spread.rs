@@ -114,14 +114,18 @@ pub(crate) fn over_time_table(results: &ResultFile) -> Table {
     let mut table =
         Table::new("Calls a second in the hundredths of the measured time, first run of each cell");
     table.words("cell");
-    ["mean", "least", "largest"].iter().for_each(|name| table.numbers(*name));
-    for cell in &cell::cells(results) {
+    for name in ["mean", "least", "largest"] {
+        table.numbers(name);
+    }
+    let cells = cell::cells(results);
+    let varying = cell::varying_axes(&cells);
+    for cell in &cells {
         let Some(series) = cell.measured().find_map(|sample| sample.series.as_ref()) else { continue };
         let rate = |ops: f64| Unit::OpsPerSecond.human(ops * 1e9 / series.step_ns.max(1) as f64);
         let sum: u64 = series.ops.iter().sum();
         let (least, most) = (series.ops.iter().min(), series.ops.iter().max());
         table.rows.push(vec![
-            name(cell),
+            short(cell, &varying),
             rate(sum as f64 / series.ops.len().max(1) as f64),
             rate(least.copied().unwrap_or(0) as f64),
             rate(most.copied().unwrap_or(0) as f64),
@@ -136,12 +140,20 @@ pub(crate) fn percentiles(results: &ResultFile) -> Table {
     table.words("cell");
     table.words("operation");
     table.numbers("count");
-    ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"].iter().for_each(|name| table.numbers(*name));
-    for cell in &cell::cells(results) {
+    for name in ["mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"] {
+        table.numbers(name);
+    }
+    let cells = cell::cells(results);
+    let varying = cell::varying_axes(&cells);
+    for cell in &cells {
         for operation in cell.operations().iter().filter(|operation| !operation.latency_ns.is_empty()) {
             let s = operation.latency_ns.summary();
             let ns = |value: u64| Unit::Nanos.human(value as f64);
-            let mut row = vec![name(cell), operation.kind.clone(), Unit::Count.human(operation.count as f64)];
+            let mut row = vec![
+                short(cell, &varying),
+                operation.kind.clone(),
+                Unit::Count.human(operation.count as f64),
+            ];
             row.push(Unit::Nanos.human(s.mean_ns));
             row.extend([s.p50_ns, s.p90_ns, s.p99_ns, s.p99_9_ns, s.p99_99_ns, s.max_ns].map(ns));
             table.rows.push(row);
@@ -195,6 +207,13 @@ fn quoted(word: &str) -> String {
 
 fn name(cell: &Cell<'_>) -> String {
     crate::compare::name(cell.axes)
+}
+
+/// The name by what varies among the cells; the whole one where nothing does.
+fn short(cell: &Cell<'_>, varying: &BTreeMap<&str, Vec<&str>>) -> String {
+    let axes = cell.axes.iter().filter(|(axis, _)| varying.contains_key(axis.as_str()));
+    let axes: BTreeMap<String, String> = axes.map(|(axis, value)| (axis.clone(), value.clone())).collect();
+    crate::compare::name(&axes)
 }
 
 /// The cells by everything but the design, with the words for each group.

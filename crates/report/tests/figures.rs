@@ -167,7 +167,12 @@ fn a_result_compared_with_itself_shows_no_difference() {
     let file = sample::bars();
     let compared = compare(("old", &file), ("new", &file), None);
     assert_eq!(compared.cells.len(), 20);
-    assert_eq!(compare_all(("old", &[file.clone()]), ("new", &[file]), None).gate(0.0).slower, 0);
+    assert_eq!(
+        compare_all(("old", std::slice::from_ref(&file)), ("new", std::slice::from_ref(&file)), None)
+            .gate(0.0)
+            .slower,
+        0
+    );
     assert!(
         compared.to_text().lines().filter(|line| line.contains("no difference detectable")).count() == 20
     );

@@ -221,8 +221,11 @@ fn the_first_paragraph_says_when_nothing_is_compared_or_ran_once() {
     assert!(report::answer::sentences(&file).join(" ").contains("Only pmfs was measured"));
 }
 
-/// Rates of cells with these axes and repeats.
-fn rates(cells: &[(&[(&str, &str)], &[f64])]) -> ResultFile {
+/// The axes of a cell and the rate of each repeat.
+type Rates<'a> = (&'a [(&'a str, &'a str)], &'a [f64]);
+
+/// A result of cells with these rates.
+fn rates(cells: &[Rates<'_>]) -> ResultFile {
     let mut file = sample::empty("rates", "");
     file.plan = serde_json::Value::Null;
     for (axes, rates) in cells {
@@ -242,7 +245,7 @@ const HOST: &[(&str, &str)] = &[("fs", "host:/tmp"), ("threads", "1"), ("workloa
 const PMFS_8: &[(&str, &str)] = &[("fs", "pmfs"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
 const NOVA_8: &[(&str, &str)] = &[("fs", "nova"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
 
-fn answer(cells: &[(&[(&str, &str)], &[f64])]) -> String {
+fn answer(cells: &[Rates<'_>]) -> String {
     report::answer::sentences(&rates(cells)).join(" ")
 }
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP: the first lets what runs now end, the second quits at once.
+//! Ctrl-C, SIGTERM and SIGHUP: the first ends what runs now between two of its operations, the second quits at once.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
             if set.swap(true, Relaxed) {
                 std::process::exit(Exit::Interrupted as i32);
             }
-            anstream::eprintln!("ending after what runs now; press Ctrl-C again to quit at once");
+            anstream::eprintln!("ending what runs now; press Ctrl-C again to quit at once");
         });
         flag
     }))

@@ -27,6 +27,7 @@ mod output;
 mod pool_file;
 mod progress;
 mod store;
+mod topics;
 
 use std::process::ExitCode;
 

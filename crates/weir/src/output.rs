@@ -9,6 +9,7 @@ use serde_json::json;
 
 use crate::cli::Global;
 use crate::failure::{Exit, Failure};
+use crate::topics;
 
 /// The two streams and how much to say.
 #[derive(Debug)]
@@ -82,6 +83,9 @@ impl Output {
         }
         let style = anstyle::AnsiColor::Red.on_default().bold();
         anstream::eprintln!("{style}error:{style:#} {}", failure.message);
+        if let Some(topic) = topics::of(&failure.message).filter(|_| !self.quiet) {
+            anstream::eprintln!("more: weir explain {}", topic.word);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ const HEARTBEAT: Duration = Duration::from_secs(30);
 
 /// Progress of the runs of a plan: a bar on a terminal, lines elsewhere.
 pub(crate) struct Bar {
-    bar: ProgressBar,
+    drawn: ProgressBar,
     state: Arc<Mutex<State>>,
     /// Whether lines are told.
     lines: bool,
@@ -44,14 +44,14 @@ impl Bar {
             let (state, ended) = (Arc::clone(&state), Arc::clone(&ended));
             std::thread::spawn(move || heartbeat(&state, &ended));
         }
-        Self { bar, state, lines: told, ended }
+        Self { drawn: bar, state, lines: told, ended }
     }
 
     fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut state);
         let names: Vec<&str> = state.running.iter().map(|(name, _)| name.as_str()).collect();
-        self.bar.set_message(names.join(" · "));
+        self.drawn.set_message(names.join(" · "));
     }
 }
 
@@ -76,11 +76,11 @@ fn heartbeat(state: &Mutex<State>, ended: &AtomicBool) {
 
 impl Progress for Bar {
     fn begins(&self, plans: &[&Plan], runs: usize) {
-        self.bar.reset();
-        self.bar.set_length(runs as u64);
+        self.drawn.reset();
+        self.drawn.set_length(runs as u64);
         let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
-        self.bar.set_prefix(names.join(" "));
-        self.bar.enable_steady_tick(Duration::from_millis(500));
+        self.drawn.set_prefix(names.join(" "));
+        self.drawn.enable_steady_tick(Duration::from_millis(500));
         self.change(|state| (state.finished, state.all) = (0, runs));
         if self.lines {
             anstream::eprintln!("{}: {runs} runs", names.join(" "));
@@ -98,6 +98,8 @@ impl Progress for Bar {
                 state.running.remove(at);
             }
             state.finished += 1;
+            // A run that is made again for a busy host comes on top.
+            state.all = state.all.max(state.finished);
             (finished, all) = (state.finished, state.all);
         });
         let came = match &sample.failure {
@@ -106,22 +108,22 @@ impl Progress for Bar {
         };
         let busy = sample.host.as_ref().filter(|host| !host.noise.is_empty());
         let busy = busy.map_or_else(String::new, |host| format!("   (busy host: {})", host.noise.join(", ")));
-        self.bar.println(format!("  {title}   {came}{busy}"));
+        self.drawn.println(format!("  {title}   {came}{busy}"));
         if self.lines {
             anstream::eprintln!("  {finished}/{all} {title}   {came}{busy}");
         }
         if finished == 1 {
             let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta} {wide_msg}");
-            self.bar.set_style(style.expect("the template is constant"));
+            self.drawn.set_style(style.expect("the template is constant"));
         }
-        self.bar.inc(1);
+        self.drawn.inc(1);
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
         self.ended.store(true, Relaxed);
-        self.bar.finish_and_clear();
+        self.drawn.finish_and_clear();
     }
 }
 

@@ -119,6 +119,10 @@ fn completions_exist_for_five_shells() {
 fn there_is_a_man_page_for_every_subcommand() {
     let folder = tempfile::tempdir().unwrap();
     assert!(run(&["man", &folder.path().display().to_string()]).status.success());
+    let plans = std::fs::read_to_string(folder.path().join("weir.toml.5")).unwrap();
+    for key in [".SH [PLAN]", ".B repeats", ".SH [[FIGURE]]", ".B unaffected", ".SH [EXPECT]", ".B sets"] {
+        assert!(plans.contains(key), "{key}: {plans}");
+    }
     for page in ["weir.1", "weir-bench.1", "weir-reproduce.1", "weir-fsck.1"] {
         assert!(folder.path().join(page).exists(), "{page}");
     }
@@ -144,4 +148,66 @@ fn an_image_is_made_checked_and_measured_and_never_changed_by_looking() {
 #[test]
 fn the_doctor_finds_something_to_say() {
     assert!(document(&run(&["doctor", "--json"]))["findings"].as_array().unwrap().len() > 5);
+}
+
+#[test]
+fn an_error_names_the_section_that_explains_it_and_quiet_leaves_it_out() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("p.toml"), "[plan]\nnaem = \"a\"\n").unwrap();
+    let output = weir(home.path()).args(["run", "p.toml"]).output().unwrap();
+    assert!(told(&output).contains("more: weir explain key"), "{}", told(&output));
+    let explained = weir(home.path()).args(["explain", "key"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&explained.stdout).contains("docs/plans.md has all of them"));
+    let quiet = weir(home.path()).args(["run", "p.toml", "-q"]).output().unwrap();
+    assert!(!told(&quiet).contains("weir explain"), "{}", told(&quiet));
+}
+
+/// The keys of the reference are those that the reader asks for.
+#[test]
+fn the_reference_of_plans_has_every_key_and_its_example_is_right() {
+    let page = include_str!("../../../docs/plans.md");
+    let reader = include_str!("../../lab/src/plan/read.rs");
+    let asked = ["get(\"", "need(\""].iter().flat_map(|call| reader.split(call).skip(1));
+    for key in asked.filter_map(|rest| rest.split('"').next()) {
+        assert!(page.contains(&format!("`{key}`")) || page.contains(&format!("[{key}]")), "{key}");
+    }
+    for key in include_str!("../../report/src/figure/spec.rs").split("    pub ").skip(2) {
+        let key = key.split(':').next().unwrap_or_default();
+        let is_key = key.chars().all(|c| c.is_ascii_lowercase() || c == '_') && key != "claim";
+        assert!(!is_key || page.contains(key), "{key}");
+    }
+    let home = tempfile::tempdir().unwrap();
+    let example = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    std::fs::write(home.path().join("p.toml"), example).unwrap();
+    let output = weir(home.path()).args(["plan", "check", "p.toml"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+}
+
+#[test]
+fn figures_are_exported_as_svg_and_numbers() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = [
+        "bench",
+        "varmail",
+        "--fs",
+        "pmfs,hinfs",
+        "-D",
+        "nfiles=60",
+        "--runtime",
+        "20 ops",
+        "--threads",
+        "1",
+    ];
+    let output = weir(home.path()).args(bench).args(["-o", "r.json"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let output = weir(home.path()).args(["report", "r.json", "--figures", "figs"]).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let svg = std::fs::read_to_string(home.path().join("figs/bench-throughput.svg")).unwrap();
+    for part in ["xmlns=\"http://www.w3.org/2000/svg\"", "#0072b2", ">pmfs</text>", ">hinfs</text>"] {
+        assert!(svg.contains(part), "{part}");
+    }
+    assert!(!svg.contains("var(--"), "programs for papers know no variables");
+    assert_eq!(svg.matches("<svg").count(), svg.matches("</svg>").count());
+    let csv = std::fs::read_to_string(home.path().join("figs/bench-throughput.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 3, "{csv}");
 }

@@ -97,10 +97,15 @@ impl Across {
     fn draw(&self, svg: &mut Svg, unit: Unit, bottom: f64) {
         let font = svg.size.font;
         let values: Vec<f64> = if self.log && self.least.is_finite() {
-            let first = self.least.max(1e-9).log10().ceil() as i32;
-            let last = self.most.max(1e-9).log10().floor() as i32;
-            let tens: Vec<f64> = (first..=last).map(|power| 10_f64.powi(power)).collect();
-            if tens.is_empty() { vec![self.least, self.most] } else { tens }
+            let first = self.least.max(1e-9).log10().floor() as i32;
+            let last = self.most.max(1e-9).log10().ceil() as i32;
+            // Over less than two decades 1, 2 and 5; over more the powers of ten.
+            let digits: &[f64] = if self.most / self.least < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let marks =
+                (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
+            let marks: Vec<f64> =
+                marks.filter(|mark| (self.least * 0.999..=self.most * 1.001).contains(mark)).collect();
+            if marks.is_empty() { vec![self.least, self.most] } else { marks }
         } else {
             let scale = unit.scale(self.most);
             let (_, step) = ticks(self.most / scale.divisor, (self.right - self.left) / (font * 6.0));

@@ -10,11 +10,13 @@
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
 //! | `bars`, `lines`, `breakdown`, `heat`, `ratios`, `curves` | a kind of chart each |
 //! | `curve` | claims that hold, by reading |
+//! | `alone` | a chart as a file of its own |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
 //!
 //! Colours and patterns are classes (`k0`, `h0`), defined by the page's style sheet from an Okabe–Ito
 //! palette. Every chart is drawn in the sizes of [`SIZES`]; the style sheet shows the one that fits.
 
+mod alone;
 mod bars;
 mod breakdown;
 pub(crate) mod curve;
@@ -26,6 +28,7 @@ mod palette;
 mod ratios;
 mod svg;
 
+pub(crate) use alone::alone;
 pub(crate) use curves::{Curves, draw as draw_curves};
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
 pub(crate) use ratios::draw as ratios;

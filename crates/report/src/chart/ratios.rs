@@ -3,9 +3,11 @@
 use super::frame::{tick_text, ticks};
 use super::svg::{Anchor, Svg};
 use super::{NARROW, Size, WIDE};
-use crate::compare::{Compared, ComparedCell, name};
+use crate::axis;
+use crate::compare::{Compared, ComparedCell};
 use crate::units::ratio;
 use results::statistics::Verdict;
+use std::collections::BTreeMap;
 
 const ROW: f64 = 44.0;
 /// Rows that are drawn; the table has all of them.
@@ -31,18 +33,20 @@ fn draw_at(compared: &Compared, size: Size) -> String {
             interval.map_or(cell.comparison.ratio, |i| i.high),
         ]
     });
-    let far = ends.map(|end| (end - 1.0).abs()).filter(|far| far.is_finite()).fold(0.02, f64::max);
+    let ends: Vec<f64> = ends.filter(|end| end.is_finite()).collect();
+    let least = ends.iter().copied().fold(0.98, f64::min);
+    let most = ends.iter().copied().fold(1.02, f64::max);
     let (left, right) = (font * 2.0, size.width - font * 2.0);
-    let (most, step) = ticks(far, (right - left) / 160.0);
-    let x = |value: f64| left + ((value - 1.0 + most) / (2.0 * most)).clamp(0.0, 1.0) * (right - left);
-    for at in -((most / step).round() as i64)..=(most / step).round() as i64 {
-        let value = 1.0 + at as f64 * step;
-        if value < 0.0 {
-            continue;
-        }
-        svg.line(if at == 0 { "axis" } else { "grid" }, (x(value), 0.0), (x(value), bottom));
+    let (_, step) = ticks(most - least, (right - left) / 110.0);
+    let (first, last) = ((least / step).floor() as i64, (most / step).ceil() as i64);
+    let (start, end) = (first as f64 * step, last as f64 * step);
+    let x = |value: f64| left + ((value - start) / (end - start)).clamp(0.0, 1.0) * (right - left);
+    for at in first..=last {
+        let value = at as f64 * step;
+        svg.line("grid", (x(value), 0.0), (x(value), bottom));
         svg.text("tick", (x(value), bottom + font * 1.2), Anchor::Middle, &tick_text(value, step));
     }
+    svg.line("axis", (x(1.0), 0.0), (x(1.0), bottom));
     for (row, cell) in cells.iter().enumerate() {
         draw_cell(&mut svg, cell, row as f64 * ROW, &x, left);
     }
@@ -63,7 +67,7 @@ fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f6
         Verdict::Slower => ("k3", "▼ "),
         _ => ("k6", ""),
     };
-    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), name(&cell.axes));
+    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), brief(&cell.axes));
     svg.text("number", (left, top + font), Anchor::Start, &short(&text, svg));
     let y = top + font * 1.9;
     if let Some(interval) = cell.comparison.interval {
@@ -72,6 +76,16 @@ fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f6
     let at = x(cell.comparison.ratio);
     let square = format!("M{:.1} {:.1}h9v9h-9Z", at - 4.5, y - 4.5);
     svg.path(&format!("{colour} marker"), &square, &text);
+}
+
+/// The values of a cell without the names of their axes, for which a row of a narrow chart has no room.
+fn brief(axes: &BTreeMap<String, String>) -> String {
+    let value = |(name, value): (&String, &String)| match name.as_str() {
+        "workload" => value.rsplit('/').next().unwrap_or(value).to_owned(),
+        "threads" => format!("{value} threads"),
+        _ => axis::label(value, &[]),
+    };
+    axes.iter().map(value).collect::<Vec<_>>().join(" · ")
 }
 
 /// As much of a text as fits.

@@ -8,7 +8,7 @@ use vfs::Errno;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store;
+use crate::{store, topics};
 
 /// Say where the time of a result went, or what a word or error means.
 #[derive(Args, Debug)]
@@ -80,6 +80,9 @@ impl Explain {
         let pairs = WORDS.iter().chain(&EXIT_CODES);
         if let Some((_, meaning)) = pairs.into_iter().find(|(word, _)| *word == self.what) {
             return Some((*meaning).to_owned());
+        }
+        if let Some(topic) = topics::all().find(|topic| topic.word == self.what) {
+            return Some(format!("{}\n{}", topic.part, topic.text));
         }
         let upper = self.what.to_uppercase();
         let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;

@@ -18,6 +18,9 @@ pub(crate) struct Report {
     /// Write into a file instead; the ending says the format: .html .json .csv .md .txt
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
+    /// Write each chart as SVG and each figure's numbers as CSV into this folder, for a paper
+    #[arg(long, value_name = "DIR")]
+    figures: Option<PathBuf>,
 }
 
 impl Report {
@@ -28,6 +31,19 @@ impl Report {
             store::write_report(&report, path)?;
             output.note(&format!("report   {}", path.display()));
         }
-        if self.outputs.is_empty() { experiment::print(&report, output) } else { Ok(()) }
+        if let Some(folder) = &self.figures {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| Failure::io("make the folder", folder, &error))?;
+            let files = ::report::export::figures(&report)?;
+            for file in &files {
+                results::file::write_atomic(&folder.join(&file.name), &file.text)?;
+            }
+            output.note(&format!("figures  {} files in {}", files.len(), folder.display()));
+        }
+        if self.outputs.is_empty() && self.figures.is_none() {
+            experiment::print(&report, output)
+        } else {
+            Ok(())
+        }
     }
 }
