@@ -8,6 +8,7 @@
 //! | [`cell`] | repeats of one cell aggregated |
 //! | [`summary`], [`claims`], [`answer`] | the tables and sentences that every format shows |
 //! | [`explain`](mod@explain), [`compare`](mod@compare) | text for the commands of these names |
+//! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -27,6 +28,7 @@ pub mod compare;
 pub mod explain;
 pub mod figure;
 pub mod format;
+pub mod jobs;
 mod scaling;
 pub mod summary;
 pub mod table;

@@ -31,5 +31,6 @@ pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
-    Clock, HypothesisOutcome, OperationRecord, ResultFile, ResultsFile, Sample, StepRecord, WorkerRecord,
+    Clock, HypothesisOutcome, JobRecord, OperationRecord, ResultFile, ResultsFile, Sample, StepRecord,
+    WorkerRecord,
 };
