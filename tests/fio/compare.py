@@ -57,7 +57,7 @@ def main():
             # Each round is a pair on the same directory, one right after the other.
             both = [(fio[key], weir[key]) for fio, weir in pairs if key in fio and key in weir]
             if not both:
-                print(f"{name:<14} {key[0]:<10} {key[1]:<9} weir has no such job")
+                print(f"{name:<14} {key[0]:<10} {key[1]:<9} weir counts it apart (verify)")
                 continue
             fio, weir = (statistics.median(side) for side in zip(*both))
             ratios = sorted(b / a for a, b in both)

@@ -31,6 +31,7 @@ work=$(mktemp -d "$dir/compare.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 echo "$(fio --version), $rounds rounds, load $(cut -d' ' -f1-3 /proc/loadavg), $(stat -f -c %T "$dir")"
 for job in "$@"; do
+    job=$(realpath "$job")
     name=$(basename "$job" .fio)
     round=0
     while [ "$round" -lt "$rounds" ]; do

@@ -302,6 +302,11 @@ fn variables_set_options_and_threads_are_clones() {
     {
         assert!(lines[line].starts_with(told), "{error}");
     }
+    let missing = load("[a]\nsize=${WEIR_NONE}\n", &Settings::default()).unwrap_err().to_string();
+    assert!(
+        missing.lines().count() == 1 && missing.contains("t.fio:2: ${WEIR_NONE} has no value"),
+        "{missing}"
+    );
     let lenient = Settings { switches: [("lenient".to_owned(), true)].into(), ..Settings::default() };
     assert!(load("[a]\nsize=1m\nnice=5\n", &lenient).is_ok());
 }

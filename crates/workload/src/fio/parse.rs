@@ -64,6 +64,8 @@ pub(super) struct Section {
     pub(super) name: String,
     pub(super) line: usize,
     pub(super) settings: Settings,
+    /// Whether a value is missing that was to come from a variable.
+    pub(super) incomplete: bool,
 }
 
 /// What a text holds.
@@ -92,6 +94,7 @@ struct Parser<'a> {
     outside: &'a Outside<'a>,
     parsed: Parsed,
     global: Settings,
+    global_incomplete: bool,
     /// Where settings go: a job, or the global section; none before the first head.
     place: Option<Place>,
 }
@@ -104,7 +107,13 @@ enum Place {
 
 /// Parses a file.
 pub(super) fn parse(text: &str, outside: &Outside<'_>) -> Parsed {
-    let mut parser = Parser { outside, parsed: Parsed::default(), global: Settings::new(), place: None };
+    let mut parser = Parser {
+        outside,
+        parsed: Parsed::default(),
+        global: Settings::new(),
+        global_incomplete: false,
+        place: None,
+    };
     for (at, line) in text.lines().enumerate() {
         parser.line(at + 1, line);
     }
@@ -151,7 +160,8 @@ impl Parser<'_> {
         }
         self.place = Some(Place::Job);
         let (name, settings) = (name.to_owned(), self.global.clone());
-        self.parsed.sections.push(Section { name, line: number, settings });
+        let incomplete = self.global_incomplete;
+        self.parsed.sections.push(Section { name, line: number, settings, incomplete });
     }
 
     fn setting(&mut self, number: usize, name: &str, value: Option<&str>) {
@@ -160,7 +170,15 @@ impl Parser<'_> {
                 .problem(number, format!("{name} is in no section: write [global] or [NAME] above it"));
         };
         let Some(known) = options::find(name) else { return self.unknown(number, name) };
-        let Some(value) = self.expand(number, value.unwrap_or_default()) else { return };
+        let Some(value) = self.expand(number, value.unwrap_or_default()) else {
+            match place {
+                Place::Global => self.global_incomplete = true,
+                Place::Job => {
+                    self.parsed.sections.last_mut().expect("its head was read").incomplete = true;
+                }
+            }
+            return;
+        };
         match known.fate {
             Fate::Ignored => return self.parsed.ignored.push((known.name(), number)),
             Fate::Refused(off) if off.contains(&value.as_str()) => return,

@@ -124,7 +124,7 @@ pub(super) fn read(section: &Section, problems: &mut Vec<Problem>) -> JobSpec {
     how(r, &mut spec);
     files(r, &mut spec);
     course(r, &mut spec);
-    if r.problems.len() == known {
+    if r.problems.len() == known && !section.incomplete {
         check(&spec, r);
     }
     spec
@@ -184,7 +184,7 @@ fn how(r: &mut Reader<'_>, spec: &mut JobSpec) {
     spec.thinking = thinking(r);
     spec.fill = fill;
     spec.verify = verify;
-    spec.keeps_cache = !r.flag("invalidate", true);
+    spec.keeps_cache = !r.flag("invalidate", true) || r.flag("pre_read", false);
 }
 
 /// On which files.
