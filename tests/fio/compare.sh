@@ -5,6 +5,9 @@
 #   tests/fio/compare.sh DIR [ROUNDS [JOB.fio …]]      default: 5 rounds of the job files that come with Weir
 #   WEIR=path/to/weir                                  default: target/release/weir
 #
+# Both run as threads of one process in a session of its own: on a busy host the scheduler shares its time by sessions, and fio's
+# processes have one each.
+#
 # Without fio, and where apt-get cannot install it, it says so and ends with 0: there is nothing to compare with.
 set -eu
 
@@ -33,13 +36,14 @@ echo "$(fio --version), $rounds rounds, load $(cut -d' ' -f1-3 /proc/loadavg), $
 for job in "$@"; do
     job=$(realpath "$job")
     name=$(basename "$job" .fio)
+    { printf '[global]\nthread=1\n'; cat "$job"; } >"$work/$name.fio"
     round=0
     while [ "$round" -lt "$rounds" ]; do
         round=$((round + 1))
         mkdir -p "$work/fio" "$work/weir"
-        (cd "$work/fio" && fio --output-format=json --output="$work/$name.$round.fio.json" "$job") >/dev/null
+        (cd "$work/fio" && setsid -w fio --output-format=json --output="$work/$name.$round.fio.json" "$work/$name.fio") >/dev/null
         rm -rf "$work/fio"
-        XDG_DATA_HOME="$work/store" "$weir" bench "$job" --fs "host:$work/weir" --clock real --json \
+        XDG_DATA_HOME="$work/store" setsid -w "$weir" bench "$job" --fs "host:$work/weir" --clock real --json \
             >"$work/$name.$round.weir.json" 2>"$work/$name.$round.err" ||
             { cat "$work/$name.$round.err" >&2; exit 1; }
     done

@@ -33,6 +33,9 @@ pub fn tables(results: &ResultFile) -> Vec<Table> {
     tables
 }
 
+/// Which latencies of a record.
+type Latencies = fn(&JobRecord) -> &Histogram;
+
 /// A job and direction with the records of all repeats.
 type Row<'a> = Vec<&'a JobRecord>;
 
@@ -98,10 +101,12 @@ fn latencies(title: &str, rows: &[Row<'_>]) -> Table {
     table.words("direction");
     table.words("latency");
     table.numbers("mean");
-    percentiles.iter().for_each(|percentile| table.numbers(format!("p{percentile}")));
+    for percentile in percentiles {
+        table.numbers(format!("p{percentile}"));
+    }
     table.numbers("max");
     for row in rows {
-        let kinds: [(&str, fn(&JobRecord) -> &Histogram); 3] = [
+        let kinds: [(&str, Latencies); 3] = [
             ("slat", |record| &record.slat_ns),
             ("clat", |record| &record.clat_ns),
             ("lat", |record| &record.lat_ns),
@@ -118,9 +123,11 @@ fn latencies(title: &str, rows: &[Row<'_>]) -> Table {
     table
 }
 
-fn latency(row: &Row<'_>, kind: &str, of: fn(&JobRecord) -> &Histogram, percentiles: &[f64]) -> Vec<String> {
+fn latency(row: &Row<'_>, kind: &str, of: Latencies, percentiles: &[f64]) -> Vec<String> {
     let mut all = Histogram::new();
-    row.iter().for_each(|record| all.merge(of(record)));
+    for record in row {
+        all.merge(of(record));
+    }
     let human = |ns: f64| Unit::Nanos.human(ns);
     let mut cells =
         vec![row[0].name.clone(), row[0].direction.clone(), kind.to_owned(), human(all.mean_ns())];

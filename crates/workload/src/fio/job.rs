@@ -114,17 +114,15 @@ impl Default for Service {
 }
 
 /// What a write writes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Fill {
+    #[default]
     Zero,
-    Random { refill: bool, scramble: bool },
+    Random {
+        refill: bool,
+        scramble: bool,
+    },
     Pattern(Vec<Piece>),
-}
-
-impl Default for Fill {
-    fn default() -> Self {
-        Self::Zero
-    }
 }
 
 /// A limit on the rate of one direction.
