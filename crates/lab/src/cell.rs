@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use fs::{FsType, Options};
 use media::Storage;
 use results::Sample;
-use sim::{Bytes, Clock, MIB, Machine, Seed, Setup};
+use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
 use workload::suite::Growth;
 
 use crate::error::Error;
@@ -109,6 +109,8 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
 /// a gibibyte of files, or 100 thousand operations.
 pub fn effort(spec: &CellSpec) -> u64 {
     let running = match spec.stop {
+        // It ends by itself: its files say how much it does.
+        Stop::After(Nanos::MAX) => spec.workload.data_bytes().saturating_mul(4),
         Stop::After(time) => time.0.saturating_mul(spec.workload.tasks()),
         Stop::Operations(count) => count.saturating_mul(10_000),
     };

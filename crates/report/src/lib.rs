@@ -11,6 +11,7 @@
 //! | [`readings`] | claims under the readings of their paper |
 //! | [`export`] | figures as files for papers |
 //! | `spread` | latencies, rates over time and samples of every cell |
+//! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -31,6 +32,7 @@ pub mod explain;
 pub mod export;
 pub mod figure;
 pub mod format;
+pub mod jobs;
 pub mod readings;
 mod scaling;
 mod spread;

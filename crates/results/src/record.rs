@@ -3,7 +3,7 @@
 //! A *cell* is one point of the plan's matrix; its [`axes`](Sample::axes) name it completely. Two samples of
 //! the same cell differ in `repeat` and `seed` only. What the workload did is kept by kind of operation
 //! ([`OperationRecord`]), with the ledger of where its time went, and by step of the workload
-//! ([`StepRecord`]) and by worker ([`WorkerRecord`]).
+//! ([`StepRecord`]), by worker ([`WorkerRecord`]) and by job ([`JobRecord`]).
 //!
 //! | axis | values look like |
 //! |---|---|
@@ -125,6 +125,9 @@ pub struct Sample {
     /// By worker; empty when the workload does not tell its workers apart.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<WorkerRecord>,
+    /// By job and direction, where the workload has jobs (fio); empty otherwise.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub jobs: Vec<JobRecord>,
     /// Further counters, units in the names: `nvmm_written_bytes`, `lines_flushed.journal`. A counter that
     /// was never wired is absent.
     pub counters: BTreeMap<String, u64>,
@@ -256,6 +259,36 @@ pub struct WorkerRecord {
     pub errors: u64,
     /// From the start of the window to its last operation's end.
     pub elapsed_ns: u64,
+}
+
+/// The I/O of one direction of a job in one sample, in fio's terms. A job runs for a time of its own, so its rate is `count` by
+/// `elapsed_ns`, not by the sample's time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobRecord {
+    /// Its name in the job file; `group 0` and so on for all jobs of a group.
+    pub name: String,
+    /// Its group.
+    pub group: u32,
+    /// How many jobs are put together here: clones that are reported as one, or all of the group.
+    pub jobs: u32,
+    /// `read`, `write`, `trim`, `sync`, `verify`, or `mixed`: reads, writes and trims together.
+    pub direction: String,
+    /// I/Os.
+    pub count: u64,
+    /// Bytes that they moved.
+    pub bytes: u64,
+    /// Measured time of the job; of the longest where there are several.
+    pub elapsed_ns: u64,
+    /// From the start that the rate intends to the call. Empty without a rate.
+    pub slat_ns: Histogram,
+    /// From the call to its return.
+    pub clat_ns: Histogram,
+    /// From the intended start, or else the call, to the return.
+    pub lat_ns: Histogram,
+    /// Percentiles that the job file asks for, 0 to 100; empty: the usual ones.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub percentiles: Vec<f64>,
 }
 
 /// An expectation of the plan, judged.

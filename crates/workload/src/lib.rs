@@ -6,11 +6,13 @@
 //! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
 //! | [`suite`] | what every suite of workloads offers: [`Suite`], [`Workload`], [`Job`] |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
+//! | [`fio`] | job files of fio |
 //! | [`fxmark`] | loops on one part of a file system each, with more and more workers |
 #![forbid(unsafe_code)]
 
 pub mod block;
 pub mod filebench;
+pub mod fio;
 pub mod fragmentation;
 pub mod fxmark;
 pub mod suite;
@@ -19,4 +21,5 @@ mod tree;
 pub use suite::{Job, JobError, LoadError, Suite, Workload};
 
 /// Every suite, in the order in which lists show them.
-pub const SUITES: &[&dyn Suite] = &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation];
+pub const SUITES: &[&dyn Suite] =
+    &[&filebench::Filebench, &fxmark::FxMark, &fragmentation::Fragmentation, &fio::Fio];

@@ -19,7 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use results::{StepRecord, WorkerRecord};
+use results::{JobRecord, StepRecord, WorkerRecord};
 use sim::{Nanos, Seed};
 use thiserror::Error;
 use vfs::Syscalls;
@@ -39,6 +39,7 @@ pub trait Suite: Sync {
     fn usual(&self) -> Vec<Entry>;
 
     /// How long its workloads are measured when nothing is said, under the virtual clock (`modelled`) or the real one.
+    /// [`Nanos::MAX`]: until they end by themselves.
     fn usual_time(&self, modelled: bool) -> Nanos;
 
     /// The ending of files that hold a workload of this suite, if there are such files.
@@ -123,6 +124,11 @@ pub trait Workload: Send + Sync + fmt::Debug {
     /// How many tasks work at once.
     fn tasks(&self) -> u64;
 
+    /// Whether it ends by itself, so that no time need be said.
+    fn ends(&self) -> bool {
+        false
+    }
+
     /// How to make it smaller: `fewer or smaller files (-D nfiles=…)`.
     fn how_to_shrink(&self) -> &'static str;
 
@@ -189,7 +195,7 @@ pub struct How {
 /// When a job has run enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// After a time of the clock in force.
+    /// After a time of the clock in force; [`Nanos::MAX`] for a workload that ends by itself.
     After(Nanos),
     /// After that many operations.
     Operations(u64),
@@ -260,6 +266,8 @@ pub struct Measured {
     pub steps: Vec<StepRecord>,
     /// By worker.
     pub workers: Vec<WorkerRecord>,
+    /// By job and direction.
+    pub jobs: Vec<JobRecord>,
     /// Further counts by name.
     pub counters: BTreeMap<String, u64>,
     /// What a reader must know.

@@ -230,6 +230,7 @@ fn sample(measured: Measured) -> Sample {
         written_bytes: measured.written_bytes,
         steps: measured.steps,
         workers: measured.workers,
+        jobs: measured.jobs,
         counters: measured.counters,
         notes: measured.notes,
         ..Sample::default()

@@ -8,7 +8,7 @@ use fs::{FsType, Options};
 use media::Medium;
 use media::block::BlockModel;
 use media::medium::MediumError;
-use sim::{Bytes, Clock};
+use sim::{Bytes, Clock, Nanos};
 use workload::suite::Settings;
 
 use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
@@ -201,6 +201,10 @@ impl Plan {
             axes.entry("medium".to_owned()).or_insert_with(|| name.to_owned());
         }
         let stop = workload.stop.unwrap_or(self.stop);
+        if stop == Stop::After(Nanos::MAX) && !loaded.ends() {
+            let message = format!("\"{}\" does not end by itself: give it a time or a count", workload.name);
+            return Err(workload.at.problem(message));
+        }
         let region = workload.region.or(self.region);
         self.check_region(&subject, region)?;
         Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, stop, region })

@@ -349,9 +349,14 @@ impl FromStr for Stop {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("\"{text}\" is neither a time such as 60s nor a count such as \"1M ops\"");
+        let expected = || {
+            format!("\"{text}\" is neither a time such as 60s, nor a count such as \"1M ops\", nor \"end\"")
+        };
         if let Some(count) = text.strip_suffix("ops") {
             return operations(count.trim()).map(Self::Operations).ok_or_else(expected);
+        }
+        if text == "end" {
+            return Ok(Self::After(Nanos::MAX));
         }
         let time: Nanos = text.parse().map_err(|_| expected())?;
         if time == Nanos::ZERO {
@@ -377,6 +382,7 @@ fn operations(text: &str) -> Option<u64> {
 impl fmt::Display for Stop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::After(Nanos::MAX) => f.write_str("end"),
             Self::After(time) => match (time.0 % 1_000_000_000, time.0 % 1_000_000) {
                 (0, _) => write!(f, "{}s", time.0 / 1_000_000_000),
                 (_, 0) => write!(f, "{}ms", time.0 / 1_000_000),

@@ -10,7 +10,7 @@ use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Origin};
 use crate::table::Table;
-use crate::{Report, Section, answer, readings, scaling, summary};
+use crate::{Report, Section, answer, jobs, readings, scaling, summary};
 use askama::Template;
 use results::ResultFile;
 use std::collections::BTreeMap;
@@ -154,6 +154,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
         tables: summary::tables(results)
             .into_iter()
             .chain(scaling::table(results, &BTreeMap::new()))
+            .chain(jobs::tables(results))
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
         claims: results.claims.iter().map(page_claim).collect(),

@@ -1,7 +1,7 @@
 //! Plain tables for a terminal. No colour: nothing in them depends on it.
 
 use super::{Format, RenderError};
-use crate::{Report, Section, claims, readings, summary};
+use crate::{Report, Section, claims, jobs, readings, summary};
 
 pub(super) struct Terminal;
 
@@ -34,6 +34,9 @@ fn section(section: &Section) -> String {
         text += &format!("note: {note}\n");
     }
     for table in summary::tables(results) {
+        text += &format!("\n{}", table.to_text());
+    }
+    for table in jobs::tables(results) {
         text += &format!("\n{}", table.to_text());
     }
     if !results.hypotheses.is_empty() {

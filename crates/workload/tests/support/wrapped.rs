@@ -13,6 +13,8 @@ use vfs::{
 pub trait Hook: Send + Sync {
     /// Before an open.
     fn opens(&self, _path: &[u8]) {}
+    /// Before an open, its flags.
+    fn opens_with(&self, _flags: OpenFlags) {}
     /// Before a stat.
     fn stats(&self, _path: &[u8]) {}
     /// After a read.
@@ -38,6 +40,19 @@ struct Recording(Arc<Mutex<Vec<String>>>);
 impl Hook for Recording {
     fn opens(&self, path: &[u8]) {
         self.0.lock().unwrap().push(String::from_utf8_lossy(path).into_owned());
+    }
+}
+
+/// Notes the flags of every open.
+pub fn noting_flags(inner: Arc<dyn Syscalls>, seen: Arc<Mutex<Vec<OpenFlags>>>) -> Arc<dyn Syscalls> {
+    Arc::new(Wrapped { inner, hook: NotingFlags(seen) })
+}
+
+struct NotingFlags(Arc<Mutex<Vec<OpenFlags>>>);
+
+impl Hook for NotingFlags {
+    fn opens_with(&self, flags: OpenFlags) {
+        self.0.lock().unwrap().push(flags);
     }
 }
 
@@ -149,6 +164,7 @@ impl<H: Hook> Syscalls for Wrapped<H> {
 
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
         self.hook.opens(path);
+        self.hook.opens_with(flags);
         self.inner.open(path, flags, mode)
     }
 

@@ -1,0 +1,265 @@
+//! From jobs to clones: names, sizes and places of their files, groups and stages.
+//!
+//! Everything is below `/fio` in the file system under test, which each run makes and, on a directory of the host, removes: a
+//! job file never touches what was there before.
+//!
+//! Sizes, as the HOWTO has them: without `filesize` each file has its share of `size` behind `offset`; with it, the part of
+//! the file behind `offset`, and `size` only says how much is done.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rand::RngExt as _;
+use sim::Seed;
+
+use super::job::{Fallocate, JobSpec};
+use super::parse::Problem;
+
+/// The directory of all files.
+pub(super) const ROOT: &str = "/fio";
+/// What sizes of files are drawn from: they are part of the job, and the same in every run.
+const SIZES: Seed = Seed(0xf10);
+
+/// A file of a clone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileSpec {
+    pub(super) path: String,
+    /// Where its I/O begins.
+    pub(super) offset: u64,
+    /// Bytes that its I/O reaches.
+    pub(super) bytes: u64,
+}
+
+impl FileSpec {
+    /// Bytes of the whole file.
+    pub(super) fn size(&self) -> u64 {
+        self.offset + self.bytes
+    }
+}
+
+/// One of `numjobs` equal jobs.
+#[derive(Clone, Debug)]
+pub(super) struct JobClone {
+    pub(super) spec: Arc<JobSpec>,
+    /// Its job, by place in the file.
+    pub(super) job: usize,
+    /// Its number among all clones.
+    pub(super) number: u64,
+    pub(super) label: String,
+    pub(super) group: u32,
+    /// Stages run one after the other.
+    pub(super) stage: usize,
+    pub(super) files: Vec<FileSpec>,
+    /// Bytes of a pass.
+    pub(super) pass: u64,
+    /// Bytes of all passes, where time does not decide.
+    pub(super) total: u64,
+}
+
+/// The clones of all jobs.
+pub(super) fn all(jobs: &[Arc<JobSpec>], problems: &mut Vec<Problem>) -> Vec<JobClone> {
+    let mut clones: Vec<JobClone> = Vec::new();
+    let (mut stage, mut group) = (0, 0);
+    for (job, spec) in jobs.iter().enumerate() {
+        if spec.stonewall && job > 0 {
+            (stage, group) = (stage + 1, group + 1);
+        } else if spec.new_group && job > 0 {
+            group += 1;
+        }
+        if let Some(name) = &spec.wait_for
+            && !jobs[..job].iter().any(|other| other.name == *name)
+        {
+            let what = format!("wait_for: there is no job \"{name}\" above \"{}\"", spec.name);
+            problems.push(Problem { line: spec.line, what });
+        }
+        for number in 0..spec.jobs {
+            match files(spec, number, clones.len() as u64) {
+                Err(what) => {
+                    problems.push(Problem { line: spec.line, what });
+                    break;
+                }
+                Ok(files) => {
+                    let label =
+                        if spec.jobs == 1 { spec.name.clone() } else { format!("{}.{number}", spec.name) };
+                    let (pass, total) = amounts(spec, &files);
+                    let (spec, number) = (Arc::clone(spec), clones.len() as u64);
+                    clones.push(JobClone { spec, job, number, label, group, stage, files, pass, total });
+                }
+            }
+        }
+    }
+    clones
+}
+
+/// Bytes of a pass and of all.
+fn amounts(spec: &JobSpec, files: &[FileSpec]) -> (u64, u64) {
+    let reached: u64 = files.iter().map(|file| file.bytes).sum();
+    let mut pass = reached;
+    if let (Some(size), Some(_)) = (spec.size, spec.file_size) {
+        pass = size.of(reached);
+    }
+    let wanted = spec.io_size.map_or(pass, |size| size.of(pass));
+    (pass.min(reached).min(wanted), wanted.saturating_mul(spec.loops))
+}
+
+fn files(spec: &JobSpec, sub: u64, number: u64) -> Result<Vec<FileSpec>, String> {
+    let count = if spec.names.is_empty() { spec.files } else { spec.names.len() as u64 };
+    let least = spec.min_size();
+    let mut rng = SIZES.derive(&spec.name, sub).rng();
+    let size = |amount: Option<super::value::Amount>| amount.map_or(0, |amount| amount.of(0));
+    let share = size(spec.size) / count / least * least;
+    let file = |index: u64| {
+        let given = spec.file_size.map(|(low, high)| rng.random_range(low..=high));
+        let whole = given.unwrap_or(share);
+        let align = if spec.offset_align > 0 { spec.offset_align } else { least };
+        let place = |amount: super::value::Amount| match amount {
+            super::value::Amount::Bytes(bytes) => bytes,
+            percent @ super::value::Amount::Percent(_) => percent.of(whole) / align * align,
+        };
+        let offset = place(spec.offset).saturating_add(place(spec.offset_increment).saturating_mul(sub));
+        let bytes = if given.is_some() { whole.saturating_sub(offset) } else { share };
+        if bytes < least {
+            return Err(format!(
+                "file {index} of \"{}\" has {bytes} bytes for its I/O, and an I/O has at least {least}: \
+                 give more size, fewer files or a smaller offset",
+                spec.name
+            ));
+        }
+        Ok(FileSpec { path: path(spec, sub, number, index), offset, bytes })
+    };
+    (0..count).map(file).collect()
+}
+
+fn path(spec: &JobSpec, sub: u64, number: u64, index: u64) -> String {
+    let directories: Vec<&str> = spec.directory.split(':').collect();
+    let directory = directories[(sub % directories.len() as u64) as usize];
+    let name = spec.names.get(index as usize).cloned().unwrap_or_else(|| {
+        let replaced =
+            spec.format.replace("$jobname", &spec.name.replace('/', ".")).replace("$clientuid", "0");
+        replaced.replace("$jobnum", &number.to_string()).replace("$filenum", &index.to_string())
+    });
+    let parts: Vec<&str> =
+        directory.split('/').chain(name.split('/')).filter(|part| !part.is_empty()).collect();
+    format!("{ROOT}/{}", parts.join("/"))
+}
+
+/// How a file is made before anything is measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Laid {
+    pub(super) size: u64,
+    /// Whether it has data, because it is read or overwritten.
+    pub(super) data: bool,
+    pub(super) fallocate: Fallocate,
+    pub(super) fsync: bool,
+    pub(super) pre_read: bool,
+}
+
+/// The files that are laid out, by path: each once, as large as the largest of its users wants it.
+pub(super) fn laid(clones: &[JobClone]) -> BTreeMap<String, Laid> {
+    let mut laid: BTreeMap<String, Laid> = BTreeMap::new();
+    for clone in clones.iter().filter(|clone| !clone.spec.create_on_open) {
+        let spec = &clone.spec;
+        for file in &clone.files {
+            let own = Laid {
+                size: file.size(),
+                data: spec.mode.reads || spec.overwrite || !spec.mode.writes,
+                fallocate: spec.fallocate,
+                fsync: spec.create_fsync,
+                pre_read: spec.pre_read,
+            };
+            let known = laid.entry(file.path.clone()).or_insert_with(|| own.clone());
+            known.size = known.size.max(own.size);
+            known.data |= own.data;
+            known.fsync |= own.fsync;
+            known.pre_read |= own.pre_read;
+        }
+    }
+    laid
+}
+
+/// Bytes of all files together.
+pub(super) fn data_bytes(clones: &[JobClone]) -> u64 {
+    let mut sizes: BTreeMap<&str, u64> = BTreeMap::new();
+    for file in clones.iter().flat_map(|clone| &clone.files) {
+        let size = sizes.entry(&file.path).or_default();
+        *size = (*size).max(file.size());
+    }
+    sizes.values().map(|size| size.next_multiple_of(4096)).fold(0, u64::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fio::{parse, read};
+
+    fn clones(text: &str) -> Result<Vec<JobClone>, String> {
+        let mut parsed = parse::parse(text, &parse::Outside::default());
+        let jobs: Vec<_> = parsed
+            .sections
+            .iter()
+            .map(|section| Arc::new(read::read(section, &mut parsed.problems)))
+            .collect();
+        let clones = all(&jobs, &mut parsed.problems);
+        match parsed.problems.first() {
+            None => Ok(clones),
+            Some(problem) => Err(format!("{}: {}", problem.line, problem.what)),
+        }
+    }
+
+    #[test]
+    fn clones_have_files_of_their_own_with_their_share_of_the_size() {
+        let clones = clones("[a]\nsize=1m\nnrfiles=4\nnumjobs=2\noffset=8k\n").unwrap();
+        let paths: Vec<_> =
+            clones.iter().flat_map(|clone| clone.files.iter().map(|file| file.path.as_str())).collect();
+        let all = ["a.0.0", "a.0.1", "a.0.2", "a.0.3", "a.1.0", "a.1.1", "a.1.2", "a.1.3"]
+            .map(|n| format!("/fio/{n}"));
+        assert_eq!(paths, all);
+        assert_eq!((clones[0].files[0].bytes, clones[0].files[0].size()), (256 << 10, (256 << 10) + 8192));
+        assert_eq!((clones[1].label.as_str(), clones[1].pass, clones[1].total), ("a.1", 1 << 20, 1 << 20));
+    }
+
+    #[test]
+    fn named_files_are_shared_and_offsets_step_from_clone_to_clone() {
+        let text =
+            "[a]\nfilename=x:y\ndirectory=d\nfilesize=1m\nnumjobs=2\noffset_increment=25%\nsize=512k\n";
+        let clones = clones(text).unwrap();
+        assert_eq!(clones[1].files[0].path, "/fio/d/x");
+        assert_eq!((clones[1].files[1].offset, clones[1].files[1].bytes), (256 << 10, 768 << 10));
+        assert_eq!((clones[0].pass, clones[0].total), (512 << 10, 512 << 10));
+        assert_eq!((laid(&clones).len(), data_bytes(&clones)), (2, 2 << 20));
+    }
+
+    #[test]
+    fn the_amount_of_io_is_the_size_unless_it_is_said() {
+        let of =
+            |text: &str| clones(&format!("[a]\nsize=1m\n{text}\n")).map(|c| (c[0].pass, c[0].total)).unwrap();
+        assert_eq!(of(""), (1 << 20, 1 << 20));
+        assert_eq!(of("io_size=256k"), (256 << 10, 256 << 10));
+        assert_eq!(of("io_size=4m"), (1 << 20, 4 << 20));
+        assert_eq!(of("loops=3"), (1 << 20, 3 << 20));
+    }
+
+    #[test]
+    fn stonewalls_make_stages_and_groups() {
+        let clones = clones("[global]\nsize=1m\n[a]\n[b]\nnew_group\n[c]\nstonewall\n[d]\n").unwrap();
+        let places: Vec<_> = clones.iter().map(|clone| (clone.stage, clone.group)).collect();
+        assert_eq!(places, [(0, 0), (0, 1), (1, 2), (1, 2)]);
+    }
+
+    #[test]
+    fn a_file_too_small_for_an_io_and_a_job_that_is_not_above_are_told() {
+        assert!(clones("[a]\nsize=8k\nnrfiles=4\n").unwrap_err().contains("1: file 0 of \"a\" has 0 bytes"));
+        assert!(clones("[a]\nsize=1m\nwait_for=b\n").unwrap_err().contains("no job \"b\" above"));
+    }
+
+    #[test]
+    fn files_that_are_only_written_are_laid_out_without_data() {
+        let data = |text: &str| {
+            laid(&clones(&format!("[a]\nsize=1m\n{text}\n")).unwrap()).values().next().map(|l| l.data)
+        };
+        assert_eq!(data("rw=write"), Some(false));
+        assert_eq!(data("rw=write\noverwrite=1"), Some(true));
+        assert_eq!(data("rw=randrw"), Some(true));
+        assert_eq!(data("rw=write\ncreate_on_open=1"), None);
+    }
+}

@@ -1,0 +1,110 @@
+//! Files before anything is measured.
+//!
+//! As fio does it: a file that is read, or overwritten, is written whole with random bytes; one that is only written is made
+//! empty, with its space reserved as `fallocate` says.
+
+use rand::Rng as _;
+use sim::Seed;
+use vfs::{Errno, FallocateMode, Fd, OpenFlags, Syscalls};
+
+use super::clones::{JobClone, Laid, ROOT};
+use super::job::Fallocate;
+use super::task::MODE;
+use crate::tree::CallFailed;
+
+/// Bytes of a write of the layout, and of a read ahead.
+const CHUNK: usize = 1 << 20;
+
+type Result<T> = std::result::Result<T, CallFailed>;
+
+/// Makes the root, which must not be there: what an earlier run left would be measured, and user's files are not touched.
+pub(super) fn root(calls: &dyn Syscalls) -> std::result::Result<(), String> {
+    match calls.mkdir(ROOT.as_bytes(), 0o755) {
+        Ok(()) => Ok(()),
+        Err(Errno::EEXIST) => Err(format!(
+            "{ROOT} is there, from an earlier run or another program: remove it or take another directory"
+        )),
+        Err(errno) => Err(CallFailed::of("mkdir", ROOT)(errno).to_string()),
+    }
+}
+
+/// Makes the directories above a file.
+pub(super) fn directories(calls: &dyn Syscalls, path: &str) -> Result<()> {
+    let above = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|path| path.len() > ROOT.len());
+    for directory in above {
+        match calls.mkdir(directory.as_bytes(), 0o755) {
+            Ok(()) | Err(Errno::EEXIST) => {}
+            Err(errno) => return Err(CallFailed::of("mkdir", directory)(errno)),
+        }
+    }
+    Ok(())
+}
+
+/// Makes one file.
+pub(super) fn file(calls: &dyn Syscalls, path: &str, laid: &Laid, seed: Seed) -> Result<()> {
+    let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
+    let fd = calls.open(path.as_bytes(), flags, MODE).map_err(CallFailed::of("open", path))?;
+    reserve(calls, fd, path, laid)?;
+    if laid.data {
+        write(calls, fd, path, laid.size, seed)?;
+    }
+    if laid.fsync {
+        calls.fsync(fd).map_err(CallFailed::of("fsync", path))?;
+    }
+    if laid.pre_read {
+        read(calls, fd, path)?;
+    }
+    calls.close(fd).map_err(CallFailed::of("close", path))
+}
+
+/// Makes the files of a clone again, for another pass that reads them.
+pub(super) fn again(calls: &dyn Syscalls, clone: &JobClone) -> Result<()> {
+    for (path, laid) in super::clones::laid(std::slice::from_ref(clone)) {
+        file(calls, &path, &laid, Seed(clone.number))?;
+    }
+    Ok(())
+}
+
+fn reserve(calls: &dyn Syscalls, fd: Fd, path: &str, laid: &Laid) -> Result<()> {
+    let reserved = match laid.fallocate {
+        Fallocate::None => Ok(()),
+        Fallocate::Native => match calls.fallocate(fd, FallocateMode::empty(), 0, laid.size) {
+            // A design, or a file system of the host, without the call: fio goes on without it too.
+            Err(Errno::EOPNOTSUPP | Errno::ENOSYS | Errno::EINVAL) => Ok(()),
+            other => other,
+        },
+        Fallocate::Posix => calls.fallocate(fd, FallocateMode::empty(), 0, laid.size),
+        Fallocate::Keep => calls.fallocate(fd, FallocateMode::KEEP_SIZE, 0, laid.size),
+        Fallocate::Truncate => calls.ftruncate(fd, laid.size),
+    };
+    reserved.map_err(CallFailed::of("fallocate", path))
+}
+
+fn write(calls: &dyn Syscalls, fd: Fd, path: &str, size: u64, seed: Seed) -> Result<()> {
+    let mut data = vec![0; CHUNK.min(size as usize)];
+    let mut rng = seed.derive(path, 0).rng();
+    let mut done = 0;
+    while done < size {
+        let len = (size - done).min(CHUNK as u64) as usize;
+        rng.fill_bytes(&mut data[..len]);
+        match calls.pwrite(fd, &data[..len], done) {
+            Ok(0) => return Err(CallFailed::of("write", path)(Errno::ENOSPC)),
+            Ok(written) => done += written as u64,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(CallFailed::of("write", path)(errno)),
+        }
+    }
+    Ok(())
+}
+
+fn read(calls: &dyn Syscalls, fd: Fd, path: &str) -> Result<()> {
+    let (mut data, mut done) = (vec![0; CHUNK], 0);
+    loop {
+        match calls.pread(fd, &mut data, done) {
+            Ok(0) => return Ok(()),
+            Ok(read) => done += read as u64,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(CallFailed::of("read", path)(errno)),
+        }
+    }
+}

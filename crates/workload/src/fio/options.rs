@@ -1,0 +1,442 @@
+//! Every option of a job file by name, and what becomes of it.
+//!
+//! | fate | meaning |
+//! |---|---|
+//! | [`Fate::Honoured`] | it does what fio's HOWTO says; the note says how, or within which bounds |
+//! | [`Fate::Ignored`] | it changes nothing that is measured here, is accepted, and a note of the run names it |
+//! | [`Fate::Refused`] | it would change what is measured and cannot be done; values that mean "off" are accepted |
+//!
+//! The names are those of fio 3.33 (`fio --cmdhelp=all`, `fio --enghelp=ENGINE`) and of its HOWTO. `docs/fio.md` has this table;
+//! a test compares the two.
+
+/// What becomes of an option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is done.
+    Honoured,
+    /// It has no influence here.
+    Ignored,
+    /// It cannot be done; the values at which it does nothing are accepted.
+    Refused(&'static [&'static str]),
+}
+
+/// An option.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Known {
+    /// Its name and its aliases.
+    pub(super) names: &'static [&'static str],
+    pub(super) fate: Fate,
+    /// How it is honoured, or why it is not.
+    pub(super) note: &'static str,
+}
+
+impl Known {
+    /// The name by which the rest of the suite asks for it.
+    pub(super) fn name(&self) -> &'static str {
+        self.names[0]
+    }
+}
+
+/// The option of that name.
+pub(super) fn find(name: &str) -> Option<&'static Known> {
+    TABLE.iter().find(|known| known.names.contains(&name))
+}
+
+/// The name that is most like `name`, if one is like it at all.
+pub(super) fn nearest(name: &str) -> Option<&'static str> {
+    let names = TABLE.iter().flat_map(|known| known.names.iter().copied());
+    let near = |known: &&str| strsim::damerau_levenshtein(known, name);
+    names.min_by_key(near).filter(|known| near(known) <= (name.len() / 3).max(1))
+}
+
+macro_rules! table {
+    ($($fate:ident $([$($off:literal),*])? $($name:literal)|+ : $note:literal;)*) => {
+        /// Every option.
+        pub(super) const TABLE: &[Known] = &[$(Known {
+            names: &[$($name),+],
+            fate: Fate::$fate $((&[$($off),*]))?,
+            note: $note,
+        },)*];
+    };
+}
+
+table! {
+    // ---- the job ----
+    Honoured "name": "renames the job";
+    Ignored "description": "a text for people";
+    Honoured "loops": "each loop is a whole pass over the files";
+    Honoured "numjobs": "each clone is a process of its own, with descriptors of its own";
+    Honoured "runtime"|"timeout": "ends the job; verification of what it wrote still runs to its end";
+    Honoured "time_based": "passes follow each other until `runtime` is over; needs `runtime`";
+    Honoured "startdelay": "a time or a range of times";
+    Honoured "ramp_time": "the job works and is not measured";
+    Honoured "stonewall"|"wait_for_previous": "the jobs above end before this one starts";
+    Honoured "wait_for": "a job above, by its name";
+    Honoured "group_reporting": "jobs of a group are printed as one";
+    Honoured "new_group": "begins another group";
+    Honoured "exitall": "the first job that ends ends all others of its stage";
+    Ignored "exitall_on_error": "an error always ends the run";
+    Refused[] "exit_what": "`exitall` ends the jobs that run at the time, and nothing else is built";
+    Honoured "thread": "the clones of a job share a process";
+    Honoured "unified_rw_reporting": "none, mixed, both";
+    Honoured "percentile_list": "the columns of the table of latencies; at most 20";
+    Honoured "kb_base": "1024 (k is 1024, ki is 1000) or 1000 (k is 1000, ki is 1024)";
+    // ---- files ----
+    Honoured "directory": "a path in the file system under test, below /fio";
+    Honoured "filename": "names with colons between them, below /fio; a device or stdin is refused";
+    Honoured "filename_format": "$jobname, $jobnum and $filenum are replaced";
+    Refused["0"] "unique_filename": "there are no network clients";
+    Refused[] "opendir": "each run lays out its own files on a file system of its own";
+    Refused["none"] "lockfile": "files are not locked: take `serialize_overlap`";
+    Honoured "nrfiles"|"nr_files": "`size` is divided among them unless `filesize` is given";
+    Honoured "openfiles": "all files of a job stay open; a smaller number is refused";
+    Honoured "file_service_type": "roundrobin, random and sequential, with `:N`; zipf, pareto and normal are refused";
+    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`";
+    Honoured "io_size"|"io_limit": "bytes, or a percentage of `size`";
+    Honoured "filesize": "a size or a range; sizes within a range are drawn from a fixed seed";
+    Honoured "offset": "bytes, or a percentage of the file";
+    Honoured "offset_increment": "times the number of the clone";
+    Honoured "offset_align": "an offset that is a percentage is aligned down to it";
+    Honoured "fallocate": "none, native, posix, keep, truncate; native goes on where a design has no fallocate";
+    Honoured "create_on_open": "the file is made by the first open within the measured time";
+    Ignored "create_serialize": "files are always laid out one after the other, before anything is measured";
+    Honoured "create_fsync": "each file is made durable when it has been laid out";
+    Refused["0"] "create_only": "nothing would be measured";
+    Refused["1"] "allow_file_create": "each run begins on files that it has made";
+    Ignored "allow_mounted_write": "no device is written to";
+    Honoured "pre_read": "every file is read through before the measured time";
+    Honoured "unlink": "files are removed when the job has ended, in its time";
+    Honoured "unlink_each_loop": "files are removed after each pass, and made again by the next open";
+    Honoured "overwrite": "files are laid out with data, so that writes replace blocks";
+    Refused["0"] "file_append": "offsets begin at `offset`";
+    Refused["0"] "fill_device"|"fill_fs": "the region is sized from the files; `weir bench fxmark/DWAL` fills a file system";
+    // ---- what is done ----
+    Honoured "rw"|"readwrite": "all modes, with `:N`; trims are holes punched by fallocate(2), where the design has them";
+    Honoured "rw_sequencer": "sequential, identical";
+    Honoured "rwmixread": "percent of reads, drawn for each I/O";
+    Honoured "rwmixwrite": "100 less `rwmixread`";
+    Honoured "bs"|"blocksize": "for reads, writes, trims";
+    Honoured "bsrange"|"blocksize_range": "multiples of the smallest, drawn uniformly";
+    Honoured "bssplit": "sizes with percentages, for reads, writes, trims; empty percentages share the rest";
+    Honoured "bs_unaligned"|"blocksize_unaligned": "any size within `bsrange`; needs `direct=0`";
+    Honoured "bs_is_seq_rand": "the first size is for sequential I/O, the second for random";
+    Honoured "ba"|"blockalign": "random offsets are multiples of it; default: the smallest `bs`";
+    Honoured "number_ios": "ends the job after so many";
+    Honoured "randrepeat": "default 1: offsets are the same in every run; 0: they follow the run's --seed";
+    Honoured "allrandrepeat": "all that is random is the same in every run";
+    Honoured "randseed": "the seed of all that is random";
+    Honoured "norandommap": "blocks may repeat within a pass";
+    Ignored "softrandommap": "the map of blocks always fits: one bit for each";
+    Honoured "random_generator": "the generator is xoshiro256++ under any of the names; with `lfsr` a map gives each block once";
+    Honoured "random_distribution": "random, zipf, pareto, normal, zoned, zoned_abs, with a centre where fio has one";
+    Honoured "percentage_random": "the rest of a random job follows on its last I/O";
+    Honoured "ioengine": "what each engine is here: see above";
+    Honoured "iodepth": "tasks that each wait for one call: see above";
+    Ignored "iodepth_batch"|"iodepth_batch_submit": "requests go to the file system one by one";
+    Ignored "iodepth_batch_complete_min"|"iodepth_batch_complete": "each request is completed by itself";
+    Ignored "iodepth_batch_complete_max": "each request is completed by itself";
+    Ignored "iodepth_low": "a request that ends is followed by the next at once";
+    Honoured "serialize_overlap": "an I/O waits for one under way on the same bytes; always so with `verify`";
+    Ignored "io_submit_mode": "each request has a task of its own in any case";
+    Honoured "direct": "opens with O_DIRECT";
+    Honoured "buffered": "the opposite of `direct`";
+    Refused["0"] "atomic": "no door has atomic writes";
+    Honoured "sync": "none, sync (O_SYNC), dsync (O_DSYNC), 0, 1";
+    Honoured "fsync": "of the file last written, after so many writes";
+    Honoured "fdatasync": "likewise";
+    Refused["0"] "sync_file_range": "there is no such call at the doors: take `fdatasync`";
+    Refused["0"] "write_barrier": "there is no such call at the doors";
+    Honoured "end_fsync": "of each file, at the end of each pass, in its time";
+    Honoured "fsync_on_close": "of each file, before each close";
+    Honoured "thinktime": "the job sleeps when its I/Os have ended";
+    Honoured "thinktime_spin": "that part of it is spent on the processor; under the virtual clock it is time like any other";
+    Honoured "thinktime_blocks": "I/Os between two pauses";
+    Honoured "thinktime_blocks_type": "complete; issue is the same here";
+    Honoured "thinktime_iotime": "time between two pauses";
+    Honoured "rate": "bytes a second; latency is measured from the start that the rate intends";
+    Honoured "rate_iops": "I/Os a second; latency is measured from the start that the rate intends";
+    Honoured "rate_process": "linear, poisson";
+    Honoured "rate_ignore_thinktime": "the schedule stands still while the job thinks";
+    Refused["0"] "rate_min": "a job is not ended for being slow: look at its rate";
+    Refused["0"] "rate_iops_min": "a job is not ended for being slow: look at its rate";
+    Ignored "rate_cycle": "it belongs to `rate_min`";
+    Refused["0"] "latency_target": "the depth is not searched for: give a plan the axis `var.iodepth`";
+    Ignored "latency_window": "it belongs to `latency_target`";
+    Ignored "latency_percentile": "it belongs to `latency_target`";
+    Ignored "latency_run": "it belongs to `latency_target`";
+    Refused["0"] "max_latency": "a job is not ended for a slow I/O: the table has the largest latency";
+    Refused["0"] "flow": "jobs do not wait for each other's progress";
+    Ignored "flow_id": "it belongs to `flow`";
+    Ignored "flow_sleep": "it belongs to `flow`";
+    // ---- contents ----
+    Honoured "zero_buffers": "zeros";
+    Honoured "refill_buffers": "new random bytes for each write";
+    Honoured "scramble_buffers": "default 1: eight bytes of every 512 change from write to write";
+    Honoured "buffer_pattern": "numbers, hexadecimal numbers and \"texts\"; a file's content is refused";
+    Refused["0"] "buffer_compress_percentage": "no design compresses, and contents of a given ratio are not made";
+    Ignored "buffer_compress_chunk": "it belongs to `buffer_compress_percentage`";
+    Refused["0"] "dedupe_percentage": "no design removes duplicates, and such contents are not made";
+    Ignored "dedupe_mode": "it belongs to `dedupe_percentage`";
+    Ignored "dedupe_working_set_percentage": "it belongs to `dedupe_percentage`";
+    Ignored "dedupe_global": "it belongs to `dedupe_percentage`";
+    Honoured "verify": "crc7, crc16, crc32, crc32c, crc64, md5, sha256, sha512, pattern, meta, null; others are refused";
+    Honoured "do_verify": "0: blocks are written for a later verification and not read back";
+    Honoured "verify_interval": "a header for each so many bytes of a block";
+    Honoured "verify_pattern": "as `buffer_pattern`, and %o for the offset of the block";
+    Honoured "verify_backlog": "written blocks are read back after so many writes";
+    Ignored "verify_backlog_batch": "the whole backlog is read back at once";
+    Honoured "verify_fatal": "1: the first wrong block ends the run; 0: all are counted";
+    Ignored "verify_dump": "the message says file, offset and what differs";
+    Ignored "verify_async": "the task that read a block checks it";
+    Ignored "verify_async_cpus": "the task that read a block checks it";
+    Refused["0"] "verify_offset": "headers are at the beginning of each interval";
+    Refused["0"] "verify_only": "each run begins on new files, which hold nothing of an earlier run";
+    Refused["0"] "experimental_verify": "the record of written blocks is always kept";
+    Ignored "verify_state_save": "each run begins on new files";
+    Refused["0"] "verify_state_load": "each run begins on new files";
+    Refused["0"] "trim_percentage": "trims beside verified writes are not built: take rw=trimwrite";
+    Ignored "trim_verify_zero": "it belongs to `trim_percentage`";
+    Ignored "trim_backlog": "it belongs to `trim_percentage`";
+    Ignored "trim_backlog_batch": "it belongs to `trim_percentage`";
+    // ---- the host ----
+    Honoured "cpus_allowed": "the tasks of a job run on these cores in turn, one core each";
+    Refused[] "cpumask": "write the same as a list: cpus_allowed=0,2-3";
+    Ignored "cpus_allowed_policy": "each task has one core of the list (split)";
+    Refused[] "numa_cpu_nodes": "cores are chosen by cpus_allowed";
+    Refused[] "numa_mem_policy": "memory is where the host puts it";
+    Refused["0"] "nice": "priorities of the host are not changed";
+    Refused["0"] "prio": "priorities of the host are not changed";
+    Refused["0"] "prioclass": "priorities of the host are not changed";
+    Refused[] "ioscheduler": "settings of the host's devices are not changed";
+    Refused[] "cgroup": "control groups of the host are not made";
+    Ignored "cgroup_nodelete": "it belongs to `cgroup`";
+    Refused[] "cgroup_weight": "control groups of the host are not made";
+    Refused[] "uid": "users are not changed";
+    Refused[] "gid": "users are not changed";
+    Refused["0"] "lockmem": "memory is not taken from the host";
+    Refused[] "exec_prerun": "commands of a job file are never run";
+    Refused[] "exec_postrun": "commands of a job file are never run";
+    Refused[] "profile": "jobs are what the file says";
+    Honoured "invalidate": "0; no door can drop the page cache for 1, the default: a note says so where a job reads through one";
+    Ignored "fadvise_hint": "advice has no call at the doors";
+    Ignored "madvise_hint": "advice has no call at the doors";
+    Ignored "write_hint": "advice has no call at the doors";
+    Ignored "mem"|"iomem": "buffers are ordinary memory";
+    Ignored "mem_align"|"iomem_align": "buffers are aligned to 4 KiB";
+    Ignored "hugepage-size": "buffers are ordinary memory";
+    Ignored "clocksource": "the clock is Weir's";
+    Ignored "gtod_reduce": "the clock is Weir's, and cheap";
+    Ignored "gtod_cpu": "the clock is Weir's, and cheap";
+    Ignored "disable_lat": "latencies are always kept";
+    Ignored "disable_clat": "latencies are always kept";
+    Ignored "disable_slat": "latencies are always kept";
+    Ignored "disable_bw_measurement"|"disable_bw": "rates are always kept";
+    // ---- errors, logs, output ----
+    Refused["none", "0"] "continue_on_error": "an error always ends the run";
+    Refused[] "ignore_error": "an error always ends the run";
+    Ignored "error_dump": "errors are always told";
+    Ignored "write_bw_log": "results hold what was measured";
+    Ignored "write_lat_log": "results hold histograms of all latencies";
+    Ignored "write_hist_log": "results hold histograms of all latencies";
+    Ignored "write_iops_log": "results hold what was measured";
+    Ignored "write_iolog": "accesses are not logged";
+    Ignored "per_job_logs": "no logs are written";
+    Ignored "log_entries": "no logs are written";
+    Ignored "log_avg_msec": "no logs are written";
+    Ignored "log_hist_msec": "no logs are written";
+    Ignored "log_hist_coarseness": "no logs are written";
+    Ignored "log_max_value": "no logs are written";
+    Ignored "log_offset": "no logs are written";
+    Ignored "log_prio": "no logs are written";
+    Ignored "log_compression": "no logs are written";
+    Ignored "log_compression_cpus": "no logs are written";
+    Ignored "log_store_compressed": "no logs are written";
+    Ignored "log_unix_epoch": "no logs are written";
+    Ignored "log_alternate_epoch": "no logs are written";
+    Ignored "log_alternate_epoch_clock_id": "no logs are written";
+    Ignored "bwavgtime": "no logs are written";
+    Ignored "iopsavgtime": "no logs are written";
+    Ignored "block_error_percentiles": "an error always ends the run";
+    Ignored "stats": "everything is counted";
+    Ignored "disk_util": "the ledger says where time went";
+    Ignored "unit_base": "output formatting";
+    Ignored "significant_figures": "output formatting";
+    Ignored "clat_percentiles": "all latencies are printed";
+    Ignored "lat_percentiles": "all latencies are printed";
+    Ignored "slat_percentiles": "all latencies are printed";
+    Refused[] "steadystate"|"ss": "a job ends by size or time; `weir run` repeats cells until their interval is narrow";
+    Ignored "steadystate_duration"|"ss_dur": "it belongs to `steadystate`";
+    Ignored "steadystate_ramp_time"|"ss_ramp": "it belongs to `steadystate`";
+    // ---- other I/O than that of files ----
+    Refused[] "read_iolog": "recorded accesses are not replayed on files: `weir sim flash` replays traces of blocks";
+    Ignored "read_iolog_chunked": "it belongs to `read_iolog`";
+    Ignored "replay_no_stall": "it belongs to `read_iolog`";
+    Ignored "replay_redirect": "it belongs to `read_iolog`";
+    Ignored "replay_scale": "it belongs to `read_iolog`";
+    Ignored "replay_align": "it belongs to `read_iolog`";
+    Ignored "replay_time_scale": "it belongs to `read_iolog`";
+    Ignored "replay_skip": "it belongs to `read_iolog`";
+    Refused[] "merge_blktrace_file": "traces are not merged";
+    Ignored "merge_blktrace_scalars": "it belongs to `merge_blktrace_file`";
+    Ignored "merge_blktrace_iters": "it belongs to `merge_blktrace_file`";
+    Refused["none"] "zonemode": "files have no zones";
+    Refused["0"] "zonesize": "files have no zones: take random_distribution=zoned";
+    Refused["0"] "zonerange": "files have no zones";
+    Refused["0"] "zoneskip": "files have no zones: take rw=write:SKIP";
+    Refused["0"] "zonecapacity": "files have no zones";
+    Ignored "read_beyond_wp": "files have no zones";
+    Ignored "max_open_zones": "files have no zones";
+    Ignored "job_max_open_zones": "files have no zones";
+    Ignored "ignore_zone_limits": "files have no zones";
+    Ignored "zone_reset_threshold": "files have no zones";
+    Ignored "zone_reset_frequency": "files have no zones";
+    // ---- options of engines ----
+    Ignored "userspace_reap": "there is no kernel queue";
+    Ignored "hipri": "calls are not polled for";
+    Ignored "hipri_percentage": "calls are not polled for";
+    Ignored "fixedbufs": "there is no ring";
+    Ignored "registerfiles": "there is no ring";
+    Ignored "sqthread_poll": "there is no ring";
+    Ignored "sqthread_poll_cpu": "there is no ring";
+    Ignored "nonvectored": "there is no ring";
+    Ignored "uncached": "there is no ring";
+    Ignored "force_async": "there is no ring";
+    Refused["0"] "nowait": "calls wait";
+    Refused["0"] "cmdprio_percentage": "requests have no priorities";
+    Refused[] "cmdprio_class": "requests have no priorities";
+    Refused[] "cmdprio": "requests have no priorities";
+    Refused[] "cmdprio_bssplit": "requests have no priorities";
+    Refused[] "cmd_type": "its engine passes commands to devices";
+    Ignored "thp": "nothing is mapped";
+    Refused[] "hostname": "its engine is not one of files";
+    Refused[] "port": "its engine is not one of files";
+    Refused[] "protocol"|"proto": "its engine is not one of files";
+    Refused[] "nodelay": "its engine is not one of files";
+    Refused[] "listen": "its engine is not one of files";
+    Refused[] "pingpong": "its engine is not one of files";
+    Refused[] "interface": "its engine is not one of files";
+    Refused[] "ttl": "its engine is not one of files";
+    Refused[] "window_size": "its engine is not one of files";
+    Refused[] "mss": "its engine is not one of files";
+    Refused[] "namenode": "its engine is not one of files";
+    Refused[] "hdfsdirectory": "its engine is not one of files";
+    Refused[] "chunk_size": "its engine is not one of files";
+    Refused[] "serverip": "its engine is not one of files";
+    Refused[] "direct_write_to_pmem": "its engine is not one of files";
+    Refused[] "busy_wait_polling": "its engine is not one of files";
+    Refused[] "bindname": "its engine is not one of files";
+    Refused[] "verb": "its engine is not one of files";
+    Refused[] "clustername": "its engine is not one of files";
+    Refused[] "rbdname": "its engine is not one of files";
+    Refused[] "clientname": "its engine is not one of files";
+    Refused[] "conf": "its engine is not one of files";
+    Refused[] "busy_poll": "its engine is not one of files";
+    Refused[] "touch_objects": "its engine is not one of files";
+    Refused[] "pool": "its engine is not one of files";
+    Refused[] "cont": "its engine is not one of files";
+    Refused[] "object_class": "its engine is not one of files";
+    Refused[] "volume": "its engine is not one of files";
+    Refused[] "brick": "its engine is not one of files";
+    Refused[] "single-instance": "its engine is not one of files";
+    Refused[] "uri": "its engine is not one of files";
+    Refused[] "nfs_url": "its engine is not one of files";
+    Refused[] "http_host": "its engine is not one of files";
+    Refused[] "http_user": "its engine is not one of files";
+    Refused[] "http_pass": "its engine is not one of files";
+    Refused[] "https": "its engine is not one of files";
+    Refused[] "http_mode": "its engine is not one of files";
+    Refused[] "http_s3_region": "its engine is not one of files";
+    Refused[] "http_s3_key": "its engine is not one of files";
+    Refused[] "http_s3_keyid": "its engine is not one of files";
+    Refused[] "http_s3_sse_customer_key": "its engine is not one of files";
+    Refused[] "http_s3_sse_customer_algorithm": "its engine is not one of files";
+    Refused[] "http_s3_storage_class": "its engine is not one of files";
+    Refused[] "http_swift_auth_token": "its engine is not one of files";
+    Refused[] "http_verbose": "its engine is not one of files";
+    Refused[] "gpu_dev_ids": "its engine is not one of files";
+    Refused[] "cuda_io": "its engine is not one of files";
+    Refused[] "readfua": "its engine passes commands to devices";
+    Refused[] "writefua": "its engine passes commands to devices";
+    Refused[] "sg_write_mode": "its engine passes commands to devices";
+    Refused[] "stream_id": "its engine passes commands to devices";
+    Refused[] "skip_bad": "its engine passes commands to devices";
+    Refused[] "xnvme_async": "its engine passes commands to devices";
+    Refused[] "xnvme_sync": "its engine passes commands to devices";
+    Refused[] "xnvme_admin": "its engine passes commands to devices";
+    Refused[] "xnvme_dev_nsid": "its engine passes commands to devices";
+    Refused[] "xnvme_iovec": "its engine passes commands to devices";
+    Refused[] "cpuload": "its engine burns processor time";
+    Refused[] "cpuchunks": "its engine burns processor time";
+    Refused[] "cpumode": "its engine burns processor time";
+    Refused[] "exit_on_io_done": "its engine burns processor time";
+    Refused[] "program": "commands of a job file are never run";
+    Refused[] "arguments": "commands of a job file are never run";
+    Refused[] "grace_time": "commands of a job file are never run";
+    Refused[] "std_redirect": "commands of a job file are never run";
+    Refused[] "donorname": "its engine moves extents";
+    Refused[] "inplace": "its engine moves extents";
+    Refused[] "stat_type": "its engine measures metadata: FxMark's loops do (`weir bench fxmark/MRPL`)";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fmt::Write as _;
+
+    /// The table as Markdown, one section for each fate.
+    fn markdown() -> String {
+        let mut text = String::new();
+        let of_fate = |title: &str, head: &str, of: &dyn Fn(Fate) -> bool, text: &mut String| {
+            let _ = write!(text, "### {title}\n\n| option | {head} |\n|---|---|\n");
+            for known in TABLE.iter().filter(|known| of(known.fate)) {
+                let names: Vec<_> = known.names.iter().map(|name| format!("`{name}`")).collect();
+                let off = match known.fate {
+                    Fate::Refused(off) if !off.is_empty() => format!(" (`{}` is accepted)", off.join("`, `")),
+                    _ => String::new(),
+                };
+                let _ = writeln!(text, "| {} | {}{off} |", names.join(", "), known.note);
+            }
+            text.push('\n');
+        };
+        of_fate("Honoured", "how", &|fate| fate == Fate::Honoured, &mut text);
+        of_fate(
+            "Ignored: without influence on what is measured",
+            "why",
+            &|fate| fate == Fate::Ignored,
+            &mut text,
+        );
+        of_fate("Refused", "why", &|fate| matches!(fate, Fate::Refused(_)), &mut text);
+        text
+    }
+
+    #[test]
+    fn every_name_is_there_once() {
+        let mut names: Vec<_> = TABLE.iter().flat_map(|known| known.names).collect();
+        names.sort();
+        let twice = names.windows(2).find(|pair| pair[0] == pair[1]);
+        assert_eq!(twice, None);
+    }
+
+    #[test]
+    fn a_misspelled_option_leads_to_the_nearest() {
+        for (wrong, right) in [("iodept", "iodepth"), ("ioengin", "ioengine"), ("blocksiz", "blocksize")] {
+            assert_eq!(nearest(wrong), Some(right));
+        }
+        assert_eq!(nearest("zzzzzzzz"), None);
+    }
+
+    /// `docs/fio.md` has the table between two marks. `WEIR_BLESS=1` writes it anew.
+    #[test]
+    fn the_manual_has_this_table() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fio.md");
+        let page = std::fs::read_to_string(&path).unwrap();
+        let (begin, end) = ("<!-- options -->\n", "<!-- end of options -->");
+        let (head, rest) = page.split_once(begin).expect("the mark at which the table begins");
+        let (table, tail) = rest.split_once(end).expect("the mark at which the table ends");
+        if std::env::var_os("WEIR_BLESS").is_some() {
+            std::fs::write(&path, format!("{head}{begin}{}{end}{tail}", markdown())).unwrap();
+            return;
+        }
+        assert!(table == markdown(), "docs/fio.md is not what the table says: WEIR_BLESS=1 writes it");
+    }
+}

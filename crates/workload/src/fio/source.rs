@@ -1,0 +1,763 @@
+//! Which I/O is next: direction, file, offset, length, and when it is due.
+//!
+//! A source is that of one clone; its tasks ask it in turn. It knows nothing of calls or clocks.
+//!
+//! | decided by | how |
+//! |---|---|
+//! | direction | `rwmixread`, drawn for each I/O; where both have a rate and the drawn one is not due yet, the one due earlier |
+//! | file | `file_service_type`, among those that are not finished |
+//! | offset | next in sequence, or drawn (`distribution`), or drawn among blocks that were not visited (`map`) |
+//! | length | `bs`, `bsrange`, `bssplit`; shortened at the end of a file and before a visited block |
+//! | due | the number or bytes of earlier I/Os of the direction by the rate, from the start of the job |
+//!
+//! Streams of randomness follow fio: `randrepeat` (default) fixes offsets, `allrandrepeat` everything, `randseed` sets the seed of
+//! all; what is left follows the seed of the run. With `randrepeat` a pass draws the same offsets as the one before it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use rand::RngExt as _;
+use rand_distr::{Distribution as _, Exp1};
+use sim::{Nanos, Rng, Seed};
+
+use super::clones::JobClone;
+use super::distribution::Sampler;
+use super::job::{Direction, JobSpec, Rate, Service, Sizes};
+use super::map::BlockMap;
+use super::verify::Stamp;
+
+/// What is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Read,
+    Write,
+    Trim,
+    Fsync,
+    Fdatasync,
+    /// A read whose content must be that of a write.
+    Verify(Stamp),
+}
+
+/// One I/O.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Io {
+    pub(super) kind: Kind,
+    pub(super) file: usize,
+    pub(super) offset: u64,
+    pub(super) len: u64,
+    /// The number of the write, for what it writes.
+    pub(super) number: u64,
+    /// From the start of the job; none without a rate.
+    pub(super) due: Option<Nanos>,
+}
+
+/// What the source says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Io(Io),
+    /// Ask again when no I/O is under way.
+    Drain,
+    /// Sleep so long, then ask again.
+    Think(Nanos),
+    /// The pass is over.
+    End,
+    /// What comes next is due after the end of the job, which lasts until then.
+    Late,
+}
+
+/// A file as the source sees it; offsets are from the beginning of its region.
+#[derive(Debug)]
+struct State {
+    first: u64,
+    bytes: u64,
+    next: [u64; 3],
+    map: Option<BlockMap>,
+    samplers: [Option<Sampler>; 3],
+    finished: bool,
+}
+
+/// What was written and is not read back yet, by file and offset: length and number.
+type Written = BTreeMap<(usize, u64), (u64, u64)>;
+
+/// The I/O of a clone.
+#[derive(Debug)]
+pub(super) struct Source {
+    spec: Arc<JobSpec>,
+    clone: u64,
+    seeds: Seeds,
+    offsets: Rng,
+    mix: Rng,
+    sizes: Rng,
+    choice: Rng,
+    arrivals: Rng,
+    files: Vec<State>,
+    current: usize,
+    /// I/Os before another file is chosen.
+    stay: u64,
+    /// I/Os that follow the last random offset.
+    burst: u64,
+    /// Bytes of a map's block.
+    unit: u64,
+    pass: u64,
+    pass_left: u64,
+    /// I/Os and bytes by direction, of the whole job.
+    ios: [u64; 3],
+    bytes: [u64; 3],
+    /// When the next arrival of a Poisson process is due.
+    arrival: [Nanos; 3],
+    shift: Nanos,
+    writes: u64,
+    since_thinking: u64,
+    thought: Nanos,
+    sync_owed: VecDeque<Io>,
+    write_owed: Option<Io>,
+    written: Written,
+    since_backlog: u64,
+    backlog: VecDeque<Io>,
+}
+
+/// Where the streams start.
+#[derive(Clone, Copy, Debug)]
+struct Seeds {
+    offsets: Seed,
+    others: Seed,
+}
+
+/// fio's default seed, by which repeatable streams start.
+const REPEATABLE: Seed = Seed(0xb189_9bed);
+
+impl Seeds {
+    fn of(spec: &JobSpec, run: Seed) -> Self {
+        let fixed = spec.rand_seed.map(Seed);
+        let all = if spec.all_rand_repeat { REPEATABLE } else { run };
+        let offsets = if spec.rand_repeat { REPEATABLE } else { all };
+        Self { offsets: fixed.unwrap_or(offsets), others: fixed.unwrap_or(all) }
+    }
+}
+
+impl Source {
+    /// The source of a clone in a run with this seed.
+    pub(super) fn new(clone: &JobClone, run: Seed) -> Self {
+        let (spec, seeds) = (Arc::clone(&clone.spec), Seeds::of(&clone.spec, run));
+        let stream = |label: &str| seeds.others.derive(label, clone.number).rng();
+        let unit = spec.min_size();
+        let state = |file: &super::clones::FileSpec| State {
+            first: file.offset,
+            bytes: file.bytes,
+            next: [0; 3],
+            map: spec.map.then(|| BlockMap::new(file.bytes / unit)),
+            samplers: Direction::ALL.map(|d| sampler(&spec, d, file.bytes)),
+            finished: false,
+        };
+        let files = clone.files.iter().map(state).collect();
+        let mut source = Self {
+            clone: clone.number,
+            offsets: seeds.offsets.derive("offsets", clone.number).rng(),
+            mix: stream("mix"),
+            sizes: stream("sizes"),
+            choice: stream("files"),
+            arrivals: stream("arrivals"),
+            seeds,
+            files,
+            unit,
+            current: usize::MAX,
+            stay: 0,
+            burst: 0,
+            pass: clone.pass,
+            pass_left: clone.pass,
+            ios: [0; 3],
+            bytes: [0; 3],
+            arrival: [Nanos::ZERO; 3],
+            shift: Nanos::ZERO,
+            writes: 0,
+            since_thinking: 0,
+            thought: Nanos::ZERO,
+            sync_owed: VecDeque::new(),
+            write_owed: None,
+            written: Written::new(),
+            since_backlog: 0,
+            backlog: VecDeque::new(),
+            spec,
+        };
+        source.first_arrivals();
+        source
+    }
+
+    /// Begins another pass of at most `left` bytes.
+    pub(super) fn restart(&mut self, left: u64) {
+        self.pass_left = self.pass.min(left);
+        for file in &mut self.files {
+            (file.next, file.finished) = ([0; 3], false);
+            file.map.as_mut().map(BlockMap::clear);
+        }
+        (self.current, self.stay, self.burst) = (usize::MAX, 0, 0);
+        if self.spec.rand_repeat {
+            self.offsets = self.seeds.offsets.derive("offsets", self.clone).rng();
+        }
+    }
+
+    /// Bytes that all passes so far have moved: of trims that are followed by writes, those of the writes.
+    pub(super) fn moved(&self) -> u64 {
+        self.bytes[0] + self.bytes[1] + if self.spec.mode.writes { 0 } else { self.bytes[2] }
+    }
+
+    /// Whether `number_ios` has been reached.
+    pub(super) fn is_exhausted(&self) -> bool {
+        let done: u64 = self.ios.iter().sum();
+        self.spec.number_ios.is_some_and(|number| done >= number)
+    }
+
+    /// What is to be read back, in the order of files and offsets; it is forgotten here.
+    pub(super) fn take_written(&mut self) -> VecDeque<Io> {
+        let written = std::mem::take(&mut self.written);
+        let read = |((file, offset), (len, number)): ((usize, u64), (u64, u64))| {
+            let kind = Kind::Verify(self.stamp(number));
+            Io { kind, file, offset, len, number, due: None }
+        };
+        written.into_iter().map(read).collect()
+    }
+
+    /// The stamp of write `number`.
+    pub(super) fn stamp(&self, number: u64) -> Stamp {
+        Stamp { seed: self.seeds.others.0, job: self.clone as u32, number }
+    }
+
+    /// What follows from I/Os that were given out: the write after a trim, a sync.
+    pub(super) fn owed(&mut self) -> Option<Io> {
+        self.write_owed.take().or_else(|| self.sync_owed.pop_front())
+    }
+
+    /// The next I/O at `now` of a job that ends at `limit`, both from its start, with `under_way` I/Os that have not ended.
+    pub(super) fn next(&mut self, now: Nanos, limit: Nanos, under_way: usize) -> Next {
+        if let Some(io) = self.owed() {
+            return Next::Io(io);
+        }
+        if let Some(next) = self.read_back(under_way).or_else(|| self.think(now, under_way)) {
+            return next;
+        }
+        if self.pass_left == 0 || self.is_exhausted() {
+            return Next::End;
+        }
+        let direction = self.direction(now);
+        let due = self.due(direction);
+        if due.is_some_and(|due| due >= limit) {
+            return Next::Late;
+        }
+        let Some(mut io) = self.place(direction) else { return Next::End };
+        io.due = due;
+        self.count(direction, &io);
+        Next::Io(io)
+    }
+
+    /// Reads of the backlog, when enough was written.
+    fn read_back(&mut self, under_way: usize) -> Option<Next> {
+        let backlog = self.spec.verify.as_ref().map_or(0, |verify| verify.backlog);
+        if let Some(io) = self.backlog.pop_front() {
+            return Some(Next::Io(io));
+        }
+        if backlog == 0 || self.since_backlog < backlog {
+            return None;
+        }
+        if under_way > 0 {
+            return Some(Next::Drain);
+        }
+        self.since_backlog = 0;
+        self.backlog = self.take_written();
+        self.backlog.pop_front().map(Next::Io)
+    }
+
+    /// A pause, when one is due.
+    fn think(&mut self, now: Nanos, under_way: usize) -> Option<Next> {
+        let thinking = self.spec.thinking?;
+        let enough = self.since_thinking >= thinking.blocks;
+        let long =
+            thinking.after.is_some_and(|after| self.since_thinking > 0 && now.since(self.thought) >= after);
+        if !enough && !long {
+            return None;
+        }
+        if under_way > 0 {
+            return Some(Next::Drain);
+        }
+        self.since_thinking = 0;
+        self.thought = now + thinking.time;
+        if self.spec.pace.ignores_thinking {
+            self.shift += thinking.time;
+        }
+        Some(Next::Think(thinking.time))
+    }
+
+    fn direction(&mut self, now: Nanos) -> Direction {
+        match (self.spec.mode.reads, self.spec.mode.writes, self.spec.mode.trims) {
+            (true, true, _) => {
+                let drawn = self.mix.random_range(0..100) < self.spec.reads_percent;
+                let (drawn, other) = if drawn {
+                    (Direction::Read, Direction::Write)
+                } else {
+                    (Direction::Write, Direction::Read)
+                };
+                match (self.due(drawn), self.due(other)) {
+                    (Some(due), Some(earlier)) if due > now && earlier < due => other,
+                    _ => drawn,
+                }
+            }
+            (true, ..) => Direction::Read,
+            (_, true, false) => Direction::Write,
+            _ => Direction::Trim,
+        }
+    }
+
+    /// When the next I/O of a direction is due.
+    fn due(&self, direction: Direction) -> Option<Nanos> {
+        const SECOND: u128 = 1_000_000_000;
+        let at = direction as usize;
+        let rate = self.spec.pace.rates[at]?;
+        if self.spec.pace.poisson {
+            return Some(self.arrival[at] + self.shift);
+        }
+        let nanos = match rate {
+            Rate::Bytes(rate) => u128::from(self.bytes[at]) * SECOND / u128::from(rate),
+            Rate::Ios(rate) => u128::from(self.ios[at]) * SECOND / u128::from(rate),
+        };
+        Some(Nanos(nanos as u64) + self.shift)
+    }
+
+    fn first_arrivals(&mut self) {
+        for direction in Direction::ALL {
+            let interval = self.interval(direction, self.spec.sizes[direction as usize].min());
+            self.arrival[direction as usize] = interval;
+        }
+    }
+
+    /// A random time between two arrivals, after an I/O of `len` bytes.
+    fn interval(&mut self, direction: Direction, len: u64) -> Nanos {
+        let Some(rate) = self.spec.pace.rates[direction as usize].filter(|_| self.spec.pace.poisson) else {
+            return Nanos::ZERO;
+        };
+        let seconds = match rate {
+            Rate::Bytes(rate) => len as f64 / rate as f64,
+            Rate::Ios(rate) => 1.0 / rate as f64,
+        };
+        let drawn: f64 = Exp1.sample(&mut self.arrivals);
+        Nanos((drawn * seconds * 1e9) as u64)
+    }
+
+    /// Notes what is given out, and what follows from it.
+    fn count(&mut self, direction: Direction, io: &Io) {
+        let at = direction as usize;
+        self.ios[at] += 1;
+        self.bytes[at] += io.len;
+        self.pass_left = self.pass_left.saturating_sub(io.len);
+        self.since_thinking += 1;
+        let interval = self.interval(direction, io.len);
+        self.arrival[at] += interval;
+        match direction {
+            Direction::Write => self.has_written(io),
+            Direction::Trim if self.spec.mode.writes => {
+                let write = Io { kind: Kind::Write, due: None, ..*io };
+                self.ios[Direction::Write as usize] += 1;
+                self.bytes[Direction::Write as usize] += io.len;
+                self.write_owed = Some(write);
+                self.has_written(&write);
+            }
+            Direction::Read | Direction::Trim => {}
+        }
+    }
+
+    fn has_written(&mut self, io: &Io) {
+        self.writes += 1;
+        for (every, kind) in [(self.spec.fsync, Kind::Fsync), (self.spec.fdatasync, Kind::Fdatasync)] {
+            if every > 0 && self.writes.is_multiple_of(every) {
+                self.sync_owed.push_back(Io { kind, len: 0, due: None, ..*io });
+            }
+        }
+        if self.spec.verify.is_none() {
+            return;
+        }
+        self.since_backlog += 1;
+        let (file, start, end) = (io.file, io.offset, io.offset + io.len);
+        // What it overwrites is not what was written there before any more.
+        let reach = self.spec.max_size();
+        let before = self.written.range((file, start.saturating_sub(reach))..(file, end));
+        let over: Vec<_> =
+            before.filter(|((_, at), (len, _))| at + len > start).map(|(key, _)| *key).collect();
+        for key in over {
+            self.written.remove(&key);
+        }
+        self.written.insert((file, start), (io.len, io.number));
+    }
+
+    /// An I/O of `direction`; none when no file has one.
+    fn place(&mut self, direction: Direction) -> Option<Io> {
+        loop {
+            let file = self.file()?;
+            match self.place_in(file, direction) {
+                Some((offset, len)) => {
+                    let kind = match direction {
+                        Direction::Read => Kind::Read,
+                        Direction::Write => Kind::Write,
+                        Direction::Trim => Kind::Trim,
+                    };
+                    let offset = self.files[file].first + offset;
+                    self.stay = self.stay.saturating_sub(1);
+                    return Some(Io { kind, file, offset, len, number: self.writes, due: None });
+                }
+                None => {
+                    self.files[file].finished = true;
+                    self.stay = 0;
+                }
+            }
+        }
+    }
+
+    /// The file that is served now.
+    fn file(&mut self) -> Option<usize> {
+        let open: Vec<usize> = if self.files.len() == 1 {
+            return (!self.files[0].finished).then_some(0);
+        } else {
+            (0..self.files.len()).filter(|file| !self.files[*file].finished).collect()
+        };
+        if self.stay > 0 && !self.files[self.current].finished {
+            return Some(self.current);
+        }
+        let after = |current: usize| open.iter().find(|file| current == usize::MAX || **file > current);
+        let (chosen, stay) = match self.spec.service {
+            Service::RoundRobin(stay) => (after(self.current).or(open.first()).copied()?, stay),
+            Service::Random(stay) if !open.is_empty() => {
+                (open[self.choice.random_range(0..open.len())], stay)
+            }
+            Service::Random(_) => return None,
+            Service::Sequential(_) => (open.first().copied()?, u64::MAX),
+        };
+        (self.current, self.stay) = (chosen, stay);
+        Some(chosen)
+    }
+
+    /// Offset and length within the region of a file.
+    fn place_in(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
+        let (random, again) = self.is_random(direction);
+        let wanted = self.length(direction, random);
+        let place = if random { None } else { self.follow(file, direction, wanted, again) };
+        let (start, len) = match place {
+            Some(place) => place,
+            None if !self.spec.mode.random => return None,
+            None => self.draw(file, direction, wanted)?,
+        };
+        let skip = if self.spec.mode.random { 0 } else { self.spec.mode.modifier };
+        self.files[file].next[direction as usize] = start + len + skip;
+        Some((start, len))
+    }
+
+    /// A random place.
+    fn draw(&mut self, file: usize, direction: Direction, wanted: u64) -> Option<(u64, u64)> {
+        if self.files[file].map.is_some() {
+            return self.unvisited(file, direction, wanted);
+        }
+        let at = direction as usize;
+        let sampler = self.files[file].samplers[at].as_ref().expect("the direction is one of the job's");
+        let start = sampler.draw(&mut self.offsets) * self.spec.align[at];
+        Some((start, self.fit(self.files[file].bytes - start, wanted, direction)?))
+    }
+
+    /// The place after the last I/O, or the same once more (`again`); none at the end, or where the map knows it.
+    fn follow(&mut self, file: usize, direction: Direction, wanted: u64, again: bool) -> Option<(u64, u64)> {
+        let next = self.files[file].next[direction as usize];
+        let start = if again { next.checked_sub(wanted)? } else { next };
+        let len = self.fit(self.files[file].bytes.saturating_sub(start), wanted, direction)?;
+        match self.files[file].map.as_mut().filter(|_| !again) {
+            None => Some((start, len)),
+            Some(map) => {
+                let visited = map.visit(start / self.unit, len.div_ceil(self.unit));
+                (visited > 0).then_some((start, len.min(visited * self.unit)))
+            }
+        }
+    }
+
+    /// Whether the next offset is drawn; else it follows the last one, or is the last one again.
+    fn is_random(&mut self, direction: Direction) -> (bool, bool) {
+        if !self.spec.mode.random {
+            return (false, false);
+        }
+        if self.burst > 0 {
+            self.burst -= 1;
+            return (false, self.spec.identical);
+        }
+        self.burst = self.spec.mode.modifier.saturating_sub(1);
+        let percent = self.spec.random_percent[direction as usize];
+        (percent == 100 || self.mix.random_range(0..100) < percent, false)
+    }
+
+    /// The length that is asked for.
+    fn length(&mut self, direction: Direction, random: bool) -> u64 {
+        let of = if self.spec.sequential_or_random { usize::from(random) } else { direction as usize };
+        match &self.spec.sizes[of] {
+            Sizes::Fixed(size) => *size,
+            Sizes::Range(low, high) if self.spec.unaligned => self.sizes.random_range(*low..=*high),
+            Sizes::Range(low, high) => self.sizes.random_range(1..=high / low) * low,
+            Sizes::Split(sizes) => {
+                let mut drawn: f64 = self.sizes.random::<f64>() * 100.0;
+                let found = sizes.iter().find(|(_, share)| {
+                    drawn -= share;
+                    drawn < 0.0
+                });
+                found.or(sizes.iter().rev().find(|(_, share)| *share > 0.0)).map_or(0, |(size, _)| *size)
+            }
+        }
+    }
+
+    /// `wanted`, or what is left in whole smallest blocks; none where not even one fits.
+    fn fit(&self, left: u64, wanted: u64, direction: Direction) -> Option<u64> {
+        let least = self.spec.sizes[direction as usize].min();
+        if wanted <= left {
+            return Some(wanted);
+        }
+        let len = if self.spec.unaligned { left } else { left / least * least };
+        (len >= least).then_some(len)
+    }
+
+    /// A random place among the blocks of a file that were not visited in this pass.
+    fn unvisited(&mut self, file: usize, direction: Direction, wanted: u64) -> Option<(u64, u64)> {
+        let align = (self.spec.sizes[direction as usize].min() / self.unit).max(1);
+        let blocks = self.files[file].bytes / self.unit;
+        let map = self.files[file].map.as_mut().expect("asked only with a map");
+        if map.left() == 0 {
+            return None;
+        }
+        let drawn = self.offsets.random_range(0..blocks) / align * align;
+        let block = map.next_free(drawn)?;
+        let visited = map.visit(block, wanted.div_ceil(self.unit));
+        Some((block * self.unit, wanted.min(visited * self.unit)))
+    }
+}
+
+fn sampler(spec: &JobSpec, direction: Direction, bytes: u64) -> Option<Sampler> {
+    if !spec.mode.random || spec.map || !spec.does(direction) {
+        return None;
+    }
+    let (least, align) = (spec.sizes[direction as usize].min(), spec.align[direction as usize]);
+    let places = bytes.saturating_sub(least) / align + 1;
+    Some(Sampler::new(&spec.distribution[direction as usize], places, align))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fio::{clones, parse, read};
+    use std::collections::BTreeSet;
+
+    /// The source of the first clone of the first job.
+    fn source(text: &str, seed: u64) -> Source {
+        let mut parsed = parse::parse(&format!("[a]\n{text}\n"), &parse::Outside::default());
+        let spec = Arc::new(read::read(&parsed.sections[0], &mut parsed.problems));
+        let clones = clones::all(&[spec], &mut parsed.problems);
+        assert_eq!(parsed.problems, [], "{text}");
+        Source::new(&clones[0], Seed(seed))
+    }
+
+    /// The I/Os of a pass of which each ends at once.
+    fn pass(source: &mut Source) -> Vec<Io> {
+        let mut ios = Vec::new();
+        loop {
+            match source.next(Nanos::ZERO, Nanos::MAX, 0) {
+                Next::Io(io) => ios.push(io),
+                Next::End | Next::Late => return ios,
+                Next::Think(_) | Next::Drain => {}
+            }
+        }
+    }
+
+    fn ios(text: &str) -> Vec<Io> {
+        pass(&mut source(text, 1))
+    }
+
+    fn share(ios: &[Io], of: impl Fn(&Io) -> bool) -> f64 {
+        ios.iter().filter(|io| of(io)).count() as f64 / ios.len() as f64
+    }
+
+    #[test]
+    fn sequential_io_goes_from_the_beginning_to_the_end() {
+        let ios = ios("rw=read\nsize=1m\nbs=64k\noffset=4k");
+        let places: Vec<_> = ios.iter().map(|io| (io.offset, io.len, io.kind)).collect();
+        let expected: Vec<_> = (0..16).map(|k| (4096 + k * 65536, 65536, Kind::Read)).collect();
+        assert_eq!(places, expected);
+    }
+
+    #[test]
+    fn a_map_gives_each_block_once_in_a_pass_whatever_the_sizes() {
+        for text in [
+            "rw=randread\nsize=4m",
+            "rw=randrw\nsize=4m\nbsrange=4k-64k",
+            "rw=randwrite\nsize=4m\nbssplit=4k/50:16k/30:64k/20",
+            "rw=randread:8\nsize=4m",
+            "rw=randread\nsize=4m\npercentage_random=30",
+            "rw=randrw\nsize=4m\nbs=4k,16k\nnrfiles=4",
+            "rw=randread\nsize=4m\nrandom_generator=lfsr",
+        ] {
+            let mut source = source(text, 3);
+            for _ in 0..2 {
+                let mut seen = BTreeSet::new();
+                for io in pass(&mut source) {
+                    for block in (io.offset..io.offset + io.len).step_by(4096) {
+                        assert!(seen.insert((io.file, block)), "{text}: {block} of file {} twice", io.file);
+                    }
+                }
+                assert_eq!(seen.len(), 1024, "{text}: every block");
+                source.restart(u64::MAX);
+            }
+        }
+    }
+
+    #[test]
+    fn without_a_map_blocks_repeat_and_the_amount_is_the_same() {
+        let ios = ios("rw=randread\nsize=4m\nnorandommap");
+        let places: BTreeSet<_> = ios.iter().map(|io| io.offset).collect();
+        assert_eq!(ios.len(), 1024);
+        // Of n draws from n blocks 1 - 1/e are distinct on average.
+        let distinct = places.len() as f64 / 1024.0;
+        assert!((distinct - 0.632).abs() < 0.04, "{distinct}");
+    }
+
+    #[test]
+    fn mixes_and_splits_have_their_percentages() {
+        let mixed = ios("rw=randrw\nrwmixread=70\nsize=64m\nnorandommap");
+        let reads = share(&mixed, |io| io.kind == Kind::Read);
+        assert!((reads - 0.7).abs() < 0.015, "{reads}");
+        let split = ios("rw=randread\nbssplit=4k/60:16k/40\nsize=64m\nnorandommap");
+        let small = share(&split, |io| io.len == 4096);
+        assert!((small - 0.6).abs() < 0.02, "{small}");
+        let own = ios("rw=randrw\nbs=4k,8k\nsize=16m\nnorandommap");
+        assert!(own.iter().all(|io| io.len == if io.kind == Kind::Read { 4096 } else { 8192 }));
+        let range = ios("rw=randread\nbsrange=1k-4k\nsize=4m\nnorandommap");
+        let lens: BTreeSet<_> = range.iter().map(|io| io.len).collect();
+        assert!(lens.into_iter().eq([1024, 2048, 3072, 4096]));
+    }
+
+    #[test]
+    fn offset_modifiers_skip_or_make_runs() {
+        let holes = ios("rw=write:4k\nsize=64k");
+        assert!(holes.iter().map(|io| io.offset).eq((0..8).map(|k| k * 8192)));
+        let runs = ios("rw=randread:4\nsize=16m\nnorandommap");
+        let follows = runs.windows(2).filter(|pair| pair[1].offset == pair[0].offset + 4096).count() as f64;
+        assert!((follows / runs.len() as f64 - 0.75).abs() < 0.01);
+        let same = ios("rw=randread:2\nrw_sequencer=identical\nsize=1m\nnorandommap");
+        assert!(same.chunks(2).all(|pair| pair[0].offset == pair[1].offset));
+        let straight = ios("rw=randread\npercentage_random=0\nsize=1m\nnorandommap");
+        assert!(straight.iter().map(|io| io.offset).eq((0..256).map(|k| k * 4096)));
+    }
+
+    #[test]
+    fn due_times_are_those_of_the_rate_exactly() {
+        let due = |text: &str| ios(text).iter().map(|io| io.due.unwrap().0).collect::<Vec<_>>();
+        let thousand = due("rw=read\nsize=1m\nrate_iops=1000");
+        assert!(thousand.iter().copied().eq((0..256).map(|k| k * 1_000_000)));
+        let bytes = due("rw=read\nsize=1m\nbs=64k\nrate=1m");
+        assert!(bytes.iter().copied().eq((0..16).map(|k| k * 62_500_000)));
+        let writes = ios("rw=randrw\nsize=1m\nrate_iops=,50\nnorandommap");
+        assert!(writes.iter().all(|io| io.due.is_some() == (io.kind == Kind::Write)));
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_mean_and_the_deviation_of_an_exponential() {
+        let ios = ios("rw=read\nsize=64m\nrate_iops=1000\nrate_process=poisson");
+        let due: Vec<f64> = ios.iter().map(|io| io.due.unwrap().0 as f64).collect();
+        let gaps: Vec<f64> = due.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+        let deviation = (gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64).sqrt();
+        assert!(
+            (mean / 1e6 - 1.0).abs() < 0.03 && (deviation / mean - 1.0).abs() < 0.03,
+            "{mean} {deviation}"
+        );
+    }
+
+    #[test]
+    fn an_io_that_is_due_after_the_end_is_not_given_out() {
+        let mut source = source("rw=read\nsize=1m\nrate_iops=1000", 1);
+        let mut given = 0;
+        while let Next::Io(_) = source.next(Nanos::ZERO, Nanos::from_millis(10), 0) {
+            given += 1;
+        }
+        assert_eq!((given, source.next(Nanos::ZERO, Nanos::from_millis(10), 0)), (10, Next::Late));
+    }
+
+    #[test]
+    fn repeatable_offsets_are_the_same_in_every_run_and_pass() {
+        let offsets =
+            |text: &str, seed| pass(&mut source(text, seed)).iter().map(|io| io.offset).collect::<Vec<_>>();
+        let plain = "rw=randread\nsize=1m";
+        assert_eq!(offsets(plain, 1), offsets(plain, 2));
+        let free = "rw=randread\nsize=1m\nrandrepeat=0";
+        assert_ne!(offsets(free, 1), offsets(free, 2));
+        let chosen = |seed| format!("rw=randread\nsize=1m\nrandseed={seed}");
+        assert_eq!(offsets(&chosen(5), 1), offsets(&chosen(5), 2));
+        assert_ne!(offsets(&chosen(5), 1), offsets(&chosen(6), 1));
+        let mut twice = source(plain, 1);
+        let first: Vec<_> = pass(&mut twice).iter().map(|io| io.offset).collect();
+        twice.restart(u64::MAX);
+        assert!(pass(&mut twice).iter().map(|io| io.offset).eq(first));
+    }
+
+    #[test]
+    fn files_are_served_in_turn_at_random_or_one_by_one() {
+        let files = |text: &str| {
+            ios(&format!("rw=read\nsize=64k\nnrfiles=4\n{text}")).iter().map(|io| io.file).collect::<Vec<_>>()
+        };
+        assert_eq!(files("")[..6], [0, 1, 2, 3, 0, 1]);
+        assert_eq!(files("file_service_type=roundrobin:2")[..6], [0, 0, 1, 1, 2, 2]);
+        assert_eq!(files("file_service_type=sequential"), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+        let mut random = files("file_service_type=random");
+        random.sort_unstable();
+        assert_eq!(random, [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3]);
+    }
+
+    #[test]
+    fn syncs_follow_writes_and_writes_follow_trims() {
+        let kinds: Vec<_> =
+            ios("rw=write\nsize=24k\nfsync=2\nfdatasync=3").iter().map(|io| io.kind).collect();
+        let (write, fsync, fdatasync) = (Kind::Write, Kind::Fsync, Kind::Fdatasync);
+        let expected = [write, write, fsync, write, fdatasync, write, fsync, write, write];
+        assert_eq!(kinds[..9], expected);
+        assert_eq!(kinds[9..], [fsync, fdatasync]);
+        let trims = ios("rw=randtrimwrite\nsize=64k");
+        assert_eq!(trims.len(), 32, "the size is trimmed, and written");
+        for pair in trims.chunks(2) {
+            assert_eq!((pair[0].kind, pair[1].kind), (Kind::Trim, Kind::Write));
+            assert_eq!(pair[0].offset, pair[1].offset);
+        }
+    }
+
+    #[test]
+    fn a_number_of_ios_ends_the_job_and_thinking_comes_after_so_many() {
+        let mut source = source("rw=read\nsize=1m\nnumber_ios=7\nthinktime=5\nthinktime_blocks=3", 1);
+        assert_eq!(
+            source.next(Nanos::ZERO, Nanos::MAX, 0),
+            source.next(Nanos::ZERO, Nanos::MAX, 1).min_offset()
+        );
+        assert!(matches!(source.next(Nanos::ZERO, Nanos::MAX, 2), Next::Io(_)));
+        assert_eq!(source.next(Nanos::ZERO, Nanos::MAX, 2), Next::Drain);
+        assert_eq!(source.next(Nanos::ZERO, Nanos::MAX, 0), Next::Think(Nanos::from_micros(5)));
+        assert_eq!(pass(&mut source).len(), 4);
+        assert!(source.is_exhausted());
+    }
+
+    impl Next {
+        /// The I/O before this one of a sequential job.
+        fn min_offset(self) -> Self {
+            match self {
+                Self::Io(io) => Self::Io(Io { offset: io.offset - io.len, ..io }),
+                other => other,
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_overwritten_is_not_read_back() {
+        let mut source = source("rw=randwrite\nsize=64k\nio_size=1m\nnorandommap\nverify=crc32c\nloops=9", 1);
+        let mut last = BTreeMap::new();
+        for io in pass(&mut source) {
+            last.insert(io.offset, io.number);
+        }
+        let read = source.take_written();
+        assert_eq!(read.len(), last.len());
+        assert!(read.iter().all(|io| last[&io.offset] == io.number && io.len == 4096));
+        assert!(source.take_written().is_empty());
+    }
+}

@@ -1,0 +1,671 @@
+//! The tasks of a clone: they take I/Os from its source, carry them out, and keep the latencies.
+//!
+//! ```text
+//! Closed ─ open ─▷ Working ─ the pass is over, nothing under way ─▷ (end_fsync) ─▷ ReadingBack ─▷ close ─▷ Closed … Ended
+//! ```
+//!
+//! A step between two phases is made by the task that finds it due, while the others wait (`busy`).
+//!
+//! | latency | from | to |
+//! |---|---|---|
+//! | slat | the start that the rate intends; kept only with a rate | the call |
+//! | clat | the call | its return |
+//! | lat | the intended start, or else the call | its return |
+//!
+//! So a slow I/O makes those behind it late by their schedule, and is not hidden by the I/Os that it kept from being issued
+//! (coordinated omission).
+//!
+//! Lock order: `fio.clone`, then nothing.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use results::Histogram;
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Rng, Work};
+use vfs::{Errno, FallocateMode, Fd, OpenFlags, Syscalls, Whence};
+
+use super::clones::JobClone;
+use super::content::{self, Buffer};
+use super::job::{Engine, Sync};
+use super::layout;
+use super::source::{Io, Kind, Next, Source};
+
+static CLONE: LockClass = LockClass::new("fio.clone");
+static RUN: LockClass = LockClass::new("fio.run");
+
+/// The mode of files that fio makes.
+pub(super) const MODE: u32 = 0o644;
+
+/// What all clones share.
+#[derive(Debug)]
+pub(super) struct RunState {
+    /// Set by the first error.
+    stopped: AtomicBool,
+    /// Set when a job with `exitall` has ended.
+    pub(super) exit: AtomicBool,
+    pub(super) interrupt: Option<Arc<AtomicBool>>,
+    /// I/Os that end the run.
+    pub(super) wanted: u64,
+    counted: AtomicU64,
+    /// When the caller wants the run to end.
+    pub(super) limit: AtomicU64,
+    /// The first failure, and the jobs of which all clones have ended.
+    told: Mutex<Told>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Told {
+    failure: Option<Failure>,
+    /// The first block that was not what was written, where that does not end the run.
+    mismatch: Option<Failure>,
+    /// Clones that have ended, by job.
+    ended: Vec<u64>,
+}
+
+/// Why a run failed.
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) what: String,
+    pub(super) errno: Option<Errno>,
+}
+
+impl RunState {
+    pub(super) fn new(jobs: usize, interrupt: Option<Arc<AtomicBool>>, wanted: u64) -> Self {
+        Self {
+            stopped: AtomicBool::new(false),
+            exit: AtomicBool::new(false),
+            interrupt,
+            wanted,
+            counted: AtomicU64::new(0),
+            limit: AtomicU64::new(u64::MAX),
+            told: Mutex::new(&RUN, Told { ended: vec![0; jobs], ..Told::default() }),
+            changed: Condvar::of_class(&RUN),
+        }
+    }
+
+    fn fail(&self, what: String, errno: Option<Errno>) {
+        self.stopped.store(true, Relaxed);
+        self.told.lock().failure.get_or_insert(Failure { what, errno });
+        self.changed.notify_all();
+    }
+
+    /// The first failure.
+    pub(super) fn failure(&self) -> Option<Failure> {
+        let told = self.told.lock();
+        told.failure.clone().or_else(|| told.mismatch.clone())
+    }
+
+    /// A clone of `job` has ended.
+    fn has_ended(&self, job: usize) {
+        self.told.lock().ended[job] += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until `clones` clones of `job` have ended, or the run has failed.
+    fn wait_for(&self, job: usize, clones: u64) {
+        let mut told = self.told.lock();
+        while told.ended[job] < clones && told.failure.is_none() {
+            told = self.changed.wait(told);
+        }
+    }
+
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        self.stopped.load(Relaxed)
+            || self.exit.load(Relaxed)
+            || now.0 >= self.limit.load(Relaxed)
+            || self.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))
+            || self.counted.load(Relaxed) >= self.wanted
+    }
+
+    /// Counts an I/O; false for one more than is wanted.
+    #[inline]
+    fn counts(&self) -> bool {
+        self.wanted == u64::MAX || self.counted.fetch_add(1, Relaxed) < self.wanted
+    }
+
+    /// Whether the caller's limit, not the job file, has ended the run.
+    pub(super) fn was_limited(&self) -> bool {
+        self.counted.load(Relaxed) >= self.wanted || sim::now().0 >= self.limit.load(Relaxed)
+    }
+}
+
+/// Latencies and bytes of one kind of I/O.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) count: u64,
+    pub(super) bytes: u64,
+    pub(super) total: Histogram,
+    pub(super) call: Histogram,
+    pub(super) late: Histogram,
+}
+
+impl Tally {
+    #[inline]
+    fn note(&mut self, bytes: u64, due: Option<Nanos>, start: Nanos, end: Nanos) {
+        self.count += 1;
+        self.bytes += bytes;
+        self.call.record(end.since(start).0);
+        self.total.record(end.since(due.unwrap_or(start).min(start)).0);
+        if let Some(due) = due {
+            self.late.record(start.since(due).0);
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.count += other.count;
+        self.bytes += other.bytes;
+        self.total.merge(&other.total);
+        self.call.merge(&other.call);
+        self.late.merge(&other.late);
+    }
+}
+
+/// The kinds by which tallies are kept.
+pub(super) const KINDS: [&str; 5] = ["read", "write", "trim", "sync", "verify"];
+
+fn kind(kind: Kind) -> usize {
+    match kind {
+        Kind::Read => 0,
+        Kind::Write => 1,
+        Kind::Trim => 2,
+        Kind::Fsync | Kind::Fdatasync => 3,
+        Kind::Verify(_) => 4,
+    }
+}
+
+/// What a task has seen, by [`KINDS`].
+pub(super) type Tallies = [Tally; 5];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Closed,
+    Working,
+    ReadingBack,
+    Ended,
+}
+
+/// The state of a clone, for its tasks.
+pub(super) struct Worker {
+    pub(super) clone: JobClone,
+    calls: Arc<dyn Syscalls>,
+    run: Arc<RunState>,
+    /// Clones of the job that this one waits for.
+    pub(super) waits: Option<(usize, u64)>,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+struct State {
+    source: Source,
+    phase: Phase,
+    /// A task is on its way to the next phase, or thinks for all.
+    busy: bool,
+    waiting: usize,
+    fds: Vec<Fd>,
+    /// Where each descriptor stands, for `ioengine=sync`.
+    positions: Vec<u64>,
+    under_way: Vec<Io>,
+    /// An I/O that waits for one on the same bytes.
+    held: Option<Io>,
+    reads: VecDeque<Io>,
+    clock: Times,
+    mismatches: u64,
+    /// Which blocks the last pass has left, for the check after a mount.
+    left: Vec<Io>,
+    tasks_left: u64,
+}
+
+/// Times of a clone.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// When it was started, from which its schedule counts.
+    start: Nanos,
+    /// When it is measured.
+    pub(super) begin: Nanos,
+    deadline: Nanos,
+    phase: Nanos,
+    /// Measured time of its I/O, and of reading back.
+    pub(super) work: Nanos,
+    pub(super) verify: Nanos,
+    /// When it had ended.
+    pub(super) end: Nanos,
+}
+
+/// An I/O that a task carries out.
+struct Taken {
+    io: Io,
+    fd: Fd,
+    /// Whether the descriptor stands elsewhere.
+    moved: bool,
+    /// When the clone's schedule began.
+    start: Nanos,
+}
+
+/// What a task has for itself.
+struct Frame {
+    buffer: Buffer,
+    rng: Rng,
+    begin: Nanos,
+    tallies: Tallies,
+}
+
+/// What a clone has left behind.
+pub(super) struct Left {
+    pub(super) times: Times,
+    pub(super) mismatches: u64,
+    pub(super) blocks: Vec<Io>,
+}
+
+impl Worker {
+    pub(super) fn new(clone: JobClone, source: Source, calls: Arc<dyn Syscalls>, run: Arc<RunState>) -> Self {
+        let (tasks, files) = (clone.spec.tasks(), clone.files.len());
+        let state = State {
+            source,
+            phase: Phase::Closed,
+            busy: false,
+            waiting: 0,
+            fds: Vec::new(),
+            positions: vec![u64::MAX; files],
+            under_way: Vec::with_capacity(tasks as usize),
+            held: None,
+            reads: VecDeque::new(),
+            clock: Times::default(),
+            mismatches: 0,
+            left: Vec::new(),
+            tasks_left: tasks,
+        };
+        let (state, changed) = (Mutex::new(&CLONE, state), Condvar::of_class(&CLONE));
+        Self { clone, calls, run, waits: None, state, changed }
+    }
+
+    /// Says when it starts.
+    pub(super) fn schedule(&self, start: Nanos, delay: Nanos) {
+        let spec = &self.clone.spec;
+        let start = start + delay;
+        let begin = start + spec.ramp;
+        let deadline = spec.runtime.map_or(Nanos::MAX, |time| begin + time);
+        self.state.lock().clock = Times { start, begin, deadline, phase: start, ..Times::default() };
+    }
+
+    /// What is left when all tasks have ended.
+    pub(super) fn left(&self) -> Left {
+        let mut state = self.state.lock();
+        let blocks = std::mem::take(&mut state.left);
+        Left { times: state.clock, mismatches: state.mismatches, blocks }
+    }
+
+    fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        state.waiting += 1;
+        state = self.changed.wait(state);
+        state.waiting -= 1;
+        state
+    }
+
+    /// The whole of a task's part.
+    pub(super) fn run(&self, mut rng: Rng) -> Tallies {
+        let start = self.state.lock().clock.start;
+        if let Some((job, clones)) = self.waits {
+            self.run.wait_for(job, clones);
+            self.restart_clock(start);
+        }
+        sim::sleep_until(start);
+        let spec = &self.clone.spec;
+        let largest = spec.max_size() as usize;
+        let buffer = Buffer::filled(largest, &spec.fill, &mut rng);
+        let begin = self.state.lock().clock.begin;
+        let mut frame = Frame { buffer, rng, begin, tallies: Tallies::default() };
+        while let Some(taken) = self.take() {
+            self.carry_out(&taken, &mut frame);
+            self.complete(&taken.io);
+        }
+        let mut state = self.state.lock();
+        state.tasks_left -= 1;
+        let last = state.tasks_left == 0;
+        drop(state);
+        if last {
+            if spec.exit_all {
+                self.run.exit.store(true, Relaxed);
+            }
+            self.run.has_ended(self.clone.job);
+        }
+        frame.tallies
+    }
+
+    /// A job that has waited for another starts now.
+    fn restart_clock(&self, planned: Nanos) {
+        let mut state = self.state.lock();
+        let late = sim::now().since(planned);
+        let clock = &mut state.clock;
+        if clock.start == planned && late > Nanos::ZERO {
+            (clock.start, clock.begin, clock.phase) = (planned + late, clock.begin + late, planned + late);
+            clock.deadline += late;
+        }
+    }
+
+    /// The next I/O; none at the end.
+    fn take(&self) -> Option<Taken> {
+        let mut state = self.state.lock();
+        loop {
+            if state.phase == Phase::Ended {
+                return None;
+            }
+            if state.busy {
+                state = self.wait(state);
+                continue;
+            }
+            match self.next(&mut state) {
+                Next::Io(io) if self.must_wait(&state, &io) => {
+                    state.held = Some(io);
+                    state = self.wait(state);
+                }
+                Next::Io(io) => {
+                    state.under_way.push(io);
+                    let moved = state.positions[io.file] != io.offset;
+                    state.positions[io.file] = io.offset + io.len;
+                    return Some(Taken { io, fd: state.fds[io.file], moved, start: state.clock.start });
+                }
+                Next::Drain | Next::End | Next::Late if !state.under_way.is_empty() => {
+                    state = self.wait(state);
+                }
+                Next::Drain => {}
+                Next::Think(time) => state = self.alone(state, |_| sim::sleep(time)),
+                Next::Late => {
+                    let deadline = state.clock.deadline;
+                    state = self.alone(state, |worker| {
+                        sim::sleep_until(deadline);
+                        worker.turn(Some(deadline));
+                    });
+                }
+                Next::End => state = self.alone(state, |worker| worker.turn(None)),
+            }
+        }
+    }
+
+    /// Does something that no other task of the clone may see half done.
+    fn alone<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        act: impl FnOnce(&Self),
+    ) -> MutexGuard<'a, State> {
+        state.busy = true;
+        drop(state);
+        act(self);
+        let mut state = self.state.lock();
+        state.busy = false;
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+        state
+    }
+
+    fn next(&self, state: &mut State) -> Next {
+        let now = sim::now();
+        match state.phase {
+            Phase::Closed | Phase::Ended => Next::End,
+            Phase::ReadingBack => state.reads.pop_front().map_or(Next::End, Next::Io),
+            Phase::Working => {
+                let clock = state.clock;
+                // What was promised is done: a trim's write, a sync, what waited for another.
+                if let Some(io) = state.held.take().or_else(|| state.source.owed()) {
+                    return Next::Io(io);
+                }
+                if now >= clock.deadline || self.run.is_over(now) {
+                    return Next::End;
+                }
+                let limit = clock.deadline.since(clock.start);
+                state.source.next(now.since(clock.start), limit, state.under_way.len())
+            }
+        }
+    }
+
+    /// Whether an I/O under way is on the same bytes, and matters.
+    fn must_wait(&self, state: &State, io: &Io) -> bool {
+        let spec = &self.clone.spec;
+        if !(spec.serialize || spec.verify.is_some()) || io.len == 0 {
+            return false;
+        }
+        let overlaps = |other: &Io| {
+            other.file == io.file && other.offset < io.offset + io.len && io.offset < other.offset + other.len
+        };
+        state.under_way.iter().any(overlaps)
+    }
+
+    fn complete(&self, io: &Io) {
+        let mut state = self.state.lock();
+        let at = state.under_way.iter().position(|other| other == io).expect("it was taken");
+        state.under_way.swap_remove(at);
+        if state.waiting > 0 {
+            self.changed.notify_all();
+        }
+    }
+
+    /// From one phase to the next. Nothing is under way; `at` is when the I/O of a job ended that its time has ended.
+    fn turn(&self, at: Option<Nanos>) {
+        let (phase, mut clock) = {
+            let state = self.state.lock();
+            (state.phase, state.clock)
+        };
+        let turned = match phase {
+            Phase::Closed => self.open().map(|()| Phase::Working),
+            Phase::Working => {
+                let verify = self.end_of_pass();
+                let now = at.filter(|_| !self.clone.spec.end_fsync).unwrap_or_else(sim::now);
+                clock.work += now.since(clock.phase.max(clock.begin));
+                clock.phase = now;
+                verify.and_then(|verify| if verify { Ok(Phase::ReadingBack) } else { self.close_pass() })
+            }
+            Phase::ReadingBack => {
+                let now = sim::now();
+                clock.verify += now.since(clock.phase.max(clock.begin));
+                clock.phase = now;
+                self.close_pass()
+            }
+            Phase::Ended => Ok(Phase::Ended),
+        };
+        clock.end = sim::now();
+        let mut state = self.state.lock();
+        state.clock = clock;
+        state.phase = turned.unwrap_or_else(|(what, errno)| {
+            self.run.fail(format!("{}: {what}: {errno}", self.clone.label), Some(errno));
+            Phase::Ended
+        });
+    }
+
+    /// What ends the I/O of a pass; whether it is read back.
+    fn end_of_pass(&self) -> Result<bool, Failed> {
+        let spec = &self.clone.spec;
+        let fds = self.state.lock().fds.clone();
+        if spec.end_fsync && spec.mode.writes {
+            for (fd, file) in fds.iter().zip(&self.clone.files) {
+                self.calls.fsync(*fd).map_err(|errno| (format!("fsync of {}", file.path), errno))?;
+            }
+        }
+        let Some(verify) = spec.verify.as_ref().filter(|_| spec.mode.writes) else { return Ok(false) };
+        let mut state = self.state.lock();
+        let written = state.source.take_written();
+        state.left.clone_from(&written.iter().copied().collect());
+        if verify.reads_back && !self.run.stopped.load(Relaxed) {
+            state.reads = written;
+        }
+        Ok(!state.reads.is_empty())
+    }
+
+    fn open(&self) -> Result<(), Failed> {
+        let spec = &self.clone.spec;
+        let mut flags = OpenFlags::empty();
+        if spec.mode.reads || spec.verify.is_some() {
+            flags |= OpenFlags::READ;
+        }
+        if spec.mode.writes || spec.mode.trims {
+            flags |= OpenFlags::WRITE | OpenFlags::CREATE;
+        }
+        match spec.sync {
+            Sync::None => {}
+            Sync::All => flags |= OpenFlags::SYNC,
+            Sync::Data => flags |= OpenFlags::DSYNC,
+        }
+        if spec.direct {
+            flags |= OpenFlags::DIRECT;
+        }
+        let mut fds = Vec::with_capacity(self.clone.files.len());
+        for file in &self.clone.files {
+            let fd = self.calls.open(file.path.as_bytes(), flags, MODE);
+            fds.push(
+                fd.map_err(|errno| (format!("open of {}{}", file.path, hint(errno, spec.direct)), errno))?,
+            );
+        }
+        let mut state = self.state.lock();
+        state.positions.fill(u64::MAX);
+        state.fds = fds;
+        Ok(())
+    }
+
+    /// Closes the files, and begins another pass if there is one.
+    fn close_pass(&self) -> Result<Phase, Failed> {
+        let spec = &self.clone.spec;
+        let fds = std::mem::take(&mut self.state.lock().fds);
+        for (fd, file) in fds.into_iter().zip(&self.clone.files) {
+            if spec.fsync_on_close && spec.mode.writes {
+                self.calls.fsync(fd).map_err(|errno| (format!("fsync of {}", file.path), errno))?;
+            }
+            self.calls.close(fd).map_err(|errno| (format!("close of {}", file.path), errno))?;
+        }
+        let mut state = self.state.lock();
+        let now = sim::now();
+        let over = now >= state.clock.deadline || self.run.is_over(now) || state.source.is_exhausted();
+        let left =
+            if spec.time_based { u64::MAX } else { self.clone.total.saturating_sub(state.source.moved()) };
+        let again = !over && left >= spec.min_size();
+        if again {
+            state.source.restart(left);
+        }
+        drop(state);
+        if spec.unlink_each_loop || (!again && spec.unlink) {
+            for file in &self.clone.files {
+                match self.calls.unlink(file.path.as_bytes()) {
+                    Ok(()) | Err(Errno::ENOENT) => {} // another clone has removed it
+                    Err(errno) => return Err((format!("unlink of {}", file.path), errno)),
+                }
+            }
+            if again && spec.mode.reads {
+                // A pass that reads finds its files again.
+                layout::again(&*self.calls, &self.clone).map_err(|error| (error.to_string(), error.errno))?;
+            }
+        }
+        Ok(if again { Phase::Closed } else { Phase::Ended })
+    }
+
+    /// One I/O with its latencies.
+    fn carry_out(&self, taken: &Taken, frame: &mut Frame) {
+        let io = &taken.io;
+        sim::work(Work::Generator, 1);
+        let due = io.due.map(|due| taken.start + due);
+        if let Some(due) = due {
+            sim::sleep_until(due);
+        }
+        let data = frame.buffer.of(io.len as usize);
+        self.fill(io, data, &mut frame.rng);
+        let start = sim::now();
+        let outcome = self.call(taken, data);
+        let end = sim::now();
+        if let Err(errno) = outcome {
+            let (call, file) = (KINDS[kind(io.kind)], &self.clone.files[io.file].path);
+            let place = format!("{call} of {} bytes at {} of {file}", io.len, io.offset);
+            let hint = hint(errno, self.clone.spec.direct);
+            return self.run.fail(format!("{}: {place}{hint}: {errno}", self.clone.label), Some(errno));
+        }
+        self.compare(io, data);
+        if end >= frame.begin && (kind(io.kind) > 2 || self.run.counts()) {
+            frame.tallies[kind(io.kind)].note(io.len, due, start, end);
+        }
+    }
+
+    fn fill(&self, io: &Io, data: &mut [u8], rng: &mut Rng) {
+        if io.kind != Kind::Write {
+            return;
+        }
+        let spec = &self.clone.spec;
+        match &spec.verify {
+            None => content::refresh(&spec.fill, data, io.number, rng),
+            Some(verify) => {
+                let stamp = self.state.lock().source.stamp(io.number);
+                verify.fill(data, io.offset, stamp);
+                content::charge(data.len());
+            }
+        }
+    }
+
+    /// The system call of an I/O.
+    fn call(&self, taken: &Taken, data: &mut [u8]) -> Result<(), Errno> {
+        let (calls, io, fd) = (&*self.calls, &taken.io, taken.fd);
+        let seeks = self.clone.spec.engine == Engine::Sync;
+        if seeks && taken.moved && matches!(io.kind, Kind::Read | Kind::Write | Kind::Verify(_)) {
+            calls.lseek(fd, io.offset.cast_signed(), Whence::Set)?;
+        }
+        match io.kind {
+            Kind::Read | Kind::Verify(_) => whole(data.len(), Errno::EIO, |done| {
+                let rest = &mut data[done..];
+                if seeks { calls.read(fd, rest) } else { calls.pread(fd, rest, io.offset + done as u64) }
+            }),
+            Kind::Write => whole(data.len(), Errno::ENOSPC, |done| {
+                let rest = &data[done..];
+                if seeks { calls.write(fd, rest) } else { calls.pwrite(fd, rest, io.offset + done as u64) }
+            }),
+            Kind::Trim => {
+                let mode = FallocateMode::KEEP_SIZE | FallocateMode::PUNCH_HOLE;
+                calls.fallocate(fd, mode, io.offset, io.len)
+            }
+            Kind::Fsync => calls.fsync(fd),
+            Kind::Fdatasync => calls.fdatasync(fd),
+        }
+    }
+
+    /// Checks what was read.
+    fn compare(&self, io: &Io, data: &[u8]) {
+        let spec = &self.clone.spec;
+        let Some(verify) = &spec.verify else { return };
+        let stamp = match io.kind {
+            Kind::Verify(stamp) => Some(stamp),
+            Kind::Read if !spec.mode.writes => None,
+            _ => return,
+        };
+        content::charge(data.len());
+        if let Err(what) = verify.check(data, io.offset, stamp) {
+            self.state.lock().mismatches += 1;
+            let what = format!("{}: verify of {}: {what}", self.clone.label, self.clone.files[io.file].path);
+            if verify.fatal {
+                self.run.fail(what, None);
+            } else {
+                self.run.told.lock().mismatch.get_or_insert(Failure { what, errno: None });
+            }
+        }
+    }
+}
+
+/// What failed, and how.
+type Failed = (String, Errno);
+
+/// Moves `len` bytes by as many calls as it takes; `nothing` is the error when one moves nothing.
+fn whole(len: usize, nothing: Errno, mut call: impl FnMut(usize) -> vfs::Result<usize>) -> Result<(), Errno> {
+    let mut done = 0;
+    while done < len {
+        match call(done) {
+            Ok(0) => return Err(nothing),
+            Ok(moved) => done += moved,
+            Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(())
+}
+
+/// What an errno may mean here.
+fn hint(errno: Errno, direct: bool) -> &'static str {
+    match errno {
+        Errno::EINVAL if direct => " (the file system may have no O_DIRECT: give direct=0)",
+        Errno::EOPNOTSUPP => " (the file system does not do that)",
+        _ => "",
+    }
+}

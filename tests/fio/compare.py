@@ -1,0 +1,68 @@
+"""The rates in the JSON that compare.sh has collected: medians of fio's and Weir's, by job and direction, and their ratio."""
+
+import json
+import os
+import statistics
+import sys
+
+
+def fio_rates(path):
+    """IOPS of each job and direction that did anything; clones of one name are put together as fio's groups are."""
+    rates = {}
+    with open(path) as file:
+        text = file.read()
+    for job in json.loads(text[text.index("{"):])["jobs"]:
+        for direction in ("read", "write"):
+            side = job[direction]
+            if side["total_ios"]:
+                key = (job["jobname"], direction)
+                ios, time = rates.get(key, (0, 0))
+                rates[key] = (ios + side["total_ios"], max(time, side["runtime"]))
+    return {key: ios * 1000 / time for key, (ios, time) in rates.items() if time}
+
+
+def samples(value):
+    """Every sample in a document of Weir's, wherever it is."""
+    if isinstance(value, dict):
+        if "jobs" in value and "axes" in value:
+            yield value
+        for inner in value.values():
+            yield from samples(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from samples(inner)
+
+
+def weir_rates(path):
+    with open(path) as file:
+        (sample,) = list(samples(json.load(file)))
+    rates = {}
+    for job in sample["jobs"]:
+        if job["direction"] in ("read", "write") and not job["name"].startswith("group "):
+            key = (job["name"], job["direction"])
+            rates[key] = job["count"] * 1e9 / job["elapsed_ns"]
+    return rates
+
+
+def main():
+    work, rounds, jobs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8}   range of the ratio")
+    for job in jobs:
+        name = os.path.splitext(os.path.basename(job))[0]
+        pairs = []
+        for round_ in range(1, rounds + 1):
+            base = os.path.join(work, f"{name}.{round_}")
+            pairs.append((fio_rates(base + ".fio.json"), weir_rates(base + ".weir.json")))
+        for key in pairs[0][0]:
+            # Each round is a pair on the same directory, one right after the other.
+            both = [(fio[key], weir[key]) for fio, weir in pairs if key in fio and key in weir]
+            if not both:
+                print(f"{name:<14} {key[0]:<10} {key[1]:<9} weir counts it apart (verify)")
+                continue
+            fio, weir = (statistics.median(side) for side in zip(*both))
+            ratios = sorted(b / a for a, b in both)
+            spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+            print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {statistics.median(ratios):>8.2f}   {spread}")
+
+
+main()
