@@ -3,7 +3,7 @@
 //! | what | is answered | then |
 //! |---|---|---|
 //! | the image contradicts itself | EUCLEAN | the file system stops |
-//! | a block of metadata cannot be read | EIO | the same: part of the change may have been made |
+//! | a block of metadata cannot be read | EIO | the same while a change is under way, part of which may have been made; else nothing |
 //! | the journal cannot be written, or a block not home | EIO | the same |
 //! | file data cannot be read | EIO | nothing |
 //! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty; without space for them the next sync tries again |
@@ -77,6 +77,10 @@ impl Volume {
     #[cold]
     pub(crate) fn stop(&self, what: &str) {
         if self.settings.read_only || self.settings.repairs || self.stopped.swap(true, Relaxed) {
+            return;
+        }
+        // A mount that is refused leaves the image as it is.
+        if !self.mounted.load(Relaxed) {
             return;
         }
         // The superblock in memory has changes that did not commit, and its page may be locked: only what is on the device is
