@@ -3,12 +3,13 @@
 //! | what | is answered | then |
 //! |---|---|---|
 //! | the image contradicts itself | EUCLEAN | the file system stops |
-//! | a block of metadata cannot be read | EIO | the same while a change is under way, part of which may have been made; else nothing |
+//! | a block of metadata cannot be read | EIO | the same while a change is under way |
 //! | the journal cannot be written, or a block not home | EIO | the same |
 //! | file data cannot be read | EIO | nothing |
-//! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty; without space for them the next sync tries again |
+//! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty |
 //!
-//! A file system that has stopped refuses every change (EROFS), writes nothing more, and shows what it can read. Its superblock
+//! A change that is under way may have been made in part. A file system that has stopped refuses every change (EROFS), writes
+//! nothing more, and shows what it can read. Its superblock
 //! counts the error and says what and when, as far as the device still takes it; e2fsck, `weir fsck` and the next mount tell. What
 //! the journal has committed counts; the transaction that was under way does not.
 

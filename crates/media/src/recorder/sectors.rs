@@ -20,7 +20,9 @@
 //! | in flight | units |
 //! |---|---|
 //! | at most [`FEW`] sectors | each sector, all its versions: every image there is |
-//! | more | the sectors of each 4 KiB that the same requests wrote: none, all, either half, all but the middle, the first or the last, and each older version |
+//! | more | the sectors of each 4 KiB that the same requests wrote, as below |
+//!
+//! Of many sectors none persist, all, either half, all but the middle, the first or the last, or each older version.
 
 use std::collections::BTreeMap;
 

@@ -6,13 +6,13 @@
 //! |---|---|---|
 //! | 1 | no new handle; those that are open end | a transaction is all or nothing |
 //! | 2 | its blocks are copied; handles begin again, in the next transaction | what comes later must not be in it |
-//! | 3 | ordered mode: data of files that got blocks or grew is written | no file shows what its blocks held before |
+//! | 3 | ordered mode: data of files that got blocks or grew is written | no file shows what was there |
 //! | 4 | revoke records, descriptors and blocks go to the log; a flush | |
 //! | 5 | the commit block, with FUA | now it has happened |
 //! | 6 | blocks that it freed may be used again | not earlier: a crash would bring their old owner back |
 //!
-//! A committed block goes home at a checkpoint: when the log is short of space, half a minute later, and at the end. It goes home as the last
-//! transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
+//! A committed block goes home at a checkpoint: when the log is short of space, half a minute later, and at the end. It goes home
+//! as the last transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
 //!
 //! A block that was freed is revoked: a replay must not write an old transaction's metadata over what the block became.
 //!
