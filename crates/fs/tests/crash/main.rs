@@ -164,7 +164,7 @@ fn on_blocks() -> Vec<Subject> {
     let size = Bytes::mib(2);
     let ext2 = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
     let journaled = ["ordered", "writeback", "journal"].map(|data| subject("ext4", &with(data)));
-    let all = journaled.into_iter().chain([subject("ext2", &ext2)]);
+    let all = [subject("ext2", &ext2)].into_iter().chain(journaled);
     all.map(|subject| Subject { size, ..subject }).collect()
 }
 

@@ -189,7 +189,7 @@ fn unit(base: &Snapshot, sectors: &[Sector<'_>]) -> Unit {
         &|_| true,
     ];
     let mut subsets: Vec<Vec<bool>> =
-        keeps.iter().map(|keep| (0..count).map(|index| keep(index)).collect()).collect();
+        keeps.iter().map(|keep| (0..count).map(keep).collect()).collect();
     keep_first_of_each(&mut subsets);
     let with = |version: usize, subset: &[bool]| -> Vec<(u64, LineBytes)> {
         let kept = sectors.iter().zip(subset).filter(|(_, kept)| **kept);
