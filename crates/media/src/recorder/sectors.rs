@@ -188,8 +188,7 @@ fn unit(base: &Snapshot, sectors: &[Sector<'_>]) -> Unit {
         &|index| index + 1 < count,
         &|_| true,
     ];
-    let mut subsets: Vec<Vec<bool>> =
-        keeps.iter().map(|keep| (0..count).map(keep).collect()).collect();
+    let mut subsets: Vec<Vec<bool>> = keeps.iter().map(|keep| (0..count).map(keep).collect()).collect();
     keep_first_of_each(&mut subsets);
     let with = |version: usize, subset: &[bool]| -> Vec<(u64, LineBytes)> {
         let kept = sectors.iter().zip(subset).filter(|(_, kept)| **kept);
