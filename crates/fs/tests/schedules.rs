@@ -67,9 +67,9 @@ fn every_pair_of_actions_is_linearizable() {
 /// Designs on a block device, which write back and commit as often as they can.
 #[test]
 fn every_pair_of_actions_is_linearizable_on_a_block_device() {
-    let ext = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
-    let ext4 = [&ext[..], &[("journal", "1MiB"), ("commit", "1us")]].concat();
-    for design in [harness::with_options("ext4", &ext4), harness::with_options("ext2", &ext)] {
+    for name in ["ext4", "ext2"] {
+        let tiny = fs::by_name(name).expect("a design").checking().tiny;
+        let design = harness::with_options(name, tiny);
         assert_sound(&design, &explore(&design, &schedules::pairs(), &effort(3)));
     }
 }

@@ -186,6 +186,11 @@ fn makes(table: &mut Table) {
     table.add("mkdir A/C", vec![mkdir("A")], vec![mkdir("A/C")]);
     table.add("creat in a full block", (0..15).map(|n| create(&long(n))).collect(), vec![create(&long(15))]);
     table.add(
+        "creat splits full blocks",
+        (0..15).map(|n| create(&long(n))).collect(),
+        (15..21).map(|n| create(&long(n))).collect(),
+    );
+    table.add(
         "creat over a removed first record",
         and((0..16).map(|n| create(&long(n))).collect(), [unlink(&long(15))]),
         vec![create(&long(16))],

@@ -7,6 +7,7 @@
 //! | `loads`, `stores` | that one and all after it, until the operation has answered |
 //! | `space` | the nth block or inode that an allocator is about to give out |
 //! | `spaces` | that one and all after it |
+//! | `torn` | the nth write to a block device, after its first logical block |
 //! | `poison` | the loads of one line, of those that the operation reads, until it is written as a whole |
 //!
 //! Allocation of DRAM never fails here: a Rust program aborts when it does.

@@ -3,12 +3,13 @@
 //! | what | is answered | then |
 //! |---|---|---|
 //! | the image contradicts itself | EUCLEAN | the file system stops |
-//! | a block of metadata cannot be read | EIO | the same: part of the change may have been made |
+//! | a block of metadata cannot be read | EIO | the same while a change is under way |
 //! | the journal cannot be written, or a block not home | EIO | the same |
 //! | file data cannot be read | EIO | nothing |
-//! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty; without space for them the next sync tries again |
+//! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty |
 //!
-//! A file system that has stopped refuses every change (EROFS), writes nothing more, and shows what it can read. Its superblock
+//! A change that is under way may have been made in part. A file system that has stopped refuses every change (EROFS), writes
+//! nothing more, and shows what it can read. Its superblock
 //! counts the error and says what and when, as far as the device still takes it; e2fsck, `weir fsck` and the next mount tell. What
 //! the journal has committed counts; the transaction that was under way does not.
 
@@ -77,6 +78,10 @@ impl Volume {
     #[cold]
     pub(crate) fn stop(&self, what: &str) {
         if self.settings.read_only || self.settings.repairs || self.stopped.swap(true, Relaxed) {
+            return;
+        }
+        // A mount that is refused leaves the image as it is.
+        if !self.mounted.load(Relaxed) {
             return;
         }
         // The superblock in memory has changes that did not commit, and its page may be locked: only what is on the device is

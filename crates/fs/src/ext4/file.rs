@@ -302,8 +302,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write that a
-    /// crash has undone.
+    /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write
+    /// that a crash has undone.
     fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
         let size = state.raw.size();
         self.zero_part(inode, state, size, to.min(size.next_multiple_of(self.block_bytes())))
@@ -316,7 +316,7 @@ impl Volume {
         }
         let old = state.raw.size();
         if size < old {
-            // What the last block keeps is zeroed when the file grows again: before this change has committed it must not be.
+            // What the last block keeps is zeroed when the file grows again: not before this change has committed.
             self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
         }
         self.zero_tail(inode, state, size)?;

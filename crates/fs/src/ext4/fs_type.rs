@@ -229,11 +229,20 @@ impl FsType for ExtType {
         const EXT4_SMALL: Given =
             &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
         const EXT2_SMALL: Given = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
+        // An attribute of the actions that tasks carry out at once needs a block of 4 KiB.
+        const EXT4_TINY: Given = &[
+            ("cache", "256k"),
+            ("block_size", "4k"),
+            ("journal", "4MiB"),
+            ("lost_found", "false"),
+            ("commit", "1us"),
+        ];
+        const EXT2_TINY: Given = &[("cache", "256k"), ("block_size", "4k"), ("lost_found", "false")];
         const OTHER_MODES: &[Given] = &[&[("data", "writeback")], &[("data", "journal")]];
         if self.modern {
-            Checking { small: EXT4_SMALL, tiny: EXT4_SMALL, variants: OTHER_MODES }
+            Checking { small: EXT4_SMALL, tiny: EXT4_TINY, variants: OTHER_MODES }
         } else {
-            Checking { small: EXT2_SMALL, tiny: EXT2_SMALL, variants: &[] }
+            Checking { small: EXT2_SMALL, tiny: EXT2_TINY, variants: &[] }
         }
     }
 

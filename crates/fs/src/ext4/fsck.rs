@@ -3,6 +3,7 @@
 //! | predicate | holds when |
 //! |---|---|
 //! | `superblock_valid` | a superblock and the descriptors can be read |
+//! | `journal_sound` | the journal has all its blocks, and a superblock that a mount takes |
 //! | `inode_valid` | an inode in use has a kind, a right checksum and flags that are known |
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
@@ -85,6 +86,9 @@ struct Check<'a> {
 impl Check<'_> {
     fn run(&mut self) {
         self.claim_metadata();
+        if let Err(what) = self.volume.check_journal() {
+            self.report.violate("journal_sound", what);
+        }
         for ino in 1..=self.volume.geo.inodes() {
             match self.volume.inode_in_use(ino) {
                 Ok(true) => self.check_inode(ino),

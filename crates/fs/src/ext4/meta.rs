@@ -4,6 +4,7 @@
 //! without one the page is dirty and write-back may take it at any time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use media::block::Hint;
 
@@ -28,7 +29,9 @@ impl Volume {
             let off = block * u64::from(self.geo.block_bytes);
             if let Err(error) = self.cache.queue().read(&mut [(off, &mut state.bytes)]) {
                 drop(state);
-                self.stop(&format!("block {block}: {error}"));
+                if self.handles.load(Relaxed) > 0 {
+                    self.stop(&format!("block {block}: {error}"));
+                }
                 return Err(error.into());
             }
             state.uptodate = true;

@@ -171,6 +171,9 @@ pub(crate) struct Volume {
     /// What the mount found worth telling.
     pub(crate) notes: Vec<String>,
     stopped: AtomicBool,
+    mounted: AtomicBool,
+    /// Changes of metadata that are under way.
+    pub(crate) handles: AtomicU32,
     generation: AtomicU32,
     tasks: Mutex<Vec<JoinHandle<()>>>,
     ending: Mutex<bool>,
@@ -211,6 +214,8 @@ impl Volume {
             settings,
             notes: note.into_iter().collect(),
             stopped: AtomicBool::new(false),
+            mounted: AtomicBool::new(false),
+            handles: AtomicU32::new(0),
             generation: AtomicU32::new(seed),
             tasks: Mutex::new(&WRITEBACK, Vec::new()),
             ending: Mutex::new(&WRITEBACK, false),
@@ -250,11 +255,14 @@ impl Volume {
             volume = Self::open(device, volume.settings)?;
             volume.notes = notes;
         }
+        // What a mount refuses it does not change.
+        let orphans = volume.orphan_list().map_err(damaged)?;
         volume.mark_in_use(journaled).map_err(damaged)?;
-        let freed = volume.clean_orphans().map_err(damaged)?;
+        let freed = volume.clean_orphans(orphans).map_err(damaged)?;
         if freed > 0 {
             volume.notes.push(format!("{freed} inodes without names were freed or cut"));
         }
+        volume.mounted.store(true, Relaxed);
         let volume = Arc::new(volume);
         volume.start_tasks();
         Ok(volume)
@@ -303,6 +311,19 @@ impl Volume {
         Ok((replayed, map, format, superblock))
     }
 
+    /// What a mount would hold against the journal; nothing where there is none.
+    pub(crate) fn check_journal(&self) -> std::result::Result<(), String> {
+        if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) {
+            return Ok(());
+        }
+        let number = u64::from(self.superblock.lock().journal_inum.get());
+        let map = self.journal_map(number).map_err(|error| error.to_string())?;
+        let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
+        let superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES);
+        let superblock = superblock.map_err(|error| error.to_string())?;
+        Format::of(&superblock, self.geo.block_bytes, map.0.len() as u64).map(drop)
+    }
+
     /// Whether a mount has something to finish: the image was not unmounted.
     pub(crate) fn needs_recovery(&self) -> bool {
         let superblock = self.superblock.lock();
@@ -312,7 +333,7 @@ impl Volume {
     }
 
     /// Where the blocks of the journal's inode are.
-    fn journal_map(&self, number: u64) -> Result<JournalMap> {
+    pub(crate) fn journal_map(&self, number: u64) -> Result<JournalMap> {
         let (raw, extra) = self.read_inode(number)?;
         let inode = inode::Inode {
             ino: number,

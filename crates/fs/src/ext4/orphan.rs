@@ -135,8 +135,8 @@ impl Volume {
         }
     }
 
-    /// After a crash: frees or cuts what is on the list; says how many.
-    pub(crate) fn clean_orphans(&self) -> Result<u64> {
+    /// The list as a crash left it. It must end, and lead to inodes.
+    pub(crate) fn orphan_list(&self) -> Result<Vec<u64>> {
         let mut list = Vec::new();
         let mut next = u64::from(self.superblock.lock().last_orphan.get());
         while next != 0 {
@@ -147,13 +147,15 @@ impl Volume {
             let (raw, _) = self.read_inode(next)?;
             next = u64::from(raw.dtime.get());
         }
-        if list.is_empty() {
-            return Ok(0);
-        }
-        if self.journal.is_none() {
+        if !list.is_empty() && self.journal.is_none() {
             // Left behind by a mount with a journal; nothing here would take them off.
             return Err(Error::Corrupt("there are orphans, but no journal".to_owned()));
         }
+        Ok(list)
+    }
+
+    /// After a crash: frees or cuts what is on the list; says how many.
+    pub(crate) fn clean_orphans(&self, list: Vec<u64>) -> Result<u64> {
         self.orphans.lock().clone_from(&list);
         for ino in &list {
             let inode = self.inode(*ino)?;

@@ -41,7 +41,7 @@ fn files_of(tree: &check::Tree) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Mounts an image in the kernel while `work` looks at it; none where that is not possible.
-fn in_kernel<T>(image: &Scratch, options: &str, work: impl FnOnce(&Path) -> T) -> Option<T> {
+pub fn in_kernel<T>(image: &Scratch, options: &str, work: impl FnOnce(&Path) -> T) -> Option<T> {
     let folder = format!("{}.mount", image.0);
     std::fs::create_dir(&folder).ok()?;
     let mounted = run("mount", &["-t", "ext4", "-o", &format!("loop,{options}"), &image.0, &folder]);

@@ -5,6 +5,7 @@
 mod damage;
 #[path = "../shared/harness.rs"]
 mod harness;
+mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
 mod tools;

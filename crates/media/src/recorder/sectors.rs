@@ -20,7 +20,9 @@
 //! | in flight | units |
 //! |---|---|
 //! | at most [`FEW`] sectors | each sector, all its versions: every image there is |
-//! | more | the sectors of each 4 KiB that the same requests wrote: none, all, either half, all but the middle, the first or the last, and each older version |
+//! | more | the sectors of each 4 KiB that the same requests wrote, as below |
+//!
+//! Of many sectors none persist, all, either half, all but the middle, the first or the last, or each older version.
 
 use std::collections::BTreeMap;
 
@@ -186,8 +188,7 @@ fn unit(base: &Snapshot, sectors: &[Sector<'_>]) -> Unit {
         &|index| index + 1 < count,
         &|_| true,
     ];
-    let mut subsets: Vec<Vec<bool>> =
-        keeps.iter().map(|keep| (0..count).map(|index| keep(index)).collect()).collect();
+    let mut subsets: Vec<Vec<bool>> = keeps.iter().map(|keep| (0..count).map(keep).collect()).collect();
     keep_first_of_each(&mut subsets);
     let with = |version: usize, subset: &[bool]| -> Vec<(u64, LineBytes)> {
         let kept = sectors.iter().zip(subset).filter(|(_, kept)| **kept);

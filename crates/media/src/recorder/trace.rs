@@ -153,6 +153,7 @@ impl Trace {
             next: 0,
             before_fence: false,
             committing: Vec::new(),
+            ended: false,
         }
     }
 }
@@ -176,6 +177,8 @@ pub enum Point {
     OpEnd,
     /// A commit store was made.
     AfterCommit,
+    /// The trace ends, and a block device has not guaranteed all that was written.
+    End,
 }
 
 /// A trace being replayed.
@@ -188,6 +191,8 @@ pub struct Replay {
     before_fence: bool,
     /// Commit stores that are to come.
     committing: Vec<(TaskId, u64)>,
+    /// The end was told.
+    ended: bool,
 }
 
 impl Replay {
@@ -221,7 +226,8 @@ impl Replay {
                 return point;
             }
         }
-        None
+        let in_flight = self.state.sectors_in_flight().next().is_some();
+        (in_flight && !std::mem::replace(&mut self.ended, true)).then_some(Point::End)
     }
 
     /// Whether an event that comes next makes something guaranteed.

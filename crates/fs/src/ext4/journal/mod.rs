@@ -6,13 +6,13 @@
 //! |---|---|---|
 //! | 1 | no new handle; those that are open end | a transaction is all or nothing |
 //! | 2 | its blocks are copied; handles begin again, in the next transaction | what comes later must not be in it |
-//! | 3 | ordered mode: data of files that got blocks or grew is written | no file shows what its blocks held before |
+//! | 3 | ordered mode: data of files that got blocks or grew is written | no file shows what was there |
 //! | 4 | revoke records, descriptors and blocks go to the log; a flush | |
 //! | 5 | the commit block, with FUA | now it has happened |
 //! | 6 | blocks that it freed may be used again | not earlier: a crash would bring their old owner back |
 //!
-//! A committed block goes home at a checkpoint: when the log is short of space, half a minute later, and at the end. It goes home as the last
-//! transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
+//! A committed block goes home at a checkpoint: when the log is short of space, half a minute later, and at the end. It goes home
+//! as the last transaction that has committed has it, from the copy that was logged, so that an open transaction never leaks.
 //!
 //! A block that was freed is revoked: a replay must not write an old transaction's metadata over what the block became.
 //!
@@ -25,6 +25,7 @@ pub(crate) mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::block::{Hint, Piece, Queue};
 use media::event::Mark;
@@ -111,14 +112,16 @@ struct Running {
 /// The right to change metadata: part of a transaction, or nothing where there is no journal.
 pub(crate) struct Handle<'a> {
     journal: Option<&'a Journal>,
+    /// Counts the handles of a mounted file system.
+    open: Option<&'a AtomicU32>,
     credits: u32,
     pub(crate) tid: u32,
 }
 
 impl<'a> Handle<'a> {
-    /// Without a journal.
+    /// Without a journal, of a file system that is not mounted.
     pub(crate) fn none() -> Self {
-        Self { journal: None, credits: 0, tid: 0 }
+        Self { journal: None, open: None, credits: 0, tid: 0 }
     }
 
     pub(crate) fn journal(&self) -> Option<&'a Journal> {
@@ -128,6 +131,9 @@ impl<'a> Handle<'a> {
 
 impl Drop for Handle<'_> {
     fn drop(&mut self) {
+        if let Some(open) = self.open {
+            open.fetch_sub(1, Relaxed);
+        }
         let Some(journal) = self.journal else { return };
         let mut state = journal.state.lock();
         let closing = state.closing;
@@ -474,7 +480,11 @@ impl Volume {
     /// Begins a change of metadata that touches at most `credits` blocks. Waits for a commit when the transaction is full.
     pub(crate) fn begin(&self, credits: u32) -> Result<Handle<'_>> {
         self.check_running()?;
-        let Some(journal) = &self.journal else { return Ok(Handle::none()) };
+        let open = Some(&self.handles);
+        let Some(journal) = &self.journal else {
+            self.handles.fetch_add(1, Relaxed);
+            return Ok(Handle { open, ..Handle::none() });
+        };
         let credits = credits.min(journal.most());
         let mut state = journal.state.lock();
         loop {
@@ -497,7 +507,8 @@ impl Volume {
             {
                 running.handles += 1;
                 running.reserved += credits;
-                return Ok(Handle { journal: Some(journal), credits, tid });
+                self.handles.fetch_add(1, Relaxed);
+                return Ok(Handle { journal: Some(journal), open, credits, tid });
             }
             drop(state);
             self.commit(tid)?;

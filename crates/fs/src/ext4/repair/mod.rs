@@ -2,14 +2,17 @@
 //!
 //! | pass | does |
 //! |---|---|
-//! | `blocks` | drops pointers that lead nowhere, what lies beyond the end of a file, and inodes of no kind; counts how often each block is used |
+//! | `blocks` | drops pointers that lead nowhere, what lies beyond the end of a file, and inodes of no kind |
+//! | | counts how often each block is used |
 //! | | copies a block that two inodes have, for all but one of them |
 //! | here | writes the bitmaps, descriptors and counts anew |
-//! | `names` | cuts directory blocks off where their records end to make sense; drops names that lead to nothing, twice to a directory, or occur twice; lets a directory whose index misses a name go without one |
+//! | `names` | cuts directory blocks off where their records end to make sense |
+//! | | drops names that lead to nothing, a second time to a directory, or that occur twice |
+//! | | lets a directory whose index misses a name go without one |
 //! | | puts what has no name, and directories that cannot be reached, into `lost+found`; sets `..` and counts links |
 //!
-//! An inode without links is free, whatever else it says. A file of extents that shares a block, or whose tree is damaged, loses its
-//! contents; files of block maps get copies.
+//! An inode without links is free, whatever else it says. A file of extents that shares a block, or whose tree is damaged, loses
+//! its contents; files of block maps get copies.
 //!
 //! Everything is changed in the cache and written at the end, in any order: a crash meanwhile leaves an image that a repair makes
 //! sound, too. Superblock and descriptors must be readable; sizes of the root must be right.

@@ -8,7 +8,7 @@ use super::Repair;
 use crate::error::Result;
 use crate::ext4::dir::{Place, Target, records};
 use crate::ext4::inode::{Inode, InodeState};
-use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, put16, put32};
+use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put32};
 use crate::ext4::mutant;
 use crate::ext4::namei::Node;
 
@@ -98,9 +98,13 @@ impl Repair<'_> {
             put16(block, DOT_BYTES + 4, (end - DOT_BYTES) as u16);
         }
         put32(block, 0, ino as u32);
+        if le32(block, DOT_BYTES) == 0 {
+            // A record that leads nowhere is free; where it is to lead is known later.
+            put32(block, DOT_BYTES, ROOT_INO as u32);
+        }
         (block[7], block[DOT_BYTES + 7]) = (kind, kind);
         if let Some(known) = self.inodes.get_mut(&ino) {
-            known.dotdot = u64::from(crate::ext4::layout::le32(block, DOT_BYTES));
+            known.dotdot = u64::from(le32(block, DOT_BYTES));
         }
     }
 

@@ -10,6 +10,9 @@ use sim::{Bytes, Nanos, Seed};
 use super::{Shared, no_program, written};
 use crate::failure::Failure;
 
+/// The region where the user does not say otherwise, if the format and programs fit into it.
+pub(super) const REGION: Bytes = Bytes::mib(1);
+
 #[derive(Args, Debug)]
 pub(super) struct Chosen {
     /// Only the programs whose names contain these words
@@ -24,7 +27,7 @@ pub(super) struct Chosen {
     /// Begin no program after this time: 60s
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
-    /// Size of the region
+    /// Size of the region; a format that needs more than the default gets it
     #[arg(long, default_value = "1MiB", value_name = "SIZE")]
     pub(super) size: Bytes,
 }

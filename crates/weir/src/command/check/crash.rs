@@ -127,8 +127,12 @@ impl CrashCheck {
     }
 
     fn text(&self, crashed: &[Crashed]) -> String {
-        let title =
-            format!("crashes, {}, regions of {}, seed {}", self.which(), self.chosen.size, self.shared.seed);
+        let title = format!(
+            "crashes, {}, regions from {}, seed {}",
+            self.which(),
+            self.chosen.size,
+            self.shared.seed
+        );
         let mut table = Table::new(title);
         table.words("fs");
         for name in

@@ -77,7 +77,7 @@ impl FaultsCheck {
     }
 
     fn text(&self, failed: &[Failed]) -> String {
-        let title = format!("failures, regions of {}, seed {}", self.chosen.size, self.shared.seed);
+        let title = format!("failures, regions from {}, seed {}", self.chosen.size, self.shared.seed);
         let mut injected = Table::new(title);
         let mut outcomes = Table::new("what came of them");
         injected.words("fs");
