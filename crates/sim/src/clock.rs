@@ -65,16 +65,15 @@ pub fn work(work: Work, n: u64) {
     }
 }
 
-/// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does. Nothing
-/// under the real clock.
+/// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does.
+/// Nothing under the real clock.
 pub fn cost_of(work: Work, n: u64) -> Nanos {
     virtual_task().map_or(Nanos::ZERO, |cx| cx.run.machine.cost(work, n))
 }
 
 /// The same of a core that copies `bytes` from memory to memory.
 pub fn copy_cost(bytes: u64) -> Nanos {
-    virtual_task()
-        .map_or(Nanos::ZERO, |cx| Nanos((bytes * cx.run.machine.copy_ps_per_byte).div_ceil(1_000)))
+    virtual_task().map_or(Nanos::ZERO, |cx| Nanos((bytes * cx.run.machine.copy_ps_per_byte).div_ceil(1_000)))
 }
 
 /// Copies smaller than this do not queue for the memory bandwidth that all cores share: they are cache

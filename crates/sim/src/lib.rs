@@ -58,8 +58,9 @@ pub mod units;
 mod virt;
 
 pub use cache::Recency;
-pub use clock::{copy_cost, cost_of, 
-    Clock, clock, copy, copy_cached, copy_past, interact, medium, medium_until, now, sleep, sleep_until, work,
+pub use clock::{
+    Clock, clock, copy, copy_cached, copy_cost, copy_past, cost_of, interact, medium, medium_until, now,
+    sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Caches, Machine, Scheduling, Work};

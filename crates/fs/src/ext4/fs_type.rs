@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
-use media::{MediaError, Storage};
 use media::block::{BlockDevice, Geometry, MemoryDevice};
+use media::{MediaError, Storage};
 use sim::Bytes;
 
 use super::journal::DataMode;

@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
 use super::journal::Handle;
-use super::readahead::Readahead;
 use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16};
+use super::readahead::Readahead;
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
 

@@ -12,7 +12,6 @@ use sim::Bytes;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::alloc::{set_bit, set_padding};
-use super::{extent, external};
 use super::journal::{Handle, new_superblock};
 use super::layout::{
     EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES,
@@ -22,6 +21,7 @@ use super::layout::{
 use super::namei::Node;
 use super::superblock::Geo;
 use super::{Settings, Volume, damaged};
+use super::{extent, external};
 use crate::error::Result;
 use crate::fs_type::FsError;
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, NewInode,
+    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;

@@ -7,6 +7,7 @@ mod damage;
 mod harness;
 mod kernel_images;
 mod kernel_mounts;
+mod placement;
 mod tools;
 
 use std::sync::Arc;

@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use results::Histogram;
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, FallocateMode, Fd, FileExtent, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs, Syscalls,
-    Whence, XattrMode, ops,
+    Attr, DirEntry, FallocateMode, Fd, FileExtent, FileKind, OpenFlags, RenameFlags, Result, SetAttr, StatFs,
+    Syscalls, Whence, XattrMode, ops,
 };
 
 const SHARDS: usize = 16;

@@ -58,7 +58,9 @@ impl Work {
         let full = || match (storage.block(), storage.memory()) {
             (Err(_), Ok(region)) => {
                 let size = Bytes(region.len());
-                format!("the region of {size} is full: give it more with --region (in a plan: region = \"…\")")
+                format!(
+                    "the region of {size} is full: give it more with --region (in a plan: region = \"…\")"
+                )
             }
             _ => "the block device is full: take a larger one".to_owned(),
         };

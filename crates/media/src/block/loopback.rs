@@ -57,8 +57,7 @@ impl LoopDevice {
             + sim::cost_of(Work::Step, 2 * pages);
         let arrival = sim::now();
         let mut free_at = self.free_at.lock();
-        let begin =
-            if *free_at > arrival { *free_at } else { arrival + sim::cost_of(Work::Wakeup, 1) };
+        let begin = if *free_at > arrival { *free_at } else { arrival + sim::cost_of(Work::Wakeup, 1) };
         *free_at = begin + work + sim::copy_cost(bytes);
         Ok(Turn { arrival, start: begin, end: *free_at })
     }

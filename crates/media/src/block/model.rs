@@ -119,7 +119,8 @@ impl BlockModel {
             Kind::Ssd(model) => {
                 let config = model.config().map_err(|_| MediaError::Empty)?;
                 let depth = self.requests.unwrap_or(SSD_REQUESTS);
-                let ssd = SsdDevice::with_depth(&config, Data::Sparse, depth).map_err(|_| MediaError::Empty)?;
+                let ssd =
+                    SsdDevice::with_depth(&config, Data::Sparse, depth).map_err(|_| MediaError::Empty)?;
                 let device = Arc::clone(&ssd) as Arc<dyn BlockDevice>;
                 Ok(Built { device, ssd: Some(ssd), phase: self.phase })
             }

@@ -6,7 +6,7 @@
 //!
 //! | reading | here |
 //! |---|---|
-//! | what is read | 128 KiB: the second script says that files have this size, and Filebench cuts them to it (`whole`: all of them) |
+//! | what is read | 128 KiB: the second script says that files have this size, and Filebench cuts them (`whole`: everything) |
 //! | appends | so many to each file, not 30 s of them: they would fill the device |
 //! | contiguous files | written whole, in index order, by one task, as a copy of the tree is (`copied`) |
 
@@ -167,8 +167,9 @@ impl Run {
     fn copy(&self) -> Result<(), JobError> {
         let FileServer { append, appends, .. } = self.plan;
         let size = Value::Int(FILE + append * appends);
-        let engine =
-            self.plan.engine("copy.f", COPY, [("size", size)], &self.how, |options| options.ordered = true)?;
+        let engine = self
+            .plan
+            .engine("copy.f", COPY, [("size", size)], &self.how, |options| options.ordered = true)?;
         engine.prepare(&self.calls).map_err(words)?;
         Ok(())
     }
@@ -176,7 +177,11 @@ impl Run {
 
 impl Job for Run {
     fn prepare(&self) -> Result<(), JobError> {
-        if self.plan.copied { self.copy()? } else { self.grow()? }
+        if self.plan.copied {
+            self.copy()?;
+        } else {
+            self.grow()?;
+        }
         self.calls.sync().map_err(told("sync"))?;
         settle(&*self.calls)?;
         self.reading.prepare(&self.calls).map_err(words)?;

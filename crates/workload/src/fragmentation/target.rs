@@ -47,14 +47,7 @@ pub(super) struct Target {
 
 impl Default for Target {
     fn default() -> Self {
-        Self {
-            overwrite: false,
-            pieces: 0,
-            spacing: Spacing::Bytes(0),
-            call: MIB,
-            reads: 1,
-            removes: false,
-        }
+        Self { overwrite: false, pieces: 0, spacing: Spacing::Bytes(0), call: MIB, reads: 1, removes: false }
     }
 }
 
