@@ -65,8 +65,8 @@ pub fn work(work: Work, n: u64) {
     }
 }
 
-/// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does. Nothing
-/// under the real clock.
+/// What `n` units of `work` cost on the machine of this run, without letting the time pass: for work that another core does.
+/// Nothing under the real clock.
 pub fn cost_of(work: Work, n: u64) -> Nanos {
     virtual_task().map_or(Nanos::ZERO, |cx| cx.run.machine.cost(work, n))
 }

@@ -26,7 +26,7 @@ pub(crate) struct PageState {
     pub(crate) growth: Growth,
     /// The bytes are there when this time has come: they were read ahead.
     pub(crate) ready_at: Nanos,
-    /// Whoever uses this page reads the next window ahead (Linux: `PG_readahead`).
+    /// The use of this page reads the next window ahead (Linux: `PG_readahead`).
     pub(crate) marks_window: bool,
 }
 

@@ -27,19 +27,19 @@ use super::layout::flag;
 use super::map::Mapped;
 use crate::error::Result;
 
+/// Pinning the pages of a buffer: a reference taken and dropped, its descriptor, four levels of table.
+fn pin_buffer(bytes: usize) {
+    let pages = (bytes as u64).div_ceil(4096);
+    sim::work(Work::Lock, 2 * pages);
+    sim::work(Work::Miss, pages);
+    sim::work(Work::Step, 4 * pages);
+}
+
 impl Volume {
     /// Whether a range can go past the cache.
     fn goes_past_cache(&self, offset: u64, len: usize, unit: u64) -> bool {
         let aligned = offset.is_multiple_of(unit) && (len as u64).is_multiple_of(unit) && len > 0;
         aligned && self.data_mode() != Some(DataMode::Journal)
-    }
-
-    /// Pinning the pages of a buffer: a reference taken and dropped, its descriptor, four levels of table.
-    fn pin_buffer(&self, bytes: usize) {
-        let pages = (bytes as u64).div_ceil(4096);
-        sim::work(Work::Lock, 2 * pages);
-        sim::work(Work::Miss, pages);
-        sim::work(Work::Step, 4 * pages);
     }
 
     /// Writes back what the cache has of a range, and waits for what is under way.
@@ -70,7 +70,7 @@ impl Volume {
         let block_bytes = self.block_bytes();
         let whole = len.next_multiple_of(unit as usize);
         self.settle_range(inode, (offset / block_bytes, (offset + whole as u64).div_ceil(block_bytes)))?;
-        self.pin_buffer(whole);
+        pin_buffer(whole);
         let (mut at, mut rest) = (offset, &mut buffer[..whole]);
         let mut pieces: Vec<(u64, &mut [u8])> = Vec::new();
         while !rest.is_empty() {
@@ -115,7 +115,7 @@ impl Volume {
             // The way through the cache writes as much as there is space for, or tells the error.
             return Ok(None);
         }
-        self.pin_buffer(data.len());
+        pin_buffer(data.len());
         let (mut pieces, mut unwritten, mut index) = (Vec::new(), false, first);
         while index < last {
             let Mapped::Blocks { start, len, unwritten: new } =

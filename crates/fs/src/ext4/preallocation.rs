@@ -137,9 +137,9 @@ impl Volume {
         let blocks = state.raw.size().div_ceil(block_bytes).max(index + u64::from(want));
         let mut groups = self.groups.lock();
         let run = if blocks * block_bytes > self.settings.stream_request.0 {
-            self.from_window(handle, &mut groups, inode.ino, (index, want, blocks), goal)?
+            self.window_run(handle, &mut groups, inode.ino, (index, want, blocks), goal)?
         } else {
-            self.from_chunk(handle, &mut groups, want, goal)?
+            self.chunk_run(handle, &mut groups, want, goal)?
         };
         let Some(run) = run else {
             drop(groups);
@@ -150,7 +150,8 @@ impl Volume {
         Ok((run.start, run.len))
     }
 
-    fn from_chunk(
+    /// Blocks of a chunk of this core, a new one if need be.
+    fn chunk_run(
         &self,
         handle: &Handle<'_>,
         groups: &mut Groups,
@@ -195,7 +196,8 @@ impl Volume {
         Ok(None)
     }
 
-    fn from_window(
+    /// Blocks of a window of this inode, a new one if need be.
+    fn window_run(
         &self,
         handle: &Handle<'_>,
         groups: &mut Groups,

@@ -1,7 +1,7 @@
 //! Reading ahead of a program that reads in sequence.
 //!
 //! The first miss of a sequence reads a small window; each next window is up to four times as large, until 128 KiB. A page in each
-//! window is marked: whoever uses it submits the next window without waiting. So about two windows are under way, and the
+//! window is marked: its use submits the next window without waiting. So about two windows are under way, and the
 //! program waits for the request that its page is in, no longer.
 //!
 //! ```text

@@ -116,7 +116,7 @@ impl Queue {
                 let (now, later) = merged.split_at_mut(fits);
                 for ((_, buffer), data) in now.iter_mut().zip(data.chunks(data.len() / fits)) {
                     buffer.copy_from_slice(data);
-                    arrivals.push(ticket.result.clone().map(|()| ticket.done_at()));
+                    arrivals.push(ticket.result.map(|()| ticket.done_at()));
                 }
                 merged = later;
             }

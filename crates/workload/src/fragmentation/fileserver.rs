@@ -6,7 +6,7 @@
 //!
 //! | reading | here |
 //! |---|---|
-//! | what is read | 128 KiB: the second script says that files have this size, and Filebench cuts them to it (`whole`: all of them) |
+//! | what is read | 128 KiB: the second script says that files have this size, and Filebench cuts them (`whole`: everything) |
 //! | appends | so many to each file, not 30 s of them: they would fill the device |
 //! | contiguous files | written whole, in index order, by one task, as a copy of the tree is (`copied`) |
 
@@ -178,9 +178,9 @@ impl Run {
 impl Job for Run {
     fn prepare(&self) -> Result<(), JobError> {
         if self.plan.copied {
-            self.copy()?
+            self.copy()?;
         } else {
-            self.grow()?
+            self.grow()?;
         }
         self.calls.sync().map_err(told("sync"))?;
         settle(&*self.calls)?;

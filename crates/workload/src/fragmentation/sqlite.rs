@@ -16,7 +16,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{Error, ErrorKind, Result as IoResult};
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags as DatabaseFlags, params};
@@ -36,7 +36,7 @@ const OTHER: &[u8] = b"/other";
 /// What SQLite does with a page of this scan, in steps of a search of the machine `fast24-server` (7 ns): 250 ns of user time for
 /// each of 41,302 pages on an AMD EPYC (SQLite 3.40.1, `sqlite3_exec` without a callback, file in memory, getrusage(2)), doubled
 /// for a processor of two thirds of the clock that does three quarters as much in a cycle.
-const PAGE_STEPS: u64 = 70;
+pub(super) const PAGE_STEPS: u64 = 70;
 
 /// Characters of the four columns.
 const COLUMNS: [usize; 4] = [4096, 4096, 4096, 4094];
@@ -48,6 +48,8 @@ pub(super) struct Database {
     /// Bytes that the other file grows by after each row; 0: there is none.
     pub(super) other: u64,
     pub(super) reads: u64,
+    /// SQLite's own work on a page.
+    pub(super) page_steps: u64,
 }
 
 struct Run {
@@ -57,11 +59,18 @@ struct Run {
     calls: Arc<dyn Syscalls>,
 }
 
-/// The calls of the runs that are under way, by number. Held for a look-up only.
-static RUNS: Mutex<BTreeMap<u64, Arc<dyn Syscalls>>> = Mutex::new(BTreeMap::new());
+/// A run that is under way.
+#[derive(Clone)]
+struct Known {
+    calls: Arc<dyn Syscalls>,
+    page_steps: u64,
+}
+
+/// The runs that are under way, by number. Held for a look-up only.
+static RUNS: Mutex<BTreeMap<u64, Known>> = Mutex::new(BTreeMap::new());
 static REGISTERED: Once = Once::new();
 
-fn runs() -> std::sync::MutexGuard<'static, BTreeMap<u64, Arc<dyn Syscalls>>> {
+fn runs() -> MutexGuard<'static, BTreeMap<u64, Known>> {
     RUNS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -70,7 +79,7 @@ struct Files;
 
 /// An open file of SQLite.
 struct File {
-    calls: Arc<dyn Syscalls>,
+    run: Known,
     fd: Fd,
     lock: LockKind,
 }
@@ -81,12 +90,12 @@ fn io(errno: Errno) -> Error {
 }
 
 /// `NUMBER:PATH`.
-fn resolve(name: &str) -> IoResult<(Arc<dyn Syscalls>, &[u8])> {
+fn resolve(name: &str) -> IoResult<(Known, &[u8])> {
     let unknown = || Error::new(ErrorKind::NotFound, format!("{name}: no run has this file"));
     let (number, path) = name.split_once(':').ok_or_else(unknown)?;
     let number: u64 = number.parse().map_err(|_| unknown())?;
-    let calls = runs().get(&number).cloned().ok_or_else(unknown)?;
-    Ok((calls, path.as_bytes()))
+    let run = runs().get(&number).cloned().ok_or_else(unknown)?;
+    Ok((run, path.as_bytes()))
 }
 
 impl Vfs for Files {
@@ -96,20 +105,20 @@ impl Vfs for Files {
         if opts.kind != OpenKind::MainDb {
             return Err(Error::new(ErrorKind::Unsupported, "only a database itself, no journal"));
         }
-        let (calls, path) = resolve(db)?;
+        let (run, path) = resolve(db)?;
         let flags = OpenFlags::READ | OpenFlags::WRITE | OpenFlags::CREATE;
-        let fd = calls.open(path, flags, 0o644).map_err(io)?;
-        Ok(File { calls, fd, lock: LockKind::None })
+        let fd = run.calls.open(path, flags, 0o644).map_err(io)?;
+        Ok(File { run, fd, lock: LockKind::None })
     }
 
     fn delete(&self, db: &str) -> IoResult<()> {
-        let (calls, path) = resolve(db)?;
-        calls.unlink(path).map_err(io)
+        let (run, path) = resolve(db)?;
+        run.calls.unlink(path).map_err(io)
     }
 
     fn exists(&self, db: &str) -> IoResult<bool> {
-        let (calls, path) = resolve(db)?;
-        match calls.stat(path) {
+        let (run, path) = resolve(db)?;
+        match run.calls.stat(path) {
             Ok(_) => Ok(true),
             Err(Errno::ENOENT) => Ok(false),
             Err(errno) => Err(io(errno)),
@@ -137,12 +146,12 @@ impl DatabaseHandle for File {
     type WalIndex = WalDisabled;
 
     fn size(&self) -> IoResult<u64> {
-        self.calls.fstat(self.fd).map(|attr| attr.size).map_err(io)
+        self.run.calls.fstat(self.fd).map(|attr| attr.size).map_err(io)
     }
 
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> IoResult<()> {
-        sim::work(Work::Step, PAGE_STEPS);
-        let bytes = self.calls.pread(self.fd, buf, offset).map_err(io)?;
+        sim::work(Work::Step, self.run.page_steps);
+        let bytes = self.run.calls.pread(self.fd, buf, offset).map_err(io)?;
         if bytes < buf.len() {
             buf[bytes..].fill(0);
             return Err(ErrorKind::UnexpectedEof.into());
@@ -151,23 +160,23 @@ impl DatabaseHandle for File {
     }
 
     fn write_all_at(&mut self, buf: &[u8], offset: u64) -> IoResult<()> {
-        match self.calls.pwrite(self.fd, buf, offset).map_err(io)? {
+        match self.run.calls.pwrite(self.fd, buf, offset).map_err(io)? {
             bytes if bytes == buf.len() => Ok(()),
             _ => Err(ErrorKind::WriteZero.into()),
         }
     }
 
     fn sync(&mut self, _data_only: bool) -> IoResult<()> {
-        self.calls.fdatasync(self.fd).map_err(io)
+        self.run.calls.fdatasync(self.fd).map_err(io)
     }
 
-    /// SQLite tells how large the database will be, too; its own files on Unix grow by writes all the same, unless they have a chunk
-    /// size.
+    /// SQLite tells how large the database will be, too. Its own files on Unix grow by writes all the same, unless they have a
+    /// chunk size.
     fn set_len(&mut self, size: u64) -> IoResult<()> {
         if size > self.size()? {
             return Ok(());
         }
-        self.calls.ftruncate(self.fd, size).map_err(io)
+        self.run.calls.ftruncate(self.fd, size).map_err(io)
     }
 
     /// Nothing else opens the file.
@@ -192,12 +201,12 @@ impl DatabaseHandle for File {
 impl Drop for File {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            let _ = self.calls.close(self.fd);
+            let _ = self.run.calls.close(self.fd);
         }
     }
 }
 
-fn words(error: rusqlite::Error) -> JobError {
+fn words(error: &rusqlite::Error) -> JobError {
     match error.sqlite_error_code() {
         Some(rusqlite::ErrorCode::DiskFull) => JobError::Full(format!("SQLite: {error}")),
         _ => JobError::Failed(format!("SQLite: {error}")),
@@ -214,7 +223,7 @@ impl Database {
         let calls = processes.start();
         let mut runs = runs();
         let number = runs.last_key_value().map_or(1, |(number, _)| number + 1);
-        runs.insert(number, Arc::clone(&calls));
+        runs.insert(number, Known { calls: Arc::clone(&calls), page_steps: self.page_steps });
         Arc::new(Run { plan: self, seed: how.seed.0, number, calls })
     }
 }
@@ -231,8 +240,11 @@ impl Run {
             | DatabaseFlags::SQLITE_OPEN_CREATE
             | DatabaseFlags::SQLITE_OPEN_NO_MUTEX;
         let name = format!("{}:{DATABASE}", self.number);
-        let connection = Connection::open_with_flags_and_vfs(name, flags, VFS).map_err(words)?;
-        connection.execute_batch("PRAGMA journal_mode = off; PRAGMA synchronous = on;").map_err(words)?;
+        let connection =
+            Connection::open_with_flags_and_vfs(name, flags, VFS).map_err(|error| words(&error))?;
+        connection
+            .execute_batch("PRAGMA journal_mode = off; PRAGMA synchronous = on;")
+            .map_err(|error| words(&error))?;
         Ok(connection)
     }
 
@@ -249,12 +261,13 @@ impl Run {
     fn insert_rows(&self, connection: &Connection, other: Fd) -> Result<(), JobError> {
         let table =
             "CREATE TABLE t (id INT PRIMARY KEY, a CHAR(4096), b CHAR(4096), c CHAR(4096), d CHAR(4094))";
-        connection.execute_batch(table).map_err(words)?;
-        let mut insert = connection.prepare("INSERT INTO t VALUES (?, ?, ?, ?, ?)").map_err(words)?;
+        connection.execute_batch(table).map_err(|error| words(&error))?;
+        let mut insert =
+            connection.prepare("INSERT INTO t VALUES (?, ?, ?, ?, ?)").map_err(|error| words(&error))?;
         let zeros = vec![0; self.plan.other as usize];
         for row in (1..=self.plan.rows).rev() {
             let [a, b, c, d] = [0, 1, 2, 3].map(|column| self.letters(row, column));
-            insert.execute(params![row.cast_signed(), a, b, c, d]).map_err(words)?;
+            insert.execute(params![row.cast_signed(), a, b, c, d]).map_err(|error| words(&error))?;
             if self.plan.other > 0 {
                 let at = (self.plan.rows - row) * self.plan.other;
                 write_all(&*self.calls, other, &zeros, at)?;
@@ -268,10 +281,10 @@ impl Run {
     fn scan(&self) -> Result<(Nanos, u64), JobError> {
         let connection = self.connect()?;
         let begin = sim::now();
-        let mut select = connection.prepare("SELECT * FROM t").map_err(words)?;
-        let mut rows = select.query([]).map_err(words)?;
+        let mut select = connection.prepare("SELECT * FROM t").map_err(|error| words(&error))?;
+        let mut rows = select.query([]).map_err(|error| words(&error))?;
         let mut count = 0;
-        while rows.next().map_err(words)?.is_some() {
+        while rows.next().map_err(|error| words(&error))?.is_some() {
             count += 1;
         }
         Ok((sim::now().since(begin), count))
@@ -318,7 +331,7 @@ impl Job for Run {
     fn verify(&self, _calls: &dyn Syscalls) -> Result<(), JobError> {
         let connection = self.connect()?;
         let found = connection.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
-        match found.map_err(words)?.as_str() {
+        match found.map_err(|error| words(&error))?.as_str() {
             "ok" => Ok(()),
             wrong => Err(JobError::Failed(format!("SQLite: {wrong}"))),
         }

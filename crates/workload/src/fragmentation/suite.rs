@@ -11,7 +11,7 @@ use std::sync::Arc;
 use sim::{KIB, Nanos};
 
 use super::fileserver::FileServer;
-use super::sqlite::Database;
+use super::sqlite::{Database, PAGE_STEPS};
 use super::target::{Spacing, Target};
 use super::{GRANULE, STRIPE, TARGET};
 use crate::suite::{
@@ -131,9 +131,10 @@ const TABLE: &[Experiment] = &[
         "sqlite",
         "figure 12: SQLite inserts rows while another file grows, then scans them",
         Kind::Sqlite,
-        &[READS, ("rows", 10_000), ("other", 100 * KIB)],
+        &[READS, ("rows", 10_000), ("other", 100 * KIB), ("page_steps", PAGE_STEPS)],
         "Without journal, each row a transaction; after each, another file grows by `other` bytes and is synced (0: it does\n\
-         not). Then `reads` times: sync, drop caches, wait 5 s, SELECT *. Only the SELECT is timed.\n",
+         not). Then `reads` times: sync, drop caches, wait 5 s, SELECT *. Only the SELECT is timed. page_steps: SQLite's own\n\
+         work on a page, in steps of a search.\n",
     ),
     experiment(
         "fileserver",
@@ -282,7 +283,12 @@ impl Loaded {
     }
 
     fn database(&self) -> Database {
-        Database { rows: self.value("rows"), other: self.value("other"), reads: self.value("reads") }
+        Database {
+            rows: self.value("rows"),
+            other: self.value("other"),
+            reads: self.value("reads"),
+            page_steps: self.value("page_steps"),
+        }
     }
 
     fn file_server(&self) -> FileServer {
