@@ -5,6 +5,7 @@
 //! | F1 to F4 | throughput, logging instructions, energy, traffic of the micro-benchmarks | those of the claims |
 //! | F5 | applications | four threads |
 //! | F6 to F9, F11 | log buffer, log size, threads, write latency, machines | sweeps, a key at a time |
+//! | F12 | where a transaction's time goes | those of the claims |
 //! | F10 | crashes that broke a promise, by scheme and mutant | the campaign |
 //!
 //! A run's axes name its figure; the runs of the claims carry `figure = micro`.
@@ -55,23 +56,75 @@ pub fn specs() -> Value {
         })
     };
     json!([
-        micro("F1", "Throughput", "throughput", "Relative to the faster of the two schemes that log and promise nothing."),
-        micro("F2", "Instructions", "per_op.instructions", "Instructions a transaction, logging included; fewer is less work."),
-        micro("F3", "Dynamic memory energy", "per_op.energy_pj", "Energy of NVRAM a transaction; less is better."),
-        micro("F4", "Memory traffic", "per_op.nvram_bytes", "Bytes read and written a transaction, log included; less is better."),
+        micro(
+            "F1",
+            "Throughput",
+            "throughput",
+            "Relative to the faster of the two schemes that log and promise nothing."
+        ),
+        micro(
+            "F2",
+            "Instructions",
+            "per_op.instructions",
+            "Instructions a transaction, logging included; fewer is less work."
+        ),
+        micro(
+            "F3",
+            "Dynamic memory energy",
+            "per_op.energy_pj",
+            "Energy of NVRAM a transaction; less is better."
+        ),
+        micro(
+            "F4",
+            "Memory traffic",
+            "per_op.nvram_bytes",
+            "Bytes read and written a transaction, log included; less is better."
+        ),
         json!({
             "id": "F5", "title": "Applications", "kind": "bars", "x": "workload", "series": "scheme",
             "relative_to": UNSAFE_BASE, "only": { "figure": "F5" }, "caption": "Four threads.",
         }),
-        sweep("F6", "Size of the log buffer", "log_buffer", "workload", "throughput", "Scheme fwb, four threads; lines of the buffer."),
-        sweep("F7", "Time between scans", "log_size", "workload", "counter.scan_period_ns",
-            "Scheme fwb, one thread, scans started by the fill of the log alone."),
-        sweep("F8", "Threads", "threads", "scheme", "throughput", "Workload hash; beyond four, two threads share a core."),
-        sweep("F9", "Write latency", "write_conflict", "scheme", "throughput", "Workload hash, four threads."),
+        sweep(
+            "F6",
+            "Size of the log buffer",
+            "log_buffer",
+            "workload",
+            "throughput",
+            "Scheme fwb, four threads; lines of the buffer."
+        ),
+        sweep(
+            "F7",
+            "Time between scans",
+            "log_size",
+            "workload",
+            "counter.scan_period_ns",
+            "Scheme fwb, one thread, scans started by the fill of the log alone."
+        ),
+        sweep(
+            "F8",
+            "Threads",
+            "threads",
+            "scheme",
+            "throughput",
+            "Workload hash; beyond four, two threads share a core."
+        ),
+        sweep(
+            "F9",
+            "Write latency",
+            "write_conflict",
+            "scheme",
+            "throughput",
+            "Workload hash, four threads."
+        ),
         json!({
             "id": "F10", "title": "Crashes that broke a promise", "kind": "heat", "x": "mutant", "series": "scheme",
             "metric": "counter.crash_failures", "only": { "figure": "F10" },
             "caption": "Schemes must have none without a mutant, and each mutant of fwb at least one.",
+        }),
+        json!({
+            "id": "F12", "title": "Where the time of a transaction goes", "kind": "breakdown", "series": "scheme",
+            "only": { "figure": MICRO, "workload": "archsim/hash", "threads": "1" },
+            "caption": "Workload hash, one thread: what retirement waits for.",
         }),
         json!({
             "id": "F11", "title": "Machines", "kind": "bars", "x": "machine", "series": "scheme",

@@ -225,7 +225,10 @@ pub static READINGS: &[Reading] = &[
 pub static PAIRS: &[(&str, &[(&str, &str)])] = &[
     ("HPCA 2018's words, the baseline of undo logging", &[("grain", "word"), ("baseline", "undo-clwb")]),
     ("HPCA 2018's words, the baseline of undo+redo", &[("grain", "word"), ("baseline", "undoredo-clwb")]),
-    ("words, software records in lines of their own", &[("grain", "word"), ("software record", "in lines of its own")]),
+    (
+        "words, software records in lines of their own",
+        &[("grain", "word"), ("software record", "in lines of its own")],
+    ),
     ("words, and one record a word", &[("grain", "word"), ("per store", "first of a line")]),
     ("words, queue that persists", &[("grain", "word"), ("domain", "adr")]),
     ("queue that persists, the baseline of undo logging", &[("domain", "adr"), ("baseline", "undo-clwb")]),

@@ -89,8 +89,8 @@ impl Writer {
 
     fn access(&mut self, kind: u64, addr: u64) {
         self.mark(kind);
-        let distance = (addr / 8) as i64 - (self.last / 8) as i64;
-        self.number((distance << 1 ^ distance >> 63) as u64);
+        let distance = (addr / 8).cast_signed() - (self.last / 8).cast_signed();
+        self.number((distance << 1 ^ distance >> 63).cast_unsigned());
         self.last = addr;
         if addr < VOLATILE {
             self.end = self.end.max(addr + 8);
@@ -139,8 +139,8 @@ impl Reader {
         let mut item = Item { kind: head & 7, gap: (head >> 3) as u32, addr: 0, value: 0 };
         if item.kind <= STORE {
             let coded = self.number(bytes)?;
-            let distance = (coded >> 1) as i64 ^ -((coded & 1) as i64);
-            self.last = ((self.last / 8) as i64).wrapping_add(distance) as u64 * 8;
+            let distance = (coded >> 1).cast_signed() ^ -(coded & 1).cast_signed();
+            self.last = (self.last / 8).cast_signed().wrapping_add(distance).cast_unsigned().wrapping_mul(8);
             item.addr = self.last;
         }
         if item.kind == STORE {
@@ -315,11 +315,14 @@ impl Trace {
                 let place = reader.at;
                 let item = reader.next(&thread.records).filter(|item| {
                     let inside = item.kind > STORE || item.addr >= VOLATILE || item.addr < self.share;
-                    let nested = (item.kind == BEGIN && open) || (item.kind >= COMMIT && (item.kind == COMMIT) != open);
+                    let nested = (item.kind == BEGIN && open)
+                        || (item.kind >= COMMIT && (item.kind == COMMIT) != open);
                     inside && !nested
                 });
                 let Some(item) = item else {
-                    return Err(Error::Trace(format!("thread {at}: byte {place} of its records is no record")));
+                    return Err(Error::Trace(format!(
+                        "thread {at}: byte {place} of its records is no record"
+                    )));
                 };
                 open = (open || item.kind == BEGIN) && item.kind != COMMIT;
                 operations += u64::from(item.kind == COMMIT || item.kind == DONE);
@@ -349,7 +352,7 @@ fn read_thread(reader: &mut Reader, data: &[u8]) -> Option<ThreadTrace> {
 }
 
 /// A thread of a trace as a workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Replay {
     trace: Arc<Trace>,
     thread: usize,

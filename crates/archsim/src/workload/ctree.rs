@@ -16,7 +16,7 @@ const VALUE: u64 = 8;
 const LEAF: u64 = 1;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CTree {
     words: u64,
     root: u64,
@@ -63,7 +63,11 @@ impl CTree {
         }
         memory.alu(4);
         let other = memory.chase(node - LEAF + KEY);
-        if other == key { self.remove(memory, key, node, above) } else { self.insert(memory, key, key ^ other) }
+        if other == key {
+            self.remove(memory, key, node, above);
+        } else {
+            self.insert(memory, key, key ^ other);
+        }
     }
 
     fn remove(&mut self, memory: &mut dyn PmCtx, key: u64, leaf: u64, above: Option<(u64, u64, u64)>) {

@@ -13,7 +13,7 @@ const OLDER: u64 = 8;
 const VALUE: u64 = 16;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Echo {
     words: u64,
     base: u64,

@@ -17,7 +17,7 @@ const VALUE: u64 = 16;
 const PRIME: u64 = 32_212_254_719;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HashMap {
     words: u64,
     header: u64,
@@ -103,7 +103,9 @@ impl Workload for HashMap {
                 entries += 1;
                 let key = read(entry + KEY);
                 if self.bucket(key, factor, addend) != bucket || entries > self.keys {
-                    return Err(format!("key {key} is in the chain of another bucket, or a chain has a cycle"));
+                    return Err(format!(
+                        "key {key} is in the chain of another bucket, or a chain has a cycle"
+                    ));
                 }
                 entry = read(entry + NEXT);
             }

@@ -41,8 +41,20 @@ pub trait PmCtx {
     fn left(&self) -> u64;
 }
 
+/// A copy of a workload in its present state.
+pub trait Copied {
+    /// The copy.
+    fn copied(&self) -> Box<dyn Workload>;
+}
+
+impl<W: Workload + Clone + 'static> Copied for W {
+    fn copied(&self) -> Box<dyn Workload> {
+        Box::new(self.clone())
+    }
+}
+
 /// A program of one thread.
-pub trait Workload {
+pub trait Workload: Copied + Send + Sync {
     /// Builds its structure.
     fn setup(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng);
     /// One transaction (or one operation that needs none).
@@ -91,7 +103,9 @@ pub static WORKLOADS: &[Known] = &[
         Box::new(memcached::Memcached::new(words(m), m.gets))
     }),
     other("ctree", "search a crit-bit tree; insert or remove", |_, _| Box::new(ctree::CTree::new(1))),
-    other("hashmap", "hash with a count that every change updates", |_, _| Box::new(hashmap::HashMap::new(1))),
+    other("hashmap", "hash with a count that every change updates", |_, _| {
+        Box::new(hashmap::HashMap::new(1))
+    }),
     other("vacation-like", "reservations of up to five resources", |_, _| {
         Box::new(vacation::Vacation::default())
     }),

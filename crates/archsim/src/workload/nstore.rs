@@ -14,7 +14,7 @@ use sim::rng::Rng;
 const FIELDS: u64 = 10;
 
 /// YCSB; see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ycsb {
     words: u64,
     gets: u64,
@@ -92,7 +92,7 @@ const LINE_BYTES: u64 = 16;
 const STOCK: u64 = 1000;
 
 /// TPC-C; see the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tpcc {
     warehouse: u64,
     districts: u64,
@@ -160,7 +160,11 @@ impl Workload for Tpcc {
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
         memory.alu(60);
         memory.tx_begin();
-        if below(rng, 2) == 0 { self.new_order(memory, rng) } else { self.pay(memory, rng) }
+        if below(rng, 2) == 0 {
+            self.new_order(memory, rng);
+        } else {
+            self.pay(memory, rng);
+        }
         memory.tx_commit();
     }
 

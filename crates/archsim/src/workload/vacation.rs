@@ -23,7 +23,7 @@ const QUERIES: u64 = 5;
 const SEATS: u64 = 100;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Vacation {
     tables: [u64; TABLES as usize],
     resources: u64,

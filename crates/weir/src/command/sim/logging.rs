@@ -110,7 +110,15 @@ impl Logging {
 
     fn config(&self, machine: &Machine, scheme: String, workload: String) -> Config {
         let machine = machine.clone();
-        Config { machine, scheme, workload, threads: self.threads, seed: self.seed, ops: self.ops, trace: None }
+        Config {
+            machine,
+            scheme,
+            workload,
+            threads: self.threads,
+            seed: self.seed,
+            ops: self.ops,
+            trace: None,
+        }
     }
 
     /// Writes a trace of the workload.
@@ -122,7 +130,11 @@ impl Logging {
         let told = |error: std::io::Error| Failure::new(Exit::Run, format!("{}: {error}", path.display()));
         std::fs::write(path, &file).map_err(told)?;
         let (operations, bytes) = (trace.operations(), file.len());
-        output.note(&format!("{}: {operations} operations of {} in {bytes} bytes", path.display(), config.workload));
+        output.note(&format!(
+            "{}: {operations} operations of {} in {bytes} bytes",
+            path.display(),
+            config.workload
+        ));
         Ok(())
     }
 
@@ -134,7 +146,8 @@ impl Logging {
             Trace::read(&bytes)
         } else {
             let text = String::from_utf8(bytes);
-            let text = text.map_err(|_| told("neither a trace of --capture nor a text of lackey".to_owned()))?;
+            let text =
+                text.map_err(|_| told("neither a trace of --capture nor a text of lackey".to_owned()))?;
             lackey::import(&text, self.transaction)
         };
         Ok(Arc::new(trace.map_err(|error| told(error.to_string()))?))
