@@ -172,11 +172,8 @@ pub fn machine(scale: Scale, preset: Option<&str>, sets: &[(&str, &str)]) -> Res
     Ok(machine)
 }
 
-/// Simulates configurations, `jobs` side by side. `done` is told of each.
-///
-/// # Errors
-/// The first [`Error`] of a run; nothing is then a result.
-pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Result<Vec<Outcome>, Error> {
+/// Simulates configurations, `jobs` side by side; answers in their order. `done` is told of each.
+pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Vec<Result<Outcome, Error>> {
     // Those that begin with the same structures one after the other, so that these are built once.
     let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     for (at, config) in configs.iter().enumerate() {
@@ -184,27 +181,23 @@ pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Res
     }
     let groups: Vec<Vec<usize>> = groups.into_values().collect();
     let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(vec![None; configs.len()]);
-    let failure = Mutex::new(None);
+    let outcomes: Mutex<Vec<Option<Result<Outcome, Error>>>> = Mutex::new(vec![None; configs.len()]);
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
                 while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let mut prepared = None;
                     for at in group {
-                        match run_prepared(&configs[*at], &mut prepared) {
-                            Ok(outcome) => outcomes.lock().expect("no run panics")[*at] = Some(outcome),
-                            Err(error) => *failure.lock().expect("no run panics") = Some(error),
-                        }
+                        let outcome = run_prepared(&configs[*at], &mut prepared);
+                        outcomes.lock().expect("no run panics")[*at] = Some(outcome);
                         done();
                     }
                 }
             });
         }
     });
-    let failure = failure.into_inner().expect("no run panics");
     let outcomes = outcomes.into_inner().expect("no run panics");
-    failure.map_or_else(|| Ok(outcomes.into_iter().flatten().collect()), Err)
+    outcomes.into_iter().map(|outcome| outcome.expect("every group was run")).collect()
 }
 
 impl Matrix {
@@ -221,7 +214,7 @@ impl Matrix {
     ) -> Result<Self, Error> {
         let points = Self::points(machine, scale, seed, &MATRIX);
         let configs: Vec<Config> = points.iter().map(|(_, config)| config.clone()).collect();
-        let outcomes = run_all(&configs, jobs, done)?;
+        let outcomes = run_all(&configs, jobs, done).into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Self::collect(points.into_iter().zip(outcomes)))
     }
 

@@ -210,19 +210,17 @@ impl Campaign {
         (self.configs.len() + self.variants.len()) as u64
     }
 
-    /// Simulates all, `jobs` side by side, and computes every claim under every variant.
-    ///
-    /// # Errors
-    /// The first [`Error`] of a run.
-    pub fn measure(&self, jobs: usize, done: &(dyn Fn() + Sync)) -> Result<Vec<Measured>, Error> {
-        let outcomes = run_all(&self.configs, jobs, done)?;
+    /// Simulates all, `jobs` side by side, and computes every claim under every variant. A variant with a run that fails is not
+    /// measured, and the others are.
+    pub fn measure(&self, jobs: usize, done: &(dyn Fn() + Sync)) -> Vec<Measured> {
+        let outcomes = run_all(&self.configs, jobs, done);
         let mut crashes: BTreeMap<Vec<(&str, &str)>, Result<Values, Error>> = BTreeMap::new();
         let mut measured = Vec::new();
         for (variant, machine) in self.variants.iter().zip(&self.machines) {
             let values = machine.clone().and_then(|machine| {
                 let points = Matrix::points(&machine, self.scale, self.seed, self.schemes()).into_iter();
                 let runs = points.map(|point| {
-                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone();
+                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone()?;
                     Ok((point, outcome))
                 });
                 let matrix = Matrix::collect(runs.collect::<Result<Vec<_>, Error>>()?.into_iter());
@@ -238,7 +236,7 @@ impl Campaign {
             measured.push(Measured { variant: variant.clone(), values });
             done();
         }
-        Ok(measured)
+        measured
     }
 
     /// The crash campaigns on the small machine, with those of the keys that keep it small.

@@ -210,7 +210,8 @@ impl PmCtx for Recorder<'_> {
 }
 
 impl Trace {
-    /// What a workload asks for: enough for `config.ops` operations after the warm-up, also where one thread is ahead of the others.
+    /// What a workload asks for: enough for `config.ops` operations after the warm-up, also where one thread is ahead of the
+    /// others.
     ///
     /// # Errors
     /// [`Error`] for a configuration that does not fit.

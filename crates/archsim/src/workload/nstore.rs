@@ -1,7 +1,8 @@
 //! A table store in the manner of N-store, under YCSB and under a subset of TPC-C.
 //!
 //! YCSB: tuples of ten fields under numbers. A read takes all fields, without a transaction; an update is one transaction that
-//! writes one field. The machine's `gets` is the share of reads: 50 % is workload A, 95 % workload B. Keys are uniform, fields are a
+//! writes one field. The machine's `gets` is the share of reads: 50 % is workload A, 95 % workload B. Keys are uniform, fields
+//! are a
 //! tenth of the machine's `value` or a word at least.
 //!
 //! TPC-C: one warehouse with ten districts, customers and stock. A new order takes the district's next number, lowers the stock of

@@ -46,7 +46,8 @@ fn measure_at(
     let counter = Counter::new(output.shows_progress(), "simulated runs", all);
     let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;
     let configs: Vec<_> = figures.iter().map(|run| run.config.clone()).collect();
-    let outcomes = run_all(&configs, jobs, &|| counter.one_more())?;
+    let outcomes =
+        run_all(&configs, jobs, &|| counter.one_more()).into_iter().collect::<Result<Vec<_>, _>>()?;
     let figures: Vec<_> = figures.into_iter().zip(outcomes).collect();
     drop(counter);
     let crashes = Crashes::explore(scale.crashes, PATIENCE, seed, &[])?;
@@ -75,7 +76,7 @@ fn campaign(
 ) -> Result<Vec<Measured>, Failure> {
     let campaign = Campaign::new(list, ratios, scale, seed)?;
     let counter = Counter::new(output.shows_progress(), "simulated runs", campaign.size());
-    Ok(campaign.measure(jobs, &|| counter.one_more())?)
+    Ok(campaign.measure(jobs, &|| counter.one_more()))
 }
 
 /// The claims of a simulated paper under every reading, printed; the claims under the default readings come back.
