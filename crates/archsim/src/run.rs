@@ -128,6 +128,15 @@ impl ProgramFeed {
         Ok(Self { program, threads, left: (0..count).map(|thread| each.min(recorded(thread))).collect() })
     }
 
+    /// The same structures under another configuration with the same [`Config::data`].
+    fn again(&self, config: &Config, scheme: &Scheme) -> Self {
+        let mut program = Program::new(scheme, &config.machine, self.threads.len(), false);
+        program.adopt(&self.program);
+        program.start();
+        let copy = |runner: &Runner| Runner { workload: runner.workload.copied(), rng: runner.rng.clone() };
+        Self { program, threads: self.threads.iter().map(copy).collect(), left: self.left.clone() }
+    }
+
     /// What is wrong with the structures, read from memory by `read`.
     ///
     /// # Errors
@@ -165,6 +174,13 @@ impl Config {
             "{trace}scheme = {scheme}\nworkload = {workload}\nthreads = {threads}\nseed = {seed}\nops = {ops}\n"
         );
         head + &machine.text()
+    }
+
+    /// What the structures depend on that a workload builds before it runs.
+    pub fn data(&self) -> String {
+        let Machine { log_size, footprint, value, gets, .. } = self.machine;
+        let Self { workload, threads, seed, .. } = self;
+        format!("{workload} {threads} {seed} {log_size} {footprint} {value} {gets}")
     }
 
     /// FNV-1a of [`Config::text`].
@@ -230,6 +246,21 @@ impl Config {
 /// # Errors
 /// [`Error`] for what does not fit; nothing half-run is a result.
 pub fn run(config: &Config) -> Result<Outcome, Error> {
+    run_prepared(config, &mut None)
+}
+
+/// Structures that a workload has built, and of which configurations.
+#[derive(Debug)]
+pub struct Prepared {
+    data: String,
+    feed: ProgramFeed,
+}
+
+/// Runs a configuration on the structures of an earlier one, if these are the same, and leaves its own else.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_prepared(config: &Config, prepared: &mut Option<Prepared>) -> Result<Outcome, Error> {
     if config.scheme == UNSAFE_BASE {
         let of = |scheme: &str| run(&Config { scheme: scheme.to_owned(), ..config.clone() });
         let (undo, redo) = (of("unsafe-undo")?, of("unsafe-redo")?);
@@ -237,7 +268,12 @@ pub fn run(config: &Config) -> Result<Outcome, Error> {
         return Ok(Outcome { config_hash: config.hash(), ..faster });
     }
     let scheme = config.check()?;
-    let feed = ProgramFeed::new(config, scheme, u64::MAX, false)?;
+    let data = config.data();
+    if config.trace.is_some() || prepared.as_ref().is_none_or(|prepared| prepared.data != data) {
+        let feed = ProgramFeed::new(config, scheme, u64::MAX, false)?;
+        *prepared = Some(Prepared { data, feed });
+    }
+    let feed = prepared.as_ref().expect("just prepared").feed.again(config, scheme);
     let mut engine = Engine::new(&config.machine, scheme, config.threads as usize, Flaws::default(), feed);
     let warm = config.machine.warmup * config.threads;
     engine.run(warm)?;
@@ -418,9 +454,8 @@ impl Outcome {
         add("nvram_bytes".to_owned(), self.lines.iter().sum::<u64>() * LINE);
         add("energy_pj".to_owned(), self.energy.iter().sum::<u64>() / 100);
         add("instructions".to_owned(), self.instructions.iter().sum());
-        let scans = self.counter("scans");
-        if scans > 0 {
-            add("scan_period_ns".to_owned(), self.time / 1000 / scans);
+        if let Some(period) = (self.time / 1000).checked_div(self.counter("scans")) {
+            add("scan_period_ns".to_owned(), period);
         }
         add("instructions.program".to_owned(), self.instructions[0]);
         add("instructions.logging".to_owned(), self.instructions[1]);

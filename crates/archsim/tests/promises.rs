@@ -4,7 +4,7 @@ use archsim::crash::mutant::Mutant;
 use archsim::crash::{Recording, campaign};
 use archsim::engine::{Engine, Flaws};
 use archsim::reproduce::crash_config;
-use archsim::run::ProgramFeed;
+use archsim::run::{ProgramFeed, run_prepared};
 use archsim::scheme::SCHEMES;
 use archsim::workload::WORKLOADS;
 use archsim::{Config, Machine, run};
@@ -47,6 +47,19 @@ fn every_workload_leaves_a_right_structure_under_every_scheme() {
             engine.feed.check(&read).unwrap_or_else(|what| panic!("{}: {what}", known.name));
             engine.caches.check();
         }
+    }
+}
+
+#[test]
+fn a_run_on_structures_that_were_built_before_is_the_same() {
+    let mut prepared = None;
+    for scheme in ["undo-clwb", "fwb", "redo-clwb"] {
+        for workload in ["rbtree", "memcached-like"] {
+            let config = config(scheme, workload, 2);
+            assert_eq!(run_prepared(&config, &mut prepared).unwrap(), run(&config).unwrap());
+        }
+        let again = config(scheme, "memcached-like", 2);
+        assert_eq!(run_prepared(&again, &mut prepared).unwrap(), run(&again).unwrap());
     }
 }
 

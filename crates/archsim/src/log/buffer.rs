@@ -2,7 +2,8 @@
 //!
 //! Records are packed into lines, which leave when they are full, or as they are when a commit or a data line waits for them
 //! (the rest of such a line follows as a line of its own). With `log_coalesce = first` and redo records, lines stay until they are
-//! waited for or the next record needs their room, so that later stores of a transaction change the record that is there. The superblock, which mirrors `head`, goes the same way, so that it
+//! waited for or the next record needs their room, so that later stores of a transaction change the record that is there.
+//! The superblock, which mirrors `head`, goes the same way, so that it
 //! is durable before any record that reuses the space that it frees.
 
 use std::collections::VecDeque;

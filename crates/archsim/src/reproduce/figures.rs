@@ -5,6 +5,7 @@
 //! | F1 to F4 | throughput, logging instructions, energy, traffic of the micro-benchmarks | those of the claims |
 //! | F5 | applications | four threads |
 //! | F6 to F9, F11 | log buffer, log size, threads, write latency, machines | sweeps, a key at a time |
+//! | F12 | where a transaction's time goes | those of the claims |
 //! | F10 | crashes that broke a promise, by scheme and mutant | the campaign |
 //!
 //! A run's axes name its figure; the runs of the claims carry `figure = micro`.
@@ -42,54 +43,70 @@ pub struct FigureRun {
 
 /// How the figures are drawn, as plans say it.
 pub fn specs() -> Value {
+    let lists = [micro_specs(), application_specs(), sweep_specs(), other_specs()];
+    lists.into_iter().flatten().collect()
+}
+
+/// Of the micro-benchmarks.
+fn micro_specs() -> Vec<Value> {
     let micro = |id: &str, title: &str, metric: &str, caption: &str| {
         json!({
             "id": id, "title": title, "kind": "bars", "x": "workload", "series": "scheme", "panel": "threads",
             "metric": metric, "relative_to": UNSAFE_BASE, "only": { "figure": MICRO }, "caption": caption,
         })
     };
+    vec![
+        micro(
+            "F1",
+            "Throughput",
+            "throughput",
+            "Relative to the faster of the two schemes that log and promise nothing.",
+        ),
+        micro(
+            "F2",
+            "Instructions",
+            "per_op.instructions",
+            "Instructions a transaction, logging included; fewer is less work.",
+        ),
+        micro(
+            "F3",
+            "Dynamic memory energy",
+            "per_op.energy_pj",
+            "Energy of NVRAM a transaction; less is better.",
+        ),
+        micro(
+            "F4",
+            "Memory traffic",
+            "per_op.nvram_bytes",
+            "Bytes read and written a transaction, log included; less is better.",
+        ),
+    ]
+}
+
+/// Of the applications.
+fn application_specs() -> Vec<Value> {
+    vec![json!({
+        "id": "F5", "title": "Applications", "kind": "bars", "x": "workload", "series": "scheme",
+        "relative_to": UNSAFE_BASE, "only": { "figure": "F5" }, "caption": "Four threads.",
+    })]
+}
+
+/// Of the sweeps.
+fn sweep_specs() -> Vec<Value> {
     let sweep = |id: &str, title: &str, x: &str, series: &str, metric: &str, caption: &str| {
         json!({
             "id": id, "title": title, "kind": "lines", "x": x, "series": series, "metric": metric,
             "only": { "figure": id }, "caption": caption,
         })
     };
-    json!([
-        micro(
-            "F1",
-            "Throughput",
-            "throughput",
-            "Relative to the faster of the two schemes that log and promise nothing."
-        ),
-        micro(
-            "F2",
-            "Instructions",
-            "per_op.instructions",
-            "Instructions a transaction, logging included; fewer is less work."
-        ),
-        micro(
-            "F3",
-            "Dynamic memory energy",
-            "per_op.energy_pj",
-            "Energy of NVRAM a transaction; less is better."
-        ),
-        micro(
-            "F4",
-            "Memory traffic",
-            "per_op.nvram_bytes",
-            "Bytes read and written a transaction, log included; less is better."
-        ),
-        json!({
-            "id": "F5", "title": "Applications", "kind": "bars", "x": "workload", "series": "scheme",
-            "relative_to": UNSAFE_BASE, "only": { "figure": "F5" }, "caption": "Four threads.",
-        }),
+    vec![
         sweep(
             "F6",
             "Size of the log buffer",
             "log_buffer",
             "workload",
             "throughput",
-            "Scheme fwb, four threads; lines of the buffer."
+            "Scheme fwb, four threads; lines of the buffer.",
         ),
         sweep(
             "F7",
@@ -97,7 +114,7 @@ pub fn specs() -> Value {
             "log_size",
             "workload",
             "counter.scan_period_ns",
-            "Scheme fwb, one thread, scans started by the fill of the log alone."
+            "Scheme fwb, one thread, scans started by the fill of the log alone.",
         ),
         sweep(
             "F8",
@@ -105,7 +122,7 @@ pub fn specs() -> Value {
             "threads",
             "scheme",
             "throughput",
-            "Workload hash; beyond four, two threads share a core."
+            "Workload hash; beyond four, two threads share a core.",
         ),
         sweep(
             "F9",
@@ -113,19 +130,30 @@ pub fn specs() -> Value {
             "write_conflict",
             "scheme",
             "throughput",
-            "Workload hash, four threads."
+            "Workload hash, four threads.",
         ),
+    ]
+}
+
+/// Of crashes, times and machines.
+fn other_specs() -> Vec<Value> {
+    vec![
         json!({
             "id": "F10", "title": "Crashes that broke a promise", "kind": "heat", "x": "mutant", "series": "scheme",
             "metric": "counter.crash_failures", "only": { "figure": "F10" },
             "caption": "Schemes must have none without a mutant, and each mutant of fwb at least one.",
         }),
         json!({
+            "id": "F12", "title": "Where the time of a transaction goes", "kind": "breakdown", "series": "scheme",
+            "only": { "figure": MICRO, "workload": "archsim/hash", "threads": "1" },
+            "caption": "Workload hash, one thread: what retirement waits for.",
+        }),
+        json!({
             "id": "F11", "title": "Machines", "kind": "bars", "x": "machine", "series": "scheme",
             "only": { "figure": "F11" }, "caption": "Workload hash, four threads: the claims' machine, with a queue that \
              persists, behind a CXL link, and McSimA+'s sample.",
         }),
-    ])
+    ]
 }
 
 /// The runs that the figures need beyond those of the claims.

@@ -22,7 +22,7 @@ use crate::crash::mutant::Mutant;
 use crate::crash::{Verdict, campaign};
 use crate::error::Error;
 use crate::machine::Machine;
-use crate::run::{Config, Outcome, run};
+use crate::run::{Config, Outcome, run_prepared};
 use crate::scheme::{self, SCHEMES};
 use crate::workload::WORKLOADS;
 
@@ -55,15 +55,17 @@ pub struct Scale {
     pub warmup: u64,
     /// Crashes, all promising schemes together.
     pub crashes: u64,
+    /// Keys of the claims' machine that make it smaller; none where a result counts.
+    pub sets: &'static [(&'static str, &'static str)],
 }
 
 impl Scale {
     /// For an answer in a minute or two.
-    pub const QUICK: Self = Self { ops: 4_000, warmup: 500, crashes: 100_000 };
+    pub const QUICK: Self = Self { ops: 4_000, warmup: 500, crashes: 100_000, sets: &[] };
     /// For the record.
-    pub const FULL: Self = Self { ops: 16_000, warmup: 2_000, crashes: 1_000_000 };
+    pub const FULL: Self = Self { ops: 16_000, warmup: 2_000, crashes: 1_000_000, sets: &[] };
     /// For each of many variants.
-    pub const VARIANT: Self = Self { ops: 2_000, warmup: 300, crashes: 8_000 };
+    pub const VARIANT: Self = Self { ops: 2_000, warmup: 300, crashes: 8_000, sets: &[] };
 }
 
 /// Which scheme is the baseline.
@@ -163,39 +165,39 @@ pub struct Matrix {
 pub fn machine(scale: Scale, preset: Option<&str>, sets: &[(&str, &str)]) -> Result<Machine, Error> {
     let mut machine = Machine::load(preset.unwrap_or("hpca18"))?;
     machine.warmup = scale.warmup;
-    for (key, value) in sets {
+    for (key, value) in scale.sets.iter().chain(sets) {
         machine.set(key, value)?;
     }
     machine.check()?;
     Ok(machine)
 }
 
-/// Simulates configurations, `jobs` side by side. `done` is told of each.
-///
-/// # Errors
-/// The first [`Error`] of a run; nothing is then a result.
-pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Result<Vec<Outcome>, Error> {
+/// Simulates configurations, `jobs` side by side; answers in their order. `done` is told of each.
+pub fn run_all(configs: &[Config], jobs: usize, done: &(dyn Fn() + Sync)) -> Vec<Result<Outcome, Error>> {
+    // Those that begin with the same structures one after the other, so that these are built once.
+    let mut groups: BTreeMap<String, Vec<usize>> = BTreeMap::new();
+    for (at, config) in configs.iter().enumerate() {
+        groups.entry(config.data()).or_default().push(at);
+    }
+    let groups: Vec<Vec<usize>> = groups.into_values().collect();
     let next = AtomicUsize::new(0);
-    let outcomes = Mutex::new(vec![None; configs.len()]);
-    let failure = Mutex::new(None);
+    let outcomes: Mutex<Vec<Option<Result<Outcome, Error>>>> = Mutex::new(vec![None; configs.len()]);
     std::thread::scope(|scope| {
         for _ in 0..jobs.max(1) {
             scope.spawn(|| {
-                loop {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(config) = configs.get(at) else { break };
-                    match run(config) {
-                        Ok(outcome) => outcomes.lock().expect("no run panics")[at] = Some(outcome),
-                        Err(error) => *failure.lock().expect("no run panics") = Some(error),
+                while let Some(group) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let mut prepared = None;
+                    for at in group {
+                        let outcome = run_prepared(&configs[*at], &mut prepared);
+                        outcomes.lock().expect("no run panics")[*at] = Some(outcome);
+                        done();
                     }
-                    done();
                 }
             });
         }
     });
-    let failure = failure.into_inner().expect("no run panics");
     let outcomes = outcomes.into_inner().expect("no run panics");
-    failure.map_or_else(|| Ok(outcomes.into_iter().flatten().collect()), Err)
+    outcomes.into_iter().map(|outcome| outcome.expect("every group was run")).collect()
 }
 
 impl Matrix {
@@ -210,9 +212,9 @@ impl Matrix {
         jobs: usize,
         done: &(dyn Fn() + Sync),
     ) -> Result<Self, Error> {
-        let points = Self::points(machine, scale, seed);
+        let points = Self::points(machine, scale, seed, &MATRIX);
         let configs: Vec<Config> = points.iter().map(|(_, config)| config.clone()).collect();
-        let outcomes = run_all(&configs, jobs, done)?;
+        let outcomes = run_all(&configs, jobs, done).into_iter().collect::<Result<Vec<_>, _>>()?;
         Ok(Self::collect(points.into_iter().zip(outcomes)))
     }
 
@@ -222,7 +224,13 @@ impl Matrix {
         Self { runs: runs.collect() }
     }
 
-    fn points(machine: &Machine, scale: Scale, seed: u64) -> Vec<(&'static str, Config)> {
+    /// Every point of some schemes.
+    fn points(
+        machine: &Machine,
+        scale: Scale,
+        seed: u64,
+        schemes: &[&'static str],
+    ) -> Vec<(&'static str, Config)> {
         let micro = WORKLOADS.iter().filter(|known| known.micro);
         let micro = micro.flat_map(|known| ENDS.map(|threads| (known.name, threads)));
         let all = micro.chain([(MEMCACHED, MEMCACHED_THREADS)]);
@@ -235,7 +243,8 @@ impl Matrix {
             ops: scale.ops,
             trace: None,
         };
-        all.flat_map(|(workload, threads)| MATRIX.map(|scheme| (scheme, config(workload, threads, scheme))))
+        all.flat_map(|(workload, threads)| schemes.iter().map(move |scheme| (*scheme, workload, threads)))
+            .map(|(scheme, workload, threads)| (scheme, config(workload, threads, scheme)))
             .collect()
     }
 
@@ -295,17 +304,29 @@ impl Matrix {
         ends.iter().sum::<f64>() / ends.len() as f64
     }
 
-    /// Every claim that the matrix gives, by id.
-    pub fn claims(&self, how: Arithmetic) -> Vec<(&'static str, f64)> {
+    /// The claims that are ratios of fwb to the baseline, by id.
+    fn ratios(&self, how: Arithmetic) -> Vec<(&'static str, f64)> {
         let fwb = |workload: &str, threads| self.at(workload, threads, "fwb");
         let base = |baseline, workload: &str, threads| self.baseline(workload, threads, baseline);
-        let time = |outcome: &Outcome| 1.0 / outcome.throughput();
         let traffic = |outcome: &Outcome| match how.traffic {
             Traffic::All => outcome.traffic(),
             Traffic::Writes => outcome.written(),
             Traffic::WithDram => outcome.traffic() + outcome.dram_traffic(),
         };
         let gain = |b, w: &str, t| (time(base(b, w, t)), time(fwb(w, t)));
+        let energy = |b, w: &str, t| (base(b, w, t).energy_nj(), fwb(w, t).energy_nj());
+        let memcached = gain(how.baseline, MEMCACHED, MEMCACHED_THREADS);
+        let less = if how.gain { 1.0 } else { 0.0 };
+        vec![
+            ("hwlog.throughput", Self::over(how, gain) - less),
+            ("hwlog.memcached", memcached.0 / memcached.1 - less),
+            ("hwlog.traffic", Self::over(how, |b, w, t| (traffic(base(b, w, t)), traffic(fwb(w, t)))) - less),
+            ("hwlog.energy", Self::over(how, energy) - less),
+        ]
+    }
+
+    /// Every claim that the matrix gives, by id.
+    pub fn claims(&self, how: Arithmetic) -> Vec<(&'static str, f64)> {
         let slow = |_, w: &str, t| {
             (time(self.at(w, t, "non-pers")), time(self.faster(w, t, ["undo-clwb", "redo-clwb"])))
         };
@@ -313,9 +334,6 @@ impl Matrix {
             let slower = ["undo-clwb", "redo-clwb"].map(|scheme| time(self.at(w, t, scheme)));
             (slower[0].max(slower[1]), time(self.at(w, t, "undoredo-clwb")))
         };
-        let less = if how.gain { 1.0 } else { 0.0 };
-        let memcached = gain(how.baseline, MEMCACHED, MEMCACHED_THREADS);
-        let energy = |b, w: &str, t| (base(b, w, t).energy_nj(), fwb(w, t).energy_nj());
         let scheme = scheme::by_name("fwb").expect("it is in the table");
         let cores = self.runs.values().map(|(config, _)| config.machine.cores).max().unwrap_or(1);
         let registers = scheme.register_bytes() * if how.per_core { cores } else { 1 };
@@ -326,22 +344,18 @@ impl Matrix {
         let calls = |outcome: &Outcome| {
             outcome.executed.fences + outcome.executed.write_backs + outcome.executed.log_stores
         };
-        vec![
-            ("hwlog.throughput", Self::over(how, gain) - less),
-            ("hwlog.memcached", memcached.0 / memcached.1 - less),
-            ("hwlog.traffic", Self::over(how, |b, w, t| (traffic(base(b, w, t)), traffic(fwb(w, t)))) - less),
-            ("hwlog.energy", Self::over(how, energy) - less),
+        let reads = sum(&|outcome| outcome.counter("hw_log_reads")) / sum(&|outcome| outcome.executed.stores);
+        let mut claims = self.ratios(how);
+        claims.extend([
             ("hwlog.registers", registers as f64),
             ("hwlog.tag_bit", scheme.tag_bits() as f64),
             ("hwlog.software.slow", Self::over(how, slow)),
             ("hwlog.software.both_slowest", Self::over(how, both)),
-            (
-                "hwlog.no_extra_reads",
-                sum(&|outcome| outcome.counter("hw_log_reads")) / sum(&|outcome| outcome.executed.stores),
-            ),
+            ("hwlog.no_extra_reads", reads),
             ("hwlog.interface", sum(&calls) / sum(&|outcome| outcome.executed.transactions)),
             ("hwlog.order", self.order(how)),
-        ]
+        ]);
+        claims
     }
 
     /// Share of the benchmarks in which the schemes stand in the published order, by their mean over the ends of the threads.
@@ -361,6 +375,11 @@ impl Matrix {
         };
         names.iter().filter(holds).count() as f64 / names.len() as f64
     }
+}
+
+/// Time of a transaction.
+fn time(outcome: &Outcome) -> f64 {
+    1.0 / outcome.throughput()
 }
 
 /// The micro-benchmarks that count.

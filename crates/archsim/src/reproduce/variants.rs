@@ -15,8 +15,13 @@ use crate::machine::Machine;
 use crate::run::Config;
 use crate::scheme::Scheme;
 
+/// Schemes that the claims name.
+const NAMED: [&str; 8] =
+    ["non-pers", "unsafe-undo", "unsafe-redo", "undo-clwb", "redo-clwb", "undoredo-clwb", "hwl", "fwb"];
+/// Those of the claims that are ratios.
+const RATIOS: [&str; 3] = ["undo-clwb", "redo-clwb", "fwb"];
 /// Crashes after which a mutant counts as not caught, under a variant.
-const PATIENCE: u64 = 20_000;
+const PATIENCE: u64 = 10_000;
 
 /// The default with something replaced.
 #[derive(Clone, Debug)]
@@ -35,13 +40,16 @@ pub struct Variant {
     pub long: bool,
 }
 
-/// A variant's claims by id.
+/// Values of claims by id.
+type Values = Vec<(&'static str, f64)>;
+
+/// A variant's claims.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The variant.
     pub variant: Variant,
     /// Value of each claim; `None`: the variant cannot be simulated, and why.
-    pub values: Result<Vec<(&'static str, f64)>, Error>,
+    pub values: Result<Values, Error>,
 }
 
 /// How a claim stands over all variants.
@@ -139,7 +147,9 @@ pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
         "log_bound" | "commit" | "fwb_stall" => ordered,
         "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_propagate" | "fwb_lag" => scans,
         "sw_fence" => scheme.software.is_some_and(|software| software.undo),
-        "sw_cost" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
+        // The program's loop of write-backs at commit is scaled, too.
+        "sw_cost" => scheme.software.is_some() || scheme.hardware.is_some_and(|hardware| hardware.clwb),
+        "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
         "log_grain" | "log_coalesce" => scheme.software.is_some() || scheme.hardware.is_some(),
         "gets" => workload.ends_with("-like"),
         "value" => workload.ends_with("-like") || workload.ends_with("-str"),
@@ -162,6 +172,8 @@ fn essence(config: &Config) -> Result<String, Error> {
 pub struct Campaign {
     variants: Vec<Variant>,
     machines: Vec<Result<Machine, Error>>,
+    /// Only the claims that are ratios.
+    ratios: bool,
     scale: Scale,
     seed: u64,
     configs: Vec<Config>,
@@ -169,17 +181,17 @@ pub struct Campaign {
 }
 
 impl Campaign {
-    /// What these variants need.
+    /// What these variants need for every claim, or for those that are `ratios`.
     ///
     /// # Errors
     /// [`Error`] for a name that is not there.
-    pub fn new(variants: Vec<Variant>, scale: Scale, seed: u64) -> Result<Self, Error> {
+    pub fn new(variants: Vec<Variant>, ratios: bool, scale: Scale, seed: u64) -> Result<Self, Error> {
         let machines: Vec<_> =
             variants.iter().map(|variant| machine(scale, variant.machine, &variant.sets)).collect();
         let mut campaign =
-            Self { variants, machines, scale, seed, configs: Vec::new(), place: BTreeMap::new() };
+            Self { variants, machines, ratios, scale, seed, configs: Vec::new(), place: BTreeMap::new() };
         for machine in campaign.machines.iter().flatten() {
-            for (_, config) in Matrix::points(machine, scale, seed) {
+            for (_, config) in Matrix::points(machine, scale, seed, campaign.schemes()) {
                 let next = campaign.configs.len();
                 if *campaign.place.entry(essence(&config)?).or_insert(next) == next {
                     campaign.configs.push(config);
@@ -189,29 +201,34 @@ impl Campaign {
         Ok(campaign)
     }
 
+    fn schemes(&self) -> &'static [&'static str] {
+        if self.ratios { &RATIOS } else { &NAMED }
+    }
+
     /// How many runs and crash campaigns there are.
     pub fn size(&self) -> u64 {
         (self.configs.len() + self.variants.len()) as u64
     }
 
-    /// Simulates all, `jobs` side by side, and computes every claim under every variant.
-    ///
-    /// # Errors
-    /// The first [`Error`] of a run.
-    pub fn measure(&self, jobs: usize, done: &(dyn Fn() + Sync)) -> Result<Vec<Measured>, Error> {
-        let outcomes = run_all(&self.configs, jobs, done)?;
-        let mut crashes: BTreeMap<Vec<(&str, &str)>, Result<Vec<(&'static str, f64)>, Error>> =
-            BTreeMap::new();
+    /// Simulates all, `jobs` side by side, and computes every claim under every variant. A variant with a run that fails is not
+    /// measured, and the others are.
+    pub fn measure(&self, jobs: usize, done: &(dyn Fn() + Sync)) -> Vec<Measured> {
+        let outcomes = run_all(&self.configs, jobs, done);
+        let mut crashes: BTreeMap<Vec<(&str, &str)>, Result<Values, Error>> = BTreeMap::new();
         let mut measured = Vec::new();
         for (variant, machine) in self.variants.iter().zip(&self.machines) {
-            let crashed = crashes.entry(variant.sets.clone()).or_insert_with(|| self.crash(&variant.sets));
             let values = machine.clone().and_then(|machine| {
-                let points = Matrix::points(&machine, self.scale, self.seed).into_iter();
+                let points = Matrix::points(&machine, self.scale, self.seed, self.schemes()).into_iter();
                 let runs = points.map(|point| {
-                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone();
+                    let outcome = outcomes[self.place[&essence(&point.1)?]].clone()?;
                     Ok((point, outcome))
                 });
                 let matrix = Matrix::collect(runs.collect::<Result<Vec<_>, Error>>()?.into_iter());
+                if self.ratios {
+                    return Ok(matrix.ratios(variant.arithmetic));
+                }
+                let crashed =
+                    crashes.entry(variant.sets.clone()).or_insert_with(|| self.crash(&variant.sets));
                 let mut values = matrix.claims(variant.arithmetic);
                 values.extend(crashed.clone()?);
                 Ok(values)
@@ -219,11 +236,11 @@ impl Campaign {
             measured.push(Measured { variant: variant.clone(), values });
             done();
         }
-        Ok(measured)
+        measured
     }
 
     /// The crash campaigns on the small machine, with those of the keys that keep it small.
-    fn crash(&self, sets: &[(&str, &str)]) -> Result<Vec<(&'static str, f64)>, Error> {
+    fn crash(&self, sets: &[(&str, &str)]) -> Result<Values, Error> {
         const SIZES: [&str; 8] =
             ["log_size", "footprint", "l2_size", "value", "warmup", "fwb_period", "row", "row_buffers"];
         let sets: Vec<_> = sets.iter().copied().filter(|(key, _)| !SIZES.contains(key)).collect();

@@ -54,7 +54,8 @@ impl Layout {
     pub fn new(machine: &Machine, scheme: &Scheme, threads: u64) -> Self {
         let logs = if scheme.software.is_some() { threads } else { 1 };
         let log_bytes = machine.log_size / logs / LINE * LINE;
-        let heap = (logs * (log_bytes + Format::SUPERBLOCK)).next_multiple_of(4096);
+        // The same under every scheme, so that data lie in the same banks.
+        let heap = (machine.log_size + threads * Format::SUPERBLOCK).next_multiple_of(4096);
         Self { heap, heap_bytes: machine.footprint.next_multiple_of(LINE * threads), log_bytes, logs }
     }
 
@@ -170,6 +171,16 @@ impl Program {
             overflow: None,
             free: (0..threads as u64).map(part).collect(),
         }
+    }
+
+    /// Takes over the data of another program that was set up, whose data lie at the same place.
+    pub fn adopt(&mut self, other: &Self) {
+        debug_assert_eq!(
+            (self.layout.heap, self.layout.heap_bytes),
+            (other.layout.heap, other.layout.heap_bytes)
+        );
+        self.memory.clone_from(&other.memory);
+        self.free.clone_from(&other.free);
     }
 
     /// Where things lie.

@@ -89,8 +89,8 @@ impl Writer {
 
     fn access(&mut self, kind: u64, addr: u64) {
         self.mark(kind);
-        let distance = (addr / 8) as i64 - (self.last / 8) as i64;
-        self.number((distance << 1 ^ distance >> 63) as u64);
+        let distance = (addr / 8).cast_signed() - (self.last / 8).cast_signed();
+        self.number((distance << 1 ^ distance >> 63).cast_unsigned());
         self.last = addr;
         if addr < VOLATILE {
             self.end = self.end.max(addr + 8);
@@ -139,8 +139,8 @@ impl Reader {
         let mut item = Item { kind: head & 7, gap: (head >> 3) as u32, addr: 0, value: 0 };
         if item.kind <= STORE {
             let coded = self.number(bytes)?;
-            let distance = (coded >> 1) as i64 ^ -((coded & 1) as i64);
-            self.last = ((self.last / 8) as i64).wrapping_add(distance) as u64 * 8;
+            let distance = (coded >> 1).cast_signed() ^ -(coded & 1).cast_signed();
+            self.last = (self.last / 8).cast_signed().wrapping_add(distance).cast_unsigned().wrapping_mul(8);
             item.addr = self.last;
         }
         if item.kind == STORE {
@@ -210,7 +210,8 @@ impl PmCtx for Recorder<'_> {
 }
 
 impl Trace {
-    /// What a workload asks for: enough for `config.ops` operations after the warm-up, also where one thread is ahead of the others.
+    /// What a workload asks for: enough for `config.ops` operations after the warm-up, also where one thread is ahead of the
+    /// others.
     ///
     /// # Errors
     /// [`Error`] for a configuration that does not fit.
@@ -352,7 +353,7 @@ fn read_thread(reader: &mut Reader, data: &[u8]) -> Option<ThreadTrace> {
 }
 
 /// A thread of a trace as a workload.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Replay {
     trace: Arc<Trace>,
     thread: usize,

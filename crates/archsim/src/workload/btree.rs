@@ -19,7 +19,7 @@ const NODE: u64 = CHILDREN + 8 * (ORDER + 1);
 const DEPTH: usize = 24;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct BTree {
     words: u64,
     root: u64,

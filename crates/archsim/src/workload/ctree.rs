@@ -16,7 +16,7 @@ const VALUE: u64 = 8;
 const LEAF: u64 = 1;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CTree {
     words: u64,
     root: u64,
@@ -64,9 +64,9 @@ impl CTree {
         memory.alu(4);
         let other = memory.chase(node - LEAF + KEY);
         if other == key {
-            self.remove(memory, key, node, above)
+            self.remove(memory, key, node, above);
         } else {
-            self.insert(memory, key, key ^ other)
+            self.insert(memory, key, key ^ other);
         }
     }
 

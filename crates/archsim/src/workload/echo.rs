@@ -1,4 +1,5 @@
-//! A store of versioned values in the manner of Echo. A transaction is a client's batch of four puts: each writes a new version of a
+//! A store of versioned values in the manner of Echo. A transaction is a client's batch of four puts: each writes a new version
+//! of a
 //! key, with the batch's time, and links it before the older ones; the oldest of four versions is used again.
 //!
 //! Entry of a key: newest version. Version: time, older version, value.
@@ -13,7 +14,7 @@ const OLDER: u64 = 8;
 const VALUE: u64 = 16;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Echo {
     words: u64,
     base: u64,

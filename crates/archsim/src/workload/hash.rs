@@ -10,7 +10,7 @@ const NEXT: u64 = 8;
 const VALUE: u64 = 16;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Hash {
     words: u64,
     table: u64,

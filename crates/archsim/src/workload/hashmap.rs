@@ -17,7 +17,7 @@ const VALUE: u64 = 16;
 const PRIME: u64 = 32_212_254_719;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HashMap {
     words: u64,
     header: u64,

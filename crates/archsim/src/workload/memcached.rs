@@ -15,7 +15,7 @@ const STAMP: u64 = 32;
 const VALUE: u64 = 40;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Memcached {
     words: u64,
     gets: u64,

@@ -41,8 +41,20 @@ pub trait PmCtx {
     fn left(&self) -> u64;
 }
 
+/// A copy of a workload in its present state.
+pub trait Copied {
+    /// The copy.
+    fn copied(&self) -> Box<dyn Workload>;
+}
+
+impl<W: Workload + Clone + 'static> Copied for W {
+    fn copied(&self) -> Box<dyn Workload> {
+        Box::new(self.clone())
+    }
+}
+
 /// A program of one thread.
-pub trait Workload {
+pub trait Workload: Copied + Send + Sync {
     /// Builds its structure.
     fn setup(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng);
     /// One transaction (or one operation that needs none).

@@ -1,7 +1,8 @@
 //! A table store in the manner of N-store, under YCSB and under a subset of TPC-C.
 //!
 //! YCSB: tuples of ten fields under numbers. A read takes all fields, without a transaction; an update is one transaction that
-//! writes one field. The machine's `gets` is the share of reads: 50 % is workload A, 95 % workload B. Keys are uniform, fields are a
+//! writes one field. The machine's `gets` is the share of reads: 50 % is workload A, 95 % workload B. Keys are uniform, fields
+//! are a
 //! tenth of the machine's `value` or a word at least.
 //!
 //! TPC-C: one warehouse with ten districts, customers and stock. A new order takes the district's next number, lowers the stock of
@@ -14,7 +15,7 @@ use sim::rng::Rng;
 const FIELDS: u64 = 10;
 
 /// YCSB; see the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ycsb {
     words: u64,
     gets: u64,
@@ -92,7 +93,7 @@ const LINE_BYTES: u64 = 16;
 const STOCK: u64 = 1000;
 
 /// TPC-C; see the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Tpcc {
     warehouse: u64,
     districts: u64,
@@ -161,9 +162,9 @@ impl Workload for Tpcc {
         memory.alu(60);
         memory.tx_begin();
         if below(rng, 2) == 0 {
-            self.new_order(memory, rng)
+            self.new_order(memory, rng);
         } else {
-            self.pay(memory, rng)
+            self.pay(memory, rng);
         }
         memory.tx_commit();
     }

@@ -16,7 +16,7 @@ const BLACK: u64 = 0;
 const RED: u64 = 1;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct RbTree {
     words: u64,
     /// Word that holds the root.

@@ -4,7 +4,7 @@ use super::{PmCtx, Workload, below};
 use sim::rng::Rng;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Sps {
     words: u64,
     swaps: u64,

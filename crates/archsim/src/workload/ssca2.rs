@@ -15,7 +15,7 @@ const EDGES: u64 = 16;
 const QUADRANTS: [u64; 3] = [55, 65, 75];
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ssca2 {
     words: u64,
     base: u64,

@@ -2,7 +2,8 @@
 //!
 //! A resource: number, all, free, price. A customer: how many reservations were made, and a ring of the newest. A transaction asks
 //! for one to five resources of random tables, takes of each table the dearest that is free, and books these for a customer; a
-//! booking that leaves the ring is given back. One transaction in ten gives back all of a customer's instead, and one in ten changes
+//! booking that leaves the ring is given back. One transaction in ten gives back all of a customer's instead, and one in ten
+//! changes
 //! prices. Tables are sorted arrays that are searched by halves, as a tree would be.
 
 use super::{PmCtx, Workload, below};
@@ -23,7 +24,7 @@ const QUERIES: u64 = 5;
 const SEATS: u64 = 100;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Vacation {
     tables: [u64; TABLES as usize],
     resources: u64,

@@ -28,15 +28,23 @@ pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) ->
         return Err(Failure::new(Exit::Internal, format!("{}: no simulator \"{subject}\"", paper.name)));
     }
     let scale = if quick { Scale::QUICK } else { Scale::FULL };
-    let seed = how.seed.unwrap_or(1);
-    let jobs = jobs(how.jobs);
+    measure_at(paper, scale, (how.seed.unwrap_or(1), jobs(how.jobs)), output)
+}
+
+fn measure_at(
+    paper: &Paper,
+    scale: Scale,
+    (seed, jobs): (u64, usize),
+    output: &Output,
+) -> Result<ResultFile, Failure> {
     let machine = machine(scale, None, &[])?;
     let figures = figures::runs(scale, seed)?;
     let all = Matrix::size() + figures.len() as u64;
     let counter = Counter::new(output.shows_progress(), "simulated runs", all);
     let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;
     let configs: Vec<_> = figures.iter().map(|run| run.config.clone()).collect();
-    let outcomes = run_all(&configs, jobs, &|| counter.one_more())?;
+    let outcomes =
+        run_all(&configs, jobs, &|| counter.one_more()).into_iter().collect::<Result<Vec<_>, _>>()?;
     let figures: Vec<_> = figures.into_iter().zip(outcomes).collect();
     drop(counter);
     let crashes = Crashes::explore(scale.crashes, PATIENCE, seed, &[])?;
@@ -58,15 +66,14 @@ pub(crate) fn measure(paper: &Paper, how: &How, quick: bool, output: &Output) ->
 /// All variants of a list, measured.
 fn campaign(
     list: Vec<Variant>,
-    quick: bool,
-    seed: u64,
-    jobs: usize,
+    ratios: bool,
+    scale: Scale,
+    (seed, jobs): (u64, usize),
     output: &Output,
 ) -> Result<Vec<Measured>, Failure> {
-    let scale = if quick { Scale::VARIANT } else { Scale::QUICK };
-    let campaign = Campaign::new(list, scale, seed)?;
+    let campaign = Campaign::new(list, ratios, scale, seed)?;
     let counter = Counter::new(output.shows_progress(), "simulated runs", campaign.size());
-    Ok(campaign.measure(jobs, &|| counter.one_more())?)
+    Ok(campaign.measure(jobs, &|| counter.one_more()))
 }
 
 /// The claims of a simulated paper under every reading, printed; the claims under the default readings come back.
@@ -77,7 +84,8 @@ pub(crate) fn readings(
     output: &Output,
 ) -> Result<Vec<ClaimOutcome>, Failure> {
     let seed = how.seed.unwrap_or(1);
-    let measured = campaign(variants::readings(quick), quick, seed, jobs(how.jobs), output)?;
+    let scale = if quick { Scale::VARIANT } else { Scale::QUICK };
+    let measured = campaign(variants::readings(quick), false, scale, (seed, jobs(how.jobs)), output)?;
     let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(paper, one, seed)).collect();
     if output.is_json() {
         output.document(&document(&measured, &judged));
@@ -88,10 +96,10 @@ pub(crate) fn readings(
     Ok(judged.into_iter().next().unwrap_or_default())
 }
 
-/// The claims with one mechanism changed at a time.
+/// The claims that are ratios, with one mechanism changed at a time.
 pub(super) fn ablations(seed: u64, output: &Output) -> Result<(), Failure> {
     let paper = Paper::load("hw-logging")?;
-    let measured = campaign(variants::of(ABLATIONS), true, seed, jobs(0), output)?;
+    let measured = campaign(variants::of(ABLATIONS), true, Scale::VARIANT, (seed, jobs(0)), output)?;
     let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(&paper, one, seed)).collect();
     if output.is_json() {
         output.document(&document(&measured, &judged));
@@ -182,4 +190,43 @@ fn title(variant: &Variant) -> String {
 
 fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), |value| format!("{value:.2}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use archsim::crash::mutant::Mutant;
+    use report::{Figure, Report};
+
+    use super::*;
+    use crate::cli::Global;
+
+    /// So small that caches hold everything; what it measures says nothing.
+    const SMALL: Scale = Scale {
+        ops: 60,
+        warmup: 5,
+        crashes: 80,
+        sets: &[("footprint", "128KiB"), ("l2_size", "128KiB"), ("fwb_period", "4000")],
+    };
+
+    #[test]
+    fn every_figure_of_the_report_can_be_drawn() {
+        let paper = Paper::load("hw-logging").unwrap();
+        let output = Output::new(&Global { json: false, quiet: true, verbose: false });
+        let result = measure_at(&paper, SMALL, (1, 2), &output).unwrap();
+        let report = Report::new(vec![result]).unwrap();
+        let section = &report.sections[0];
+        assert_eq!(section.figures.len(), 12);
+        for spec in &section.figures {
+            let figure =
+                Figure::build(spec, &section.results).unwrap_or_else(|error| panic!("{}: {error}", spec.id));
+            assert!(figure.points().count() > 0, "{}", spec.id);
+        }
+        let crashes = section.results.samples.iter().filter(|sample| sample.axes["figure"] == "F10").count();
+        assert_eq!(crashes, 8 + Mutant::ALL.len());
+        let html = report::by_name("html").unwrap().render(&report).unwrap();
+        assert!(!html.contains("could not be drawn"));
+        if let Ok(path) = std::env::var("WEIR_TEST_PAGE") {
+            std::fs::write(path, html).unwrap();
+        }
+    }
 }
