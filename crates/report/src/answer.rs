@@ -15,6 +15,9 @@ const MOST_WORKLOADS: usize = 8;
 /// The answer, a sentence each: what was compared, who won where, and what became of the claims.
 pub fn sentences(results: &ResultFile) -> Vec<String> {
     let cells = cell::cells(results);
+    if cells.is_empty() && !results.claims.is_empty() {
+        return vec![claims::tally(&results.claims)];
+    }
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];
     }
