@@ -3,6 +3,10 @@
 //! The result is the machine `this-host`. It describes the in-process path: entering a call is a function and the ledger's two
 //! clock readings, not a system call of the kernel, so that the virtual clock with this machine predicts what the real clock
 //! measures. Every number is the median of batches, in picoseconds.
+//!
+//! Everything is measured several times; the median counts, and each value says from where to where the times lay. Threads that
+//! pass a line are pinned to two processors. A value that no machine has is refused, and nothing is written: it comes from a host
+//! that did something else meanwhile, and every prediction would be wrong by it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -63,6 +67,88 @@ struct Measured {
     work: Work,
     ps: u64,
     how: &'static str,
+    /// The least and the most of the times that it was measured.
+    spread: (u64, u64),
+}
+
+impl Measured {
+    fn new(work: Work, ps: u64, how: &'static str) -> Self {
+        Self { work, ps, how, spread: (ps, ps) }
+    }
+
+    /// The same work, measured several times.
+    fn median(work: Work, times: Vec<u64>, how: &'static str) -> Self {
+        let Times { median, spread } = Times::of(times);
+        Self { work, ps: median, how, spread }
+    }
+}
+
+/// What several measurements of one thing come to.
+struct Times {
+    median: u64,
+    /// The least and the most.
+    spread: (u64, u64),
+}
+
+impl Times {
+    fn of(mut times: Vec<u64>) -> Self {
+        times.sort_unstable();
+        Self { median: times[times.len() / 2], spread: (times[0], times[times.len() - 1]) }
+    }
+}
+
+/// How often everything is measured.
+const REPEATS: usize = 3;
+
+/// What `measure` finds, several times, folded by kind of work.
+fn repeated(mut measure: impl FnMut() -> Result<Vec<Measured>, Error>) -> Result<Vec<Measured>, Error> {
+    let passes = (0..REPEATS).map(|_| measure()).collect::<Result<Vec<_>, _>>()?;
+    let fold = |at: usize| {
+        let one: &Measured = &passes[0][at];
+        Measured::median(one.work, passes.iter().map(|pass| pass[at].ps).collect(), one.how)
+    };
+    Ok((0..passes[0].len()).map(fold).collect())
+}
+
+/// Between which costs in nanoseconds any machine lies on which Weir can run: outside, the measurement is wrong. A lock and
+/// the generator have no less than one instruction, a wake-up no more than a time slice.
+fn plausible_ns(work: Work) -> (f64, f64) {
+    match work {
+        Work::LineSameSocket | Work::LineCrossSocket => (5.0, 1_000.0),
+        Work::Step => (0.2, 50.0),
+        Work::Miss => (20.0, 1_000.0),
+        Work::Futex => (10.0, 20_000.0),
+        Work::Wakeup => (100.0, 1_000_000.0),
+        _ => (0.0, 100_000.0),
+    }
+}
+
+/// Refuses what no machine has.
+fn check(measured: &[Measured], (copy_ps, dram_ps): (u64, u64)) -> Result<(), Error> {
+    let refuse = |what: String| {
+        Err(Error::Host(format!(
+            "{what}: the host was busy with something else; calibrate again when it is quiet"
+        )))
+    };
+    for Measured { work, ps, spread, .. } in measured {
+        let ((low, high), ns) = (plausible_ns(*work), *ps as f64 / 1_000.0);
+        if !(low..=high).contains(&ns) {
+            let key = Work::ALL[*work as usize].1;
+            let (least, most) = (spread.0 as f64 / 1_000.0, spread.1 as f64 / 1_000.0);
+            return refuse(format!(
+                "{key} takes {ns:.1} ns ({least:.1} to {most:.1}), which is not plausible ({low} to {high} ns)"
+            ));
+        }
+    }
+    let cost = |wanted: Work| measured.iter().find(|one| one.work == wanted).map_or(0, |one| one.ps);
+    if cost(Work::Miss) < cost(Work::Step) {
+        return refuse("a load that misses every cache takes less time than one that hits".to_owned());
+    }
+    // 0.2 to 500 GB/s.
+    match [copy_ps, dram_ps].into_iter().find(|ps| !(2..=5_000).contains(ps)) {
+        Some(ps) => refuse(format!("copying takes {ps} ps a byte, which is not plausible (2 to 5000)")),
+        None => Ok(()),
+    }
 }
 
 /// Measures this host; `progress` is told each step.
@@ -72,38 +158,36 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     step("memory");
     let cores = environment::cores() as u16;
     let memory = Memory::new();
-    let speeds = (memory.copy_ps_per_byte(1), memory.copy_ps_per_byte(usize::from(cores)));
-    let (mut measured, cache) = Memory::searches();
+    let copy = |threads: usize| Times::of((0..REPEATS).map(|_| memory.copy_ps_per_byte(threads)).collect());
+    let (one, all) = (copy(1), copy(usize::from(cores)));
     drop(memory);
+    let mut cache = Bytes(0);
+    let mut measured = repeated(|| {
+        let (measured, found) = Memory::searches();
+        cache = cache.max(found);
+        Ok(measured)
+    })?;
     step("cores");
-    let transfer = transfer_ps();
-    for (work, how) in [
-        (Work::LineSameSocket, "two threads passing a line to and fro, half a round"),
-        (Work::LineCrossSocket, "as within a socket: the host shows no second one to measure"),
-    ] {
-        measured.push(Measured { work, ps: transfer, how });
-    }
+    measured.extend(repeated(|| Ok(transfers()))?);
     step("locks and waiting");
-    measured.push(Measured {
-        work: Work::Futex,
-        ps: futex_ps(),
-        how: "futex_wait on a word that has changed",
-    });
-    measured.extend(in_run(tasks)?);
+    let futex = || Measured::new(Work::Futex, futex_ps(), "futex_wait on a word that has changed");
+    measured.extend(repeated(|| Ok(vec![futex()]))?);
+    measured.extend(repeated(|| in_run(tasks))?);
     step("medium");
-    measured.extend(in_run(region_calls)??);
+    measured.extend(repeated(|| in_run(region_calls)?)?);
     step("calls");
-    measured.extend(in_run(calls::measure)??);
+    measured.extend(repeated(|| in_run(calls::measure)?)?);
     step("injected delays");
     let injected = in_run(injected)??;
+    check(&measured, (one.median, all.median))?;
     let host = watch.end();
-    let preset = preset(cores, speeds, cache, &measured, &host.noise);
+    let preset = preset(cores, (&one, &all), cache, &measured, &host.noise);
     Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps(), noise: host.noise })
 }
 
 fn preset(
     cores: u16,
-    (copy_ps, dram_ps): (u64, u64),
+    (copy, dram): (&Times, &Times),
     cache: Bytes,
     measured: &[Measured],
     noise: &[String],
@@ -111,18 +195,30 @@ fn preset(
     let mut machine = Machine::unit();
     THIS_HOST.clone_into(&mut machine.name);
     (machine.sockets, machine.cores_per_socket) = (1, cores);
-    (machine.copy_ps_per_byte, machine.dram_ps_per_byte) = (copy_ps, dram_ps);
+    (machine.copy_ps_per_byte, machine.dram_ps_per_byte) = (copy.median, dram.median);
     machine.cache = cache;
     let mut values = vec![
         value("sockets", "1".to_owned(), "the host is taken as one socket"),
         value("cores_per_socket", cores.to_string(), "cores that this process may use"),
         value(
             "copy",
-            gb_per_s(copy_ps),
-            "one thread copying 4 KiB pieces between a buffer of 10 MiB and memory outside its caches, each \
-             waited for",
+            gb_per_s(copy.median),
+            &format!(
+                "one thread copying 4 KiB pieces between a buffer of 10 MiB and memory outside its caches, each \
+                 waited for ({} to {})",
+                gb_per_s(copy.spread.1),
+                gb_per_s(copy.spread.0)
+            ),
         ),
-        value("dram", gb_per_s(dram_ps), "the same on all cores at once"),
+        value(
+            "dram",
+            gb_per_s(dram.median),
+            &format!(
+                "the same on all cores at once ({} to {})",
+                gb_per_s(dram.spread.1),
+                gb_per_s(dram.spread.0)
+            ),
+        ),
         value(
             "cache",
             format!("{} MiB", machine.cache.0 >> 20),
@@ -133,7 +229,9 @@ fn preset(
         let found = measured.iter().find(|measured| measured.work == work);
         let found = found.expect("calibrate measures every kind of work");
         machine.work_ps[work as usize] = found.ps;
-        values.push(value(key, format!("{} ps", found.ps), found.how));
+        let (least, most) = (found.spread.0 as f64 / 1_000.0, found.spread.1 as f64 / 1_000.0);
+        let how = format!("{} ({least:.1} to {most:.1} ns)", found.how);
+        values.push(value(key, format!("{} ps", found.ps), &how));
     }
     let on = environment::capture().cpu_model.unwrap_or_else(|| "a processor without a name".to_owned());
     let busy = if noise.is_empty() { String::new() } else { format!(", {BUSY}: {}", noise.join(", ")) };
@@ -223,8 +321,8 @@ impl Memory {
         let sizes = (0..8).map(|power| (1 << power) << 20);
         let fits = sizes.take_while(|bytes| chase_ps(*bytes) < missed / 2).last();
         let measured = vec![
-            Measured { work: Work::Step, ps: cached, how: "a pointer chase through 128 KiB" },
-            Measured { work: Work::Miss, ps: missed, how: "a pointer chase through 256 MiB" },
+            Measured::new(Work::Step, cached, "a pointer chase through 128 KiB"),
+            Measured::new(Work::Miss, missed, "a pointer chase through 256 MiB"),
         ];
         (measured, Bytes(fits.unwrap_or(1 << 20) as u64))
     }
@@ -278,6 +376,34 @@ fn chase_ps(bytes: usize) -> u64 {
     median_ps(200_000, || line = black_box(next[line as usize][0]))
 }
 
+fn transfers() -> Vec<Measured> {
+    let ps = transfer_ps();
+    vec![
+        Measured::new(Work::LineSameSocket, ps, "two pinned threads passing a line to and fro, half a round"),
+        Measured::new(
+            Work::LineCrossSocket,
+            ps,
+            "as within a socket: the host shows no second one to measure",
+        ),
+    ]
+}
+
+/// Runs `body` on the processor at place `place` among those on which this process may run, and lets the thread go anywhere
+/// again. Where a container may not choose, the thread runs wherever the host puts it.
+fn pinned<T>(place: usize, body: impl FnOnce() -> T) -> T {
+    use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+    let Ok(allowed) = sched_getaffinity(None) else { return body() };
+    let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
+    if let Some(number) = processors.get(place % processors.len().max(1)) {
+        let mut one = CpuSet::new();
+        one.set(*number);
+        let _ = sched_setaffinity(None, &one);
+    }
+    let done = body();
+    let _ = sched_setaffinity(None, &allowed);
+    done
+}
+
 /// Half a round of two threads that pass a cache line to and fro.
 fn transfer_ps() -> u64 {
     const ROUNDS: u64 = 2_000;
@@ -298,8 +424,8 @@ fn transfer_ps() -> u64 {
             line.store(0, Relaxed);
             let start = Instant::now();
             std::thread::scope(|scope| {
-                scope.spawn(|| turn(1));
-                turn(0);
+                scope.spawn(|| pinned(1, || turn(1)));
+                pinned(0, || turn(0));
             });
             start.elapsed().as_nanos() as u64 * 1_000 / (ROUNDS * 2)
         })
@@ -324,18 +450,18 @@ fn tasks() -> Vec<Measured> {
     let mut drawn = 1;
     let random_ps = median_ps(200_000, || drawn = black_box(Seed(drawn).derive("draw", 1).0));
     vec![
-        Measured { work: Work::Lock, ps: lock_ps, how: "a lock of the façade, alone" },
-        Measured {
-            work: Work::Generator,
-            ps: generator_ps,
-            how: "two clock readings, a random number, a lock, a histogram record",
-        },
-        Measured { work: Work::Random, ps: random_ps, how: "a draw of the engine's own generator" },
-        Measured {
-            work: Work::Wakeup,
-            ps: wakeup_ps(),
-            how: "two threads waking each other by a condition variable, half a round",
-        },
+        Measured::new(Work::Lock, lock_ps, "a lock of the façade, alone"),
+        Measured::new(
+            Work::Generator,
+            generator_ps,
+            "two clock readings, a random number, a lock, a histogram record",
+        ),
+        Measured::new(Work::Random, random_ps, "a draw of the engine's own generator"),
+        Measured::new(
+            Work::Wakeup,
+            wakeup_ps(),
+            "two threads waking each other by a condition variable, half a round",
+        ),
     ]
 }
 
@@ -375,12 +501,12 @@ fn region_calls() -> Result<Vec<Measured>, Error> {
     let flush_ps = median_ps(20_000, || region.flush(0, 4096)) / 64;
     let fence_ps = median_ps(100_000, || region.fence());
     Ok(vec![
-        Measured {
-            work: Work::FlushIssue,
-            ps: flush_ps.max(1),
-            how: "a line of a flush of 4 KiB on a medium without cost",
-        },
-        Measured { work: Work::Fence, ps: fence_ps, how: "a fence on a medium without cost" },
+        Measured::new(
+            Work::FlushIssue,
+            flush_ps.max(1),
+            "a line of a flush of 4 KiB on a medium without cost",
+        ),
+        Measured::new(Work::Fence, fence_ps, "a fence on a medium without cost"),
         block_request()?,
     ])
 }
@@ -392,7 +518,7 @@ fn block_request() -> Result<Measured, Error> {
     let ps = median_ps(20_000, || {
         let _ = queue.read(&mut [(0, &mut sector)]);
     });
-    Ok(Measured { work: Work::BlockRequest, ps: ps.max(1), how: "a read of 512 bytes from a RAM disk" })
+    Ok(Measured::new(Work::BlockRequest, ps.max(1), "a read of 512 bytes from a RAM disk"))
 }
 
 /// How long a flush on the emulated medium of 200 ns takes, against what the model asks for.
@@ -425,6 +551,21 @@ fn median_span(mut body: impl FnMut()) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_machine_has_is_refused_with_its_spread() {
+        let measured = |transfer: u64| {
+            vec![
+                Measured::median(Work::LineSameSocket, vec![19_000, transfer, 9_000_000], "a line"),
+                Measured::new(Work::Step, 1_000, "a step"),
+                Measured::new(Work::Miss, 90_000, "a miss"),
+            ]
+        };
+        assert!(check(&measured(36_000), (150, 80)).is_ok());
+        let told = check(&measured(3_999_500), (150, 80)).unwrap_err().to_string();
+        assert!(told.contains("line_same_socket takes 3999.5 ns (19.0 to 9000.0)"), "{told}");
+        assert!(check(&measured(36_000), (150, 1)).unwrap_err().to_string().contains("copying"));
+    }
 
     #[test]
     fn a_longer_chase_costs_more_than_one_in_a_cache() {

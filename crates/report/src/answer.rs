@@ -20,6 +20,9 @@ const MOST_WORKLOADS: usize = 8;
 pub fn sentences(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
+    if cells.is_empty() && !results.claims.is_empty() {
+        return vec![claims::tally(&results.claims)];
+    }
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];
     }

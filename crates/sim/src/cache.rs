@@ -29,7 +29,10 @@
 //! several cores use is in the private cache of the last of them only. Counts wrap around after 2^32 lines (256 GiB), so an object
 //! that is used again just then is taken for cached.
 
-use std::sync::atomic::{AtomicU16, AtomicU32, Ordering::Relaxed};
+use std::array;
+use std::ptr;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU32};
 
 use crate::clock;
 use crate::context::{Context, RunShared};
@@ -85,18 +88,29 @@ pub(crate) enum Level {
     Memory,
 }
 
+/// Sockets whose counts an object has in itself; those of others lie in memory of their own, made at the first use there.
+const NEAR: usize = 2;
+
 /// Sockets that an object tells apart; the ninth shares the place of the first.
 const SOCKETS: usize = 8;
 
+/// Counts of the sockets beyond [`NEAR`].
+type Far = [AtomicU32; SOCKETS - NEAR];
+
 /// When and where an object was used last, by the inflow of the caches of its run.
+///
+/// Every inode, name and page has one, so it is kept small: a test bounds it.
 #[derive(Debug)]
 pub struct Recency {
-    /// For each socket: the inflow of its cache at the last use there.
-    sockets: [AtomicU32; SOCKETS],
-    /// The run in which this means something; 0 is none.
-    run: AtomicU32,
+    /// For each of the first sockets: the inflow of its cache at the last use there.
+    near: [AtomicU32; NEAR],
+    /// Null, or the same for the others.
+    far: AtomicPtr<Far>,
     /// The inflow of the private cache of `core` at the last use.
     private: AtomicU32,
+    /// The low half of the number of the run in which this means something; 0 is none. An object that is not used for just 65,535
+    /// runs takes its counts for those of the last.
+    run: AtomicU16,
     /// The core of the last use.
     core: AtomicU16,
 }
@@ -105,9 +119,10 @@ impl Recency {
     /// Of an object that is in no cache.
     pub const fn new() -> Self {
         Self {
-            sockets: [const { AtomicU32::new(0) }; SOCKETS],
-            run: AtomicU32::new(0),
+            near: [const { AtomicU32::new(0) }; NEAR],
+            far: AtomicPtr::new(ptr::null_mut()),
             private: AtomicU32::new(0),
+            run: AtomicU16::new(0),
             core: AtomicU16::new(0),
         }
     }
@@ -174,7 +189,7 @@ impl Recency {
 
     fn level(&self, cx: &Context) -> Level {
         let (run, core) = (&cx.run, core_of(cx));
-        if self.run.load(Relaxed) != run.number {
+        if self.run.load(Relaxed) != mark(run) {
             self.forget(run);
             return Level::Memory;
         }
@@ -189,7 +204,8 @@ impl Recency {
             return Level::Private;
         }
         let socket = usize::from(run.machine.socket(core));
-        let age = since(run.inflow.of_socket(socket), &self.sockets[socket % SOCKETS]);
+        let Some(then) = self.count_of(socket) else { return Level::Memory };
+        let age = since(run.inflow.of_socket(socket), then);
         if u64::from(age) <= run.machine.cache_lines() { Level::Socket } else { Level::Memory }
     }
 
@@ -197,20 +213,64 @@ impl Recency {
     fn note(&self, cx: &Context) {
         let (inflow, core) = (&cx.run.inflow, core_of(cx));
         let socket = usize::from(cx.run.machine.socket(core));
-        self.sockets[socket % SOCKETS].store(inflow.of_socket(socket).load(Relaxed), Relaxed);
+        let count = self.count_of(socket).unwrap_or_else(|| self.make_far(&cx.run, socket));
+        count.store(inflow.of_socket(socket).load(Relaxed), Relaxed);
         self.private.store(inflow.cores[usize::from(core)].load(Relaxed), Relaxed);
         self.core.store(core, Relaxed);
     }
 
     /// In `run` the object has been in no cache yet: as if more than each holds had come in since.
     fn forget(&self, run: &RunShared) {
-        let gone = run.machine.cache_lines() as u32 + 1;
-        for (socket, then) in self.sockets.iter().enumerate() {
-            then.store(run.inflow.of_socket(socket).load(Relaxed).wrapping_sub(gone), Relaxed);
+        for socket in 0..SOCKETS {
+            if let Some(count) = self.count_of(socket) {
+                count.store(gone(run, socket), Relaxed);
+            }
         }
         self.core.store(u16::MAX, Relaxed);
-        self.run.store(run.number, Relaxed);
+        self.run.store(mark(run), Relaxed);
     }
+
+    /// The count of a socket, if the object has one.
+    #[inline]
+    fn count_of(&self, socket: usize) -> Option<&AtomicU32> {
+        match (socket % SOCKETS).checked_sub(NEAR) {
+            None => Some(&self.near[socket % SOCKETS]),
+            // SAFETY: null, or a box that was published whole by `make_far` and lives as long as the object.
+            Some(place) => unsafe { self.far.load(Acquire).as_ref() }.map(|far| &far[place]),
+        }
+    }
+
+    /// Makes the counts of the far sockets, in whose caches the object has not been, and returns that of `socket`.
+    #[cold]
+    fn make_far(&self, run: &RunShared, socket: usize) -> &AtomicU32 {
+        let counts: Far = array::from_fn(|place| AtomicU32::new(gone(run, NEAR + place)));
+        let made = Box::into_raw(Box::new(counts));
+        if self.far.compare_exchange(ptr::null_mut(), made, AcqRel, Acquire).is_err() {
+            // SAFETY: it came from a box just now, and was not published: another thread's was.
+            drop(unsafe { Box::from_raw(made) });
+        }
+        self.count_of(socket).expect("a far socket has a count now")
+    }
+}
+
+impl Drop for Recency {
+    fn drop(&mut self) {
+        let far = *self.far.get_mut();
+        if !far.is_null() {
+            // SAFETY: it came from a box in `make_far`, and the object, which alone leads to it, is dropped.
+            drop(unsafe { Box::from_raw(far) });
+        }
+    }
+}
+
+/// What marks a run in an object; never 0.
+fn mark(run: &RunShared) -> u16 {
+    (run.number % u32::from(u16::MAX)) as u16 + 1
+}
+
+/// A count of `socket` after which its cache has lost whatever was used then.
+fn gone(run: &RunShared, socket: usize) -> u32 {
+    run.inflow.of_socket(socket).load(Relaxed).wrapping_sub(run.machine.cache_lines() as u32 + 1)
 }
 
 impl Default for Recency {
@@ -223,4 +283,14 @@ impl Default for Recency {
 #[inline]
 pub fn prices_copies() -> bool {
     clock::virtual_task().is_some_and(|cx| cx.run.machine.caches.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_object_pays_for_its_recency_so_it_is_small() {
+        assert!(size_of::<Recency>() <= 24, "{} bytes", size_of::<Recency>());
+    }
 }

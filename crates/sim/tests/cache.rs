@@ -217,3 +217,19 @@ fn a_task_that_moves_loses_its_private_cache() {
         assert_eq!([all(0), all(0), all(1), all(1), all(2)].map(|span| span.0), [1200, 0, 120, 0, 1200]);
     });
 }
+
+#[test]
+fn each_of_eight_sockets_has_a_cache_of_its_own() {
+    let machine = Machine { sockets: 8, cores_per_socket: 1, ..machine() };
+    let costs = sim::run(&Setup::virtual_clock(machine, Seed(1)), || {
+        let object = Arc::new(Recency::new());
+        let on = |core: u16| {
+            let object = Arc::clone(&object);
+            sim::spawn(TaskSpec::named("user").on_core(core), move || cost(&object, 1).0).join()
+        };
+        let first = (0..8).map(on).collect::<Vec<_>>();
+        let second = (0..8).map(on).collect::<Vec<_>>();
+        (first, second)
+    });
+    assert_eq!(costs.unwrap(), (vec![100; 8], vec![0; 8]), "a miss in each, and then none");
+}

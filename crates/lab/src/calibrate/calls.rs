@@ -38,26 +38,22 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
     let far = median_ps(CALLS, || _ = black_box(process.stat(b"/a/b/c/d/e")));
     let component = (far.saturating_sub(near) / 4).max(1);
     Ok(vec![
-        Measured {
-            work: Work::Syscall,
-            ps: entry,
-            how: "entering and leaving a call in this process: the ledger's clock readings",
-        },
-        Measured {
-            work: Work::Call,
-            ps: seek.saturating_sub(entry).max(1),
-            how: "lseek in this process, less entering it",
-        },
-        Measured {
-            work: Work::OpenFile,
-            ps: open.saturating_sub(2 * seek + component).max(1),
-            how: "open and close in this process, less two calls and a component",
-        },
-        Measured {
-            work: Work::PathComponent,
-            ps: component,
-            how: "stat of a path of five components against one of one",
-        },
+        Measured::new(
+            Work::Syscall,
+            entry,
+            "entering and leaving a call in this process: the ledger's clock readings",
+        ),
+        Measured::new(
+            Work::Call,
+            seek.saturating_sub(entry).max(1),
+            "lseek in this process, less entering it",
+        ),
+        Measured::new(
+            Work::OpenFile,
+            open.saturating_sub(2 * seek + component).max(1),
+            "open and close in this process, less two calls and a component",
+        ),
+        Measured::new(Work::PathComponent, component, "stat of a path of five components against one of one"),
     ])
 }
 

@@ -24,10 +24,12 @@
 //! | `read` | from TOML |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
 //! | [`expect`] | hypotheses |
+//! | [`scale`] | how large |
 
 pub mod expect;
 pub mod matrix;
 pub(crate) mod read;
+pub mod scale;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,6 +45,7 @@ use crate::error::{Error, nearest, read_to_string};
 use crate::presets::PLANS;
 pub use expect::Hypothesis;
 pub use matrix::CellSpec;
+pub use scale::Scale;
 
 /// An experiment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

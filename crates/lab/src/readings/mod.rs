@@ -39,7 +39,7 @@ use std::collections::BTreeMap;
 use crate::claims::{Paper, PaperClaim, measure::Measure};
 use crate::document::{Item, Problem, Table};
 use crate::error::{Error, nearest};
-use crate::plan::{CellSpec, Place, Plan};
+use crate::plan::{CellSpec, Place, Plan, Scale};
 use change::Change;
 
 /// How the variation is called that chooses every default.
@@ -119,6 +119,13 @@ pub struct Variation {
     pub plans: Vec<Plan>,
     /// The paper, with what the choices change in its claims.
     pub paper: Paper,
+}
+
+impl Variation {
+    /// Its plans as small as the scale says.
+    pub fn shrink(&mut self, scale: Scale) {
+        self.plans.iter_mut().for_each(|plan| scale.shrink(plan));
+    }
 }
 
 impl Readings {

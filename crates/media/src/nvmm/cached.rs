@@ -1,7 +1,7 @@
 //! Which pages of a region the processor's caches hold, under the virtual clock of a machine that prices copies by level
 //! ([`sim::cache`]). A page counts as a whole: the first use of any part of it brings it in.
 //!
-//! The table is made as pages are used, 512 at a time: 52 bytes for a page of 4 KiB.
+//! The table is made as pages are used, 512 at a time: 24 bytes for a page of 4 KiB.
 
 use std::sync::OnceLock;
 

@@ -1,14 +1,13 @@
 //! `weir bench`: a plan made from flags.
 
+mod clocks;
+
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use lab::Plan;
 use lab::plan::{Axis, AxisValue, Stop, Workload};
 use report::Report;
-use report::table::Table;
-use report::units::{Unit, ratio};
-use results::ResultFile;
 use sim::{Bytes, Clock};
 
 use crate::experiment::{self, How};
@@ -89,7 +88,7 @@ impl Bench {
         experiment::print(&kept.report, output)?;
         if self.clock == Clocks::Both && !output.is_json() {
             match self.calibrated()? {
-                Ok(()) => output.data(&both_clocks(&kept.report)),
+                Ok(()) => output.data(&clocks::tables(&kept.report)),
                 Err(why) => output.note(&format!(
                     "the two clocks are not compared: {why}; run `weir calibrate`, then give --machine this-host"
                 )),
@@ -214,35 +213,6 @@ fn assignments(texts: &[String], flag: &str) -> Result<BTreeMap<String, String>,
         Ok((key.to_owned(), value.to_owned()))
     };
     texts.iter().map(parse).collect()
-}
-
-/// Virtual by real throughput of each cell, when both clocks ran.
-fn both_clocks(report: &Report) -> String {
-    let [modelled, real] = report.sections.as_slice() else { return String::new() };
-    let mut table = Table::new("virtual clock by real clock: 1.00x is a model that tells the truth");
-    table.words("cell");
-    for name in ["virtual", "real", "virtual/real"] {
-        table.numbers(name);
-    }
-    let (modelled, real) = (rates(&modelled.results), rates(&real.results));
-    for (cell, virtual_rate) in &modelled {
-        let Some(real_rate) = real.get(cell) else { continue };
-        let rate = |rate: f64| Unit::OpsPerSecond.human(rate);
-        let by = if *real_rate > 0.0 { ratio(virtual_rate / real_rate) } else { "–".to_owned() };
-        table.rows.push(vec![cell.clone(), rate(*virtual_rate), rate(*real_rate), by]);
-    }
-    format!("\n{}", table.to_text())
-}
-
-/// Median throughput by cell.
-fn rates(results: &ResultFile) -> BTreeMap<String, f64> {
-    let cells = report::cell::cells(results);
-    let name = |cell: &report::cell::Cell<'_>| {
-        cell.axes.iter().map(|(axis, value)| format!("{axis} {value}")).collect::<Vec<_>>().join("  ")
-    };
-    let median =
-        |cell: &report::cell::Cell<'_>| results::statistics::median(&cell.throughputs()).unwrap_or(0.0);
-    cells.iter().map(|cell| (name(cell), median(cell))).collect()
 }
 
 /// Operations of the workload that failed are a failed run.

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use lab::claims::{Measured, Paper, PaperClaim};
+use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
 use report::Report;
@@ -29,15 +30,15 @@ pub(crate) struct Reproduce {
     /// Take the plans' scaled-down variants: minutes instead of tens of minutes
     #[arg(long)]
     quick: bool,
-    /// The size of data sets, buffers and times: full as published, or a tenth (as --quick)
+    /// The size of data sets, buffers and times: as published, a tenth (as --quick), or a hundredth
     #[arg(
         long,
         value_enum,
-        value_name = "full|tenth",
+        value_name = "full|tenth|hundredth",
         conflicts_with = "quick",
         hide_possible_values = true
     )]
-    scale: Option<Scale>,
+    scale: Option<Size>,
     /// Run under each answer to what the paper leaves open; with --list: show the answers
     #[arg(long)]
     readings: bool,
@@ -53,9 +54,10 @@ pub(crate) struct Reproduce {
 
 /// How large an experiment is.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-enum Scale {
+enum Size {
     Full,
     Tenth,
+    Hundredth,
 }
 
 /// A paper and those of its plans that are wanted.
@@ -77,20 +79,27 @@ impl Reproduce {
         Ok(())
     }
 
-    fn is_quick(&self) -> bool {
-        self.quick || self.scale == Some(Scale::Tenth)
+    fn scale(&self) -> Scale {
+        match self.scale {
+            _ if self.quick => Scale::Tenth,
+            Some(Size::Tenth) => Scale::Tenth,
+            Some(Size::Hundredth) => Scale::Hundredth,
+            Some(Size::Full) | None => Scale::Full,
+        }
     }
 
-    /// The plans at the scale in force, which is said.
+    /// The plans, but for what [`Scale::shrink`] does; the scale is said.
     fn plans<'a>(
         &self,
         names: impl Iterator<Item = &'a String>,
         output: &Output,
     ) -> Result<Vec<Plan>, Failure> {
-        if self.is_quick() {
-            output.note("scaled down: a tenth of the published data set, buffer and time");
+        let scale = self.scale();
+        if scale != Scale::Full {
+            let part = scale.word();
+            output.note(&format!("scaled down: a {part} of the published data set, buffer and time"));
         }
-        Ok(names.map(|name| Plan::load(name, self.is_quick())).collect::<Result<Vec<_>, Error>>()?)
+        Ok(names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?)
     }
 
     fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
@@ -105,7 +114,7 @@ impl Reproduce {
                 continue;
             }
             let plans = self.plans(plans.iter(), output)?;
-            results.push(readings::measure(paper, &plans, self.pairs, &self.how, output)?);
+            results.push(readings::measure(paper, &plans, (self.scale(), self.pairs), &self.how, output)?);
         }
         if results.is_empty() {
             return Ok(());
@@ -119,7 +128,8 @@ impl Reproduce {
     }
 
     fn run_plans(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
-        let plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
+        let mut plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
+        plans.iter_mut().for_each(|plan| self.scale().shrink(plan));
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
@@ -134,7 +144,7 @@ impl Reproduce {
             }
             claims.extend(classed(paper.judge(&measured)));
             if paper.subject.is_some() {
-                let result = simulated::measure(paper, &self.how, self.is_quick(), output)?;
+                let result = simulated::measure(paper, &self.how, self.scale() != Scale::Full, output)?;
                 claims.extend(result.claims.iter().cloned());
                 results.push(result);
                 continue;

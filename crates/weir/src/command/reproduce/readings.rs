@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 
 use lab::claims::Paper;
+use lab::plan::Scale;
 use lab::readings::kept::Kept;
 use lab::readings::{Choice, Pair, Reading, Variation, run};
 use lab::{Plan, Runner, environment};
@@ -22,11 +23,12 @@ use crate::store;
 pub(super) fn measure(
     paper: &Paper,
     plans: &[Plan],
-    pairs: bool,
+    (scale, pairs): (Scale, bool),
     how: &How,
     output: &Output,
 ) -> Result<ResultFile, Failure> {
-    let variations = variations(paper, plans, pairs, how)?;
+    let mut variations = variations(paper, plans, pairs, how)?;
+    variations.iter_mut().for_each(|variation| variation.shrink(scale));
     store::prepare()?;
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
     let build = environment::build().unwrap_or_default();
@@ -43,14 +45,14 @@ pub(super) fn measure(
     let count = variations.len();
     output
         .note(&format!("{count} variations of {asked} cells, {cells} of them different, {known} were known"));
-    let plan = document(paper, plans, &variations, outcome.size);
+    let plan = document(paper, scale, &variations, outcome.size);
     let seed = plans.first().map_or(0, |plan| how.seed.unwrap_or(plan.seed));
     let mut result = ResultFile::new(format!("{}-readings", paper.name), plan, seed, Clock::Virtual);
     result.why = format!("Which claims of {} depend on what it leaves open?", paper.paper);
     result.command = crate::experiment::command();
     result.environment = environment::capture();
     result.claims = outcome.claims;
-    result.write(file(paper)?)?;
+    keep(paper, &build, &result)?;
     Ok(result)
 }
 
@@ -66,6 +68,22 @@ fn variations(paper: &Paper, plans: &[Plan], pairs: bool, how: &How) -> Result<V
     }
     let seeded = |plan: &Plan| Plan { seed: how.seed.unwrap_or(plan.seed), ..plan.clone() };
     Ok(paper.variations(&plans.iter().map(seeded).collect::<Vec<_>>(), pairs)?)
+}
+
+/// Keeps the result as the last run of the paper's readings. A run of some figures leaves the claims of the others there if the
+/// same build measured them at the same scale.
+fn keep(paper: &Paper, build: &str, result: &ResultFile) -> Result<(), Failure> {
+    let path = file(paper)?;
+    let mut kept = result.clone();
+    kept.plan["build"] = build.into();
+    let older = ResultFile::read(&path).ok();
+    let alike = |older: &ResultFile| ["build", "scale"].iter().all(|key| older.plan[*key] == kept.plan[*key]);
+    if let Some(older) = older.filter(alike) {
+        let others =
+            older.claims.into_iter().filter(|claim| !result.claims.iter().any(|new| new.id == claim.id));
+        kept.claims.extend(others);
+    }
+    Ok(kept.write(path)?)
 }
 
 /// Where the last run of a paper's readings is kept.
@@ -91,7 +109,7 @@ pub(super) fn classify(paper: &Paper, claims: &mut [ClaimOutcome]) -> Option<Str
 }
 
 /// Everything that was asked, as the plan of the result.
-fn document(paper: &Paper, plans: &[Plan], variations: &[Variation], size: run::Size) -> Value {
+fn document(paper: &Paper, scale: Scale, variations: &[Variation], size: run::Size) -> Value {
     let choice = |choice: &Choice| json!({ "name": choice.name, "why": choice.why });
     let reading = |reading: &Reading| {
         let alternatives: Vec<_> = reading.alternatives.iter().map(|one| choice(&one.choice)).collect();
@@ -105,8 +123,8 @@ fn document(paper: &Paper, plans: &[Plan], variations: &[Variation], size: run::
     let pair = |pair: &Pair| json!({ "choices": pair.choices, "why": pair.why });
     json!({
         "paper": paper.name,
-        "scale": if plans.iter().any(|plan| plan.quick) { "tenth" } else { "full" },
-        "plans": plans.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
+        "scale": scale.word(),
+        "plans": variations[0].plans.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
         "variations": variations.len(),
         "cells": size.cells,
         "readings": paper.readings.list.iter().map(reading).collect::<Vec<_>>(),

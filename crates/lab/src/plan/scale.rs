@@ -1,0 +1,111 @@
+//! How large an experiment is: as published, or a part of that.
+//!
+//! A tenth is what a plan says under `[quick]`. A hundredth is a tenth of that: of files, buffers, regions and times, with the
+//! same threads, sizes of files and of I/O. It shows which way a change goes, and its values are no one's to quote: a run is so
+//! short that what is done once in five or thirty seconds is not done.
+
+use sim::{Bytes, Nanos};
+
+use super::{Axis, AxisValue, Plan, Stop, Target};
+use crate::error::Error;
+
+/// The part of the published size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scale {
+    /// As published.
+    #[default]
+    Full,
+    /// As `[quick]` says.
+    Tenth,
+    /// A tenth of that.
+    Hundredth,
+}
+
+impl Scale {
+    /// The word for people and results.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Tenth => "tenth",
+            Self::Hundredth => "hundredth",
+        }
+    }
+
+    /// The plan called `name`, at this scale but for what [`Scale::shrink`] does.
+    pub fn load(self, name: &str) -> Result<Plan, Error> {
+        Plan::load(name, self != Self::Full)
+    }
+
+    /// Makes a plan that `[quick]` has made a tenth, with what a reading changes in it, as small as the scale says.
+    pub fn shrink(self, plan: &mut Plan) {
+        if self != Self::Hundredth {
+            return;
+        }
+        plan.stop = stop(plan.stop);
+        plan.region = plan.region.map(tenth);
+        for workload in &mut plan.workload {
+            workload.stop = workload.stop.map(stop);
+            workload.region = workload.region.map(tenth);
+            workload.vars.entry("nfiles".to_owned()).and_modify(number);
+        }
+        plan.fs.entry("buffer".to_owned()).and_modify(size);
+        plan.axis.iter_mut().for_each(shrink_axis);
+    }
+}
+
+fn shrink_axis(axis: &mut Axis) {
+    let is_buffer = axis.sets.contains(&Target::Option("buffer".to_owned()));
+    for AxisValue { value, options, .. } in &mut axis.values {
+        options.entry("buffer".to_owned()).and_modify(size);
+        if is_buffer {
+            size(value);
+        }
+    }
+}
+
+fn tenth(bytes: Bytes) -> Bytes {
+    Bytes(bytes.0 / 10)
+}
+
+fn stop(stop: Stop) -> Stop {
+    match stop {
+        Stop::After(time) => Stop::After(Nanos((time.0 / 10).max(1))),
+        Stop::Operations(count) => Stop::Operations((count / 10).max(1)),
+    }
+}
+
+/// A tenth of a size; what is no size stays.
+fn size(text: &mut String) {
+    if let Ok(bytes) = text.parse::<Bytes>() {
+        *text = tenth(bytes).0.to_string();
+    }
+}
+
+/// A tenth of a number; what is no number stays.
+fn number(text: &mut String) {
+    if let Ok(count) = text.parse::<u64>() {
+        *text = (count / 10).max(1).to_string();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hundredth_has_a_tenth_of_the_files_buffers_and_times_of_a_tenth() {
+        let mut plan = Scale::Hundredth.load("hinfs-10").unwrap();
+        Scale::Hundredth.shrink(&mut plan);
+        assert_eq!(plan.stop, Stop::After(Nanos::from_millis(300)));
+        assert_eq!(plan.workload[0].vars["nfiles"], "409");
+        let buffers = plan.axis.iter().find(|axis| axis.name == "buffer").unwrap();
+        let values: Vec<_> =
+            buffers.values.iter().map(|one| (one.label.as_str(), one.value.as_str())).collect();
+        assert_eq!(values[0], ("0.1", "5347737"));
+        assert!(plan.cells().is_ok());
+        let (mut tenth, whole) =
+            (Scale::Tenth.load("hinfs-7").unwrap(), Scale::Tenth.load("hinfs-7").unwrap());
+        Scale::Tenth.shrink(&mut tenth);
+        assert_eq!(tenth, whole);
+    }
+}
