@@ -619,11 +619,6 @@ mod tests {
     fn the_checksum_is_that_of_the_kernel() {
         assert_eq!(!crc32c(!0, b"123456789"), 0xe306_9283);
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
 
     #[test]
     fn a_superblock_that_changes_keeps_its_second_sector() {
