@@ -200,9 +200,10 @@ mod tests {
 
     #[test]
     fn variables_are_flags_numbers_or_text() {
-        assert_eq!(value("true"), Value::Bool(true));
-        assert_eq!(value("4k"), Value::Int(4096));
-        assert_eq!(value("/tmp"), Value::Text("/tmp".to_owned()));
+        let value = |text| value("v", text).map_err(|error| error.to_string());
+        assert_eq!(value("true"), Ok(Value::Bool(true)));
+        assert_eq!(value("4k"), Ok(Value::Int(4096)));
+        assert_eq!(value("/tmp"), Ok(Value::Text("/tmp".to_owned())));
     }
 
     #[test]

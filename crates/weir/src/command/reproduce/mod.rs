@@ -109,7 +109,7 @@ impl Reproduce {
         let mut results = Vec::new();
         for Wanted { paper, plans, .. } in wanted {
             if paper.subject.is_some() {
-                let claims = simulated::readings(paper, &self.how, self.is_quick(), output)?;
+                let claims = simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?;
                 self.judge(&claims)?;
                 continue;
             }

@@ -99,7 +99,7 @@ pub(crate) fn readings(
 /// The claims that are ratios, with one mechanism changed at a time.
 pub(super) fn ablations(seed: u64, output: &Output) -> Result<(), Failure> {
     let paper = Paper::load("hw-logging")?;
-    let measured = campaign(variants::of(ABLATIONS), true, Scale::VARIANT, (seed, jobs(0)), output)?;
+    let measured = campaign(variants::of(ABLATIONS), true, Scale::VARIANT, (seed, jobs(None)), output)?;
     let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(&paper, one, seed)).collect();
     if output.is_json() {
         output.document(&document(&measured, &judged));
