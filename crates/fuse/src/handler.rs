@@ -278,7 +278,7 @@ impl Handler {
         }
     }
 
-    /// Adds to a change of attributes that a new owner clears set-id bits, as do new contents written by any user but root. A change of
+    /// Adds to a change of attributes that a new owner clears set-id bits, as new contents do unless root writes them. A change of
     /// nothing stands for contents that are about to change: the kernel sends one to hear what is left of the mode.
     fn clearing_set_id(&self, request: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
         let chown = set.uid.is_some() || set.gid.is_some();

@@ -48,7 +48,7 @@ impl Nodes {
         &self.shards[(ino.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58) as usize]
     }
 
-    /// The kernel is about to learn of `ino` once more. The shard is locked while the design opens it, so that no other thread forgets it
+    /// The kernel is about to learn of `ino` once more. The shard is locked while the design opens it, so that none forgets it
     /// in between.
     pub(crate) fn learn(&self, fs: &dyn FileSystem, ino: Ino) -> Result<()> {
         let mut shard = self.shard(ino).lock();

@@ -163,16 +163,13 @@ fn layouts_of_figure_12_take_the_devices_time() {
 }
 
 #[test]
-fn the_claims_that_need_no_file_system_are_measured_and_the_others_say_why_not() {
+fn claims_of_a_device_alone_are_measured_without_a_plan() {
     let home = tempfile::tempdir().unwrap();
-    let output = weir(home.path()).args(["reproduce", "fragmentation", "--json"]).output().unwrap();
+    let figures = ["fragmentation/7", "fragmentation/8"];
+    let output = weir(home.path()).arg("reproduce").args(figures).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", told(&output));
     let claims = document(&output)["claims"].as_array().unwrap().clone();
-    assert_eq!(claims.len(), 30);
-    for claim in &claims {
-        let id = claim["id"].as_str().unwrap();
-        let alone = id.starts_with("frag.interface") || id.starts_with("frag.alignment");
-        assert_eq!(claim["value"].is_null(), !alone, "{id}");
-        assert!(alone || claim["reason"].as_str().unwrap().starts_with("not measured"), "{id}");
-    }
+    let measured = claims.iter().filter(|claim| !claim["value"].is_null());
+    let measured: Vec<_> = measured.map(|claim| claim["id"].as_str().unwrap()).collect();
+    assert_eq!(measured, ["frag.interface.qd1", "frag.interface.qd32", "frag.alignment.stripe"]);
 }

@@ -291,16 +291,13 @@ pub fn by_name(name: &str) -> Option<&'static dyn Suite> {
     crate::SUITES.iter().copied().find(|suite| suite.name() == name)
 }
 
-/// The built-in workload called `name`: `SUITE/WORKLOAD`, or `WORKLOAD` alone where only one suite has it.
+/// The built-in workload called `name`: `SUITE/WORKLOAD`, or `WORKLOAD` alone for that of the first suite that has one.
 pub fn find(name: &str) -> Option<(&'static dyn Suite, Entry)> {
     let (suite, short) = match name.split_once('/') {
         Some((suite, short)) => (Some(suite), short),
         None => (None, name),
     };
-    let mut found =
-        all().filter(|(of, entry)| entry.name == short && suite.is_none_or(|name| of.name() == name));
-    let first = found.next()?;
-    found.next().is_none().then_some(first)
+    all().find(|(of, entry)| entry.name == short && suite.is_none_or(|name| of.name() == name))
 }
 
 /// Every built-in workload of every suite.

@@ -165,7 +165,9 @@ mod tests {
         built.device.write(0, &[1; 12_288], WriteFlags::default()).unwrap();
         built.align().unwrap();
         let at = [1 << 20, (1 << 20) + 28_672, (1 << 20) + 32_768];
-        at.map(|off| built.device.write(off, &[1; 4096], WriteFlags::default()).unwrap());
+        for off in at {
+            built.device.write(off, &[1; 4096], WriteFlags::default()).unwrap();
+        }
         let off = (1 << 20) + 4096;
         built.device.write(off, &[1; 24_576], WriteFlags::default()).unwrap();
         let ssd = built.ssd.unwrap();

@@ -36,17 +36,18 @@ pub(crate) struct Reproduce {
         value_enum,
         value_name = "full|tenth|hundredth",
         conflicts_with = "quick",
-        hide_possible_values = true
+        hide_possible_values = true,
+        hide_short_help = true
     )]
     scale: Option<Size>,
     /// Run under each answer to what the paper leaves open; with --list: show the answers
     #[arg(long)]
     readings: bool,
     /// With --readings: also the pairs of answers that the paper's file names
-    #[arg(long, requires = "readings")]
+    #[arg(long, requires = "readings", hide_short_help = true)]
     pairs: bool,
     /// Fail (exit code 1) when a measured claim does not hold
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     strict: bool,
     #[command(flatten)]
     how: How,
