@@ -31,6 +31,9 @@ const BYTES: usize = 16;
 /// What a block holds once it is another file's.
 const REUSED: u8 = 99;
 
+/// What tasks do at once, with this rule broken.
+type Scenario = fn(Broken);
+
 /// Which rule is broken on purpose.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Broken {
@@ -200,7 +203,9 @@ fn two_readers_and_a_writer(broken: Broken) {
     let readers = [reader(&world), reader(&world)];
     world.write(2);
     assert_eq!(world.read(), [2; BYTES], "a read after a write sees it");
-    readers.into_iter().for_each(|reader| reader.join().expect("a reader"));
+    for reader in readers {
+        reader.join().expect("a reader");
+    }
     world.check_idle();
 }
 
@@ -243,7 +248,7 @@ fn a_thief_a_reader_and_a_writer(broken: Broken) {
 
 #[test]
 fn no_order_of_memory_shows_a_reader_what_it_must_not_see() {
-    let scenarios: [(&str, fn(Broken)); 3] = [
+    let scenarios: [(&str, Scenario); 3] = [
         ("two readers and a writer", two_readers_and_a_writer),
         ("the copier, a reader and a writer", a_copier_a_reader_and_a_writer),
         ("a thief, a reader and a writer", a_thief_a_reader_and_a_writer),
@@ -257,7 +262,7 @@ fn no_order_of_memory_shows_a_reader_what_it_must_not_see() {
 
 #[test]
 fn a_broken_rule_is_found() {
-    let broken: [(&str, Broken, fn(Broken)); 4] = [
+    let broken: [(&str, Broken, Scenario); 4] = [
         ("a reader does not pin", Broken::ReaderDoesNotPin, a_thief_a_reader_and_a_writer),
         ("a reader does not pin", Broken::ReaderDoesNotPin, a_copier_a_reader_and_a_writer),
         ("a block is used again while it is copied", Broken::BlockIsNotKept, a_copier_a_reader_and_a_writer),

@@ -33,7 +33,10 @@ fn every_file_in_presets_is_compiled_in() {
 fn values_can_be_given_after_the_name() {
     let medium = Medium::parse("hinfs, latency=400ns,bandwidth=2GB/s,round=frac").expect("a medium");
     let values: Vec<Value> = medium.parameters().iter().map(|param| param.value).collect();
-    assert_eq!(values, [Value::Time(Nanos(400)), Value::Rate(Rate::gb(2)), Value::Choice("frac")]);
+    assert_eq!(
+        values,
+        [Value::Time(Nanos(400)), Value::Rate(Rate::gb(2)), Value::Choice("frac"), Value::Choice("charged")]
+    );
     assert_eq!(medium.parameters()[0].source, "given");
 }
 
@@ -91,7 +94,7 @@ fn a_preset_of_ones_own_can_be_read() {
     let text = "model = \"hinfs\"\nsummary = \"mine\"\ndate = \"2020\"\nfitted_on = [\"a.claim\"]\n\
                 [parameters]\nlatency = { value = \"1us\", source = \"measured\" }\n";
     let medium = Medium::from_preset("mine", text).expect("a medium");
-    assert_eq!(medium.to_string(), "mine,latency=1000ns,bandwidth=1GB/s,round=floor");
+    assert_eq!(medium.to_string(), "mine,latency=1000ns,bandwidth=1GB/s,round=floor,metadata=charged");
     assert_eq!((medium.summary(), medium.date()), ("mine", "2020"));
     assert_eq!(medium.fitted_on(), ["a.claim"]);
     assert_eq!(medium.parameters()[0].source, "measured");

@@ -168,7 +168,7 @@ mod tests {
         file.samples.push(sample);
         let [rates, latencies] = tables(&file).try_into().unwrap();
         assert_eq!(rates.title, "a.fio pmfs: jobs");
-        assert_eq!(rates.rows[0][..5], ["a", "read", "1", "2 k", "7.81 MiB/s"]);
+        assert_eq!(rates.rows[0][..5], ["a", "read", "1", "2.00 k", "7.81 MiB/s"]);
         let names: Vec<_> = latencies.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["job", "direction", "latency", "mean", "p50", "p99.9", "max"]);
         let kinds: Vec<_> = latencies.rows.iter().map(|row| row[2].as_str()).collect();

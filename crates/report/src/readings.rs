@@ -130,7 +130,9 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
     let mut table = Table::new("Claim by reading: what was measured");
     table.words("claim");
     table.words("band");
-    variations(claims).into_iter().for_each(|name| table.numbers(name));
+    for name in variations(claims) {
+        table.numbers(name);
+    }
     let value = |reading: &ReadingOutcome| match reading.value {
         None => "–".to_owned(),
         Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),
@@ -188,7 +190,9 @@ mod tests {
     #[test]
     fn claims_that_were_not_read_leave_no_table() {
         let mut claims = claims();
-        claims.iter_mut().for_each(|claim| claim.readings.clear());
+        for claim in &mut claims {
+            claim.readings.clear();
+        }
         assert!(tables(&claims).is_empty());
     }
 }

@@ -126,7 +126,9 @@ fn two_hardware_threads_do_what_the_machine_says_and_two_cores_do_twice() {
     let on = |cores: [u16; 2]| cores.map(|core| TaskSpec::named("t").on_core(core)).to_vec();
     // Processors 0 and 2 are the threads of core 0: 200 ms of work at 1.25 of a core.
     let shared = run(threaded(2), move || ends(on([0, 2]), 100 * MS, 10_000));
-    shared.iter().for_each(|end| within(*end, 160 * MS, 0.001, "siblings"));
+    for end in &shared {
+        within(*end, 160 * MS, 0.001, "siblings");
+    }
     assert_eq!(run(threaded(2), move || ends(on([0, 1]), 100 * MS, 10_000)), [100 * MS; 2]);
 }
 
@@ -148,7 +150,11 @@ fn a_hardware_thread_is_slowed_only_while_its_sibling_works() {
 fn a_flusher_on_the_sibling_slows_a_worker_by_what_the_pair_loses() {
     let end = run(threaded(1), || {
         let spec = TaskSpec::named("flusher").on_core(1).background();
-        sim::spawn(spec, || (0_u64..).for_each(|_| compute(MS, 10_000)));
+        sim::spawn(spec, || {
+            loop {
+                compute(MS, 10_000);
+            }
+        });
         ends(vec![TaskSpec::named("worker").on_core(0)], 100 * MS, 10_000)[0]
     });
     within(end, 160 * MS, 0.001, "beside a flusher");

@@ -14,6 +14,7 @@
 //! | `names_lead_to_inodes` | every name leads to an inode in use, and says its kind |
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
 //! | `nothing_lost` | every inode in use has a name, or is on the list of orphans |
+//! | `orphans_sound` | the list of orphans ends and leads to inodes; without a journal there is none |
 //! | `bitmap_right` | the bitmaps have exactly the blocks and inodes in use |
 //! | `counts_right` | descriptors and superblock count what is free |
 //!
@@ -327,12 +328,28 @@ impl Check<'_> {
         }
     }
 
-    fn orphans(&self) -> Vec<u64> {
-        let mut list = Vec::new();
-        let mut next = u64::from(self.volume.superblock.lock().last_orphan.get());
-        while next != 0 && !list.contains(&next) {
+    /// The inodes on the list of orphans, as a mount reads it.
+    fn orphans(&mut self) -> Vec<u64> {
+        let (mut list, inodes) = (Vec::new(), self.volume.geo.inodes());
+        let superblock = self.volume.superblock.lock().clone();
+        let mut next = u64::from(superblock.last_orphan.get());
+        let mut fault = None;
+        while next != 0 && fault.is_none() {
+            if list.contains(&next) || next > inodes {
+                fault = Some(format!("the list of orphans does not end: inode {next}"));
+                break;
+            }
             list.push(next);
-            next = self.volume.read_inode(next).map_or(0, |(raw, _)| u64::from(raw.dtime.get()));
+            match self.volume.read_inode(next) {
+                Ok((raw, _)) => next = u64::from(raw.dtime.get()),
+                Err(error) => fault = Some(format!("the list of orphans: inode {next}: {error}")),
+            }
+        }
+        if !list.is_empty() && !superblock.has_compat(compat::HAS_JOURNAL) {
+            fault.get_or_insert_with(|| "there are orphans, but no journal".to_owned());
+        }
+        if let Some(fault) = fault {
+            self.report.violate("orphans_sound", fault);
         }
         list
     }

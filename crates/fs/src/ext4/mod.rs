@@ -258,7 +258,7 @@ impl Volume {
         // What a mount refuses it does not change.
         let orphans = volume.orphan_list().map_err(damaged)?;
         volume.mark_in_use(journaled).map_err(damaged)?;
-        let freed = volume.clean_orphans(orphans).map_err(damaged)?;
+        let freed = volume.clean_orphans(&orphans).map_err(damaged)?;
         if freed > 0 {
             volume.notes.push(format!("{freed} inodes without names were freed or cut"));
         }
@@ -316,7 +316,12 @@ impl Volume {
         if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) {
             return Ok(());
         }
-        let number = u64::from(self.superblock.lock().journal_inum.get());
+        let superblock = self.superblock.lock().clone();
+        let number = u64::from(superblock.journal_inum.get());
+        if number == 0 && superblock.journal_uuid != [0; 16] {
+            // On a device of its own, which a mount looks at.
+            return Ok(());
+        }
         let map = self.journal_map(number).map_err(|error| error.to_string())?;
         let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
         let superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES);

@@ -155,9 +155,9 @@ impl Volume {
     }
 
     /// After a crash: frees or cuts what is on the list; says how many.
-    pub(crate) fn clean_orphans(&self, list: Vec<u64>) -> Result<u64> {
-        self.orphans.lock().clone_from(&list);
-        for ino in &list {
+    pub(crate) fn clean_orphans(&self, list: &[u64]) -> Result<u64> {
+        *self.orphans.lock() = list.to_vec();
+        for ino in list {
             let inode = self.inode(*ino)?;
             let mut state = inode.state.write();
             state.orphan = true;

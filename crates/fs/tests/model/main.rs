@@ -22,7 +22,6 @@ use vfs::{Errno, FileSystem, IoFlags, RenameFlags};
 
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
-const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
 
 /// Ways of mounting a design: with its options, on a region of that size. Space runs out in the small ones.
 fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
@@ -44,8 +43,6 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (with_options("rcache", &[]), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::kib(1500)),
-        (with_options("ext2", EXT2), Bytes::mib(8)),
-        (with_options("ext2", EXT2), Bytes::kib(400)),
     ]
 }
 

@@ -99,6 +99,7 @@ fn every_bug_seeded_in_hinfs_is_found() {
 }
 
 #[test]
+#[ignore = "takes more than ten minutes: --ignored, or weir check recall --fs ext4"]
 fn every_bug_seeded_in_ext4_is_found() {
     assert_eq!(recall("ext4").len(), mutants_of("ext4"), "each bug stands for a class of its own");
 }

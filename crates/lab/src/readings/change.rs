@@ -120,7 +120,7 @@ impl Change {
         } else {
             self.set_options(plan)?;
         }
-        self.axes.iter().try_for_each(|axis| self.put_axis(plan, axis))?;
+        self.axes.iter().try_for_each(|axis| put_axis(plan, axis))?;
         if !self.medium.is_empty() {
             self.set_medium(plan);
         }
@@ -147,32 +147,8 @@ impl Change {
         }
     }
 
-    /// An axis in the place of the one of its name; one whose name says what it sets may be new.
-    fn put_axis(&self, plan: &mut Plan, axis: &Axis) -> Result<(), Error> {
-        let known: Vec<String> = plan.axis.iter().map(|axis| axis.name.clone()).collect();
-        let Some(old) = plan.axis.iter_mut().find(|old| old.name == axis.name) else {
-            if Axis::known(&axis.name, []).is_some() {
-                plan.axis.push(axis.clone());
-                return Ok(());
-            }
-            let advice = nearest(&axis.name, known.iter().map(String::as_str));
-            return Err(axis
-                .at
-                .problem(format!("plan {} has no axis \"{}\"; {advice}", plan.name, axis.name)));
-        };
-        let mut new = axis.clone();
-        if plan.quick {
-            let left = |value: &AxisValue| old.values.iter().any(|other| other.label == value.label);
-            if new.values.iter().any(left) {
-                new.values.retain(left);
-            }
-        }
-        *old = new;
-        Ok(())
-    }
-
     fn set_medium(&self, plan: &mut Plan) {
-        let keys: String = self.medium.iter().map(|(key, value)| format!(",{key}={value}")).collect();
+        let keys: String = self.medium.iter().flat_map(|(key, value)| [",", key, "=", value]).collect();
         if !plan.axis.iter().any(|axis| axis.sets.contains(&Target::Medium)) {
             plan.axis.extend(Axis::known("medium", [AxisValue::plain(DEFAULT_MEDIUM)]));
         }
@@ -207,4 +183,26 @@ fn called(workload: &Workload) -> String {
 /// Whether `name` means the workload called so; its leading folder may be left out.
 fn is(name: &str, called: &str) -> bool {
     name == called || called.rsplit('/').next() == Some(name)
+}
+
+/// An axis in the place of the one of its name; one whose name says what it sets may be new.
+fn put_axis(plan: &mut Plan, axis: &Axis) -> Result<(), Error> {
+    let known: Vec<String> = plan.axis.iter().map(|axis| axis.name.clone()).collect();
+    let Some(old) = plan.axis.iter_mut().find(|old| old.name == axis.name) else {
+        if Axis::known(&axis.name, []).is_some() {
+            plan.axis.push(axis.clone());
+            return Ok(());
+        }
+        let advice = nearest(&axis.name, known.iter().map(String::as_str));
+        return Err(axis.at.problem(format!("plan {} has no axis \"{}\"; {advice}", plan.name, axis.name)));
+    };
+    let mut new = axis.clone();
+    if plan.quick {
+        let left = |value: &AxisValue| old.values.iter().any(|other| other.label == value.label);
+        if new.values.iter().any(left) {
+            new.values.retain(left);
+        }
+    }
+    *old = new;
+    Ok(())
 }

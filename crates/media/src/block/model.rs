@@ -169,7 +169,7 @@ mod tests {
             built.device.write(off, &[1; 4096], WriteFlags::default()).unwrap();
         }
         let off = (1 << 20) + 4096;
-        built.device.write(off, &[1; 24_576], WriteFlags::default()).unwrap();
+        built.device.write(off, &vec![1; 24_576], WriteFlags::default()).unwrap();
         let ssd = built.ssd.unwrap();
         let page = |off| ssd.with(|ssd| ssd.layout(off)).unwrap();
         assert_eq!(page(0).die, 0);

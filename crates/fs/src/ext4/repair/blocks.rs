@@ -67,9 +67,8 @@ impl Repair<'_> {
         let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
         let inode = match self.inode(ino) {
             Ok(inode) => inode,
-            Err(Error::NoEntry | Error::NotSupported(_)) => return Ok(()),
             Err(Error::Corrupt(_)) if !special => return self.blank(ino),
-            Err(Error::Corrupt(_)) => return Ok(()),
+            Err(Error::NoEntry | Error::NotSupported(_) | Error::Corrupt(_)) => return Ok(()),
             Err(error) => return Err(error),
         };
         let mut state = inode.state.write();
@@ -159,7 +158,7 @@ impl Repair<'_> {
                 _ => state.raw.size().div_ceil(size),
             };
             blocks = if state.raw.has(flag::EXTENTS) {
-                self.mend_extents(inode, state, end)?
+                self.mend_extents(inode, state, end)
             } else {
                 self.mend_pointers(state, end, kind)?
             };
@@ -212,7 +211,7 @@ impl Repair<'_> {
     }
 
     /// Extents that are damaged, or lead to blocks that are in use, go as a whole. Returns how many blocks the file has.
-    fn mend_extents(&mut self, inode: &Inode, state: &mut InodeState, end: u64) -> Result<u64> {
+    fn mend_extents(&mut self, inode: &Inode, state: &mut InodeState, end: u64) -> u64 {
         let mut found = Vec::new();
         let most = self.volume.geo.blocks;
         let mut seen = |visited: Visited| {
@@ -238,14 +237,14 @@ impl Repair<'_> {
             self.note("damaged maps of extents dropped");
             extent::init(&mut state.raw.block);
             state.raw.set_size(0);
-            return Ok(0);
+            return 0;
         }
         let mut blocks = 0;
         for (start, len) in runs {
             (start..start + len).for_each(|block| self.counts[block as usize] = 1);
             blocks += len;
         }
-        Ok(blocks)
+        blocks
     }
 
     /// Drops what is wrong of a map of blocks; a directory ends where its first block is missing. Returns how many blocks it has.
@@ -296,7 +295,7 @@ impl Repair<'_> {
         let mut block = pointer;
         match walk.step {
             Step::Count => {
-                self.counts[block as usize] = self.counts[block as usize].saturating_add(1).min(METADATA - 1)
+                self.counts[block as usize] = self.counts[block as usize].saturating_add(1).min(METADATA - 1);
             }
             Step::Copy if self.counts[block as usize] > 1 => {
                 self.counts[block as usize] -= 1;

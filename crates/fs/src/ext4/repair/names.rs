@@ -225,7 +225,7 @@ impl Repair<'_> {
                 for record in records(&bytes, self.volume.records_end()).flatten() {
                     let own = record.ino == 0 || index == 0 && record.at <= DOT_BYTES;
                     let found = || self.volume.find(inode, state, record.name);
-                    if !own && found()? != Some(self.place(block, &record)) {
+                    if !own && found()? != Some(place(block, &record)) {
                         return Ok(false);
                     }
                 }
@@ -233,11 +233,6 @@ impl Repair<'_> {
             Ok(true)
         };
         finds_all().unwrap_or(false)
-    }
-
-    fn place(&self, block: u64, record: &crate::ext4::dir::Record<'_>) -> Place {
-        let kind = crate::ext4::layout::kind_of_entry(record.kind);
-        Place { block, at: record.at, ino: u64::from(record.ino), kind }
     }
 
     /// Directories that no way from the root leads to go to `lost+found`, the topmost of them; a circle is opened at its lowest.
@@ -380,4 +375,9 @@ impl Repair<'_> {
         }
         Ok(())
     }
+}
+
+fn place(block: u64, record: &crate::ext4::dir::Record<'_>) -> Place {
+    let kind = crate::ext4::layout::kind_of_entry(record.kind);
+    Place { block, at: record.at, ino: u64::from(record.ino), kind }
 }

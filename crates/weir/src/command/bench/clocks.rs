@@ -22,7 +22,8 @@ pub(super) fn tables(report: &Report) -> String {
     let mut text = format!("\n{}", throughput(modelled, real).to_text());
     for (cell, modelled) in by_cell(modelled) {
         if let Some(real) = by_cell(real).get(&cell) {
-            text += &format!("\n{}", ledgers(&cell, &modelled, real).to_text());
+            text.push('\n');
+            text += &ledgers(&cell, &modelled, real).to_text();
         }
     }
     text

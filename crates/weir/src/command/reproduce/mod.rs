@@ -130,7 +130,9 @@ impl Reproduce {
 
     fn run_plans(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
         let mut plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
-        plans.iter_mut().for_each(|plan| self.scale().shrink(plan));
+        for plan in &mut plans {
+            self.scale().shrink(plan);
+        }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();

@@ -28,7 +28,9 @@ pub(super) fn measure(
     output: &Output,
 ) -> Result<ResultFile, Failure> {
     let mut variations = variations(paper, plans, pairs, how)?;
-    variations.iter_mut().for_each(|variation| variation.shrink(scale));
+    for variation in &mut variations {
+        variation.shrink(scale);
+    }
     store::prepare()?;
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
     let build = environment::build().unwrap_or_default();
