@@ -121,7 +121,24 @@ impl PageCache {
         }
         self.dirty_pages.fetch_add(1, Relaxed);
         if mapping.add_dirty(page.index()) {
-            self.dirty.lock().entry(mapping.number()).or_insert_with(|| (sim::now(), Arc::clone(mapping)));
+            self.list_dirty(mapping);
+        }
+    }
+
+    /// Puts a mapping on the list of dirty ones. One of the same number there is that of a removed inode, whose pages are gone.
+    fn list_dirty(&self, mapping: &Arc<Mapping>) {
+        let mut dirty = self.dirty.lock();
+        let listed = dirty.get(&mapping.number()).is_some_and(|(_, known)| Arc::ptr_eq(known, mapping));
+        if !listed {
+            dirty.insert(mapping.number(), (sim::now(), Arc::clone(mapping)));
+        }
+    }
+
+    /// Takes a mapping off the list of dirty ones, unless another inode has its number now.
+    fn unlist_dirty(&self, mapping: &Arc<Mapping>) {
+        let mut dirty = self.dirty.lock();
+        if dirty.get(&mapping.number()).is_some_and(|(_, known)| Arc::ptr_eq(known, mapping)) {
+            dirty.remove(&mapping.number());
         }
     }
 
@@ -152,13 +169,13 @@ impl PageCache {
     ) -> Result<(), MediaError> {
         let _writing = mapping.begin_writing();
         let indexes = mapping.dirty_indexes();
-        self.dirty.lock().remove(&mapping.number());
+        self.unlist_dirty(mapping);
         let mut result = Ok(());
         for batch in indexes.chunks(BATCH_PAGES) {
             result = result.and(self.write_batch(mapping, batch, hint));
         }
         if mapping.has_dirty() {
-            self.dirty.lock().entry(mapping.number()).or_insert_with(|| (sim::now(), Arc::clone(mapping)));
+            self.list_dirty(mapping);
         }
         result
     }

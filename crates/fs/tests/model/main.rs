@@ -20,6 +20,7 @@ use rand::RngExt;
 use sim::{Bytes, Seed, TaskSpec};
 use vfs::{Errno, FileSystem, IoFlags, RenameFlags};
 
+const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
 
@@ -43,7 +44,35 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (with_options("rcache", &[]), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::kib(1500)),
+        (with_options("ext2", EXT2), Bytes::mib(8)),
+        (with_options("ext2", EXT2), Bytes::kib(400)),
     ]
+}
+
+/// An inode and a mapping of the page cache get the number of removed ones; a sync writes the new one's pages back.
+#[test]
+fn a_file_in_the_place_of_a_removed_one_is_written_back() {
+    const WRITEBACK: &[(&str, &str)] =
+        &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("data", "writeback")];
+    for (name, options) in [("ext4", EXT4), ("ext4", WRITEBACK), ("ext2", EXT2)] {
+        virtually(1, move || {
+            let (design, region) = (with_options(name, options), region(Bytes::mib(8)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            for byte in [1, 2] {
+                let _ = fs.unlink(fs.root(), b"file");
+                let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+                fs.write(file, 0, &[byte], IoFlags::empty()).expect("write");
+            }
+            fs.unmount().expect("unmount");
+            let fs = design.mount(&region).expect("mount again");
+            let file = fs.lookup(fs.root(), b"file").expect("the file").ino;
+            let mut back = [0];
+            assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(1));
+            assert_eq!(back, [2], "{name}");
+            fs.unmount().expect("unmount");
+        });
+    }
 }
 
 #[test]
