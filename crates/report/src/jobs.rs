@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(names, ["job", "direction", "latency", "mean", "p50", "p99.9", "max"]);
         let kinds: Vec<_> = latencies.rows.iter().map(|row| row[2].as_str()).collect();
         assert_eq!(kinds, ["clat = lat", "slat", "clat", "lat"]);
-        assert_eq!(latencies.rows[0][4..], ["500 ns", "1 µs", "1 µs"]);
+        assert_eq!(latencies.rows[0][4..], ["500 ns", "1.00 µs", "1.00 µs"]);
     }
 
     #[test]
