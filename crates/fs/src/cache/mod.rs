@@ -73,6 +73,11 @@ impl PageCache {
         }
     }
 
+    /// Pages that it keeps at most.
+    pub(crate) fn capacity_pages(&self) -> u64 {
+        self.capacity_pages
+    }
+
     /// The request layer below.
     pub(crate) fn queue(&self) -> &Queue {
         &self.queue

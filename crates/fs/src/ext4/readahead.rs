@@ -30,6 +30,9 @@ static READAHEAD: LockClass = LockClass::new("ext4.readahead");
 /// The largest window (Linux: `read_ahead_kb`, 128).
 const WINDOW_BYTES: u64 = 128 * 1024;
 
+/// A window takes at most this part of the page cache.
+const CACHE_PART: u64 = 4;
+
 /// What was read ahead of a file, in blocks.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Readahead {
@@ -168,7 +171,9 @@ impl Volume {
         let block_bytes = u64::from(self.geo.block_bytes);
         let wanted = last + 1 - index;
         let request = u64::from(self.device.geometry().max_transfer_bytes) / block_bytes;
-        let most = (WINDOW_BYTES / block_bytes).max(wanted.min(request));
+        // A window that a small cache cannot hold would be evicted before it is used, and read again for each of its pages.
+        let held = (self.cache.capacity_pages() / CACHE_PART).max(1);
+        let most = (WINDOW_BYTES / block_bytes).max(wanted.min(request)).min(held);
         let has = |index: u64| inode.mapping.has(index);
         let window = inode.readahead.lock().next(
             (index, wanted),

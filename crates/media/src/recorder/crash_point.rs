@@ -135,7 +135,7 @@ impl CrashPoint {
     }
 
     /// Byte ranges (offset, length) of memory that are not guaranteed, commit stores and what they vouch for
-    /// excepted: whoever reads them after the crash relies on luck. Sectors are not among them: a journal on a
+    /// excepted: what a read of them gives after the crash is not determined. Sectors are not among them: a journal on a
     /// block device is read to find out, by checksums and numbers, how far it got.
     pub fn unguaranteed(&self) -> &[(u64, u64)] {
         &self.in_flight
