@@ -252,7 +252,8 @@ impl ComparedResults {
         self.cells().next().is_none()
     }
 
-    /// Counts the cells that are slower by more than `limit` (0.05 for 5 %), that failed, and whose spread hides a change of that size.
+    /// Counts the cells that are slower by more than `limit` (0.05 for 5 %), that failed, and whose spread
+    /// hides a change of that size.
     pub fn gate(&self, limit: f64) -> Gate {
         let mut gate = Gate::default();
         for cell in self.cells() {
