@@ -7,7 +7,7 @@ use fs::{FILE_SYSTEMS, FsType, Options};
 use media::Storage;
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
-use sim::{Bytes, Clock, Count, Machine, Seed, Setup};
+use sim::{Bytes, Clock, Machine, Seed, Setup};
 use vfs::{
     Errno, FallocateMode, FileSystem, IoFlags, NewInode, RenameFlags, SetAttr, SetTime, Timestamp, XattrMode,
 };
@@ -59,7 +59,7 @@ fn removing_a_file_that_is_not_open_takes_three_fences_at_most() {
             fs.fsync(file, false).expect("fsync");
             let before = Snapshot::of_task();
             fs.unlink(fs.root(), name).expect("unlink");
-            assert!(Snapshot::of_task().since(&before).count_all(Count::Fences) <= 3);
+            assert!(Snapshot::of_task().since(&before).count_all(&media::charges::FENCES) <= 3);
             assert_eq!(fs.getattr(file), Err(vfs::Errno::ENOENT));
             free.push(fs.statfs().expect("statfs"));
         }

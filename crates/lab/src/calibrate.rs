@@ -20,7 +20,7 @@ use sim::{Bytes, LockClass, Machine, Nanos, Seed, Setup, Work};
 
 use crate::environment;
 use crate::error::Error;
-use crate::machine::{MachinePreset, THIS_HOST, Value};
+use crate::machine::{MachinePreset, THIS_HOST, Value, works};
 use crate::watch::Watch;
 
 mod calls;
@@ -113,12 +113,12 @@ fn repeated(mut measure: impl FnMut() -> Result<Vec<Measured>, Error>) -> Result
 /// Between which costs in nanoseconds any machine lies on which Weir can run: outside, the measurement is wrong. A lock and
 /// the generator have no less than one instruction, a wake-up no more than a time slice.
 fn plausible_ns(work: Work) -> (f64, f64) {
-    match work {
-        Work::LineSameSocket | Work::LineCrossSocket => (5.0, 1_000.0),
-        Work::Step => (0.2, 50.0),
-        Work::Miss => (20.0, 1_000.0),
-        Work::Futex => (10.0, 20_000.0),
-        Work::Wakeup => (100.0, 1_000_000.0),
+    match work.key() {
+        "line_same_socket" | "line_cross_socket" => (5.0, 1_000.0),
+        "step" => (0.2, 50.0),
+        "miss" => (20.0, 1_000.0),
+        "futex" => (10.0, 20_000.0),
+        "wakeup" => (100.0, 1_000_000.0),
         _ => (0.0, 100_000.0),
     }
 }
@@ -133,7 +133,7 @@ fn check(measured: &[Measured], (copy_ps, dram_ps): (u64, u64)) -> Result<(), Er
     for Measured { work, ps, spread, .. } in measured {
         let ((low, high), ns) = (plausible_ns(*work), *ps as f64 / 1_000.0);
         if !(low..=high).contains(&ns) {
-            let key = Work::ALL[*work as usize].1;
+            let key = work.key();
             let (least, most) = (spread.0 as f64 / 1_000.0, spread.1 as f64 / 1_000.0);
             return refuse(format!(
                 "{key} takes {ns:.1} ns ({least:.1} to {most:.1}), which is not plausible ({low} to {high} ns)"
@@ -141,7 +141,7 @@ fn check(measured: &[Measured], (copy_ps, dram_ps): (u64, u64)) -> Result<(), Er
         }
     }
     let cost = |wanted: Work| measured.iter().find(|one| one.work == wanted).map_or(0, |one| one.ps);
-    if cost(Work::Miss) < cost(Work::Step) {
+    if cost(Work::MISS) < cost(Work::STEP) {
         return refuse("a load that misses every cache takes less time than one that hits".to_owned());
     }
     // 0.2 to 500 GB/s.
@@ -170,7 +170,7 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     step("cores");
     measured.extend(repeated(|| Ok(transfers()))?);
     step("locks and waiting");
-    let futex = || Measured::new(Work::Futex, futex_ps(), "futex_wait on a word that has changed");
+    let futex = || Measured::new(Work::FUTEX, futex_ps(), "futex_wait on a word that has changed");
     measured.extend(repeated(|| Ok(vec![futex()]))?);
     measured.extend(repeated(|| in_run(tasks))?);
     step("medium");
@@ -225,10 +225,10 @@ fn preset(
             "the most memory of which a step of a pointer chase takes less than half a miss",
         ),
     ];
-    for (work, key) in Work::ALL {
+    for (work, key) in works().map(|work| (work, work.key())) {
         let found = measured.iter().find(|measured| measured.work == work);
         let found = found.expect("calibrate measures every kind of work");
-        machine.work_ps[work as usize] = found.ps;
+        machine.work_ps[work.index()] = found.ps;
         let (least, most) = (found.spread.0 as f64 / 1_000.0, found.spread.1 as f64 / 1_000.0);
         let how = format!("{} ({least:.1} to {most:.1} ns)", found.how);
         values.push(value(key, format!("{} ps", found.ps), &how));
@@ -321,8 +321,8 @@ impl Memory {
         let sizes = (0..8).map(|power| (1 << power) << 20);
         let fits = sizes.take_while(|bytes| chase_ps(*bytes) < missed / 2).last();
         let measured = vec![
-            Measured::new(Work::Step, cached, "a pointer chase through 128 KiB"),
-            Measured::new(Work::Miss, missed, "a pointer chase through 256 MiB"),
+            Measured::new(Work::STEP, cached, "a pointer chase through 128 KiB"),
+            Measured::new(Work::MISS, missed, "a pointer chase through 256 MiB"),
         ];
         (measured, Bytes(fits.unwrap_or(1 << 20) as u64))
     }
@@ -379,9 +379,13 @@ fn chase_ps(bytes: usize) -> u64 {
 fn transfers() -> Vec<Measured> {
     let ps = transfer_ps();
     vec![
-        Measured::new(Work::LineSameSocket, ps, "two pinned threads passing a line to and fro, half a round"),
         Measured::new(
-            Work::LineCrossSocket,
+            Work::LINE_SAME_SOCKET,
+            ps,
+            "two pinned threads passing a line to and fro, half a round",
+        ),
+        Measured::new(
+            Work::LINE_CROSS_SOCKET,
             ps,
             "as within a socket: the host shows no second one to measure",
         ),
@@ -450,15 +454,15 @@ fn tasks() -> Vec<Measured> {
     let mut drawn = 1;
     let random_ps = median_ps(200_000, || drawn = black_box(Seed(drawn).derive("draw", 1).0));
     vec![
-        Measured::new(Work::Lock, lock_ps, "a lock of the façade, alone"),
+        Measured::new(Work::LOCK, lock_ps, "a lock of the façade, alone"),
         Measured::new(
-            Work::Generator,
+            workload::charges::GENERATOR,
             generator_ps,
             "two clock readings, a random number, a lock, a histogram record",
         ),
-        Measured::new(Work::Random, random_ps, "a draw of the engine's own generator"),
+        Measured::new(workload::charges::RANDOM, random_ps, "a draw of the engine's own generator"),
         Measured::new(
-            Work::Wakeup,
+            Work::WAKEUP,
             wakeup_ps(),
             "two threads waking each other by a condition variable, half a round",
         ),
@@ -502,11 +506,11 @@ fn region_calls() -> Result<Vec<Measured>, Error> {
     let fence_ps = median_ps(100_000, || region.fence());
     Ok(vec![
         Measured::new(
-            Work::FlushIssue,
+            media::charges::FLUSH_ISSUE,
             flush_ps.max(1),
             "a line of a flush of 4 KiB on a medium without cost",
         ),
-        Measured::new(Work::Fence, fence_ps, "a fence on a medium without cost"),
+        Measured::new(media::charges::STORE_FENCE, fence_ps, "a fence on a medium without cost"),
         block_request()?,
     ])
 }
@@ -518,7 +522,7 @@ fn block_request() -> Result<Measured, Error> {
     let ps = median_ps(20_000, || {
         let _ = queue.read(&mut [(0, &mut sector)]);
     });
-    Ok(Measured::new(Work::BlockRequest, ps.max(1), "a read of 512 bytes from a RAM disk"))
+    Ok(Measured::new(media::charges::BLOCK_REQUEST, ps.max(1), "a read of 512 bytes from a RAM disk"))
 }
 
 /// How long a flush on the emulated medium of 200 ns takes, against what the model asks for.
@@ -556,9 +560,9 @@ mod tests {
     fn what_no_machine_has_is_refused_with_its_spread() {
         let measured = |transfer: u64| {
             vec![
-                Measured::median(Work::LineSameSocket, vec![19_000, transfer, 9_000_000], "a line"),
-                Measured::new(Work::Step, 1_000, "a step"),
-                Measured::new(Work::Miss, 90_000, "a miss"),
+                Measured::median(Work::LINE_SAME_SOCKET, vec![19_000, transfer, 9_000_000], "a line"),
+                Measured::new(Work::STEP, 1_000, "a step"),
+                Measured::new(Work::MISS, 90_000, "a miss"),
             ]
         };
         assert!(check(&measured(36_000), (150, 80)).is_ok());

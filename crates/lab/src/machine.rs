@@ -1,6 +1,6 @@
 //! Machine presets: what CPU work costs, each value with its source.
 //!
-//! A preset has the keys of [`sim::Work::ALL`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
+//! A preset has the keys of [`works`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
 //! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
 //! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its
@@ -11,7 +11,7 @@
 
 use std::path::{Path, PathBuf};
 
-use sim::{Bytes, Caches, Machine, Nanos, Scheduling, Work};
+use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
 
 use crate::document::{self, Item, Problem, Table};
 use crate::error::{Error, nearest, read_to_string};
@@ -19,6 +19,21 @@ use crate::presets::{self, MACHINES};
 
 /// The name of the machine that `weir calibrate` measures.
 pub const THIS_HOST: &str = "this-host";
+
+/// The kinds of work of all crates, which every machine prices.
+pub fn works() -> impl Iterator<Item = Work> {
+    WORKS.iter().flat_map(|of_crate| of_crate.iter().copied())
+}
+
+const WORKS: &[&[Work]] = &[Work::OF_SIM, media::charges::WORK, vfs::charges::WORK, workload::charges::WORK];
+
+/// The activities of all crates.
+pub fn activities() -> impl Iterator<Item = Activity> {
+    [Activity::OF_SIM, media::charges::ACTIVITIES, workload::charges::ACTIVITIES]
+        .into_iter()
+        .flatten()
+        .copied()
+}
 
 /// A machine with the origin of each value.
 #[derive(Clone, Debug, PartialEq)]
@@ -109,13 +124,14 @@ impl MachinePreset {
         let wrong = |what: String| Error::Setting(format!("machine {}: {what}", self.machine.name));
         let (key, text) =
             setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=TIME")))?;
-        let Some((work, key)) = Work::ALL.into_iter().find(|(_, known)| *known == key) else {
-            let advice = nearest(key, Work::ALL.into_iter().map(|(_, known)| known));
+        let Some(work) = works().find(|known| known.key() == key) else {
+            let advice = nearest(key, works().map(Work::key));
             return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
         };
         let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
-        let value = self.values.iter().position(|value| value.key == key).expect("a machine has every value");
-        self.machine.work_ps[work as usize] = time.0 * 1_000;
+        let value =
+            self.values.iter().position(|value| value.key == work.key()).expect("a machine has every value");
+        self.machine.work_ps[work.index()] = time.0 * 1_000;
         self.values[value].value = format!("{} ns", time.0);
         "set by hand".clone_into(&mut self.values[value].source);
         Ok(self)
@@ -230,10 +246,10 @@ fn caches_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Caches, Probl
     })
 }
 
-fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::COUNT], Problem> {
-    let mut work_ps = [0; Work::COUNT];
-    for (work, key) in Work::ALL {
-        work_ps[work as usize] = picoseconds(table, key, values)?;
+fn work(table: &Table<'_>, values: &mut Vec<Value>) -> Result<[u64; Work::MAX], Problem> {
+    let mut work_ps = [0; Work::MAX];
+    for work in works() {
+        work_ps[work.index()] = picoseconds(table, work.key(), values)?;
     }
     Ok(work_ps)
 }
@@ -328,7 +344,7 @@ mod tests {
             let threads = usize::from(preset.machine.two_threads_per_mille.is_some());
             assert_eq!(
                 preset.values.len(),
-                Work::COUNT + 5 + threads + caches + scheduling,
+                works().count() + 5 + threads + caches + scheduling,
                 "{}",
                 preset.machine.name
             );
@@ -336,9 +352,21 @@ mod tests {
     }
 
     #[test]
+    fn no_two_kinds_of_work_and_no_two_activities_share_an_index_or_a_name() {
+        fn assert_distinct(of: &[(usize, &str)]) {
+            for (at, (index, name)) in of.iter().enumerate() {
+                let taken = of[..at].iter().find(|(other, known)| other == index || known == name);
+                assert_eq!(taken, None, "{index} {name}");
+            }
+        }
+        assert_distinct(&works().map(|work| (work.index(), work.key())).collect::<Vec<_>>());
+        assert_distinct(&activities().map(|one| (one.index(), one.name())).collect::<Vec<_>>());
+    }
+
+    #[test]
     fn values_arrive_in_picoseconds() {
         let machine = parse(SERVER).unwrap().machine;
-        assert_eq!(machine.work_ps[Work::Syscall as usize], 67_000);
+        assert_eq!(machine.work_ps[Work::SYSCALL.index()], 67_000);
         assert_eq!((machine.copy_ps_per_byte, machine.dram_ps_per_byte), (169, 125));
         assert_eq!(machine.cores(), 12);
     }
@@ -401,9 +429,9 @@ mod tests {
     #[test]
     fn a_cost_may_be_set_by_hand_and_the_machine_is_then_another() {
         let preset = MachinePreset::load("hinfs-server,generator=6us,random=2us").unwrap();
-        let cost = |work: Work| preset.machine.work_ps[work as usize];
+        let cost = |work: Work| preset.machine.work_ps[work.index()];
         assert_eq!(
-            (cost(Work::Generator), cost(Work::Random), cost(Work::Call)),
+            (cost(workload::charges::GENERATOR), cost(workload::charges::RANDOM), cost(Work::CALL)),
             (6_000_000, 2_000_000, 106_000)
         );
         assert_eq!(preset.machine.name, "hinfs-server,generator=6us,random=2us");

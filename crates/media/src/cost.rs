@@ -96,7 +96,7 @@ impl Turn {
     #[inline]
     pub fn pass(self, latency: Nanos) {
         if self.start > self.arrival {
-            sim::medium_until(Activity::MediumWait, self.start);
+            sim::medium_until(Activity::MEDIUM_WAIT, self.start);
         }
         sim::medium_until(sim::ledger::current_scope(), self.end + latency);
     }
@@ -187,7 +187,7 @@ impl Bucket {
     #[inline]
     pub fn wait_for(&self, bytes: u64) {
         if self.rate.0 > 0 {
-            sim::medium_until(Activity::MediumWait, self.take(bytes));
+            sim::medium_until(Activity::MEDIUM_WAIT, self.take(bytes));
         }
     }
 

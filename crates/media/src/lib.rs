@@ -17,6 +17,7 @@
 //! | [`cost`] | [`CostModel`], and what models are made of: channels, token buckets |
 //! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
 //! | [`flash`] | an NVMe SSD: when each command completes, down to the die |
+//! | [`charges`] | the kinds of work, activities and counts of this crate and of designs |
 //! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
 //! | [`recorder`] | which bytes are guaranteed, crash images, lints |
 //! | [`fault`] | what goes wrong on request |
@@ -27,6 +28,7 @@
 #![allow(unsafe_code)] // mappings and cache-line instructions; every block says why it is sound
 
 pub mod block;
+pub mod charges;
 pub mod cost;
 pub mod error;
 pub mod event;

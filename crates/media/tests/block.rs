@@ -131,7 +131,7 @@ fn a_page_of_nvmmbd_costs_its_lines_and_a_read_costs_the_copy() {
     });
     let (write, read) = times.expect("no panic");
     let copy = Nanos(4096);
-    assert_eq!(write.since(copy), Nanos(12_800) + Machine::unit().cost(sim::Work::Fence, 1));
+    assert_eq!(write.since(copy), Nanos(12_800) + Machine::unit().cost(media::charges::STORE_FENCE, 1));
     assert_eq!(read, copy);
 }
 

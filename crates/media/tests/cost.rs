@@ -8,13 +8,13 @@ use media::nvmm::hinfs::{Hinfs, Round};
 use media::{CostModel, Medium, Region};
 use rand::RngExt;
 use sim::{
-    Activity, Bytes, Clock, Count, KIB, MIB, Machine, Nanos, PAGE_BYTES, Rate, Seed, Setup, TaskSpec, Work,
+    Activity, Bytes, Clock, KIB, MIB, Machine, Nanos, PAGE_BYTES, Rate, Seed, Setup, TaskSpec, Work,
     ledger::Snapshot,
 };
 
 /// A machine whose CPU work costs nothing: what remains is the medium.
 fn bare_machine() -> Machine {
-    Machine { work_ps: [0; Work::COUNT], copy_ps_per_byte: 0, dram_ps_per_byte: 0, ..Machine::unit() }
+    Machine { work_ps: [0; Work::MAX], copy_ps_per_byte: 0, dram_ps_per_byte: 0, ..Machine::unit() }
 }
 
 fn virtual_run<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static) -> T {
@@ -157,7 +157,7 @@ fn waiting_for_bandwidth_is_booked_apart_from_the_service() {
     let booked = virtual_run(move || {
         let write = |region: Arc<Region>| {
             sim::spawn(TaskSpec::named("writer"), move || {
-                let _scope = sim::scope(Activity::Journal);
+                let _scope = sim::scope(media::charges::JOURNAL);
                 region.nt_store(0, &[1; PAGE_BYTES]).expect("in range");
             })
         };
@@ -167,9 +167,9 @@ fn waiting_for_bandwidth_is_booked_apart_from_the_service() {
         let run = Snapshot::of_run();
         let none = sim::Op::NONE;
         (
-            run.time(none, Activity::Journal),
-            run.time(none, Activity::MediumWait),
-            run.count_all(Count::LinesWritten),
+            run.time(none, media::charges::JOURNAL),
+            run.time(none, Activity::MEDIUM_WAIT),
+            run.count_all(&media::charges::LINES_WRITTEN),
         )
     });
     assert_eq!(booked, (Nanos(2 * 12_800), Nanos(12_800), 128));
@@ -286,7 +286,7 @@ fn a_line_at_the_edge_of_an_unaligned_store_is_charged_once() {
         let region = region("hinfs", MIB);
         let (time, counted) = virtual_run(move || {
             region.nt_store(off, &vec![1; len]).expect("in range");
-            (sim::now(), Snapshot::of_run().count(Count::LinesWritten, Activity::Data))
+            (sim::now(), Snapshot::of_run().count(&media::charges::LINES_WRITTEN, Activity::DATA))
         });
         assert_eq!((time, counted), (Nanos(200 * lines), lines), "{len} bytes at {off}");
     }
@@ -296,7 +296,7 @@ fn a_line_at_the_edge_of_an_unaligned_store_is_charged_once() {
 #[test]
 fn the_first_use_of_metadata_costs_what_its_medium_costs() {
     let mut machine = bare_machine();
-    machine.work_ps[Work::Miss as usize] = 100_000;
+    machine.work_ps[Work::MISS.index()] = 100_000;
     let time = |medium: &str| {
         let region = region(medium, MIB);
         let body = move || {

@@ -13,7 +13,7 @@ use media::nvmm::null::Null;
 use media::{Event, Mark, MediaError, Promise, Region, Tap};
 use parking_lot::Mutex;
 use proptest::prelude::*;
-use sim::{Bytes, Count, Machine, Seed, Setup, ledger::Snapshot};
+use sim::{Bytes, Machine, Seed, Setup, ledger::Snapshot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 fn memory(len: u64) -> Region {
@@ -388,7 +388,7 @@ fn the_ledger_counts_what_moved() {
         region.load(0, &mut [0; 5000]).expect("in range");
         region.peek(0, &mut [0; 5000]).expect("in range");
         let run = Snapshot::of_run();
-        Count::ALL.map(|(count, name)| (name, run.count_all(count)))
+        media::charges::COUNTS.map(|count| (count.name(), run.count_all(count)))
     });
     let expected = [
         ("bytes_loaded", 5000),

@@ -13,7 +13,12 @@ use std::time::Duration;
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
-use sim::{Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Seed, Server, Setup, TaskSpec, Work};
+use sim::{
+    Activity, Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Seed, Server, Setup, TaskSpec, Work,
+};
+
+/// A scope that collects work.
+const JOURNAL: Activity = Activity::new(8, "journal").with_work();
 
 static CLASS: LockClass = LockClass::new("bench");
 const OP: Op = Op::new(1, "bench");
@@ -67,7 +72,7 @@ fn scheduling(c: &mut Criterion) {
         group.bench_function(format!("interaction_{tasks}_tasks"), |b| {
             b.iter_custom(|n| {
                 together(tasks, n.div_ceil(tasks), |n| {
-                    sim::work(Work::Step, 1 + n % 7);
+                    sim::work(Work::STEP, 1 + n % 7);
                     sim::interact();
                 })
             });
@@ -85,7 +90,7 @@ fn scheduling(c: &mut Criterion) {
                 let mutex = std::sync::Arc::new(make(&CLASS, 0_u64));
                 together(8, n.div_ceil(8), move |_| {
                     let mut value = mutex.lock();
-                    sim::work(Work::Step, 10);
+                    sim::work(Work::STEP, 10);
                     *value += 1;
                 })
             });
@@ -101,7 +106,7 @@ fn scheduling(c: &mut Criterion) {
                 let mutexes = std::sync::Arc::new(mutexes);
                 together(8, n.div_ceil(8), move |n| {
                     *mutexes[n as usize].lock() += 1;
-                    sim::work(Work::Step, 10);
+                    sim::work(Work::STEP, 10);
                 })
             });
         });
@@ -120,12 +125,12 @@ fn primitives(c: &mut Criterion, clock: Clock) {
         });
     };
     bench("nothing", |_| {});
-    bench("work", |_| sim::work(Work::Step, 1));
+    bench("work", |_| sim::work(Work::STEP, 1));
     bench("op", |_| {
         let _op = sim::op(OP);
-        sim::work(Work::Step, 1);
+        sim::work(Work::STEP, 1);
     });
-    bench("scope", |_| drop(sim::scope(sim::Activity::Journal)));
+    bench("scope", |_| drop(sim::scope(JOURNAL)));
     bench("copy_64", |_| sim::copy(64));
     bench("copy_4096", |_| sim::copy(4096));
     bench("mutex_lock_unlock", |p| *p.mutex.lock() += 1);

@@ -6,13 +6,13 @@
 //! up to lines that come in twice; ways and prefetching are left out.
 //!
 //! Objects are what an operation begins with and cannot know to be cached: an inode, a name, an entry of a list, a page of data.
-//! What it touches again on its way is [`crate::Work::Step`].
+//! What it touches again on its way is [`crate::Work::STEP`].
 //!
 //! | level | holds an object | one line costs | a copy costs |
 //! |---|---|---|---|
 //! | private cache of a core ([`Caches`]) | that this core used last | only the step | [`Caches::private_copy_ps_per_byte`] |
 //! | cache of a socket | that a core of it used | [`Caches::socket_hit_ps`] | [`Caches::socket_copy_ps_per_byte`] |
-//! | memory | any | [`Work::Miss`] | the machine's copy, and a turn on the bandwidth of memory |
+//! | memory | any | [`Work::MISS`] | the machine's copy, and a turn on the bandwidth of memory |
 //!
 //! A machine without [`Caches`] has no private ones, its socket caches cost nothing, and every copy comes from memory.
 //!
@@ -138,7 +138,7 @@ impl Recency {
         made
     }
 
-    /// Uses the object, which is in memory: one [`Work::Miss`] for each of its `lines` that the next step waits for, or what
+    /// Uses the object, which is in memory: one [`Work::MISS`] for each of its `lines` that the next step waits for, or what
     /// the level costs that has it. Nothing under the real clock, where the misses take their own time.
     #[inline]
     pub fn touch(&self, lines: u64) {
@@ -155,11 +155,11 @@ impl Recency {
             Level::Socket => {
                 if let Some(caches) = &cx.run.machine.caches {
                     let span = Nanos((caches.socket_hit_ps * lines + 500) / 1_000);
-                    clock::compute(cx, cx.software(Activity::Software), span);
+                    clock::compute(cx, cx.software(Activity::SOFTWARE), span);
                 }
             }
             Level::Memory => {
-                clock::work(Work::Miss, lines);
+                clock::work(Work::MISS, lines);
                 medium();
             }
         }

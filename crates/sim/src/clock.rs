@@ -57,10 +57,8 @@ pub fn now() -> Nanos {
 #[inline]
 pub fn work(work: Work, n: u64) {
     if let Some(cx) = virtual_task() {
-        let activity = match work {
-            Work::Generator | Work::Random => Activity::Generator,
-            _ => cx.software(Activity::Software),
-        };
+        let named = work.activity();
+        let activity = if named == Activity::SOFTWARE { cx.software(named) } else { named };
         compute(cx, activity, cx.run.machine.cost(work, n));
     }
 }
@@ -116,14 +114,14 @@ pub fn copy_cached(object: &Recency, bytes: u64) -> bool {
             return true;
         }
     };
-    compute(cx, cx.software(Activity::Copy), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
+    compute(cx, cx.software(Activity::COPY), Nanos((bytes * ps_per_byte).div_ceil(1_000)));
     false
 }
 
 fn copy_memory(cx: &Context, bytes: u64) {
     let machine = &cx.run.machine;
     let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
-    let activity = cx.software(Activity::Copy);
+    let activity = cx.software(Activity::COPY);
     if bytes < QUEUED_COPY_BYTES {
         return compute(cx, activity, alone);
     }
@@ -171,7 +169,7 @@ pub fn sleep(span: Nanos) {
 /// outside a run.
 pub fn sleep_until(deadline: Nanos) {
     let Some(cx) = context::current() else { return };
-    let activity = cx.waiting(Activity::Sleep);
+    let activity = cx.waiting(Activity::SLEEP);
     match cx.scheduler() {
         None => spin(cx, activity, deadline),
         Some(scheduler) => {

@@ -135,7 +135,7 @@ impl Context {
             core: Cell::new(core % run.machine.processors().max(1)),
             seen: Cell::new(0),
             on_core: OnCore::default(),
-            activity: Cell::new(Activity::Data),
+            activity: Cell::new(Activity::DATA),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),
             op_charged: Cell::new(0),
@@ -184,16 +184,16 @@ impl Context {
         self.op_charged.set(self.op_charged.get() + ns);
     }
 
-    /// The activity that CPU work belongs to: in the scope of the journal, to the journal.
+    /// The activity that CPU work belongs to: the one in scope, if that collects work.
     #[inline]
     pub(crate) fn software(&self, activity: Activity) -> Activity {
-        if self.activity.get() == Activity::Journal { Activity::Journal } else { activity }
+        self.activity.get().of_work(activity)
     }
 
-    /// The activity that a wait belongs to: in the scope of a stall, to the stall.
+    /// The activity that a wait belongs to: the one in scope, if that collects waits.
     #[inline]
     pub(crate) fn waiting(&self, activity: Activity) -> Activity {
-        if self.activity.get() == Activity::Stall { Activity::Stall } else { activity }
+        self.activity.get().of_wait(activity)
     }
 }
 
@@ -211,7 +211,7 @@ thread_local! {
 /// The task that runs here, if any.
 #[inline]
 pub(crate) fn current() -> Option<&'static Context> {
-    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now: whoever
+    // SAFETY: `CURRENT` is null or points to the context of the task that runs on this thread now: what
     // frees a context sets it to null first. The references made here stay inside one call of the façade,
     // which that task itself makes, so they end before the task does; across a suspension they stay valid
     // because a suspended task is alive.

@@ -1,25 +1,25 @@
 //! Where the time went, and how much was moved.
 //!
 //! Every task has a ledger that only it writes: time by operation kind and activity, waits by named lock,
-//! counts of what happened to media. The cells are relaxed atomics, so that anybody may read a [`Snapshot`]
+//! counts of what happened to media. The cells are relaxed atomics, so that any thread may read a [`Snapshot`]
 //! at any time under both clocks; a measured window is the difference of two snapshots.
 //!
 //! Under the virtual clock every nanosecond that a task advances is charged to exactly one (operation,
 //! activity). Under the real clock modelled and waited time is charged as it passes, and
-//! [`Activity::Software`] is what remains of an operation.
+//! [`Activity::SOFTWARE`] is what remains of an operation.
 //!
 //! | time of | is booked on |
 //! |---|---|
-//! | CPU work, taking locks | [`Activity::Software`]; in the scope of the journal that |
-//! | copies | [`Activity::Copy`]; in the scope of the journal that |
+//! | CPU work, taking locks | what the kind of work says, [`Activity::SOFTWARE`]; in a scope that collects work, that |
+//! | copies | [`Activity::COPY`]; in a scope that collects work, that |
 //! | the medium | the activity in scope |
-//! | waiting for the medium's bandwidth | [`Activity::MediumWait`] |
-//! | waiting for locks, conditions | [`Activity::LockWait`], in the scope of a stall that; and the lock's name |
-//! | sleeping | [`Activity::Sleep`], in the scope of a stall that |
+//! | waiting for the medium's bandwidth | [`Activity::MEDIUM_WAIT`] |
+//! | waiting for locks, conditions | [`Activity::LOCK_WAIT`], in a scope that collects waits, that; and the lock's name |
+//! | sleeping | [`Activity::SLEEP`], in a scope that collects waits, that |
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -27,51 +27,105 @@ use crate::clock::{self, Clock};
 use crate::context;
 use crate::units::Nanos;
 
-/// What a task was doing while time passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Activity {
-    /// CPU work other than copying: searching, checking, book-keeping.
-    Software,
-    /// Copying bytes between memory and a caller's buffer.
-    Copy,
-    /// The medium serving file data.
-    Data,
-    /// The medium serving metadata in place: inodes, directories, block trees.
-    Metadata,
-    /// Journal or log work: its CPU time and its medium time.
-    Journal,
-    /// Waiting for the medium's limited bandwidth.
-    MediumWait,
-    /// Waiting for a lock; the ledger also keeps the lock's name.
-    LockWait,
-    /// Waiting for background work to make room: a free buffer, journal space.
-    Stall,
-    /// Sleeping by choice.
-    Sleep,
-    /// What the load generator does between calls.
-    Generator,
-    /// Waiting for a core that another task has.
-    CoreWait,
+/// What a task was doing while time passed: a small number with a name in results. The crate whose time it is declares an
+/// activity and lists it.
+#[derive(Clone, Copy, Debug)]
+pub struct Activity {
+    index: u8,
+    collects: Collects,
+    name: &'static str,
+}
+
+/// What is booked on an activity while it is in scope, besides the medium's time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Collects {
+    Nothing,
+    /// CPU work and copies.
+    Work,
+    /// Waits for locks, conditions and cores, and sleep.
+    Waits,
 }
 
 impl Activity {
-    /// Number of activities.
-    pub const COUNT: usize = 11;
+    /// Limit of activities.
+    pub const MAX: usize = 12;
 
-    /// Every activity with its name in results.
-    pub const ALL: [(Self, &'static str); Self::COUNT] = [
-        (Self::Software, "software"),
-        (Self::Copy, "copy"),
-        (Self::Data, "data"),
-        (Self::Metadata, "metadata"),
-        (Self::Journal, "journal"),
-        (Self::MediumWait, "medium_wait"),
-        (Self::LockWait, "lock_wait"),
-        (Self::Stall, "stall"),
-        (Self::Sleep, "sleep"),
-        (Self::Generator, "generator"),
-        (Self::CoreWait, "core_wait"),
+    /// Declares activity `index` (below [`Activity::MAX`], one of its own).
+    pub const fn new(index: u8, name: &'static str) -> Self {
+        assert!((index as usize) < Self::MAX, "the index of an activity is out of range");
+        Self { index, collects: Collects::Nothing, name }
+    }
+
+    /// The same, and in its scope CPU work and copies are booked on it too.
+    #[must_use]
+    pub const fn with_work(self) -> Self {
+        Self { collects: Collects::Work, ..self }
+    }
+
+    /// The same, and in its scope waits are booked on it too.
+    #[must_use]
+    pub const fn with_waits(self) -> Self {
+        Self { collects: Collects::Waits, ..self }
+    }
+
+    /// Its place in a snapshot.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// Its name in results.
+    pub const fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// Where CPU work is booked that is `otherwise` outside of this scope.
+    #[inline]
+    pub(crate) fn of_work(self, otherwise: Self) -> Self {
+        if self.collects == Collects::Work { self } else { otherwise }
+    }
+
+    /// Where a wait is booked that is `otherwise` outside of this scope.
+    #[inline]
+    pub(crate) fn of_wait(self, otherwise: Self) -> Self {
+        if self.collects == Collects::Waits { self } else { otherwise }
+    }
+}
+
+impl PartialEq for Activity {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
+impl Eq for Activity {}
+
+/// What this crate books by itself. Indices 0 to 6.
+impl Activity {
+    /// CPU work other than copying: searching, checking, book-keeping.
+    pub const SOFTWARE: Self = Self::new(0, "software");
+    /// Copying bytes between memory and a caller's buffer.
+    pub const COPY: Self = Self::new(1, "copy");
+    /// The medium serving file data: what its time is booked on unless another activity is in scope.
+    pub const DATA: Self = Self::new(2, "data");
+    /// Waiting for the medium's limited bandwidth.
+    pub const MEDIUM_WAIT: Self = Self::new(3, "medium_wait");
+    /// Waiting for a lock; the ledger also keeps the lock's name.
+    pub const LOCK_WAIT: Self = Self::new(4, "lock_wait");
+    /// Sleeping by choice.
+    pub const SLEEP: Self = Self::new(5, "sleep");
+    /// Waiting for a core that another task has.
+    pub const CORE_WAIT: Self = Self::new(6, "core_wait");
+
+    /// The activities that this crate declares.
+    pub const OF_SIM: &[Self] = &[
+        Self::SOFTWARE,
+        Self::COPY,
+        Self::DATA,
+        Self::MEDIUM_WAIT,
+        Self::LOCK_WAIT,
+        Self::SLEEP,
+        Self::CORE_WAIT,
     ];
 }
 
@@ -108,37 +162,46 @@ impl Op {
     }
 }
 
-/// Things counted besides time, each by the activity in whose scope they happened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Count {
-    /// Bytes read from a medium.
-    BytesLoaded,
-    /// Bytes stored through the cache.
-    BytesStored,
-    /// Bytes stored past the cache.
-    BytesNtStored,
-    /// Cache lines written to a medium by flushes or non-temporal stores.
-    LinesWritten,
-    /// Flush calls.
-    Flushes,
-    /// Fences.
-    Fences,
+/// Something counted besides time, by the activity in whose scope it happened.
+///
+/// Declare one as a `static` where it is counted, with its name in results (`design.what`) and the unit of its number.
+#[derive(Debug)]
+pub struct Count {
+    name: &'static str,
+    unit: &'static str,
+    number: Number,
 }
 
-impl Count {
-    /// Number of counts.
-    pub const COUNT: usize = 6;
+/// The counts that have been used, in the order of their numbers.
+static COUNTED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
-    /// Every count with its name in results.
-    pub const ALL: [(Self, &'static str); Self::COUNT] = [
-        (Self::BytesLoaded, "bytes_loaded"),
-        (Self::BytesStored, "bytes_stored"),
-        (Self::BytesNtStored, "bytes_nt_stored"),
-        (Self::LinesWritten, "lines_written"),
-        (Self::Flushes, "flushes"),
-        (Self::Fences, "fences"),
-    ];
+impl Count {
+    /// Limit of counts in one process.
+    const MAX: usize = 24;
+
+    /// A count called `name` in results, of `unit`: "bytes", "lines", "pages", or "" for events.
+    pub const fn new(name: &'static str, unit: &'static str) -> Self {
+        Self { name, unit, number: Number::new() }
+    }
+
+    /// Its name in results.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// What one of it is; empty for events.
+    pub fn unit(&self) -> &'static str {
+        self.unit
+    }
+
+    #[inline]
+    fn number(&self) -> usize {
+        self.number.of(|| {
+            let number = number_of(self.name, &COUNTED);
+            assert!(number < Self::MAX, "{} is one count too many: raise Count::MAX", self.name);
+            number
+        })
+    }
 }
 
 /// Limit of lock classes in one process.
@@ -150,8 +213,7 @@ const LOCK_CLASSES: usize = 128;
 #[derive(Debug)]
 pub struct LockClass {
     name: &'static str,
-    /// Number in the ledger; 0 until the first wait.
-    id: AtomicU32,
+    number: Number,
 }
 
 /// The classes that have been waited for, in the order of their numbers.
@@ -160,7 +222,7 @@ static WAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 impl LockClass {
     /// A class called `name`: `design.lock`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, id: AtomicU32::new(0) }
+        Self { name, number: Number::new() }
     }
 
     /// Its name.
@@ -170,26 +232,43 @@ impl LockClass {
 
     /// Its number in the ledger, given out at the first wait. Classes beyond the limit share the last number.
     fn number(&self) -> usize {
-        match self.id.load(Relaxed) {
-            0 => self.register(),
-            id => id as usize - 1,
+        self.number.of(|| number_of(self.name, &WAITED).min(LOCK_CLASSES - 1))
+    }
+}
+
+/// The number of a declared thing in the ledger: given out when it is first needed, so that none is taken by what a process
+/// never uses.
+#[derive(Debug)]
+struct Number(AtomicU32);
+
+impl Number {
+    const fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    #[inline]
+    fn of(&self, give: impl FnOnce() -> usize) -> usize {
+        match self.0.load(Relaxed) {
+            0 => self.set(give()),
+            number => number as usize - 1,
         }
     }
 
     #[cold]
-    fn register(&self) -> usize {
-        let mut waited = WAITED.lock();
-        if let Some(known) = waited.iter().position(|name| *name == self.name) {
-            self.id.store(known as u32 + 1, Relaxed);
-            return known;
-        }
-        if waited.len() == LOCK_CLASSES {
-            return LOCK_CLASSES - 1;
-        }
-        waited.push(self.name);
-        self.id.store(waited.len() as u32, Relaxed);
-        waited.len() - 1
+    fn set(&self, number: usize) -> usize {
+        self.0.store(number as u32 + 1, Relaxed);
+        number
     }
+}
+
+/// The place of `name` in `names`, where it is put at the end if it has none.
+#[cold]
+fn number_of(name: &'static str, names: &Mutex<Vec<&'static str>>) -> usize {
+    let mut names = names.lock();
+    names.iter().position(|known| *known == name).unwrap_or_else(|| {
+        names.push(name);
+        names.len() - 1
+    })
 }
 
 /// Rows of a ledger: a row for each kind, and one for an operation that is not decided yet.
@@ -197,13 +276,15 @@ const ROWS: usize = Op::MAX + 1;
 
 /// One task's ledger.
 pub(crate) struct Ledger {
-    time: [[AtomicU64; Activity::COUNT]; ROWS],
+    time: [[AtomicU64; Activity::MAX]; ROWS],
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
     /// A row is made at the first wait in an operation of its kind: most tasks never have one.
     lock_wait: [OnceLock<Box<LockWaits>>; ROWS],
-    counts: [[AtomicU64; Count::COUNT]; Activity::COUNT],
+    /// An operation that is not decided yet has waited for a lock.
+    undecided_waited: AtomicBool,
+    counts: [[AtomicU64; Count::MAX]; Activity::MAX],
 }
 
 type LockWaits = [AtomicU64; LOCK_CLASSES];
@@ -217,22 +298,26 @@ fn bump(cell: &AtomicU64, n: u64) {
 impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
-            time: [const { [const { AtomicU64::new(0) }; Activity::COUNT] }; ROWS],
+            time: [const { [const { AtomicU64::new(0) }; Activity::MAX] }; ROWS],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
             lock_wait: [const { OnceLock::new() }; ROWS],
-            counts: [const { [const { AtomicU64::new(0) }; Count::COUNT] }; Activity::COUNT],
+            undecided_waited: AtomicBool::new(false),
+            counts: [const { [const { AtomicU64::new(0) }; Count::MAX] }; Activity::MAX],
         }
     }
 
     #[inline]
     pub(crate) fn add(&self, op: u8, activity: Activity, ns: u64) {
-        bump(&self.time[op as usize][activity as usize], ns);
+        bump(&self.time[op as usize][activity.index()], ns);
     }
 
     /// Adds a wait to the lock's name.
     pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
         bump(&self.lock_waits(op as usize)[class.number()], ns);
+        if op == Op::UNDECIDED.index {
+            self.undecided_waited.store(true, Relaxed);
+        }
     }
 
     fn lock_waits(&self, row: usize) -> &LockWaits {
@@ -242,9 +327,8 @@ impl Ledger {
     /// Moves what an undecided operation has booked to its kind.
     fn decide(&self, op: Op) {
         let row = &self.time[Op::UNDECIDED.index()];
-        let waited = |activity: Activity| row[activity as usize].load(Relaxed) > 0;
-        if let Some(waits) = self.lock_wait[Op::UNDECIDED.index()].get()
-            && (waited(Activity::LockWait) || waited(Activity::Stall))
+        if self.undecided_waited.swap(false, Relaxed)
+            && let Some(waits) = self.lock_wait[Op::UNDECIDED.index()].get()
         {
             move_row(&waits[..], self.lock_waits(op.index()));
         }
@@ -308,22 +392,42 @@ impl Ledgers {
 /// The sum of some ledgers at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    time: Box<[[u64; Activity::COUNT]; Op::MAX]>,
+    time: Box<[[u64; Activity::MAX]; Op::MAX]>,
     total: [u64; Op::MAX],
     calls: [u64; Op::MAX],
     lock_wait: Box<[[u64; LOCK_CLASSES]]>,
-    counts: [[u64; Count::COUNT]; Activity::COUNT],
+    counts: [[u64; Count::MAX]; Activity::MAX],
 }
 
 impl Default for Snapshot {
     fn default() -> Self {
         Self {
-            time: Box::new([[0; Activity::COUNT]; Op::MAX]),
+            time: Box::new([[0; Activity::MAX]; Op::MAX]),
             total: [0; Op::MAX],
             calls: [0; Op::MAX],
             lock_wait: vec![[0; LOCK_CLASSES]; Op::MAX].into_boxed_slice(),
-            counts: [[0; Count::COUNT]; Activity::COUNT],
+            counts: [[0; Count::MAX]; Activity::MAX],
         }
+    }
+}
+
+/// One count of a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Counted {
+    /// The count's name.
+    pub name: &'static str,
+    by_activity: [u64; Activity::MAX],
+}
+
+impl Counted {
+    /// The sum over all scopes.
+    pub fn total(&self) -> u64 {
+        self.by_activity.iter().sum()
+    }
+
+    /// What was counted in the scope of `activity`.
+    pub fn of(&self, activity: Activity) -> u64 {
+        self.by_activity[activity.index()]
     }
 }
 
@@ -348,7 +452,12 @@ impl Snapshot {
 
     /// Time of operations of kind `op` spent on `activity`.
     pub fn time(&self, op: Op, activity: Activity) -> Nanos {
-        Nanos(self.time[op.index()][activity as usize])
+        Nanos(self.time[op.index()][activity.index()])
+    }
+
+    /// Time of operations of kind `op` spent on all activities.
+    pub fn booked(&self, op: Op) -> Nanos {
+        Nanos(self.time[op.index()].iter().sum())
     }
 
     /// Time from begin to end of all operations of kind `op`.
@@ -372,13 +481,25 @@ impl Snapshot {
     }
 
     /// What was counted in the scope of `activity`.
-    pub fn count(&self, count: Count, activity: Activity) -> u64 {
-        self.counts[activity as usize][count as usize]
+    pub fn count(&self, count: &Count, activity: Activity) -> u64 {
+        self.counts[activity.index()][count.number()]
     }
 
     /// What was counted in all scopes.
-    pub fn count_all(&self, count: Count) -> u64 {
-        self.counts.iter().map(|row| row[count as usize]).sum()
+    pub fn count_all(&self, count: &Count) -> u64 {
+        let number = count.number();
+        self.counts.iter().map(|row| row[number]).sum()
+    }
+
+    /// What was counted, in the order of names, without zeros.
+    pub fn counted(&self) -> Vec<Counted> {
+        let names = COUNTED.lock().clone();
+        let of =
+            |(number, name)| Counted { name, by_activity: self.counts.each_ref().map(|row| row[number]) };
+        let mut counted: Vec<_> =
+            names.into_iter().enumerate().map(of).filter(|one| one.total() > 0).collect();
+        counted.sort_unstable_by_key(|one| one.name);
+        counted
     }
 
     /// What was added since `earlier`, a snapshot of the same ledgers.
@@ -406,17 +527,17 @@ fn subtract(row: &mut [u64], earlier: &[u64]) {
 
 /// Adds `n` to a count in the scope of the current activity.
 #[inline]
-pub fn count(count: Count, n: u64) {
+pub fn count(count: &Count, n: u64) {
     if let Some(cx) = context::current() {
-        bump(&cx.ledger.counts[cx.activity.get() as usize][count as usize], n);
+        bump(&cx.ledger.counts[cx.activity.get().index()][count.number()], n);
     }
 }
 
 /// Sets the activity of medium time until the guard is dropped: data (the default), metadata, journal, or any
-/// other. In the scope of [`Activity::Journal`] CPU work and copies count as journal too.
+/// other. What else is booked on it in its scope, the activity says: [`Activity::with_work`], [`Activity::with_waits`].
 #[inline]
 pub fn scope(activity: Activity) -> Scope {
-    let before = context::current().map_or(Activity::Data, |cx| cx.activity.replace(activity));
+    let before = context::current().map_or(Activity::DATA, |cx| cx.activity.replace(activity));
     Scope { before }
 }
 
@@ -438,7 +559,7 @@ impl Drop for Scope {
 
 /// The activity whose scope the current task is in.
 pub fn current_scope() -> Activity {
-    context::current().map_or(Activity::Data, |cx| cx.activity.get())
+    context::current().map_or(Activity::DATA, |cx| cx.activity.get())
 }
 
 /// Begins an operation of kind `op`, which ends when the guard is dropped. An operation inside another
@@ -499,7 +620,7 @@ impl Drop for OpGuard {
         bump(&cx.ledger.total[op as usize], total);
         bump(&cx.ledger.calls[op as usize], 1);
         if cx.clock() == Clock::Real {
-            cx.ledger.add(op, Activity::Software, total.saturating_sub(cx.op_charged.get()));
+            cx.ledger.add(op, Activity::SOFTWARE, total.saturating_sub(cx.op_charged.get()));
         }
     }
 }

@@ -27,7 +27,7 @@
 //!
 //! Under the virtual clock a task runs ahead freely on private work and must be the furthest behind before it
 //! *interacts*: takes a lock, uses a [`Server`], touches a [`Line`], waits. A release needs no interaction:
-//! the lock remembers the time at which it became free, and whoever arrives earlier in virtual time, though
+//! the lock remembers the time at which it became free, and a task that arrives earlier in virtual time, though
 //! later on the host, waits until then.
 //!
 //! # What may not be done inside a task

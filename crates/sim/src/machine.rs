@@ -6,72 +6,94 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ledger::Activity;
 use crate::units::{Bytes, LINE_BYTES, Nanos};
 
-/// A kind of CPU work that a machine preset prices. The real clock charges none of it: there the work itself
-/// takes time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum Work {
-    /// Entering and leaving the kernel once.
-    Syscall,
-    /// What the VFS does for one call besides the design's own work: descriptor lookup, permission, locks of
-    /// the file table.
-    Call,
-    /// Walking one path component through the dentry cache, hit.
-    PathComponent,
-    /// Making the kernel's record of an open file, and freeing it at the close.
-    OpenFile,
-    /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned
-    /// line.
-    Lock,
-    /// Getting a cache line from another core of the same socket.
-    LineSameSocket,
-    /// Getting a cache line from a core of another socket.
-    LineCrossSocket,
-    /// One step of a search: compare and follow a link that is in a cache.
-    Step,
-    /// One access that misses every cache: a load from DRAM that the next instruction waits for.
-    Miss,
-    /// Issuing one cache-line write-back instruction, besides what the medium takes.
-    FlushIssue,
-    /// A store fence with nothing outstanding.
-    Fence,
-    /// A call of futex(2) that changes nothing: it finds the word changed, or nobody asleep.
-    Futex,
-    /// Making a sleeping task run: wake-up and context switch.
-    Wakeup,
-    /// What the block layer and a driver do for one request: a tag is taken and given back, the command written, its completion
-    /// read.
-    BlockRequest,
-    /// What a load generator does around one operation: choosing a file, timing, statistics.
-    Generator,
-    /// A random number of the load generator. Filebench before 1.5 asks the kernel for each.
-    Random,
+/// A kind of CPU work that a machine preset prices: a small number with a key. The real clock charges none of it: there the
+/// work itself takes time.
+///
+/// The crate in which the work is done declares the kind and lists it. What reads machine presets gathers the lists, so that a
+/// preset without a price, or with one too many, is refused.
+#[derive(Clone, Copy, Debug)]
+pub struct Work {
+    index: u8,
+    key: &'static str,
+    activity: Activity,
 }
 
 impl Work {
-    /// Number of kinds.
-    pub const COUNT: usize = 16;
+    /// Limit of kinds.
+    pub const MAX: usize = 32;
 
-    /// Every kind with its key in a machine preset.
-    pub const ALL: [(Self, &'static str); Self::COUNT] = [
-        (Self::Syscall, "syscall"),
-        (Self::Call, "call"),
-        (Self::PathComponent, "path_component"),
-        (Self::OpenFile, "open_file"),
-        (Self::Lock, "lock"),
-        (Self::LineSameSocket, "line_same_socket"),
-        (Self::LineCrossSocket, "line_cross_socket"),
-        (Self::Step, "step"),
-        (Self::Miss, "miss"),
-        (Self::FlushIssue, "flush_issue"),
-        (Self::Fence, "fence"),
-        (Self::Futex, "futex"),
-        (Self::Wakeup, "wakeup"),
-        (Self::BlockRequest, "block_request"),
-        (Self::Generator, "generator"),
-        (Self::Random, "random"),
+    /// Declares kind `index` (below [`Work::MAX`], one of its own), with its key in a machine preset.
+    pub const fn new(index: u8, key: &'static str) -> Self {
+        assert!((index as usize) < Self::MAX, "the index of a kind of work is out of range");
+        Self { index, key, activity: Activity::SOFTWARE }
+    }
+
+    /// The same kind, booked on `activity` and not on [`Activity::SOFTWARE`].
+    #[must_use]
+    pub const fn booked_on(self, activity: Activity) -> Self {
+        Self { activity, ..self }
+    }
+
+    /// Its place in [`Machine::work_ps`].
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// Its key in a machine preset.
+    pub const fn key(self) -> &'static str {
+        self.key
+    }
+
+    /// The activity that its time is booked on.
+    #[inline]
+    pub(crate) const fn activity(self) -> Activity {
+        self.activity
+    }
+}
+
+impl PartialEq for Work {
+    fn eq(&self, other: &Self) -> bool {
+        self.index == other.index
+    }
+}
+
+impl Eq for Work {}
+
+/// What this crate's locks, lines and caches cost, and the calls into a kernel that all above it share. Indices 0 to 15.
+impl Work {
+    /// Entering and leaving the kernel once.
+    pub const SYSCALL: Self = Self::new(0, "syscall");
+    /// What a kernel does for one call besides the file system's own work: descriptor lookup, permission, locks of the file table.
+    pub const CALL: Self = Self::new(1, "call");
+    /// Taking and releasing an uncontended lock whose line this core owns; also one atomic update of an owned line.
+    pub const LOCK: Self = Self::new(2, "lock");
+    /// Getting a cache line from another core of the same socket.
+    pub const LINE_SAME_SOCKET: Self = Self::new(3, "line_same_socket");
+    /// Getting a cache line from a core of another socket.
+    pub const LINE_CROSS_SOCKET: Self = Self::new(4, "line_cross_socket");
+    /// One step of a search: compare and follow a link that is in a cache.
+    pub const STEP: Self = Self::new(5, "step");
+    /// One access that misses every cache: a load from DRAM that the next instruction waits for.
+    pub const MISS: Self = Self::new(6, "miss");
+    /// A call of futex(2) that changes nothing: it finds the word changed, or no task asleep.
+    pub const FUTEX: Self = Self::new(7, "futex");
+    /// Making a sleeping task run: wake-up and context switch.
+    pub const WAKEUP: Self = Self::new(8, "wakeup");
+
+    /// The kinds that this crate declares.
+    pub const OF_SIM: &[Self] = &[
+        Self::SYSCALL,
+        Self::CALL,
+        Self::LOCK,
+        Self::LINE_SAME_SOCKET,
+        Self::LINE_CROSS_SOCKET,
+        Self::STEP,
+        Self::MISS,
+        Self::FUTEX,
+        Self::WAKEUP,
     ];
 }
 
@@ -88,8 +110,8 @@ pub struct Machine {
     /// itself. None: one. As on Linux, the second thread of core `c` is the processor `c` plus the number of cores. Needs
     /// [`Machine::scheduling`].
     pub two_threads_per_mille: Option<u32>,
-    /// Cost of each kind of [`Work`], in picoseconds, in the order of [`Work::ALL`].
-    pub work_ps: [u64; Work::COUNT],
+    /// Cost of each kind of [`Work`] by [`Work::index`], in picoseconds.
+    pub work_ps: [u64; Work::MAX],
     /// Time that one core needs to copy a byte that is in no cache, in picoseconds.
     pub copy_ps_per_byte: u64,
     /// Time that memory needs per copied byte, in picoseconds: the bandwidth shared by the cores of the machine, or of a socket.
@@ -145,7 +167,7 @@ impl Machine {
             sockets: 2,
             cores_per_socket: 40,
             two_threads_per_mille: None,
-            work_ps: [1_000; Work::COUNT],
+            work_ps: [1_000; Work::MAX],
             copy_ps_per_byte: 1_000,
             dram_ps_per_byte: 250,
             dram_per_socket: false,
@@ -191,7 +213,7 @@ impl Machine {
     /// The cost of `n` units of `work`, rounded to the nearest nanosecond.
     #[inline]
     pub fn cost(&self, work: Work, n: u64) -> Nanos {
-        Nanos((self.work_ps[work as usize] * n + 500) / 1_000)
+        Nanos((self.work_ps[work.index()] * n + 500) / 1_000)
     }
 
     /// The cost of moving a cache line from processor `from` to processor `to`; nothing within a core.
@@ -200,9 +222,9 @@ impl Machine {
         if from == to || self.core_of(from) == self.core_of(to) {
             Nanos::ZERO
         } else if self.socket(from) == self.socket(to) {
-            self.cost(Work::LineSameSocket, 1)
+            self.cost(Work::LINE_SAME_SOCKET, 1)
         } else {
-            self.cost(Work::LineCrossSocket, 1)
+            self.cost(Work::LINE_CROSS_SOCKET, 1)
         }
     }
 }
@@ -212,16 +234,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_of_work_has_its_own_place_and_key() {
-        for (index, (work, key)) in Work::ALL.iter().enumerate() {
-            assert_eq!(*work as usize, index, "{key}");
-        }
-    }
-
-    #[test]
     fn a_line_costs_nothing_at_home_and_most_across_sockets() {
         let mut machine = Machine::unit();
-        machine.work_ps[Work::LineCrossSocket as usize] = 3_000;
+        machine.work_ps[Work::LINE_CROSS_SOCKET.index()] = 3_000;
         assert_eq!(machine.transfer(3, 3), Nanos(0));
         assert_eq!(machine.transfer(3, 4), Nanos(1));
         assert_eq!(machine.transfer(3, 43), Nanos(3));

@@ -49,8 +49,8 @@ pub enum Schedule {
         /// Decisions of a run, at least about.
         length: u64,
     },
-    /// Whoever runs goes on while it can, then the task with the lowest number; but for these switches, in their order. One to a
-    /// task that cannot go on there is passed over.
+    /// The running task goes on while it can, then the task with the lowest number; but for these switches, in their order. One
+    /// to a task that cannot go on there is passed over.
     Directed(Vec<Switch>),
 }
 

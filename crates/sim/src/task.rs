@@ -14,7 +14,7 @@ use crate::rng::Seed;
 use crate::schedule::{Interleaving, Schedule};
 use crate::sync::{Condvar, Mutex};
 use crate::units::{Bytes, Nanos};
-use crate::virt::{NOBODY, Scheduler};
+use crate::virt::{NO_TASK, Scheduler};
 
 /// How to run.
 #[derive(Clone, Debug)]
@@ -379,10 +379,10 @@ impl<T> std::fmt::Debug for JoinHandle<T> {
 /// without a ledger.
 ///
 /// Under the virtual clock a panic in the task ends the run at once. Under the real clock it fails the run
-/// when `main` has ended, unless whoever joins the task panics first.
+/// when `main` has ended, unless the task that joins it panics first.
 pub fn spawn<T: Send + 'static>(spec: TaskSpec, body: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
     let result = Mutex::new(&JOIN, None);
-    let outcome = Arc::new(Outcome { result, ended: Condvar::new(), task: AtomicU32::new(NOBODY) });
+    let outcome = Arc::new(Outcome { result, ended: Condvar::new(), task: AtomicU32::new(NO_TASK) });
     let delivery = Delivery(Some(Arc::clone(&outcome)));
     match context::current() {
         Some(cx) => match cx.scheduler() {

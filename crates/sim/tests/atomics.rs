@@ -193,9 +193,9 @@ fn a_loop_that_waits_for_what_no_task_will_store_is_a_deadlock() {
 
 #[test]
 fn updates_of_a_contended_word_pay_for_its_line_and_looks_do_not() {
-    let mut machine = Machine { work_ps: [0; Work::COUNT], ..Machine::unit() };
-    machine.work_ps[Work::Lock as usize] = 5_000;
-    machine.work_ps[Work::LineSameSocket as usize] = 60_000;
+    let mut machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
+    machine.work_ps[Work::LOCK.index()] = 5_000;
+    machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 60_000;
     let end = sim::run(&Setup::virtual_clock(machine, Seed(1)), || {
         let count = Arc::new(Contended::new(AtomicU64::new(0)));
         let end = Arc::new(AtomicU64::new(0));

@@ -40,7 +40,7 @@ fn attached_threads_and_tasks_wait_for_each_other_s_locks() {
             std::thread::spawn(move || {
                 let _attached = handle.attach(TaskSpec::named("guest"));
                 (0..1000).for_each(|_| *sum.lock() += 1);
-                ended.send(()).expect("somebody waits");
+                ended.send(()).expect("the main thread waits");
             });
         }
         let task = sim::spawn(TaskSpec::named("task"), move || (0..1000).for_each(|_| *sum.lock() += 1));
@@ -52,7 +52,7 @@ fn attached_threads_and_tasks_wait_for_each_other_s_locks() {
 }
 
 #[test]
-fn under_the_virtual_clock_nobody_can_join() {
+fn under_the_virtual_clock_no_thread_can_join() {
     let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
     assert_eq!(
         sim::run(&setup, || (sim::clock(), Handle::current().is_none())).expect("it ends"),

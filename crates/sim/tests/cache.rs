@@ -9,13 +9,13 @@ const CACHE: u64 = 1 << 20;
 /// Every access that misses costs 100 ns; nothing else costs anything.
 fn machine() -> Machine {
     let mut machine = Machine {
-        work_ps: [0; Work::COUNT],
+        work_ps: [0; Work::MAX],
         copy_ps_per_byte: 0,
         dram_ps_per_byte: 0,
         cache: Bytes(CACHE),
         ..Machine::unit()
     };
-    machine.work_ps[Work::Miss as usize] = 100_000;
+    machine.work_ps[Work::MISS.index()] = 100_000;
     machine
 }
 

@@ -22,7 +22,7 @@ fn within(value: f64, expected: f64, tolerance: f64, what: &str) {
 
 /// A machine on which only what a test asks for takes time.
 fn free_machine() -> Machine {
-    Machine { work_ps: [0; Work::COUNT], ..Machine::unit() }
+    Machine { work_ps: [0; Work::MAX], ..Machine::unit() }
 }
 
 /// Runs `tasks` tasks on cores of their own and returns when the last of them has ended.
@@ -138,8 +138,8 @@ fn a_convoy_hands_the_lock_on_in_the_order_of_arrival_at_the_rate_of_hold_and_tr
     const ROUNDS: u64 = 50;
     const HOLD: u64 = 1_000;
     let mut machine = free_machine();
-    machine.work_ps[Work::Lock as usize] = 20_000;
-    machine.work_ps[Work::LineSameSocket as usize] = 100_000;
+    machine.work_ps[Work::LOCK.index()] = 20_000;
+    machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 100_000;
     let (order, end) = run(machine, || {
         let lock = Arc::new(Mutex::new(&LOCK, Vec::new()));
         let shared = Arc::clone(&lock);
@@ -155,7 +155,7 @@ fn a_convoy_hands_the_lock_on_in_the_order_of_arrival_at_the_rate_of_hold_and_tr
         (order, end)
     });
     assert!(order.chunks(TASKS as usize).all(|round| round.iter().copied().eq(0..TASKS)), "{order:?}");
-    // The first acquisition takes the line from nobody.
+    // The first acquisition takes the line from no core.
     assert_eq!(end, Nanos(TASKS * ROUNDS * (HOLD + 20 + 100) - 100));
 }
 
@@ -163,9 +163,9 @@ fn a_convoy_hands_the_lock_on_in_the_order_of_arrival_at_the_rate_of_hold_and_tr
 fn a_line_that_cores_take_from_each_other_costs_one_transfer_after_the_other() {
     const TOUCHES: u64 = 100;
     let mut machine = free_machine();
-    machine.work_ps[Work::Lock as usize] = 5_000;
-    machine.work_ps[Work::LineSameSocket as usize] = 60_000;
-    machine.work_ps[Work::LineCrossSocket as usize] = 150_000;
+    machine.work_ps[Work::LOCK.index()] = 5_000;
+    machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 60_000;
+    machine.work_ps[Work::LINE_CROSS_SOCKET.index()] = 150_000;
     let end_of = |cores: Vec<u16>| {
         run(machine.clone(), move || {
             let line = Arc::new(Line::new());
@@ -205,7 +205,7 @@ fn waits_for_a_server_and_its_service_are_told_apart() {
         });
         Snapshot::of_run()
     });
-    assert_eq!(snapshot.time(OP, Activity::Data), Nanos(4 * 500));
-    assert_eq!(snapshot.time(OP, Activity::MediumWait), Nanos(2 * 500));
+    assert_eq!(snapshot.time(OP, Activity::DATA), Nanos(4 * 500));
+    assert_eq!(snapshot.time(OP, Activity::MEDIUM_WAIT), Nanos(2 * 500));
     assert_eq!(snapshot.total(OP), Nanos(6 * 500));
 }

@@ -19,8 +19,8 @@ const POLICY: Scheduling = Scheduling {
 
 /// One socket of `cores` cores on which a step takes 1 ns and nothing else takes time.
 fn machine(cores: u16) -> Machine {
-    let mut machine = Machine { work_ps: [0; Work::COUNT], ..Machine::unit() };
-    machine.work_ps[Work::Step as usize] = 1_000;
+    let mut machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
+    machine.work_ps[Work::STEP.index()] = 1_000;
     Machine { sockets: 1, cores_per_socket: cores, scheduling: Some(POLICY), ..machine }
 }
 
@@ -31,7 +31,7 @@ fn run<T: Send + 'static>(machine: Machine, main: impl FnOnce() -> T + Send + 's
 /// CPU work of `total` ns in pieces of `piece`.
 fn compute(total: u64, piece: u64) {
     for _ in 0..total / piece {
-        sim::work(Work::Step, piece);
+        sim::work(Work::STEP, piece);
         sim::interact();
     }
 }
@@ -234,11 +234,11 @@ fn a_preempted_task_keeps_its_locks_and_loses_none_of_its_work() {
                 for _ in 0..200 {
                     let mut value = count.lock();
                     let before = *value;
-                    sim::work(Work::Step, 50_000);
+                    sim::work(Work::STEP, 50_000);
                     sim::interact();
                     *value = before + 1;
                     drop(value);
-                    sim::work(Work::Step, 150_000);
+                    sim::work(Work::STEP, 150_000);
                 }
             })
         };
@@ -248,10 +248,10 @@ fn a_preempted_task_keeps_its_locks_and_loses_none_of_its_work() {
         (counted, Snapshot::of_run(), sim::now().0)
     });
     assert_eq!(counted, 1_200);
-    let software = snapshot.time(sim::Op::NONE, Activity::Software).0;
+    let software = snapshot.time(sim::Op::NONE, Activity::SOFTWARE).0;
     assert_eq!(software, 1_200 * 200_000, "each task has done its work once");
     assert!(software <= 2 * end, "two cores have no more than twice the time: {software} in {end}");
-    assert!(snapshot.time(sim::Op::NONE, Activity::CoreWait).0 > 0);
+    assert!(snapshot.time(sim::Op::NONE, Activity::CORE_WAIT).0 > 0);
 }
 
 /// Tasks that compute, sleep, lock and move at random; the ends of all, and the sum of what they computed.
@@ -275,7 +275,7 @@ fn at_random(seed: u64, cores: u16) -> (Vec<u64>, u64, u64) {
                             0 => sim::sleep(Nanos(rng.random_range(0..3 * MS))),
                             1 => {
                                 let mut value = locks[rng.random_range(0..3)].lock();
-                                sim::work(Work::Step, rng.random_range(0..100_000));
+                                sim::work(Work::STEP, rng.random_range(0..100_000));
                                 *value += 1;
                             }
                             _ => compute(rng.random_range(1..5 * MS), 200_000),
@@ -286,7 +286,7 @@ fn at_random(seed: u64, cores: u16) -> (Vec<u64>, u64, u64) {
             })
             .collect();
         let ends: Vec<u64> = tasks.into_iter().map(sim::JoinHandle::join).collect();
-        (ends, Snapshot::of_run().time(sim::Op::NONE, Activity::Software).0, sim::now().0)
+        (ends, Snapshot::of_run().time(sim::Op::NONE, Activity::SOFTWARE).0, sim::now().0)
     };
     sim::run(&Setup::virtual_clock(machine(cores), Seed(seed)), body).expect("the run ends")
 }

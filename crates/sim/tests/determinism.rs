@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use sim::{Nanos, Seed, Setup};
 
 proptest! {
-    /// Short spans: most events share their instant with others. `execute` asserts that nobody is inside a
+    /// Short spans: most events share their instant with others. `execute` asserts that no other task is inside a
     /// lock with others.
     #[test]
     fn a_program_of_simultaneous_events_gives_the_same_trace_twice(

@@ -72,7 +72,7 @@ fn a_panic_of_main_is_reported() {
 }
 
 #[test]
-fn a_panic_that_nobody_joins_fails_a_real_run() {
+fn a_panic_that_is_never_joined_fails_a_real_run() {
     let real = Setup { clock: Clock::Real, ..setup() };
     let error = error_of(&real, || {
         let handle = sim::spawn(named("lost"), || panic!("unseen"));
@@ -267,7 +267,7 @@ fn what_is_left_at_the_end_is_unwound_and_its_destructors_may_take_contended_loc
                 match n % 5 {
                     0 => forever(),
                     1 => loop {
-                        sim::work(sim::Work::Step, 1);
+                        sim::work(sim::Work::STEP, 1);
                         sim::interact();
                     },
                     2 => loop {

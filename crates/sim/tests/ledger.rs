@@ -14,6 +14,13 @@ static MUTEX: LockClass = LockClass::new("test.mutex");
 static RWLOCK: LockClass = LockClass::new("test.rwlock");
 static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
 static QUEUE: LockClass = LockClass::new("test.queue");
+static FENCES: Count = Count::new("test.fences", "");
+const METADATA: Activity = Activity::new(7, "metadata");
+const JOURNAL: Activity = Activity::new(8, "journal").with_work();
+const STALL: Activity = Activity::new(9, "stall").with_waits();
+const GENERATING: Activity = Activity::new(10, "generator");
+const GENERATOR: Work = Work::new(24, "generator").booked_on(GENERATING);
+const SCOPES: [Activity; 5] = [Activity::DATA, METADATA, JOURNAL, STALL, Activity::MEDIUM_WAIT];
 const OPS: [Op; 3] = [Op::new(1, "read"), Op::new(2, "write"), Op::new(39, "fsync")];
 
 fn run<T: Send + 'static>(setup: &Setup, main: impl FnOnce() -> T + Send + 'static) -> T {
@@ -25,7 +32,7 @@ fn virtual_clock() -> Setup {
 }
 
 fn sum_of_parts(snapshot: &Snapshot, op: Op) -> Nanos {
-    Activity::ALL.iter().map(|(activity, _)| snapshot.time(op, *activity)).sum()
+    snapshot.booked(op)
 }
 
 struct World {
@@ -40,14 +47,13 @@ struct World {
 /// Anything that takes time.
 fn any_step(world: &World, rng: &mut Rng, depth: u32) {
     let span = Nanos(rng.random_range(0..100));
-    let _scope =
-        rng.random::<bool>().then(|| sim::scope(Activity::ALL[rng.random_range(0..Activity::COUNT)].0));
+    let _scope = rng.random::<bool>().then(|| sim::scope(SCOPES[rng.random_range(0..SCOPES.len())]));
     match rng.random_range(0..14) {
-        0 => sim::work(Work::ALL[rng.random_range(0..Work::COUNT)].0, span.0),
+        0 => sim::work(Work::OF_SIM[rng.random_range(0..Work::OF_SIM.len())], span.0),
         1 => sim::copy(span.0 * 50),
         2 => sim::medium(span),
         3 => sim::sleep(span),
-        4 => sim::medium_until(Activity::Metadata, sim::now() + span),
+        4 => sim::medium_until(METADATA, sim::now() + span),
         5 => world.server.serve(span),
         6 => world.line.touch(),
         7 if depth == 0 => {
@@ -124,7 +130,7 @@ proptest! {
             prop_assert_eq!(inside + sum_of_parts(&ledger, Op::NONE), life);
             for op in OPS.into_iter().chain([Op::NONE]) {
                 let by_name: Nanos = ledger.lock_waits(op).into_iter().map(|(_, wait)| wait).sum();
-                let waits = ledger.time(op, Activity::LockWait) + ledger.time(op, Activity::Stall);
+                let waits = ledger.time(op, Activity::LOCK_WAIT) + ledger.time(op, STALL);
                 prop_assert!(by_name <= waits, "{} by name, {} in all", by_name, waits);
             }
         }
@@ -136,31 +142,31 @@ fn cpu_work_in_the_scope_of_the_journal_is_journal_and_waits_in_that_of_a_stall_
     let ledger = run(&virtual_clock(), || {
         let (lock, line) = (Mutex::new(&MUTEX, ()), Line::new());
         {
-            let _scope = sim::scope(Activity::Journal);
-            sim::work(Work::Step, 10); // 10
+            let _scope = sim::scope(JOURNAL);
+            sim::work(Work::STEP, 10); // 10
             sim::copy(100); // 100
             sim::medium(Nanos(1_000)); // 1000
             drop(lock.lock()); // 1
             line.touch(); // 1
             sim::sleep(Nanos(7)); // sleep
         }
-        sim::work(Work::Step, 3);
+        sim::work(Work::STEP, 3);
         {
-            let _scope = sim::scope(Activity::Stall);
+            let _scope = sim::scope(STALL);
             let _ = Condvar::of_class(&QUEUE).wait_timeout(lock.lock(), Nanos(500)); // lock twice: 2
             sim::sleep(Nanos(40));
         }
-        sim::work(Work::Generator, 5);
-        assert_eq!(sim::ledger::current_scope(), Activity::Data);
+        sim::work(GENERATOR, 5);
+        assert_eq!(sim::ledger::current_scope(), Activity::DATA);
         Snapshot::of_task()
     });
     let expected = [
-        (Activity::Journal, 1_112),
-        (Activity::Sleep, 7),
-        (Activity::Software, 3 + 2),
-        (Activity::Stall, 540),
-        (Activity::Generator, 5),
-        (Activity::LockWait, 0),
+        (JOURNAL, 1_112),
+        (Activity::SLEEP, 7),
+        (Activity::SOFTWARE, 3 + 2),
+        (STALL, 540),
+        (GENERATING, 5),
+        (Activity::LOCK_WAIT, 0),
     ];
     for (activity, ns) in expected {
         assert_eq!(ledger.time(Op::NONE, activity), Nanos(ns), "{activity:?}");
@@ -186,7 +192,7 @@ fn a_wait_for_a_lock_is_booked_on_its_name_and_taking_it_is_software() {
         Snapshot::of_run()
     });
     assert_eq!(ledger.lock_waits(OPS[0]), [("test.mutex", Nanos(90))]);
-    assert_eq!(ledger.time(OPS[0], Activity::Software), Nanos(2));
+    assert_eq!(ledger.time(OPS[0], Activity::SOFTWARE), Nanos(2));
     assert_eq!((ledger.total(OPS[0]), ledger.calls(OPS[0])), (Nanos(92), 1));
 }
 
@@ -227,7 +233,7 @@ fn the_ledgers_of_ended_tasks_stay_in_the_sum() {
             sim::spawn(TaskSpec::named("short"), move || {
                 let _op = sim::op(OPS[1]);
                 sim::medium(Nanos(n));
-                sim::count(Count::Fences, 2);
+                sim::count(&FENCES, 2);
             })
         };
         (1..=100).map(work).for_each(sim::JoinHandle::join);
@@ -238,7 +244,7 @@ fn the_ledgers_of_ended_tasks_stay_in_the_sum() {
     });
     assert_eq!((sum.calls(OPS[1]), sum.total(OPS[1])), (110, Nanos(5050 + 55)));
     assert_eq!((window.calls(OPS[1]), window.total(OPS[1])), (10, Nanos(55)));
-    assert_eq!((window.count_all(Count::Fences), window.count(Count::Fences, Activity::Data)), (20, 20));
+    assert_eq!((window.count_all(&FENCES), window.count(&FENCES, Activity::DATA)), (20, 20));
 }
 
 #[test]
@@ -252,7 +258,7 @@ fn under_the_real_clock_software_is_what_remains() {
         Snapshot::of_run()
     });
     assert_eq!(ledger.calls(OPS[2]), 100);
-    assert!(ledger.time(OPS[2], Activity::Data) >= Nanos(100 * 19_000), "{ledger:?}");
-    assert!(ledger.time(OPS[2], Activity::Software) > Nanos(0), "{ledger:?}");
+    assert!(ledger.time(OPS[2], Activity::DATA) >= Nanos(100 * 19_000), "{ledger:?}");
+    assert!(ledger.time(OPS[2], Activity::SOFTWARE) > Nanos(0), "{ledger:?}");
     assert_eq!(sum_of_parts(&ledger, OPS[2]), ledger.total(OPS[2]));
 }

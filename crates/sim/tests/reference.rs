@@ -111,7 +111,7 @@ impl<'a> Reference<'a> {
     fn take_line(machine: &Machine, line: &mut Line, core: u16, arrival: u64) -> u64 {
         let moved = line.core.map_or(Nanos(0), |from| machine.transfer(from, core));
         line.core = Some(core);
-        line.free_at = line.free_at.max(arrival) + moved.0 + machine.cost(Work::Lock, 1).0;
+        line.free_at = line.free_at.max(arrival) + moved.0 + machine.cost(Work::LOCK, 1).0;
         line.free_at
     }
 
@@ -162,7 +162,7 @@ impl<'a> Reference<'a> {
         }
         state.word = Word::Contended;
         self.next[task] = Next::Compare(lock);
-        self.go_on(task, time + self.cost(Work::Futex));
+        self.go_on(task, time + self.cost(Work::FUTEX));
     }
 
     fn compare(&mut self, task: usize, time: u64, lock: usize) {
@@ -175,7 +175,7 @@ impl<'a> Reference<'a> {
 
     /// The release of a sleeping mutex.
     fn free(&mut self, task: usize, time: u64, lock: usize) {
-        let (futex, wakeup) = (self.cost(Work::Futex), self.cost(Work::Wakeup));
+        let (futex, wakeup) = (self.cost(Work::FUTEX), self.cost(Work::WAKEUP));
         let state = &mut self.locks[lock];
         if std::mem::take(&mut state.word) != Word::Contended {
             return self.go_on(task, time);
@@ -235,7 +235,7 @@ impl<'a> Reference<'a> {
     }
 
     fn release(&mut self, task: usize, time: u64, lock: usize, permits: u64) {
-        let wakeup = self.cost(Work::Wakeup);
+        let wakeup = self.cost(Work::WAKEUP);
         let core = self.core(task);
         self.locks[lock].permits += permits;
         let mut now = Self::take_line(&self.program.machine, &mut self.locks[lock].line, core, time);
@@ -252,7 +252,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Spans so long that two events at one instant, whose order is nobody's business, do not happen by chance.
+/// Spans so long that two events at one instant, whose order means nothing, do not happen by chance.
 const LONG: u64 = 100_000_000_000;
 
 proptest! {

@@ -37,7 +37,7 @@ fn lost_update() -> u64 {
     let shared = Arc::clone(&count);
     together(2, move |_| {
         let seen = shared.load(Relaxed);
-        sim::work(Work::Step, 1);
+        sim::work(Work::STEP, 1);
         shared.store(seen + 1, Relaxed);
     });
     count.load(Relaxed)
@@ -71,7 +71,7 @@ fn a_lost_update_is_found_as_often_as_is_promised() {
 }
 
 #[test]
-fn without_a_switch_whoever_runs_goes_on() {
+fn without_a_switch_the_running_task_goes_on() {
     let (order, interleaving) = explore(3, &Schedule::Directed(Vec::new()), order_of_turns);
     assert_eq!(order.unwrap(), "0011");
     assert_eq!(interleaving.switches, []);
@@ -141,7 +141,7 @@ fn a_lost_wake_up_is_a_deadlock_in_some_schedules_and_a_wait_loses_none() {
                 if number == 0 {
                     let mut guard = mutex.lock();
                     while flag.load(Relaxed) == 0 {
-                        sim::work(Work::Step, 1);
+                        sim::work(Work::STEP, 1);
                         guard = changed.wait(guard);
                     }
                 } else {
@@ -160,14 +160,14 @@ fn a_lost_wake_up_is_a_deadlock_in_some_schedules_and_a_wait_loses_none() {
 }
 
 #[test]
-fn timeouts_and_sleepers_keep_nobody_from_going_on() {
+fn timeouts_and_sleepers_keep_no_task_from_going_on() {
     let body = || {
         sim::spawn(TaskSpec::named("ticks").background(), || {
             loop {
                 sim::sleep(Nanos::from_secs(5));
             }
         });
-        together(2, |_| (0..100).for_each(|_| sim::work(Work::Step, 1)));
+        together(2, |_| (0..100).for_each(|_| sim::work(Work::STEP, 1)));
     };
     for seed in 0..20 {
         for schedule in [Schedule::Random, Schedule::Pct { depth: 3, length: 200 }] {
@@ -197,7 +197,7 @@ fn a_wait_that_nothing_ends_is_found_although_background_tasks_go_on() {
 fn an_endless_loop_is_found() {
     let error = explore(1, &Schedule::Random, || {
         loop {
-            sim::work(Work::Step, 1);
+            sim::work(Work::STEP, 1);
         }
     });
     let error = error.0.unwrap_err().to_string();

@@ -1,4 +1,4 @@
-//! The mutex whose waiters sleep: its costs, who comes between, and that nobody sleeps for ever.
+//! The mutex whose waiters sleep: its costs, which task comes between, and that none sleeps for ever.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ const RETURN_NS: u64 = 2 * WAKEUP_NS;
 const TAKE_NS: u64 = TRANSFER_NS + LOCK_NS;
 
 fn setup() -> Setup {
-    let mut machine = Machine { work_ps: [0; Work::COUNT], ..Machine::unit() };
+    let mut machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
     for (work, cost_ns) in [
-        (Work::Lock, LOCK_NS),
-        (Work::LineSameSocket, TRANSFER_NS),
-        (Work::Futex, FUTEX_NS),
-        (Work::Wakeup, WAKEUP_NS),
+        (Work::LOCK, LOCK_NS),
+        (Work::LINE_SAME_SOCKET, TRANSFER_NS),
+        (Work::FUTEX, FUTEX_NS),
+        (Work::WAKEUP, WAKEUP_NS),
     ] {
-        machine.work_ps[work as usize] = cost_ns * 1_000;
+        machine.work_ps[work.index()] = cost_ns * 1_000;
     }
     Setup::virtual_clock(machine, Seed(5))
 }
@@ -67,7 +67,7 @@ fn visits(setup: &Setup, tasks: Vec<Vec<(u64, u64)>>) -> Vec<Vec<Visit>> {
         let handles: Vec<_> = tasks.into_iter().enumerate().map(start).collect();
         handles.into_iter().map(sim::JoinHandle::join).collect()
     };
-    sim::run(setup, body).expect("nobody sleeps for ever")
+    sim::run(setup, body).expect("no task sleeps for ever")
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn two_tasks_that_always_find_the_lock_taken_pay_two_wake_ups_for_each_turn() {
     let seen = visits(&setup(), tasks.to_vec());
     for (turn, visit) in (0..ROUNDS).flat_map(|round| [seen[0][round], seen[1][round]]).enumerate() {
         let end = first + turn as u64 * PERIOD;
-        // The last release finds nobody, but has to ask.
+        // The last release finds no sleeper, but has to ask.
         let call = if turn + 1 == 2 * ROUNDS { FUTEX_NS } else { WAKEUP_NS };
         assert_eq!(visit, Visit { begin: end - HOLD, end, after: end + call }, "turn {turn}");
     }
@@ -127,13 +127,13 @@ fn a_task_that_comes_between_has_the_lock_before_the_one_that_was_woken() {
     let between = release + WAKEUP_NS;
     let seen = visits(&setup(), vec![vec![(0, HOLD)], vec![(1, HOLD)], vec![(between, 9_000)]]);
     let end = between + TAKE_NS + 9_000;
-    // It has not met anybody, but the one that was woken has: the release wakes him again.
+    // It has met no other task, but the one that was woken has: the release wakes that again.
     assert_eq!(seen[2][0], Visit { begin: between + TAKE_NS, end, after: end + WAKEUP_NS });
     assert_eq!(seen[1][0].begin, end + RETURN_NS + TAKE_NS);
 }
 
 #[test]
-fn a_release_by_one_that_came_between_wakes_nobody_and_the_other_sleepers_still_wake() {
+fn a_release_by_one_that_came_between_wakes_none_and_the_other_sleepers_still_wake() {
     const HOLD: u64 = 1_000;
     let release = LOCK_NS + HOLD;
     let between = release + WAKEUP_NS;
@@ -148,7 +148,7 @@ fn a_release_by_one_that_came_between_wakes_nobody_and_the_other_sleepers_still_
 }
 
 #[test]
-fn nobody_goes_to_sleep_after_the_release_that_would_have_woken_him() {
+fn no_task_goes_to_sleep_after_the_release_that_would_have_woken_it() {
     // The second fails 10 ns before the release, and is in the kernel only after it.
     let release = LOCK_NS + 1_000;
     let seen = visits(&setup(), vec![vec![(0, 1_000)], vec![(release - 10, 500)]]);
@@ -179,7 +179,7 @@ proptest! {
 
     /// Spans about as long as calls and wake-ups, so that tasks meet in every state of the word.
     #[test]
-    fn nobody_is_lost_and_no_two_are_inside_at_once(
+    fn no_task_is_lost_and_no_two_are_inside_at_once(
         seed: u64, tasks in 1..12_usize, rounds in 1..30_usize, longest in 1..12_000_u64,
     ) {
         let mut rng = Seed(seed).derive("visits", 0).rng();
@@ -231,7 +231,7 @@ proptest! {
             handles.into_iter().map(sim::JoinHandle::join).sum::<u64>()
         };
         let taken = sim::run(&Setup { seed: Seed(seed), ..setup() }, body);
-        prop_assert_eq!(taken.expect("nobody waits for ever"), pairs * items * (items + 1) / 2);
+        prop_assert_eq!(taken.expect("no task waits for ever"), pairs * items * (items + 1) / 2);
     }
 }
 

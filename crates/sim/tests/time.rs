@@ -8,7 +8,7 @@ use sim::{Condvar, LockClass, Machine, Mutex, Nanos, Seed, Setup, TaskSpec, Work
 static LOCK: LockClass = LockClass::new("test.lock");
 
 fn virtual_clock() -> Setup {
-    let machine = Machine { work_ps: [0; Work::COUNT], ..Machine::unit() };
+    let machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
     Setup::virtual_clock(machine, Seed(5))
 }
 
@@ -166,7 +166,7 @@ fn thousands_of_tasks_live_at_once() {
 fn cores_wrap_around_the_machine() {
     // 80 cores: 81 is core 1, so its line is at home there.
     let mut machine = Machine::unit();
-    machine.work_ps[Work::LineSameSocket as usize] = 1_000_000;
+    machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 1_000_000;
     let spans = run(&Setup::virtual_clock(machine, Seed(5)), || {
         let line = Arc::new(sim::Line::new());
         [1, 81, 2].map(|core| {
@@ -188,7 +188,7 @@ fn outside_a_run_the_clock_is_real_and_stands_at_zero() {
     let server = sim::Server::new(1);
     server.serve(Nanos(1_000_000_000));
     sim::medium(Nanos(1_000_000_000));
-    sim::work(Work::Syscall, 1);
+    sim::work(Work::SYSCALL, 1);
     assert_eq!(sim::spawn(TaskSpec::named("thread"), || 7).join(), 7);
 }
 

@@ -108,7 +108,7 @@ fn as_many_wake_as_are_notified() {
                 } else {
                     *tokens.lock() += 1;
                     given.notify_one();
-                    sim::work(Work::Step, 5);
+                    sim::work(Work::STEP, 5);
                 }
             }
         });
@@ -151,7 +151,7 @@ fn counters_under_every_kind_of_lock_end_at_the_same_sum() {
 
 /// A failed attempt must not touch the lock: once it released what another had.
 #[test]
-fn attempts_take_a_lock_only_from_nobody() {
+fn attempts_take_only_a_free_lock() {
     let most = both_clocks(|| {
         let lock = Arc::new((Mutex::new(&TABLE, ()), AtomicU64::new(0), AtomicU64::new(0)));
         let shared = Arc::clone(&lock);

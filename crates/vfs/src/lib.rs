@@ -21,6 +21,7 @@
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | [`host`] | [`Syscalls`] on a directory of the real kernel |
+//! | [`charges`] | the kinds of work that a machine preset prices |
 //! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!
@@ -30,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub mod attr;
+pub mod charges;
 pub mod credentials;
 mod dentry;
 mod descriptors;

@@ -12,8 +12,6 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-use sim::Work;
-
 use crate::attr::FileKind;
 use crate::credentials::{Access, Credentials};
 use crate::errno::{Errno, Result};
@@ -126,7 +124,7 @@ impl<'a> Walk<'a> {
             }
         };
         if self.mount.moves() == moves {
-            sim::work(Work::PathComponent, steps);
+            sim::work(crate::charges::PATH_COMPONENT, steps);
             self.dir = Dir::Held(dir);
             self.at = ahead.component.end;
         }
@@ -201,7 +199,7 @@ impl<'a> Walk<'a> {
         self.component = ahead.component;
         if !self.component.is_empty() {
             self.check_searchable()?;
-            sim::work(Work::PathComponent, 1);
+            sim::work(crate::charges::PATH_COMPONENT, 1);
         }
         Ok(!ahead.is_last)
     }

@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`block`] | requests to a block device as plain data, and the public formats of traces |
+//! | [`charges`] | what a load generator charges to the ledger |
 //! | [`fragmentation`] | the experiments of the FAST 2024 study of fragmentation, as layouts and requests |
 //! | [`suite`] | what every suite of workloads offers: [`Suite`], [`Workload`], [`Job`] |
 //! | [`filebench`] | an interpreter for Filebench's workload language, with the well-known personalities |
@@ -11,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 pub mod block;
+pub mod charges;
 pub mod filebench;
 pub mod fio;
 pub mod fragmentation;

@@ -133,7 +133,7 @@ impl Mapping {
 
     /// The page at `index`, if it is cached.
     pub(crate) fn get(&self, index: u64) -> Option<Arc<Page>> {
-        sim::work(Work::Step, 2);
+        sim::work(Work::STEP, 2);
         let pages = self.pages.read();
         let page = pages.get(&index)?;
         page.referenced.store(true, Relaxed);

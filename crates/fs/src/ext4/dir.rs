@@ -186,7 +186,7 @@ impl Volume {
             }
             Ok(None)
         })?;
-        sim::work(sim::Work::Step, 8);
+        sim::work(sim::Work::STEP, 8);
         found.map_err(|what: &str| damaged(self, inode, what))
     }
 

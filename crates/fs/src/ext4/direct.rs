@@ -30,9 +30,9 @@ use crate::error::Result;
 /// Pinning the pages of a buffer: a reference taken and dropped, its descriptor, four levels of table.
 fn pin_buffer(bytes: usize) {
     let pages = (bytes as u64).div_ceil(4096);
-    sim::work(Work::Lock, 2 * pages);
-    sim::work(Work::Miss, pages);
-    sim::work(Work::Step, 4 * pages);
+    sim::work(Work::LOCK, 2 * pages);
+    sim::work(Work::MISS, pages);
+    sim::work(Work::STEP, 4 * pages);
 }
 
 impl Volume {
@@ -88,7 +88,7 @@ impl Volume {
             }
             (at, rest) = (at + bytes as u64, after);
         }
-        let _scope = sim::scope(Activity::Data);
+        let _scope = sim::scope(Activity::DATA);
         self.cache.queue().read(&mut pieces)?;
         Ok(Some(len))
     }
@@ -130,7 +130,7 @@ impl Volume {
             index += len;
         }
         {
-            let _scope = sim::scope(Activity::Data);
+            let _scope = sim::scope(Activity::DATA);
             self.cache.queue().write(&pieces, false)?;
         }
         self.cache.forget(&inode.mapping, first, last);

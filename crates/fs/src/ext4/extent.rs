@@ -378,7 +378,7 @@ impl<'a> Tree<'a> {
     fn find(&self, state: &InodeState, index: u32) -> Result<(Option<Extent>, u64)> {
         let (mut at, mut depth, mut bound) = (At::Root, None, u64::from(u32::MAX));
         loop {
-            sim::work(sim::Work::Step, 2);
+            sim::work(sim::Work::STEP, 2);
             match self.read(state, at, depth)? {
                 Node::Leaf(extents) => {
                     let place = extents.partition_point(|extent| extent.end() <= u64::from(index));

@@ -89,7 +89,7 @@ impl Volume {
         if let Mapped::Blocks { start, unwritten: false, .. } = mapped {
             page.block = start;
             let off = start * u64::from(self.geo.block_bytes);
-            let _scope = sim::scope(Activity::Data);
+            let _scope = sim::scope(Activity::DATA);
             self.cache.queue().read(&mut [(off, &mut page.bytes)])?;
         } else {
             page.bytes.fill(0);
@@ -105,7 +105,7 @@ impl Volume {
             self.fill(inode, state, index, &page)?;
         }
         let ready = page.state.read().ready_at;
-        sim::medium_until(Activity::Data, ready);
+        sim::medium_until(Activity::DATA, ready);
         Ok(page)
     }
 

@@ -133,7 +133,7 @@ fn probe(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Resu
         }
         node.taken = node.entries[1..].partition_point(|(hash, _)| *hash <= major);
         index = u64::from(node.entries[node.taken].1);
-        sim::work(sim::Work::Step, u64::from(node.entries.len().ilog2()) + 1);
+        sim::work(sim::Work::STEP, u64::from(node.entries.len().ilog2()) + 1);
         path.push(node);
     }
     Ok(path)

@@ -25,7 +25,7 @@ impl Volume {
         }
         let mut state = page.state.write();
         if !state.uptodate {
-            let _scope = sim::scope(sim::Activity::Metadata);
+            let _scope = sim::scope(media::charges::METADATA);
             let off = block * u64::from(self.geo.block_bytes);
             if let Err(error) = self.cache.queue().read(&mut [(off, &mut state.bytes)]) {
                 drop(state);
@@ -101,7 +101,7 @@ impl Volume {
 
     /// Writes back metadata that no journal holds.
     pub(crate) fn write_metadata(&self) -> Result<()> {
-        let _scope = sim::scope(sim::Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         Ok(self.cache.write_out(&self.meta, &|_| Hint::None)?)
     }
 

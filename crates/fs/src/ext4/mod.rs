@@ -444,7 +444,7 @@ impl Volume {
 
     /// Writes back the data of a mapping.
     pub(crate) fn write_data(&self, mapping: &Arc<Mapping>) -> Result<()> {
-        let _scope = sim::scope(sim::Activity::Data);
+        let _scope = sim::scope(sim::Activity::DATA);
         let sectors = u64::from(self.geo.block_bytes / self.device.geometry().block_bytes);
         let hint = |state: &PageState| match state.growth {
             Growth::None => Hint::Overwrite,

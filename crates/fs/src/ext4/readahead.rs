@@ -154,8 +154,8 @@ impl Volume {
         inode.readahead.lock().previous = index;
         let ready = page.state.read().ready_at;
         if ready > sim::now() {
-            sim::medium_until(Activity::Data, ready);
-            sim::work(Work::Wakeup, 1);
+            sim::medium_until(Activity::DATA, ready);
+            sim::work(Work::WAKEUP, 1);
         }
         Ok(page)
     }
@@ -231,7 +231,7 @@ impl Volume {
                     (state.block * block_bytes, &mut *state.bytes)
                 })
                 .collect();
-            let _scope = sim::scope(Activity::Data);
+            let _scope = sim::scope(Activity::DATA);
             self.cache.queue().read_ahead(&mut pieces)
         };
         for (state, arrival) in states.iter_mut().zip(arrivals) {

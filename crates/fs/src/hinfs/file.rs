@@ -71,7 +71,7 @@ impl HiNfs {
         for piece in pieces(offset, len, raw.block_shift()) {
             let part = &mut out[piece.at..piece.at + piece.len as usize];
             let buffer = file.state.lock();
-            sim::work(Work::Step, index_steps(&buffer));
+            sim::work(Work::STEP, index_steps(&buffer));
             match buffer.blocks.get(&piece.block) {
                 Some(block) => block.read(&self.volume.region, piece.within as usize, part)?,
                 None => {
@@ -324,7 +324,7 @@ impl HiNfs {
             new_size: chunk.new_size,
         };
         let (mut buffer, buffered) = self.lock_block(file, piece.block);
-        sim::work(Work::Step, index_steps(&buffer));
+        sim::work(Work::STEP, index_steps(&buffer));
         if !self.is_eager(&mut buffer, (piece.block, fresh, buffered), chunk.sync) {
             self.write_lazily(inode, file, (buffer, buffered), &write, data)?;
             return Ok(false);
@@ -434,7 +434,7 @@ impl HiNfs {
 
     /// Writes to the medium, to a new block as PMFS does ([`WriteRange::cleared`]).
     fn write_directly(&self, write: &BlockWrite, parts: [Range<u64>; 2], data: &[u8]) -> Result<()> {
-        let _scope = sim::scope(Activity::Data);
+        let _scope = sim::scope(Activity::DATA);
         if write.fresh {
             self.volume.clear_parts(write.at, parts)?;
             return self.volume.store_new_data(write.at + write.within as u64, data);

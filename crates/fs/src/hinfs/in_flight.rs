@@ -162,7 +162,7 @@ impl HiNfs {
             return Ok((buffer, 0));
         }
         drop(buffer);
-        let scope = sim::scope(Activity::Data);
+        let scope = sim::scope(Activity::DATA);
         for block in &mut batch {
             block.write(&self.volume.region);
         }

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
 
 use super::lrw::{EntryId, Lrw, Owner};
 
@@ -170,7 +170,7 @@ impl Pool {
         let mut state = self.lock();
         let mut stalled = false;
         while state.used == self.limit {
-            let _scope = sim::scope(Activity::Stall);
+            let _scope = sim::scope(media::charges::STALL);
             stalled = true;
             state.waiting += 1;
             self.want(&mut state);
@@ -182,7 +182,7 @@ impl Pool {
             self.want(&mut state);
         }
         let page = state.spare.pop().unwrap_or_else(|| Arc::new(Page::new()));
-        sim::work(Work::Step, 3);
+        sim::work(Work::STEP, 3);
         let entry = state.blocks.reserve(owner, sim::now());
         (page, entry, stalled)
     }
@@ -197,7 +197,7 @@ impl Pool {
     /// Moves an entry to the end of the list of blocks, because its block was written; returns the number of the move.
     pub(crate) fn touch(&self, entry: EntryId) -> u64 {
         let mut state = self.lock();
-        sim::work(Work::Step, 3);
+        sim::work(Work::STEP, 3);
         let was_empty = state.blocks.len() == 0;
         state.blocks.touch(entry, sim::now());
         if was_empty && state.reclaiming {
@@ -215,7 +215,7 @@ impl Pool {
     /// Takes a page back.
     pub(crate) fn put(&self, page: Arc<Page>, entry: EntryId) {
         let mut state = self.lock();
-        sim::work(Work::Step, 3);
+        sim::work(Work::STEP, 3);
         state.blocks.remove(entry);
         state.spare.push(page);
         state.used -= 1;
@@ -286,7 +286,7 @@ impl Pool {
     /// Files that are not durable: with a buffered block, or a transaction that has not committed.
     pub(crate) fn owners(&self) -> BTreeSet<u64> {
         let state = self.lock();
-        sim::work(Work::Step, state.used);
+        sim::work(Work::STEP, state.used);
         let mut owners = state.blocks.slots();
         owners.extend(state.pending.values().map(|noted| noted.slot));
         owners

@@ -104,7 +104,7 @@ impl HiNfs {
 
     fn sync_file<'a>(&self, slot: u64, file: &'a FileSlot) -> Result<MutexGuard<'a, FileBuffer>> {
         let mut buffer = file.state.lock();
-        sim::work(Work::Step, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
+        sim::work(Work::STEP, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
         if self.settings.checker {
             self.judge(&mut buffer, slot);
         }

@@ -134,7 +134,7 @@ impl Blocks {
 
     fn take_from(&self, shard: usize, most: u64, need: Need) -> Option<Extent> {
         let mut map = self.shards[shard].lock();
-        sim::work(Work::Step, map.depth());
+        sim::work(Work::STEP, map.depth());
         let reserve = if need == Need::Removal { 0 } else { self.reserve };
         let most = most.min(map.free().saturating_sub(reserve));
         let first = if most == 0 { None } else { map.take_first() }?;
@@ -178,7 +178,7 @@ impl Blocks {
                 return Err(Error::Corrupt(format!("block {block} is freed twice or does not exist")));
             }
         }
-        sim::work(Work::Step, extent.blocks);
+        sim::work(Work::STEP, extent.blocks);
         Ok(())
     }
 

@@ -48,7 +48,7 @@ impl Volume {
 
     fn clean_log(&self, inode: &mut Changing<'_>) -> Result<()> {
         self.check_sound()?;
-        let _scope = sim::scope(sim::Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         self.clean_fast(inode)?;
         let before = &inode.log.pages[..inode.log.pages.len() - 1];
         let live: u64 = before.iter().map(|page| page.live).sum();

@@ -10,7 +10,6 @@
 //! A write that finds too little space is cut short, as POSIX has it; what it answers counts as one.
 
 use media::event::Mark;
-use sim::Activity;
 use vfs::{FallocateMode, SeekTo, SetAttr, SetTime, Timestamp};
 
 use super::Volume;
@@ -190,7 +189,7 @@ impl Volume {
     }
 
     fn draft_write(&self, draft: &mut Draft<'_>, entry: WriteEntry) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let entry = WriteEntry { kind: kind::WRITE, time: draft.mtime, ..entry };
         let at = self.append(&mut draft.append, &entry)?;
         draft.changes.push((Change::Write(entry), at));
@@ -198,7 +197,7 @@ impl Volume {
     }
 
     fn draft_set(&self, draft: &mut Draft<'_>, entry: SetEntry) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let entry = SetEntry { kind: kind::SET, ..entry };
         let at = self.append(&mut draft.append, &entry)?;
         draft.changes.push((Change::Set(entry), at));
@@ -210,7 +209,7 @@ impl Volume {
         let Draft { append, taken, changes, .. } = draft;
         let inode = file.inode;
         {
-            let _scope = sim::scope(Activity::Metadata);
+            let _scope = sim::scope(media::charges::METADATA);
             self.commit_append(inode.offset, &mut file.log, append)?;
         }
         taken.keep();

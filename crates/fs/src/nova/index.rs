@@ -79,7 +79,7 @@ impl BlockIndex {
         if page >> FANOUT_SHIFT >> (FANOUT_SHIFT * self.height) != 0 {
             return Place::HOLE;
         }
-        sim::work(Work::Step, u64::from(self.height) + 1);
+        sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut height = self.height;
         loop {
             match node {
@@ -122,7 +122,7 @@ impl BlockIndex {
             nodes[0] = below;
             (self.root, self.height) = (Some(Node::Inner(nodes)), self.height + 1);
         }
-        sim::work(Work::Step, u64::from(self.height) + 1);
+        sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut height = self.height;
         let mut node = self.root.get_or_insert_with(|| Node::new(height));
         loop {

@@ -237,7 +237,7 @@ impl FreeSlots {
     fn take(&mut self) -> Option<(u64, u64)> {
         while let Some(chunk) = self.chunks.get_mut(self.hint) {
             if let Some(slot) = chunk.take_first() {
-                sim::work(Work::Step, chunk.depth());
+                sim::work(Work::STEP, chunk.depth());
                 return Some((self.hint as u64, slot));
             }
             self.hint += 1;

@@ -61,7 +61,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use media::nvmm::Region;
-use sim::{LockClass, Mutex};
+use sim::{Count, LockClass, Mutex};
 
 pub(crate) use alloc::{Blocks, Extent};
 use inode::Inodes;
@@ -104,6 +104,11 @@ pub(crate) trait PageCache: Send + Sync {
 /// Makes the cache of a volume that is being mounted.
 pub(crate) type MakeCache<'a> = &'a dyn Fn(&Arc<Region>, &Arc<Blocks>) -> Box<dyn PageCache>;
 
+/// Logs that the fast cleaner has shortened, in the ledger.
+static FAST_CLEANINGS: Count = Count::new("nova.fast_cleanings", "");
+/// Logs that the thorough cleaner has written anew, in the ledger.
+static THOROUGH_CLEANINGS: Count = Count::new("nova.thorough_cleanings", "");
+
 /// What is counted since the mount.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -113,10 +118,12 @@ pub(crate) struct Counters {
 
 impl Counters {
     fn cleaned_fast(&self) {
+        sim::count(&FAST_CLEANINGS, 1);
         self.fast.fetch_add(1, Relaxed);
     }
 
     fn cleaned_thoroughly(&self) {
+        sim::count(&THOROUGH_CLEANINGS, 1);
         self.thorough.fetch_add(1, Relaxed);
     }
 

@@ -17,7 +17,6 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use media::event::Mark;
-use sim::Activity;
 use vfs::{Attr, FileKind, NewInode, Timestamp};
 
 use super::Volume;
@@ -153,7 +152,7 @@ impl Volume {
 
     /// Makes a new inode called `name`.
     pub(crate) fn make(&self, parent: u64, name: &[u8], node: Node<'_>) -> Result<Attr> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut dir = self.lock_dir(parent)?;
         if self.find_in(&dir, name)?.is_some() {
             return Err(Error::Exists);
@@ -213,7 +212,7 @@ impl Volume {
 
     /// Makes a regular file without a name that is open once.
     pub(crate) fn make_nameless(&self, new: &NewInode) -> Result<Attr> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let claim = self.claim_inode()?;
         let inode = claim.inode;
         let mut file = Self::lock_new(inode);
@@ -241,7 +240,7 @@ impl Volume {
 
     /// Adds a name to an inode that is not a directory.
     pub(crate) fn link(&self, number: u64, parent: u64, name: &[u8]) -> Result<Attr> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut dir = self.lock_dir(parent)?;
         if self.find_in(&dir, name)?.is_some() {
             return Err(Error::Exists);
@@ -286,7 +285,7 @@ impl Volume {
 
     /// Removes a name that is not a directory's, and with its last name the inode, unless that is open.
     pub(crate) fn unlink(&self, parent: u64, name: &[u8]) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut dir = self.lock_dir(parent)?;
         let (slot, known) = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
         if known.ino == parent {
@@ -302,7 +301,7 @@ impl Volume {
 
     /// Removes an empty directory.
     pub(crate) fn rmdir(&self, parent: u64, name: &[u8]) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut dir = self.lock_dir(parent)?;
         let (slot, known) = self.find_in(&dir, name)?.ok_or(Error::NoEntry)?;
         if known.ino == parent {

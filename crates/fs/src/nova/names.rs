@@ -47,7 +47,7 @@ impl Names {
 
     /// The name, if it is there: its slot, and what is known.
     pub(crate) fn find(&self, region: &Region, name: &[u8]) -> Result<Option<(u32, Known)>> {
-        sim::work(Work::Miss, 1);
+        sim::work(Work::MISS, 1);
         let hash = hash_of(name);
         for slot in self.table.iter_hash(hash) {
             let known = self.slots[*slot as usize]

@@ -5,7 +5,6 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use sim::Activity;
 use vfs::RenameFlags;
 
 use super::Volume;
@@ -87,7 +86,7 @@ impl Volume {
         (to, new): (u64, &[u8]),
         flags: RenameFlags,
     ) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let _rename = (from != to).then(|| self.renames.lock());
         let (mut dirs, src, dst) = self.lock_dirs(from, to)?;
         let source = self.find_in(&dirs[src], old)?.ok_or(Error::NoEntry)?;

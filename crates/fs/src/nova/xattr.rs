@@ -16,7 +16,6 @@ use std::ops::Range;
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::Activity;
 use vfs::{Timestamp, XattrMode};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -185,7 +184,7 @@ impl Volume {
         attributes: &Attributes,
         need: Need,
     ) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut taken = Taken::new(&self.blocks);
         let block = if attributes.records.is_empty() { 0 } else { taken.take(1, need)?.offset };
         let mut needs = Vec::new();

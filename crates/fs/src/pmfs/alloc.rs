@@ -50,7 +50,7 @@ impl BlockMap {
     pub(crate) fn take_many(&self, shift: u32, places: &mut [u64]) -> usize {
         let units = 1 << (shift - BLOCK_SHIFT);
         let mut map = self.map.lock();
-        sim::work(Work::Step, map.depth() * places.len() as u64);
+        sim::work(Work::STEP, map.depth() * places.len() as u64);
         for (taken, place) in places.iter_mut().enumerate() {
             let first = match self.region.grants_space() {
                 true if units == 1 => map.take_first(),
@@ -69,7 +69,7 @@ impl BlockMap {
     pub(crate) fn put_many(&self, blocks: impl IntoIterator<Item = (u64, u32)>) -> Result<()> {
         let mut map = self.map.lock();
         for (offset, shift) in blocks {
-            sim::work(Work::Step, map.depth());
+            sim::work(Work::STEP, map.depth());
             let first = offset / BLOCK;
             for block in first..first + (1 << (shift - BLOCK_SHIFT)) {
                 if !map.put(block) {

@@ -18,7 +18,7 @@ use std::hash::Hasher;
 use std::ops::ControlFlow;
 
 use hashbrown::HashTable;
-use sim::{Activity, Work};
+use sim::Work;
 use vfs::{Ino, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -224,7 +224,7 @@ impl Volume {
             start += header.rec_len;
             steps += 1;
         }
-        sim::work(Work::Step, steps);
+        sim::work(Work::STEP, steps);
         Ok(found)
     }
 
@@ -257,7 +257,7 @@ impl Volume {
     }
 
     fn find_indexed(&self, raw: &RawInode, index: &DirIndex, name: &[u8]) -> Result<Option<Found>> {
-        sim::work(Work::Miss, 1);
+        sim::work(Work::MISS, 1);
         let hash = hash_of(name);
         let mut fault = None;
         let entry = index.names.find(spread(hash), |entry| {
@@ -303,7 +303,7 @@ impl Volume {
                     false => ControlFlow::Continue(()),
                 }
             })?;
-            sim::work(Work::Step, steps);
+            sim::work(Work::STEP, steps);
             if let Some((start, ino)) = found {
                 return Ok(Some(Found { ino, position: block * BLOCK + u64::from(start) }));
             }
@@ -329,7 +329,7 @@ impl Volume {
             })?;
             index.room.push(room);
         }
-        sim::work(Work::Step, index.names.len() as u64);
+        sim::work(Work::STEP, index.names.len() as u64);
         state.names = Some(Box::new(index));
         Ok(())
     }
@@ -374,7 +374,7 @@ impl Volume {
         place: Place,
         (name, ino): (&[u8], u64),
     ) -> Result<Inserted> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let header = |rec_len| RecordHeader { ino, rec_len, name_len: name.len() as u8, file_type: 0 };
         let (position, at, rec_len) = match place {
             Place::Gap { position, at, kept, gap } => {
@@ -453,7 +453,7 @@ impl Volume {
 
     /// Removes a name, whose range and the directory's first half the caller has logged.
     pub(crate) fn remove_name(&self, (dir, raw): (&Inode, &mut RawInode), removal: &Removal) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         match removal.before {
             Some((at, rec_len, _)) => self.region.store_u16(at + 8, rec_len + removal.rec_len)?,
             None => self.region.store(removal.at, &0u64.to_le_bytes())?,
@@ -494,7 +494,7 @@ impl Volume {
                     ControlFlow::Break(())
                 }
             })?;
-            sim::work(Work::Step, steps);
+            sim::work(Work::STEP, steps);
             if stopped.is_some() {
                 break;
             }

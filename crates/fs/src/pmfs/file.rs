@@ -194,7 +194,7 @@ impl Volume {
 
     /// ctime and mtime, in place; durable after the next fence. An inode that leaves its era has no open transaction.
     pub(crate) fn store_times(&self, inode: &Inode, raw: &mut RawInode, now: Timestamp) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         if raw.leaves_era(now) {
             return self.log_and_store_half(inode, raw, now);
         }
@@ -266,7 +266,7 @@ impl Volume {
         let write = WriteRange { offset, end: offset + data.len() as u64, size: raw.size, shift: tree.shift };
         let (first, last) = (offset >> tree.shift, (write.end - 1) >> tree.shift);
         let filled = tree.fill(self, tx, (first, last - first + 1), &mut |block, at| {
-            let _scope = sim::scope(Activity::Data);
+            let _scope = sim::scope(Activity::DATA);
             self.clear_parts(at, write.cleared(block, self.settings.clears))
         })?;
         let len = (((first + filled.mapped) << tree.shift).saturating_sub(offset)).min(data.len() as u64);
@@ -373,7 +373,7 @@ impl Volume {
         let mut tree = Tree::of(raw);
         let shift = tree.shift;
         let filled = tree.fill(self, tx, (first, count), &mut |_, at| {
-            let _scope = sim::scope(Activity::Data);
+            let _scope = sim::scope(Activity::DATA);
             Ok(self.region.nt_zero(at, 1 << shift)?)
         })?;
         if filled.mapped < count {

@@ -8,7 +8,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use media::nvmm::Region;
-use sim::{Activity, LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
+use sim::{LockClass, Mutex, Recency, RwLock, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
@@ -248,7 +248,7 @@ impl Volume {
             return Err(Error::NoSpace);
         }
         let mut free = self.inodes.free.lock();
-        sim::work(Work::Step, free.map.depth());
+        sim::work(Work::STEP, free.map.depth());
         let slot = match free.map.take_first() {
             Some(slot) => slot,
             None => {
@@ -312,7 +312,7 @@ impl Volume {
         (kind, rdev): (FileKind, u64),
         (body, size): (u64, u64),
     ) -> Result<RawInode> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         inode.show(None);
         let before = self.raw(inode)?;
         let block_type = if kind == FileKind::Regular { self.settings.block_type } else { 0 };
@@ -340,7 +340,7 @@ impl Volume {
     /// Frees an inode that has no name and is not open: its slot first, durably, then its blocks. What a failure leaves can be
     /// freed by another call.
     pub(crate) fn free_inode(&self, inode: &Inode) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         self.check_sound()?;
         let raw = self.raw(inode)?;
         let blocks = self.tree_blocks(inode, &raw)?;
@@ -359,7 +359,7 @@ impl Volume {
 
     /// Frees the slot of an inode. The caller has logged its first half, and the pointer to its attributes if it has any.
     pub(crate) fn erase(&self, inode: &Inode, raw: &RawInode) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         if raw.xattr != 0 {
             self.region.store_u64(inode.offset + ino::XATTR, 0)?;
         }
@@ -378,7 +378,7 @@ impl Volume {
 
     /// Frees the blocks of an inode whose slot is free, durably; `blocks` are those of its tree.
     pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
-        sim::work(Work::Step, blocks.len() as u64);
+        sim::work(Work::STEP, blocks.len() as u64);
         self.free_blocks(blocks)?;
         self.free_attributes(inode, raw)
     }

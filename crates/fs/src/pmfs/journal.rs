@@ -38,7 +38,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Activity, Condvar, LockClass, Mutex, Nanos};
+use sim::{Condvar, LockClass, Mutex, Nanos};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
 use crate::error::{Error, Result};
@@ -161,7 +161,7 @@ impl Journal {
                 self.entries
             )));
         }
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         let mut ring = self.ring.lock();
         loop {
             if let Some(tx) = self.begin_now(&mut ring, need)? {
@@ -191,7 +191,7 @@ impl Journal {
         if need >= self.entries / 2 {
             return Ok(false);
         }
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         let Some(mut larger) = self.begin_now(&mut self.ring.lock(), need)? else { return Ok(false) };
         if let Err(error) = self.log_again(tx, &mut larger) {
             // Committed, not aborted: what it has logged so far is not to be undone.
@@ -222,7 +222,7 @@ impl Journal {
 
     /// Moves the head over ended transactions, so that [`Journal::fullness`] counts the open ones.
     pub(crate) fn clean(&self) -> Result<()> {
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         self.pass_ended(&mut self.ring.lock())
     }
 
@@ -313,7 +313,7 @@ impl Journal {
 
     /// Saves the old bytes of `ranges` (offset, length), durably, so that they may be changed.
     pub(crate) fn log(&self, tx: &mut Transaction, ranges: &[(u64, u64)]) -> Result<()> {
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         for &(offset, len) in ranges {
             self.log_range(tx, offset, len)?;
         }
@@ -397,7 +397,7 @@ impl Journal {
 
     /// Orders what was flushed before the entry that ends a transaction, and writes that.
     fn close(&self, tx: &mut Transaction, kind: u8) -> Result<()> {
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         self.region.fence();
         self.append(tx, kind, 0, &[])?;
         self.region.fence();
@@ -418,7 +418,7 @@ impl Journal {
 
     /// The entries themselves remember which ranges were changed.
     fn flush_targets(&self, tx: &mut Transaction) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         for index in tx.first..tx.first + tx.used {
             let at = self.offset(index);
             let range = (self.region.load_u64(at)?, self.region.load_u64(at + 8)? >> 56);
@@ -478,7 +478,7 @@ impl Journal {
         while !ring.stop {
             ring = self.cleaner.wait(ring);
             let _op = sim::op(vfs::ops::CLEAN);
-            let _scope = sim::scope(Activity::Journal);
+            let _scope = sim::scope(media::charges::JOURNAL);
             self.pass_ended(&mut ring)?;
         }
         Ok(())

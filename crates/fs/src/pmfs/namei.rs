@@ -6,7 +6,6 @@
 //! that the names lead to, by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
 //! `pmfs.blocks`).
 
-use sim::Activity;
 use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
 
 use super::Volume;
@@ -176,7 +175,7 @@ impl Volume {
         parent: u64,
         node: Node<'_>,
     ) -> Result<(u64, u64)> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         if node.kind != FileKind::Directory && node.kind != FileKind::Symlink {
             return Ok((0, 0));
         }
@@ -320,7 +319,7 @@ impl Volume {
     /// Takes `count` links from a logged inode; without any left it goes on the truncate list. That is not rolled back with the
     /// transaction, so nothing that can fail may come between this and the commit.
     fn drop_link(&self, inode: &Inode, raw: &mut RawInode, count: u16) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         raw.links = raw.links.saturating_sub(count);
         raw.set_ctime(Timestamp::now());
         self.store_half(inode, raw)?;

@@ -14,7 +14,7 @@
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Activity, Work};
+use sim::Work;
 
 use super::Volume;
 use super::journal::Transaction;
@@ -74,7 +74,7 @@ impl Tree {
         if self.root == 0 || block >= Self::capacity(self.height) {
             return Ok(None);
         }
-        sim::work(Work::Step, u64::from(self.height) + 1);
+        sim::work(Work::STEP, u64::from(self.height) + 1);
         let mut at = self.root;
         for level in (0..u32::from(self.height)).rev() {
             let index = block >> (FANOUT_SHIFT * level) & (FANOUT - 1);
@@ -118,7 +118,7 @@ impl Tree {
         (first, count): (u64, u64),
         fresh: &mut dyn FnMut(u64, u64) -> Result<()>,
     ) -> Result<Filled> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let last = first + count - 1;
         if last >= Self::capacity(MAX_HEIGHT) {
             return Err(Error::TooLarge);
@@ -319,7 +319,7 @@ fn need_below(
     let span = Tree::capacity(height - 1);
     let (low, high) = (first / span, last / span);
     let (mut need, mut logged) = (0, new_nodes.contains(&at));
-    sim::work(Work::Step, high - low + 1);
+    sim::work(Work::STEP, high - low + 1);
     for index in low..=high {
         let child = region.load_u64(at + 8 * index)?;
         if child == 0 && !logged {
@@ -426,7 +426,7 @@ impl Fill<'_> {
                 count += 1;
             }
         }
-        sim::work(Work::Step, high - low + 1);
+        sim::work(Work::STEP, high - low + 1);
         let Some(&first_hole) = holes[..count].first() else { return Ok(last + 1) };
         let mut blocks = [0u64; FANOUT as usize];
         let taken = self.volume.blocks.take_many(self.shift, &mut blocks[..count]);

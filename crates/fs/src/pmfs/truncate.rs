@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Activity, LockClass, Mutex};
+use sim::{LockClass, Mutex};
 use vfs::Timestamp;
 
 use super::Volume;
@@ -96,7 +96,7 @@ impl Volume {
 
     /// Puts an inode on the list, which is to have `size`; durable on return. The caller holds its lock.
     pub(crate) fn truncate_add(&self, inode: &Inode, size: u64) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut order = self.truncates.order.lock();
         if order.contains(&inode.ino) {
             return Ok(());
@@ -119,7 +119,7 @@ impl Volume {
 
     /// Takes an inode off the list, if it is on it; durable on return.
     pub(crate) fn truncate_remove(&self, inode: &Inode) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut order = self.truncates.order.lock();
         let Some(place) = order.iter().position(|ino| *ino == inode.ino) else { return Ok(()) };
         let next = order.get(place + 1).copied().unwrap_or(0);
@@ -164,7 +164,7 @@ impl Volume {
     /// The work of a truncation: size, blocks, and the bytes beyond the end in its last block; the blocks are free then. When the
     /// medium fails it is tried once more from the start, which finds the rest.
     pub(crate) fn shrink(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut freed = Vec::new();
         let done = self.cut(inode, raw, size, &mut freed);
         done.or_else(|_| self.cut_again(inode, raw, size, &mut freed))?;
@@ -252,7 +252,7 @@ impl Volume {
         size: u64,
         needs: &[(u64, u64)],
     ) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         raw.size = size;
         let now = Timestamp::now();
         if raw.leaves_era(now) {

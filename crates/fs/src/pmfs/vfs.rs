@@ -140,7 +140,7 @@ impl Volume {
     /// Changes every attribute but the size; durable on return. One that is one store is changed in place; several, or mtime, in
     /// a transaction.
     pub(crate) fn set_fields(&self, inode: &Inode, raw: &mut RawInode, set: &SetAttr) -> DesignResult<()> {
-        let _scope = sim::scope(sim::Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let stores = u32::from(set.perm.is_some())
             + u32::from(set.uid.is_some() || set.gid.is_some())
             + u32::from(set.atime.is_some())

@@ -14,7 +14,6 @@
 use std::ops::Range;
 
 use media::nvmm::Region;
-use sim::Activity;
 use vfs::{Timestamp, XattrMode};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -180,7 +179,7 @@ impl Volume {
     }
 
     fn replace_attributes(&self, inode: &Inode, raw: &RawInode, attributes: &Attributes) -> Result<()> {
-        let _scope = sim::scope(Activity::Metadata);
+        let _scope = sim::scope(media::charges::METADATA);
         let mut tx = self.journal.begin(2)?;
         let ranges = [(inode.offset, ino::HALF), (inode.offset + ino::XATTR, POINTER)];
         let work = self.journal.log(&mut tx, &ranges);

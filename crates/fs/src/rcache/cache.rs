@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use media::nvmm::Region;
-use sim::{Condvar, JoinHandle, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
+use sim::{Condvar, Count, JoinHandle, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
 
 use super::entry::{Doomed, Entry, Frame};
 use super::table::{FileTable, Way};
@@ -74,6 +74,14 @@ struct Counters([AtomicU64; COUNTED.len()]);
 
 const COUNTED: [&str; 5] =
     ["cache hits", "cache misses", "pages copied", "pages invalidated", "pages evicted"];
+/// The same in the ledger, so that a result says what the cache did in its window.
+static IN_LEDGER: [Count; COUNTED.len()] = [
+    Count::new("rcache.hits", "pages"),
+    Count::new("rcache.misses", "pages"),
+    Count::new("rcache.copied", "pages"),
+    Count::new("rcache.invalidated", "pages"),
+    Count::new("rcache.evicted", "pages"),
+];
 const HIT: usize = 0;
 const MISS: usize = 1;
 const COPIED: usize = 2;
@@ -149,6 +157,7 @@ impl PageCache for Cache {
 
 impl Shared {
     fn count(&self, kind: usize) {
+        sim::count(&IN_LEDGER[kind], 1);
         self.counters[usize::from(sim::core()) % COUNTERS].0[kind].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -165,7 +174,7 @@ impl Shared {
 
     fn read(&self, (inode, page): (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool {
         let Some(set) = self.make_file(inode).and_then(|file| file.make(page)) else { return false };
-        sim::work(Work::Step, 2);
+        sim::work(Work::STEP, 2);
         for way in set.ways.iter().filter(|way| way.entry.is_for(page)) {
             if self.hit(way, (page, block), within, buffer) {
                 self.count(HIT);

@@ -14,7 +14,6 @@ use std::sync::Arc;
 use crc::{CRC_32_ISCSI, CRC_64_XZ, Crc};
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::Activity;
 
 use super::layout::{
     ACTIVE, HALVES, HEADER, Header, MAGIC, RECORD_HEAD, Superblock, TAIL, VERSION, half_bytes, half_start,
@@ -206,7 +205,7 @@ impl Volume {
     }
 
     fn append(&mut self, payload: &[u8]) -> Result<()> {
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         let len = RECORD_HEAD + (payload.len() as u64).next_multiple_of(8);
         if self.tail + len > half_bytes(self.region.len()) {
             self.checkpoint()?;

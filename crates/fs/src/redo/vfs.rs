@@ -28,12 +28,12 @@ impl Redo {
     }
 
     fn read(&self) -> RwLockReadGuard<'_, Volume> {
-        sim::work(Work::Step, 1);
+        sim::work(Work::STEP, 1);
         self.0.read()
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, Volume> {
-        sim::work(Work::Step, 1);
+        sim::work(Work::STEP, 1);
         self.0.write()
     }
 
@@ -260,7 +260,7 @@ impl FileSystem for Redo {
             let kind = |ino| volume.state.inode(ino).ok().and_then(|inode| FileKind::from_mode(inode.mode));
             let mut entries: Vec<_> =
                 ahead.map(|(name, (ino, cookie))| (cookie, ino, kind(ino), name)).collect();
-            sim::work(Work::Step, entries.len() as u64);
+            sim::work(Work::STEP, entries.len() as u64);
             entries.sort_unstable_by_key(|(cookie, ..)| *cookie);
             entries
         };

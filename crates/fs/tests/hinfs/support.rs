@@ -8,7 +8,7 @@ use media::nvmm::Region;
 use media::nvmm::hinfs::{Hinfs, Round};
 use media::nvmm::null::Null;
 use sim::ledger::Snapshot;
-use sim::{Activity, Bytes, Clock, Count, Machine, Nanos, Rate, Seed, Setup, Work};
+use sim::{Activity, Bytes, Clock, Machine, Nanos, Rate, Seed, Setup, Work};
 use vfs::{FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, SetAttr};
 
 use crate::harness;
@@ -23,19 +23,19 @@ pub(crate) fn server() -> Machine {
     machine.copy_ps_per_byte = 170;
     machine.dram_ps_per_byte = 125;
     for (work, ns) in [
-        (Work::Syscall, 67),
-        (Work::Call, 60),
-        (Work::PathComponent, 50),
-        (Work::Lock, 20),
-        (Work::LineSameSocket, 51),
-        (Work::LineCrossSocket, 136),
-        (Work::Step, 6),
-        (Work::Miss, 86),
-        (Work::FlushIssue, 2),
-        (Work::Fence, 3),
-        (Work::Wakeup, 1600),
+        (Work::SYSCALL, 67),
+        (Work::CALL, 60),
+        (vfs::charges::PATH_COMPONENT, 50),
+        (Work::LOCK, 20),
+        (Work::LINE_SAME_SOCKET, 51),
+        (Work::LINE_CROSS_SOCKET, 136),
+        (Work::STEP, 6),
+        (Work::MISS, 86),
+        (media::charges::FLUSH_ISSUE, 2),
+        (media::charges::STORE_FENCE, 3),
+        (Work::WAKEUP, 1600),
     ] {
-        machine.work_ps[work as usize] = ns * 1000;
+        machine.work_ps[work.index()] = ns * 1000;
     }
     machine
 }
@@ -182,8 +182,8 @@ pub(crate) fn cost(body: impl FnOnce()) -> Cost {
     let (time, spent) = (sim::now().since(start), Snapshot::of_run().since(&before));
     Cost {
         time,
-        data_lines: spent.count(Count::LinesWritten, Activity::Data),
-        lines: spent.count_all(Count::LinesWritten),
-        loaded: spent.count_all(Count::BytesLoaded),
+        data_lines: spent.count(&media::charges::LINES_WRITTEN, Activity::DATA),
+        lines: spent.count_all(&media::charges::LINES_WRITTEN),
+        loaded: spent.count_all(&media::charges::BYTES_LOADED),
     }
 }

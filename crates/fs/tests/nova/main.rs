@@ -20,8 +20,8 @@ use check::schedules;
 use check::{Design, File, Limits, NEW, Op, Pattern, difference, observe};
 use harness::{promises, virtually, with_options};
 use media::recorder::Mode;
+use sim::Bytes;
 use sim::ledger::Snapshot;
-use sim::{Bytes, Count};
 use vfs::{FallocateMode, FileSystem, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
 
 const SEED: u64 = 20_261_124;
@@ -51,7 +51,7 @@ fn chosen(step: usize) -> Vec<Program> {
 fn fences<T: std::fmt::Debug>(call: impl FnOnce() -> Result<T, vfs::Errno>) -> u64 {
     let before = Snapshot::of_task();
     call().expect("the call succeeds");
-    Snapshot::of_task().since(&before).count_all(Count::Fences)
+    Snapshot::of_task().since(&before).count_all(&media::charges::FENCES)
 }
 
 /// What the table in the header of `nova/mod.rs` says.

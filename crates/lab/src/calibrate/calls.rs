@@ -39,21 +39,25 @@ pub(super) fn measure() -> Result<Vec<Measured>, Error> {
     let component = (far.saturating_sub(near) / 4).max(1);
     Ok(vec![
         Measured::new(
-            Work::Syscall,
+            Work::SYSCALL,
             entry,
             "entering and leaving a call in this process: the ledger's clock readings",
         ),
         Measured::new(
-            Work::Call,
+            Work::CALL,
             seek.saturating_sub(entry).max(1),
             "lseek in this process, less entering it",
         ),
         Measured::new(
-            Work::OpenFile,
+            vfs::charges::OPEN_FILE,
             open.saturating_sub(2 * seek + component).max(1),
             "open and close in this process, less two calls and a component",
         ),
-        Measured::new(Work::PathComponent, component, "stat of a path of five components against one of one"),
+        Measured::new(
+            vfs::charges::PATH_COMPONENT,
+            component,
+            "stat of a path of five components against one of one",
+        ),
     ])
 }
 

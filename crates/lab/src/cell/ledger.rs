@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use results::{Clock, OperationRecord, ResultFile, Sample};
-use sim::ledger::Snapshot;
-use sim::{Activity, Count, LINE_BYTES, Op};
+use sim::ledger::{Counted, Snapshot};
+use sim::{LINE_BYTES, Op};
 use vfs::ops;
 
 use super::timed::Tally;
+use crate::machine::activities;
 
 /// What the current run, which is on the real clock, has done until now, as a result with one sample. There are no latencies: a
 /// ledger has sums.
@@ -31,20 +32,21 @@ pub(super) fn fill(sample: &mut Sample, window: &Snapshot, tallies: &BTreeMap<us
     let kinds = ops::ALL.iter().chain(ops::BACKGROUND);
     sample.operations = kinds.filter_map(|op| record(*op, window, tallies.get(&op.index()))).collect();
     sample.errors = tallies.values().map(|tally| tally.errors).sum();
-    for (count, name) in Count::ALL {
-        fill_counts(&mut sample.counters, window, count, name);
+    for count in media::charges::COUNTS {
+        sample.counters.insert(count.name().to_owned(), 0);
     }
-    let lines = window.count_all(Count::LinesWritten);
+    window.counted().iter().for_each(|counted| fill_counts(&mut sample.counters, counted));
+    let lines = window.count_all(&media::charges::LINES_WRITTEN);
     sample.counters.insert("nvmm_written_bytes".to_owned(), lines * LINE_BYTES as u64);
 }
 
 /// The count in all, and by the activity in whose scope it was counted.
-fn fill_counts(counters: &mut BTreeMap<String, u64>, window: &Snapshot, count: Count, name: &str) {
-    counters.insert(name.to_owned(), window.count_all(count));
-    for (activity, part) in Activity::ALL {
-        let number = window.count(count, activity);
+fn fill_counts(counters: &mut BTreeMap<String, u64>, counted: &Counted) {
+    counters.insert(counted.name.to_owned(), counted.total());
+    for activity in activities() {
+        let number = counted.of(activity);
         if number > 0 {
-            counters.insert(format!("{name}.{part}"), number);
+            counters.insert(format!("{}.{}", counted.name, activity.name()), number);
         }
     }
 }
@@ -52,8 +54,7 @@ fn fill_counts(counters: &mut BTreeMap<String, u64>, window: &Snapshot, count: C
 /// One kind of operation; none when it did not happen.
 fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationRecord> {
     let background = ops::BACKGROUND.contains(&op);
-    let time_ns =
-        Activity::ALL.iter().map(|(activity, name)| ((*name).to_owned(), window.time(op, *activity).0));
+    let time_ns = activities().map(|activity| (activity.name().to_owned(), window.time(op, activity).0));
     let time_ns: BTreeMap<String, u64> = time_ns.filter(|(_, ns)| *ns > 0).collect();
     let count = window.calls(op);
     if count == 0 && time_ns.is_empty() {

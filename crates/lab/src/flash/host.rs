@@ -38,9 +38,9 @@ impl HostCost {
     pub fn of(machine: &Machine) -> Self {
         let cost = |work, count| machine.cost(work, count);
         Self {
-            call: cost(Work::Syscall, 1) + cost(Work::Call, 1) + cost(Work::Wakeup, 1),
-            page: cost(Work::Lock, 2) + cost(Work::Miss, 1) + cost(Work::Step, 4),
-            request: cost(Work::Lock, 2) + cost(Work::Miss, 2),
+            call: cost(Work::SYSCALL, 1) + cost(Work::CALL, 1) + cost(Work::WAKEUP, 1),
+            page: cost(Work::LOCK, 2) + cost(Work::MISS, 1) + cost(Work::STEP, 4),
+            request: cost(Work::LOCK, 2) + cost(Work::MISS, 2),
         }
     }
 

@@ -2,10 +2,10 @@
 //!
 //! | what | costs | because |
 //! |---|---|---|
-//! | a request | [`Work::BlockRequest`], [`Work::Call`] | it is started and completed; the file is read or written by a call |
-//! | a page of it | [`Work::Lock`], two steps | the page is found in the page cache and referenced |
+//! | a request | [`BLOCK_REQUEST`], [`Work::CALL`] | it is started and completed; a call reads or writes the file |
+//! | a page of it | [`Work::LOCK`], two steps | the page is found in the page cache and referenced |
 //! | its bytes | a copy | the worker moves them, not the submitter |
-//! | a worker that has nothing to do | [`Work::Wakeup`] | the submitter queues the work and wakes it |
+//! | a worker that has nothing to do | [`Work::WAKEUP`] | the submitter queues the work and wakes it |
 //!
 //! So requests are done one after the other, however many are outstanding.
 //!
@@ -20,6 +20,7 @@ use sim::{Bytes, Nanos, Work};
 use super::port::now;
 use super::{BlockDevice, Geometry, MemoryDevice, Port, Request, Ticket};
 use crate::MediaError;
+use crate::charges::BLOCK_REQUEST;
 use crate::cost::{Turn, clock_runs};
 
 const PAGE: u64 = 4096;
@@ -51,13 +52,13 @@ impl LoopDevice {
         }
         let bytes = request.range().map_or(0, |(_, len)| len);
         let pages = bytes.div_ceil(PAGE);
-        let work = sim::cost_of(Work::BlockRequest, 1)
-            + sim::cost_of(Work::Call, 1)
-            + sim::cost_of(Work::Lock, pages)
-            + sim::cost_of(Work::Step, 2 * pages);
+        let work = sim::cost_of(BLOCK_REQUEST, 1)
+            + sim::cost_of(Work::CALL, 1)
+            + sim::cost_of(Work::LOCK, pages)
+            + sim::cost_of(Work::STEP, 2 * pages);
         let arrival = sim::now();
         let mut free_at = self.free_at.lock();
-        let begin = if *free_at > arrival { *free_at } else { arrival + sim::cost_of(Work::Wakeup, 1) };
+        let begin = if *free_at > arrival { *free_at } else { arrival + sim::cost_of(Work::WAKEUP, 1) };
         *free_at = begin + work + sim::copy_cost(bytes);
         Ok(Turn { arrival, start: begin, end: *free_at })
     }

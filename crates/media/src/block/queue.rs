@@ -3,8 +3,8 @@
 //!
 //! A caller hands over pieces, in any number. Neighbours in the order given are merged, requests are split at
 //! the device's maximum, and no more than the queue's depth are outstanding; the call returns when all are
-//! complete. Each request that reaches the device charges [`Work::BlockRequest`] to the caller, and each time that
-//! the caller sleeps [`Work::Wakeup`]: for a place in the queue, and once for all that is outstanding at the end.
+//! complete. Each request that reaches the device charges [`crate::charges::BLOCK_REQUEST`] to the caller, and each time that
+//! the caller sleeps [`Work::WAKEUP`]: for a place in the queue, and once for all that is outstanding at the end.
 //!
 //! Merged requests carry the hint of their first piece, as a bio that mixes old and new pages does in the study
 //! of fragmentation on flash (FAST 2024); the later parts of a split append follow the part before them.
@@ -111,7 +111,7 @@ impl Queue {
             while let Some((off, buffer)) = merged.first() {
                 let fits = (most / buffer.len().max(1)).clamp(1, merged.len());
                 let mut data = vec![0; buffer.len() * fits];
-                sim::work(Work::BlockRequest, 1);
+                sim::work(crate::charges::BLOCK_REQUEST, 1);
                 let ticket = self.device.submit(Request::Read { off: *off, buf: &mut data });
                 let (now, later) = merged.split_at_mut(fits);
                 for ((_, buffer), data) in now.iter_mut().zip(data.chunks(data.len() / fits)) {
@@ -176,9 +176,9 @@ impl<'a> Flight<'a> {
 
     fn submit(&mut self, request: Request<'_>) {
         if self.outstanding.len() == self.queue.depth && self.wait_for_first() {
-            sim::work(Work::Wakeup, 1);
+            sim::work(Work::WAKEUP, 1);
         }
-        sim::work(Work::BlockRequest, 1);
+        sim::work(crate::charges::BLOCK_REQUEST, 1);
         self.outstanding.push_back(self.queue.device.submit(request));
     }
 
@@ -197,7 +197,7 @@ impl<'a> Flight<'a> {
             slept |= self.wait_for_first();
         }
         if slept {
-            sim::work(Work::Wakeup, 1);
+            sim::work(Work::WAKEUP, 1);
         }
         self.result
     }

@@ -19,6 +19,7 @@
 
 use sim::{Activity, LINE_BYTES, Nanos, PAGE_BYTES, Rate};
 
+use crate::charges::{JOURNAL, METADATA};
 use crate::cost::{Bucket, Channel, CostModel, Figure, clock_runs};
 use crate::medium::{MediumError, MediumType, ParamKind, ParamSpec, Params};
 
@@ -101,7 +102,7 @@ impl Hinfs {
                 let admitted = bucket.take(lines * LINE_BYTES as u64);
                 let start = sim::now(); // after the interaction of `take`, which may have cost the core
                 sim::medium_until(sim::ledger::current_scope(), start + service);
-                sim::medium_until(Activity::MediumWait, admitted);
+                sim::medium_until(Activity::MEDIUM_WAIT, admitted);
             }
         }
     }
@@ -120,7 +121,7 @@ impl CostModel for Hinfs {
 
     #[inline]
     fn write(&self, _: u64, lines: u64) {
-        let is_free = || matches!(sim::ledger::current_scope(), Activity::Metadata | Activity::Journal);
+        let is_free = || [METADATA, JOURNAL].contains(&sim::ledger::current_scope());
         if !clock_runs() || (self.data_only && is_free()) {
             return;
         }

@@ -72,7 +72,7 @@ use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use sim::{Bytes, Count, LINE_BYTES, PAGE_BYTES, Recency, Work};
+use sim::{Bytes, LINE_BYTES, PAGE_BYTES, Recency};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
@@ -208,7 +208,7 @@ impl Region {
     /// Copies file data out of the region: the path that pays for the medium.
     pub fn load(&self, off: u64, buf: &mut [u8]) -> Result<(), MediaError> {
         let from = self.load_from(off, buf.len() as u64)?;
-        sim::count(Count::BytesLoaded, buf.len() as u64);
+        sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
             if self.copied(piece, len) {
@@ -446,9 +446,9 @@ impl Region {
         if self.is_watched() {
             self.watch.tell(Event::NtStore { off, data });
         }
-        sim::count(Count::BytesNtStored, len);
+        sim::count(&crate::charges::BYTES_NT_STORED, len);
         if lines > 0 {
-            sim::count(Count::LinesWritten, lines);
+            sim::count(&crate::charges::LINES_WRITTEN, lines);
             self.model.write(written, lines);
         }
         Ok(())
@@ -481,7 +481,7 @@ impl Region {
 
     #[inline]
     fn stored(&self, off: u64, data: &[u8], kind: StoreKind) {
-        sim::count(Count::BytesStored, data.len() as u64);
+        sim::count(&crate::charges::BYTES_STORED, data.len() as u64);
         if self.is_watched() {
             self.watch.tell(Event::Store { off, data, kind });
         }
@@ -499,9 +499,9 @@ impl Region {
         }
         let (first, len) = (off - off % LINE, end - (off - off % LINE));
         let lines = lines(first, len);
-        sim::work(Work::FlushIssue, lines);
-        sim::count(Count::Flushes, 1);
-        sim::count(Count::LinesWritten, lines);
+        sim::work(crate::charges::FLUSH_ISSUE, lines);
+        sim::count(&crate::charges::FLUSHES, 1);
+        sim::count(&crate::charges::LINES_WRITTEN, lines);
         if let Some(instructions) = self.instructions {
             for line in 0..lines {
                 // SAFETY: every line begins inside the region.
@@ -522,8 +522,8 @@ impl Region {
         if self.leaves_out(Target::Fence) {
             return;
         }
-        sim::work(Work::Fence, 1);
-        sim::count(Count::Fences, 1);
+        sim::work(crate::charges::STORE_FENCE, 1);
+        sim::count(&crate::charges::FENCES, 1);
         if let Some(instructions) = self.instructions {
             instructions.fence();
         }

@@ -315,7 +315,7 @@ impl CostModel for Optane {
         drop(dimm);
         let own = (sum / lines.min(self.shape.parallel).max(1)).max(longest);
         sim::medium(own);
-        sim::medium_until(Activity::MediumWait, media_done);
+        sim::medium_until(Activity::MEDIUM_WAIT, media_done);
     }
 
     fn write(&self, off: u64, lines: u64) {
@@ -331,7 +331,7 @@ impl CostModel for Optane {
         let accepted = Nanos(dimm.write_free_ps.saturating_sub(slack_ps).div_ceil(1_000));
         drop(dimm);
         sim::medium(self.shape.write_accept * lines.div_ceil(self.shape.parallel.max(1)));
-        sim::medium_until(Activity::MediumWait, accepted);
+        sim::medium_until(Activity::MEDIUM_WAIT, accepted);
     }
 
     fn fence(&self) {}

@@ -58,13 +58,13 @@ fn explored_point() {
 }
 
 /// One turn of a loop that waits for a store of another task. Under the real clock a hint to the processor. Under the virtual
-/// clock a [`Work::Step`], and time passes until another task has gone on; in an explored run every task that can goes on first.
+/// clock a [`Work::STEP`], and time passes until another task has gone on; in an explored run every task that can goes on first.
 ///
 /// When no other task can ever go on, the run fails as a deadlock.
 pub fn spin_loop() {
     match virtual_task() {
         None => std::hint::spin_loop(),
-        Some((cx, scheduler)) => scheduler.spin(cx, cx.run.machine.cost(Work::Step, 1)),
+        Some((cx, scheduler)) => scheduler.spin(cx, cx.run.machine.cost(Work::STEP, 1)),
     }
 }
 

@@ -18,7 +18,7 @@ static CONDVAR: LockClass = LockClass::new("sim.condvar");
 /// A condition variable. Waits are booked on its class, or on "sim.condvar".
 ///
 /// Under the virtual clock a notification is an interaction, waiters are woken in the order in which they
-/// came, and the notifier pays a [`Work::Wakeup`] for each, which then runs one wake-up later. No waiter
+/// came, and the notifier pays a [`Work::WAKEUP`] for each, which then runs one wake-up later. No waiter
 /// wakes without a reason.
 ///
 /// Under both clocks a notification is seen for certain only by those who began to wait before the notifier
@@ -41,7 +41,7 @@ struct RealCondvar {
 }
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// A condition variable that no task waits for.
     pub const fn new() -> Self {
         Self::of_class(&CONDVAR)
     }
@@ -129,8 +129,8 @@ impl Condvar {
     /// The waker pays for the wake-up call; the sleeper runs when it has been switched in.
     fn wake_first(&self, cx: &Context, scheduler: &Scheduler) -> bool {
         let Some(first) = self.waiters.pop(scheduler) else { return false };
-        let wakeup = cx.run.machine.cost(Work::Wakeup, 1);
-        clock::pass(cx, cx.software(Activity::Software), wakeup);
+        let wakeup = cx.run.machine.cost(Work::WAKEUP, 1);
+        clock::pass(cx, cx.software(Activity::SOFTWARE), wakeup);
         cx.show();
         scheduler.wake(first, cx.time.get() + wakeup.0);
         true

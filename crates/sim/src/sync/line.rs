@@ -50,14 +50,14 @@ impl Line {
     pub(super) fn update(&self, cx: &Context) {
         let arrival = cx.time.get();
         let turn = self.take(&cx.run, cx.core.get(), arrival);
-        clock::pass(cx, cx.software(Activity::Software), Nanos(turn.start + turn.own - arrival));
+        clock::pass(cx, cx.software(Activity::SOFTWARE), Nanos(turn.start + turn.own - arrival));
         cx.show();
     }
 
     /// An update that `core` asks for at `arrival`. Callers come in the order of arrival.
     #[inline]
     pub(super) fn take(&self, run: &RunShared, core: u16, arrival: u64) -> Turn {
-        let mut own = run.machine.cost(Work::Lock, 1).0;
+        let mut own = run.machine.cost(Work::LOCK, 1).0;
         let mut start = arrival;
         if self.is_of(run) {
             own += run.machine.transfer(self.core.load(Relaxed) as u16, core).0;

@@ -11,11 +11,11 @@
 //!
 //! # How a virtual lock works
 //!
-//! The word of a lock is a cache line of its own: whoever acquires it pays the transfer from the core that
-//! had it last and one [`crate::Work::Lock`], after the release that it waited for. A release costs nothing
+//! The word of a lock is a cache line of its own: the task that acquires it pays the transfer from the core that
+//! had it last and one [`crate::Work::LOCK`], after the release that it waited for. A release costs nothing
 //! and does not interact. It leaves `free_at`, the virtual time of the release, behind; a task that arrives
 //! at an earlier time finds the lock free on the host but waits until `free_at`. Arrivals come in the order
-//! of virtual time, so whoever is first on the host is first in time, and the outcome is exactly that of a
+//! of virtual time, so the task that is first on the host is first in time, and the outcome is exactly that of a
 //! lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator without this
 //! shortcut). With tasks in its queue, a release hands the lock to the first of them.
 //!
@@ -83,8 +83,8 @@ fn is_free(cx: &Context, class: &'static LockClass) -> bool {
     !cx.run.free.is_empty() && cx.run.free.iter().any(|name| name == class.name())
 }
 
-/// Virtual clock: the current task, parked since `parked_at`, was given its turn by whoever woke it; in an explored run perhaps
-/// by one whose own time is earlier.
+/// Virtual clock: the current task, parked since `parked_at`, was given its turn by the task that woke it; in an explored run
+/// perhaps by one whose own time is earlier.
 fn book_granted(cx: &Context, class: &'static LockClass, parked_at: u64) {
     let own = cx.parking.own.get();
     book_turn(cx, class, (cx.time.get() - parked_at).saturating_sub(own), own);
@@ -95,12 +95,12 @@ fn book_turn(cx: &Context, class: &'static LockClass, waited: u64, own: u64) {
     if waited > 0 {
         book_wait(cx, class, waited);
     }
-    cx.book(cx.software(Activity::Software), own);
+    cx.book(cx.software(Activity::SOFTWARE), own);
 }
 
 /// Virtual clock: books a wait that has passed.
 fn book_wait(cx: &Context, class: &'static LockClass, ns: u64) {
-    cx.book(cx.waiting(Activity::LockWait), ns);
+    cx.book(cx.waiting(Activity::LOCK_WAIT), ns);
     cx.ledger.add_lock_wait(cx.op.get(), class, ns);
 }
 
@@ -111,7 +111,7 @@ fn timed_wait<T>(class: &'static LockClass, block: impl FnOnce() -> T) -> T {
     let start = cx.now();
     let value = block();
     let Nanos(waited) = cx.now().since(start);
-    cx.book_real(cx.waiting(Activity::LockWait), waited);
+    cx.book_real(cx.waiting(Activity::LOCK_WAIT), waited);
     cx.ledger.add_lock_wait(cx.op.get(), class, waited);
     value
 }

@@ -4,7 +4,7 @@
 //! do while the owner runs, and a release hands it to the first who waits for the price of a cache line
 //! (see [`super`]). One made by [`Mutex::sleeping`] is one of user space, as glibc's mutex of the normal
 //! type: who finds it taken asks the kernel to put it to sleep, and a release makes the lock free before it
-//! has somebody woken, so that others can come between.
+//! has a sleeper woken, so that others can come between.
 //!
 //! # The sleeping kind
 //!
@@ -16,19 +16,19 @@
 //! | taken | fails; contended from now on | tries again | free |
 //! | contended: there may be sleepers | fails | sleeps, last in the queue | free; wakes the first |
 //!
-//! * A failed attempt costs one [`Work::Futex`]. The kernel compares the word when that has passed, so
-//!   nobody goes to sleep after the release that would have woken it.
-//! * The release of a contended lock costs the holder one [`Work::Wakeup`], and the sleeper tries again one
-//!   more later, as with [`super::Condvar`]. With nobody asleep the call is made all the same, for one
-//!   [`Work::Futex`].
+//! * A failed attempt costs one [`Work::FUTEX`]. The kernel compares the word when that has passed, so
+//!   no task goes to sleep after the release that would have woken it.
+//! * The release of a contended lock costs the holder one [`Work::WAKEUP`], and the sleeper tries again one
+//!   more later, as with [`super::Condvar`]. With no task asleep the call is made all the same, for one
+//!   [`Work::FUTEX`].
 //! * A sleeper on its way back does not have the lock. If another has it by then, it sleeps again, at the
 //!   end of the queue.
-//! * No wake-up is lost. Whoever sleeps has seen the lock contended, so its holder will wake one. A task that
-//!   comes between and releases before the woken one is back wakes nobody; but the woken one, whether it
-//!   finds the lock free or taken, leaves it contended, and whoever has it then wakes the next.
+//! * No wake-up is lost. A task that sleeps has seen the lock contended, so its holder will wake one. A task that
+//!   comes between and releases before the woken one is back wakes none; but the woken one, whether it
+//!   finds the lock free or taken, leaves it contended, and the task that has it then wakes the next.
 //! * The failed attempt takes no line, as little as that of the spinning kind.
 //!
-//! A release must know who sleeps, so it is an interaction: whoever came before it in virtual time has done
+//! A release must know which tasks sleep, so it is an interaction: a task that came before it in virtual time has done
 //! so on the host. Lock and release are two steps of the scheduler then, where the spinning kind needs one:
 //! 112 ns of host time against 55 ns for 8 tasks with a mutex each, 25 against 24 for a task alone, and 264
 //! against 69 for each turn of 8 tasks on one mutex (`benches/scheduler.rs`). As the release lets others run,
@@ -50,7 +50,7 @@ use crate::clock;
 use crate::context::Context;
 use crate::ledger::{Activity, LockClass};
 use crate::machine::Work;
-use crate::virt::{NOBODY, Scheduler, Waiting};
+use crate::virt::{NO_TASK, Scheduler, Waiting};
 
 /// A mutex with a name in the ledger. Virtual waiters get it in the order in which they came; one of the
 /// sleeping kind wakes them in that order.
@@ -100,7 +100,7 @@ impl<T> Mutex<T> {
     const fn of_kind(class: &'static LockClass, value: T, sleeping: bool) -> Self {
         let state = MutexState {
             free_at: AtomicU64::new(0),
-            holder: AtomicU32::new(NOBODY),
+            holder: AtomicU32::new(NO_TASK),
             waiters: WaitQueue::new(),
             line: Line::new(),
             sleeping,
@@ -138,7 +138,7 @@ impl<T: ?Sized> Mutex<T> {
         taken.then(|| MutexGuard { mutex: self, not_send: PhantomData })
     }
 
-    /// The value, without locking: nobody else can have it.
+    /// The value, without locking: no other task can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -171,7 +171,7 @@ impl<T: ?Sized> Mutex<T> {
     fn sleep_and_enter(&self, cx: &Context, scheduler: &Scheduler) {
         loop {
             self.state.contended.store(true, Relaxed);
-            clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Futex, 1));
+            clock::pass(cx, cx.software(Activity::SOFTWARE), cx.run.machine.cost(Work::FUTEX, 1));
             scheduler.interact(cx);
             if self.state.contended.load(Relaxed) {
                 let parked_at = self.wait(cx, scheduler);
@@ -190,7 +190,7 @@ impl<T: ?Sized> Mutex<T> {
         let latest = if scheduler.is_explored() { u64::MAX } else { cx.time.get() };
         if !self.state.enter(cx, self.class, latest) {
             // The failed attempt reads the word, which is all that is known of its cost.
-            clock::pass(cx, cx.software(Activity::Software), cx.run.machine.cost(Work::Lock, 1));
+            clock::pass(cx, cx.software(Activity::SOFTWARE), cx.run.machine.cost(Work::LOCK, 1));
             return false;
         }
         if !self.raw.try_lock() {
@@ -208,7 +208,7 @@ impl MutexState {
         let free = !self.sleeping && is_free(cx, class);
         if self.line.is_of(&cx.run) {
             let free_at = if free { 0 } else { self.free_at.load(Relaxed) };
-            if self.holder.load(Relaxed) != NOBODY || free_at > latest {
+            if self.holder.load(Relaxed) != NO_TASK || free_at > latest {
                 return false;
             }
             arrival = arrival.max(free_at);
@@ -227,15 +227,15 @@ impl MutexState {
     fn leave_and_wake(&self, cx: &Context, scheduler: &Scheduler) {
         cx.show();
         self.free_at.store(cx.time.get(), Relaxed);
-        self.holder.store(NOBODY, Relaxed);
+        self.holder.store(NO_TASK, Relaxed);
         if !self.contended.load(Relaxed) {
             return;
         }
         self.contended.store(false, Relaxed);
         let sleeper = self.waiters.pop(scheduler);
-        let call = if sleeper.is_some() { Work::Wakeup } else { Work::Futex };
+        let call = if sleeper.is_some() { Work::WAKEUP } else { Work::FUTEX };
         let cost = cx.run.machine.cost(call, 1);
-        clock::pass(cx, cx.software(Activity::Software), cost);
+        clock::pass(cx, cx.software(Activity::SOFTWARE), cost);
         if let Some(sleeper) = sleeper {
             cx.show();
             scheduler.wake(sleeper, cx.time.get() + cost.0);
@@ -247,9 +247,9 @@ impl MutexState {
     fn leave(&self, cx: &Context, scheduler: &Scheduler, class: &'static LockClass) {
         cx.show();
         let now = cx.time.get();
-        let next = self.waiters.pop(scheduler).unwrap_or(NOBODY);
+        let next = self.waiters.pop(scheduler).unwrap_or(NO_TASK);
         self.holder.store(next, Relaxed);
-        if next == NOBODY {
+        if next == NO_TASK {
             self.free_at.store(now, Relaxed);
         } else {
             let waiter = scheduler.context_of(next);

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::context::{Context, TaskId};
-use crate::virt::{NOBODY, Scheduler, Waiting};
+use crate::virt::{NO_TASK, Scheduler, Waiting};
 
 pub(super) struct WaitQueue {
     head: AtomicU32,
@@ -12,20 +12,20 @@ pub(super) struct WaitQueue {
 
 impl WaitQueue {
     pub(super) const fn new() -> Self {
-        Self { head: AtomicU32::new(NOBODY), tail: AtomicU32::new(NOBODY) }
+        Self { head: AtomicU32::new(NO_TASK), tail: AtomicU32::new(NO_TASK) }
     }
 
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.head.load(Relaxed) == NOBODY
+        self.head.load(Relaxed) == NO_TASK
     }
 
     #[inline]
     pub(super) fn first(&self) -> Option<TaskId> {
-        Some(self.head.load(Relaxed)).filter(|id| *id != NOBODY)
+        Some(self.head.load(Relaxed)).filter(|id| *id != NO_TASK)
     }
 
-    /// Parks the current task at the end of the queue. True when somebody took it out and woke it; false when
+    /// Parks the current task at the end of the queue. True when another task took it out and woke it; false when
     /// its deadline came. However it ends, also by unwinding, the task is not in the queue any more.
     pub(super) fn wait(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
         self.push(scheduler, cx.id);
@@ -41,9 +41,9 @@ impl WaitQueue {
     }
 
     fn push(&self, scheduler: &Scheduler, id: TaskId) {
-        scheduler.set_next_of(id, NOBODY);
+        scheduler.set_next_of(id, NO_TASK);
         match self.tail.swap(id, Relaxed) {
-            NOBODY => self.head.store(id, Relaxed),
+            NO_TASK => self.head.store(id, Relaxed),
             last => scheduler.set_next_of(last, id),
         }
     }
@@ -53,25 +53,25 @@ impl WaitQueue {
         let first = self.first()?;
         let next = scheduler.next_of(first);
         self.head.store(next, Relaxed);
-        if next == NOBODY {
-            self.tail.store(NOBODY, Relaxed);
+        if next == NO_TASK {
+            self.tail.store(NO_TASK, Relaxed);
         }
         Some(first)
     }
 
     /// Takes `id` out wherever it stands.
     fn remove(&self, scheduler: &Scheduler, id: TaskId) {
-        let (mut before, mut place) = (NOBODY, self.head.load(Relaxed));
+        let (mut before, mut place) = (NO_TASK, self.head.load(Relaxed));
         while place != id {
-            assert!(place != NOBODY, "a task leaves a queue that it is in");
+            assert!(place != NO_TASK, "a task leaves a queue that it is in");
             (before, place) = (place, scheduler.next_of(place));
         }
         let next = scheduler.next_of(id);
         match before {
-            NOBODY => self.head.store(next, Relaxed),
+            NO_TASK => self.head.store(next, Relaxed),
             before => scheduler.set_next_of(before, next),
         }
-        if next == NOBODY {
+        if next == NO_TASK {
             self.tail.store(before, Relaxed);
         }
     }

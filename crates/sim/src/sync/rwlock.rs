@@ -13,9 +13,9 @@ use super::queue::WaitQueue;
 use super::{book_granted, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::context::{Context, TaskId};
 use crate::ledger::LockClass;
-use crate::virt::{NOBODY, Scheduler, Waiting};
+use crate::virt::{NO_TASK, Scheduler, Waiting};
 
-/// A readers-writer lock with a name in the ledger. Under the virtual clock it is fair: whoever finds others
+/// A readers-writer lock with a name in the ledger. Under the virtual clock it is fair: a task that finds others
 /// waiting, waits behind them. Taking it for reading still moves its line to the reader's core, so readers
 /// follow one another.
 pub struct RwLock<T: ?Sized> {
@@ -29,8 +29,8 @@ pub struct RwLock<T: ?Sized> {
 ///
 /// | `writer` | `readers` | meaning |
 /// |---|---|---|
-/// | nobody | 0 | free; a reader may enter after `write_end`, a writer after `read_end` too |
-/// | nobody | n | n readers, some of whom may have to wait until `write_end` |
+/// | none | 0 | free; a reader may enter after `write_end`, a writer after `read_end` too |
+/// | none | n | n readers, some of which may have to wait until `write_end` |
 /// | id | 0 | one writer, who may have to wait until both |
 struct RwLockState {
     writer: AtomicU32,
@@ -53,7 +53,7 @@ impl<T> RwLock<T> {
     /// A free lock around `value`, of the class `class`.
     pub const fn new(class: &'static LockClass, value: T) -> Self {
         let state = RwLockState {
-            writer: AtomicU32::new(NOBODY),
+            writer: AtomicU32::new(NO_TASK),
             readers: AtomicU32::new(0),
             write_end: AtomicU64::new(0),
             read_end: AtomicU64::new(0),
@@ -86,7 +86,7 @@ impl<T: ?Sized> RwLock<T> {
         RwLockReadGuard { lock: self, not_send: PhantomData }
     }
 
-    /// Waits until nobody has the lock and takes it for writing.
+    /// Waits until no task has the lock and takes it for writing.
     #[inline]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         match virtual_task() {
@@ -102,7 +102,7 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { lock: self, not_send: PhantomData }
     }
 
-    /// The value, without locking: nobody else can have it.
+    /// The value, without locking: no other task can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()
     }
@@ -139,12 +139,12 @@ impl RwLockState {
     }
 
     fn excludes(&self, write: bool) -> bool {
-        self.writer.load(Relaxed) != NOBODY || (write && self.readers.load(Relaxed) > 0)
+        self.writer.load(Relaxed) != NO_TASK || (write && self.readers.load(Relaxed) > 0)
     }
 
     /// Forgets an earlier run.
     fn reset(&self) {
-        self.writer.store(NOBODY, Relaxed);
+        self.writer.store(NO_TASK, Relaxed);
         self.readers.store(0, Relaxed);
         self.write_end.store(0, Relaxed);
         self.read_end.store(0, Relaxed);
@@ -169,7 +169,7 @@ impl RwLockState {
         cx.show();
         let now = cx.time.get();
         if write {
-            self.writer.store(NOBODY, Relaxed);
+            self.writer.store(NO_TASK, Relaxed);
             self.write_end.store(now, Relaxed);
         } else {
             self.readers.store(self.readers.load(Relaxed) - 1, Relaxed);

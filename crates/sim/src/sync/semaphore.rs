@@ -50,7 +50,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes `n` permits if they are there and nobody waits.
+    /// Takes `n` permits if they are there and no task waits.
     pub fn try_acquire(&self, n: u64) -> bool {
         if let Some((cx, scheduler)) = virtual_task() {
             scheduler.interact(cx);
@@ -101,10 +101,10 @@ impl Semaphore {
         scheduler.interact(cx);
         *self.permits.lock() += n;
         self.line.update(cx);
-        let wakeup = cx.run.machine.cost(Work::Wakeup, 1);
+        let wakeup = cx.run.machine.cost(Work::WAKEUP, 1);
         while let Some(first) = self.waiters.first().filter(|first| self.take(scheduler.wants_of(*first))) {
             self.waiters.pop(scheduler);
-            clock::pass(cx, cx.software(Activity::Software), wakeup);
+            clock::pass(cx, cx.software(Activity::SOFTWARE), wakeup);
             cx.show();
             scheduler.context_of(first).parking.own.set(0);
             scheduler.wake(first, cx.time.get() + wakeup.0);

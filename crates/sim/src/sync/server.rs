@@ -28,13 +28,13 @@ impl Server {
         Self { free_at, run: AtomicU32::new(0), choosing: Mutex::new(()) }
     }
 
-    /// Serves a request of the current task: waits for a slot (booked as [`Activity::MediumWait`]), then for
+    /// Serves a request of the current task: waits for a slot (booked as [`Activity::MEDIUM_WAIT`]), then for
     /// the service (booked on the activity in scope). Does nothing outside a run.
     #[inline]
     pub fn serve(&self, service: Nanos) {
         if let Some(cx) = context::current() {
             let end = self.reserve_for(cx, service);
-            clock::medium_until(Activity::MediumWait, Nanos(end.0 - service.0));
+            clock::medium_until(Activity::MEDIUM_WAIT, Nanos(end.0 - service.0));
             clock::medium_until(cx.activity.get(), end);
         }
     }

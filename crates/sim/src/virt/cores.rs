@@ -29,7 +29,7 @@
 //! * Where cores have two hardware threads, each is a processor with a queue of its own ("core" below). A movable task looks for
 //!   one whose sibling is free too before it takes one whose sibling is busy, as the kernel does. CPU work beside a busy
 //!   sibling takes longer ([`Machine::two_threads_per_mille`]); time of the medium and the transfer of a line do not.
-//! * Taking the core from a task that could go on costs the next one a [`Work::Wakeup`]: a context switch. One that wakes on a
+//! * Taking the core from a task that could go on costs the next one a [`Work::WAKEUP`]: a context switch. One that wakes on a
 //!   free core has been charged it by the wake-up.
 //!
 //! # How a task that has run ahead is preempted
@@ -42,7 +42,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::{Mode, NOBODY, Scheduler};
+use super::{Mode, NO_TASK, Scheduler};
 use crate::context::{Context, TaskId};
 use crate::ledger::Activity;
 use crate::machine::{Machine, Scheduling, Work};
@@ -93,7 +93,7 @@ impl Cores {
     pub(super) fn new(machine: &Machine) -> Option<Box<Self>> {
         let policy = machine.scheduling?;
         let free = |_| Core {
-            owner: Cell::new(NOBODY),
+            owner: Cell::new(NO_TASK),
             since: Cell::new(0),
             slice_end: Cell::new(u64::MAX),
             least: Cell::new(0),
@@ -101,7 +101,7 @@ impl Cores {
         };
         Some(Box::new(Self {
             policy,
-            switch_ns: machine.cost(Work::Wakeup, 1).0,
+            switch_ns: machine.cost(Work::WAKEUP, 1).0,
             table: (0..machine.processors().max(1)).map(free).collect(),
             places: (0..machine.processors().max(1))
                 .map(|p| (machine.socket(p), machine.sibling(p)))
@@ -145,7 +145,7 @@ impl Cores {
 
 impl Core {
     fn is_free_at(&self, time: u64) -> bool {
-        self.owner.get() == NOBODY && self.since.get() <= time
+        self.owner.get() == NO_TASK && self.since.get() <= time
     }
 }
 
@@ -165,7 +165,7 @@ impl Scheduler {
     pub(crate) fn sibling_is_busy(&self, cx: &Context) -> bool {
         let Some(cores) = &self.cores else { return false };
         let sibling = cores.places[usize::from(cx.core.get())].1;
-        sibling.is_some_and(|sibling| cores.table[usize::from(sibling)].owner.get() != NOBODY)
+        sibling.is_some_and(|sibling| cores.table[usize::from(sibling)].owner.get() != NO_TASK)
     }
 
     /// The current task, or one that has ended, gives up its core at its time.
@@ -189,7 +189,7 @@ impl Scheduler {
         let core = cores.of(cx);
         let credit = core.least.get().saturating_sub(cores.policy.latency.0 / 2);
         cx.on_core.used.set(cx.on_core.used.get().max(credit));
-        if core.owner.get() == NOBODY {
+        if core.owner.get() == NO_TASK {
             let start = arrival.max(core.since.get());
             core.owner.set(cx.id);
             core.since.set(start);
@@ -199,7 +199,7 @@ impl Scheduler {
         } else {
             self.wait_for_core(cores, core, cx, arrival);
         }
-        cx.book(cx.waiting(Activity::CoreWait), cx.time.get() - arrival);
+        cx.book(cx.waiting(Activity::CORE_WAIT), cx.time.get() - arrival);
         self.keep_to_slice(cx);
     }
 
@@ -293,7 +293,7 @@ impl Scheduler {
         self.crowded.set(self.crowded.get() + 1);
         self.grant(cores, core, next, now + cores.switch_ns);
         self.suspend_without_core(cx);
-        cx.book(cx.waiting(Activity::CoreWait), cx.time.get() - now);
+        cx.book(cx.waiting(Activity::CORE_WAIT), cx.time.get() - now);
     }
 
     fn give_up(&self, cores: &Cores, cx: &Context) {
@@ -306,7 +306,7 @@ impl Scheduler {
         match self.least_used(core) {
             Some(next) => self.grant(cores, core, next, now),
             None => {
-                core.owner.set(NOBODY);
+                core.owner.set(NO_TASK);
                 core.slice_end.set(u64::MAX);
                 if self.crowded.get() != 0 {
                     self.take_over(cores, usize::from(cx.core.get()), now);

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Body, Mode, NOBODY, Scheduler, Waiting};
+use super::{Body, Mode, NO_TASK, Scheduler, Waiting};
 use crate::context::{self, Context, TaskId};
 use crate::task::RunError;
 use crate::units::Nanos;
@@ -37,7 +37,7 @@ impl Scheduler {
         }));
         match result {
             Err(payload) if !payload.is::<Ended>() => {
-                if self.dying.replace(NOBODY) == cx.id {
+                if self.dying.replace(NO_TASK) == cx.id {
                     self.failure.take();
                 }
                 self.fail(RunError::of_panic(cx, payload));
@@ -66,7 +66,7 @@ impl Scheduler {
     }
 
     /// Ends the run when time passes only for background tasks, and has done so for very long. Called by
-    /// whoever waits for a time to come.
+    /// those that wait for a time to come.
     pub(crate) fn watch_quiet(&self, cx: &Context) {
         let limit = if self.explorer.is_some() { QUIET_POINTS } else { QUIET_LIMIT.0 };
         let quiet = self.quiet_clock(cx).saturating_sub(self.quiet_since.get());
@@ -125,7 +125,7 @@ impl Scheduler {
         // SAFETY: null, or a cell of the lock that the parked task waits for. The task's stack borrows the
         // lock until it has left `park`, which clears `waits`.
         let holder = unsafe { waiting.holder.as_ref() }?.load(Relaxed);
-        (holder != NOBODY && !self.tasks[holder as usize].get().is_null()).then(|| self.context_of(holder))
+        (holder != NO_TASK && !self.tasks[holder as usize].get().is_null()).then(|| self.context_of(holder))
     }
 
     /// The error of a run in which nothing can go on: every wait, except idle background tasks.

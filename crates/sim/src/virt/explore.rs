@@ -7,7 +7,7 @@ use std::cell::RefCell;
 
 use rand::RngExt;
 
-use super::{Mode, NOBODY, Scheduler};
+use super::{Mode, NO_TASK, Scheduler};
 use crate::context::{Context, TaskId};
 use crate::rng::{Rng, Seed};
 use crate::schedule::{EARLY_TIMEOUT, Interleaving, Schedule, Switch};
@@ -92,10 +92,10 @@ impl Scheduler {
         }
     }
 
-    /// Takes a ready task out, because the one that ran cannot go on; [`NOBODY`] when there is none.
+    /// Takes a ready task out, because the one that ran cannot go on; [`NO_TASK`] when there is none.
     pub(super) fn take_chosen(&self) -> TaskId {
         let chosen = self.choose(None);
-        if chosen != NOBODY {
+        if chosen != NO_TASK {
             self.ready.remove(chosen);
         }
         chosen
@@ -160,7 +160,7 @@ impl State {
             .filter(|id| self.able.contains(id))
             .or_else(|| self.able.first().copied())
             .or_else(|| self.timed.iter().min().map(|(_, id)| *id));
-        let Some(usual) = usual else { return NOBODY };
+        let Some(usual) = usual else { return NO_TASK };
         let decides = self.able.len() > 1;
         self.so_far.decisions += u64::from(decides);
         let next = match &mut self.policy {

@@ -67,7 +67,7 @@ use ready::{MAX_TASKS, MAX_TIME, Ready};
 use stack::{Pool, Stack};
 
 /// No task.
-pub(crate) const NOBODY: TaskId = u32::MAX;
+pub(crate) const NO_TASK: TaskId = u32::MAX;
 
 /// Number of the first task of a run: the run is over when it ends.
 const MAIN: TaskId = 0;
@@ -84,7 +84,7 @@ struct Task {
 pub(crate) struct Parking {
     /// Where the running coroutine can be left; set when it first runs.
     yielder: Cell<*const Yielder<(), TaskId>>,
-    /// What the parked task waits for. Whoever wakes it clears this; one that is resumed while it waits has
+    /// What the parked task waits for. The task that wakes it clears this; one that is resumed while it waits has
     /// reached its deadline or is told to unwind.
     waits: Cell<Option<Waiting>>,
     /// Next task in the queue that this task waits in.
@@ -104,7 +104,7 @@ impl Default for Parking {
         Self {
             yielder: Cell::new(ptr::null()),
             waits: Cell::new(None),
-            next: Cell::new(NOBODY),
+            next: Cell::new(NO_TASK),
             own: Cell::new(0),
             background: Cell::new(false),
             unwinding: Cell::new(false),
@@ -117,7 +117,7 @@ impl Default for Parking {
 #[derive(Clone, Copy)]
 pub(crate) struct Waiting {
     pub(crate) class: &'static LockClass,
-    /// Where the number of the task that holds it stands; null when nobody in particular does.
+    /// Where the number of the task that holds it stands; null when no one task does.
     pub(crate) holder: *const AtomicU32,
     /// How much of it is wanted: permits of a semaphore; 1 for writing and 0 for reading.
     pub(crate) wants: u64,
@@ -135,7 +135,7 @@ impl Waiting {
 /// In which order tasks go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// Of time: whoever is furthest behind.
+    /// Of time: the task that is furthest behind.
     Ordinary,
     /// As a schedule says.
     Explored,
@@ -197,7 +197,7 @@ impl Scheduler {
             stacks: Pool::new(shared.stack_bytes),
             main_ended: Cell::new(false),
             failure: RefCell::default(),
-            dying: Cell::new(NOBODY),
+            dying: Cell::new(NO_TASK),
             awake: Cell::new(0),
             quiet_since: Cell::new(0),
             instant: Cell::new(0),
@@ -233,9 +233,9 @@ impl Scheduler {
     /// Resumes tasks in order until the run is over, or, when it is ending, until none is ready. Returns the
     /// last task.
     fn drive(&self) -> TaskId {
-        let mut last = NOBODY;
+        let mut last = NO_TASK;
         let mut next = self.take_first();
-        while next != NOBODY {
+        while next != NO_TASK {
             last = next;
             next = match self.resume(next) {
                 CoroutineResult::Yield(next) => next,
@@ -356,7 +356,7 @@ impl Scheduler {
         }
         let ahead = if next > MAX_TIME { 0 } else { next };
         let until = ahead.max(cx.time.get()) + step.0.max(1);
-        clock::pass(cx, cx.software(Activity::Software), Nanos(until - cx.time.get()));
+        clock::pass(cx, cx.software(Activity::SOFTWARE), Nanos(until - cx.time.get()));
         self.doze(cx);
     }
 

@@ -14,7 +14,7 @@
 use std::cell::Cell;
 
 use crate::context::TaskId;
-use crate::virt::NOBODY;
+use crate::virt::NO_TASK;
 
 const ID_BITS: u32 = 12;
 /// Most tasks that can be alive at once.
@@ -50,11 +50,11 @@ impl Ready {
         self.set(id, pack(id, time));
     }
 
-    /// Takes the furthest-behind task out; [`NOBODY`] when none is ready.
+    /// Takes the furthest-behind task out; [`NO_TASK`] when none is ready.
     pub(super) fn take_first(&self) -> TaskId {
         let first = self.tree[1].get();
         if first == NOT_READY {
-            return NOBODY;
+            return NO_TASK;
         }
         self.set(id_of(first), NOT_READY);
         id_of(first)
@@ -183,7 +183,7 @@ mod tests {
         while let Some((_, id)) = model.pop_first() {
             assert_eq!(ready.take_first(), id);
         }
-        assert_eq!(ready.take_first(), NOBODY);
+        assert_eq!(ready.take_first(), NO_TASK);
     }
 
     #[test]

@@ -103,9 +103,9 @@ fn random_step(rng: &mut Rng, list: &mut Vec<Step>, lowest: usize, longest: u64)
 pub(crate) fn machine() -> Machine {
     let mut machine = Machine { cores_per_socket: 3, ..Machine::unit() };
     for (work, cost_ns) in
-        [(Work::Lock, 7), (Work::LineSameSocket, 31), (Work::LineCrossSocket, 97), (Work::Wakeup, 203)]
+        [(Work::LOCK, 7), (Work::LINE_SAME_SOCKET, 31), (Work::LINE_CROSS_SOCKET, 97), (Work::WAKEUP, 203)]
     {
-        machine.work_ps[work as usize] = cost_ns * 1_000;
+        machine.work_ps[work.index()] = cost_ns * 1_000;
     }
     machine
 }
@@ -114,8 +114,8 @@ pub(crate) fn machine() -> Machine {
 /// release and the return of who was woken.
 pub(crate) fn slow_kernel() -> Machine {
     let mut machine = machine();
-    machine.work_ps[Work::Futex as usize] = 11_000_000_059_000;
-    machine.work_ps[Work::Wakeup as usize] = 17_000_000_203_000;
+    machine.work_ps[Work::FUTEX.index()] = 11_000_000_059_000;
+    machine.work_ps[Work::WAKEUP.index()] = 17_000_000_203_000;
     machine
 }
 

@@ -8,7 +8,7 @@
 //! | `names.rs` | calls that change names |
 //! | `attributes.rs` | stat, chmod, chown, utimens, truncate, extended attributes |
 //!
-//! Every call is an operation of the ledger and charges one system-call entry and one `Work::Call`. An `open`
+//! Every call is an operation of the ledger and charges one system-call entry and one `Work::CALL`. An `open`
 //! that makes a file is booked as `create`.
 //!
 //! Threads share a process by reference. An open file has one offset, under a lock that a read or write at
@@ -177,8 +177,8 @@ impl std::fmt::Debug for Process {
 #[inline]
 fn enter(op: Op) -> sim::ledger::OpGuard {
     let guard = sim::op(op);
-    sim::work(Work::Syscall, 1);
-    sim::work(Work::Call, 1);
+    sim::work(Work::SYSCALL, 1);
+    sim::work(Work::CALL, 1);
     guard
 }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use sim::Work;
-
 use super::{OpenFile, Process};
 use crate::attr::FileKind;
 use crate::credentials::Access;
@@ -30,7 +28,7 @@ impl Process {
         let fd = self.files.reserve()?;
         match self.open_file(path, flags, mode) {
             Ok((file, new)) => {
-                sim::work(Work::OpenFile, 1);
+                sim::work(crate::charges::OPEN_FILE, 1);
                 self.files.install(fd, file);
                 Ok((fd, new))
             }

@@ -220,7 +220,7 @@ impl MemFs {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        sim::work(Work::Step, 1);
+        sim::work(Work::STEP, 1);
         self.state.lock()
     }
 

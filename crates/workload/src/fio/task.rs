@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use results::Histogram;
-use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Rng, Work};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Rng};
 use vfs::{Errno, FallocateMode, Fd, OpenFlags, Syscalls, Whence};
 
 use super::clones::JobClone;
@@ -560,7 +560,7 @@ impl Worker {
     /// One I/O with its latencies.
     fn carry_out(&self, taken: &Taken, frame: &mut Frame) {
         let io = &taken.io;
-        sim::work(Work::Generator, 1);
+        sim::work(crate::charges::GENERATOR, 1);
         let due = io.due.map(|due| taken.start + due);
         if let Some(due) = due {
             sim::sleep_until(due);

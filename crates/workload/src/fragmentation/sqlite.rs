@@ -150,7 +150,7 @@ impl DatabaseHandle for File {
     }
 
     fn read_exact_at(&mut self, buf: &mut [u8], offset: u64) -> IoResult<()> {
-        sim::work(Work::Step, self.run.page_steps);
+        sim::work(Work::STEP, self.run.page_steps);
         let bytes = self.run.calls.pread(self.fd, buf, offset).map_err(io)?;
         if bytes < buf.len() {
             buf[bytes..].fill(0);

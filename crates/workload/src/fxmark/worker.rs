@@ -262,8 +262,8 @@ impl<'a> Worker<'a> {
 
     /// One `readdir` of the C library: an entry of its buffer, which a call fills when it is empty.
     fn list(&mut self) -> Outcome {
-        sim::work(Work::Lock, 1);
-        sim::work(Work::Step, 1);
+        sim::work(Work::LOCK, 1);
+        sim::work(Work::STEP, 1);
         if self.listing.buffered == 0 && self.fill()? == 0 {
             self.listing.passes += 1;
             if self.plan.parameters.switches.empty_getdents {

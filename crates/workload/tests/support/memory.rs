@@ -113,7 +113,7 @@ fn trim(path: &[u8]) -> &[u8] {
 
 impl Calls {
     fn state(&self) -> MutexGuard<'_, State> {
-        sim::work(Work::Syscall, 1);
+        sim::work(Work::SYSCALL, 1);
         self.memory.0.lock()
     }
 
@@ -252,7 +252,7 @@ impl Syscalls for Calls {
     }
 
     fn fsync(&self, fd: Fd) -> Result<()> {
-        sim::work(Work::Syscall, 1);
+        sim::work(Work::SYSCALL, 1);
         self.opened(fd).map(|_| ())
     }
 

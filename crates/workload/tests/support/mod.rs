@@ -35,8 +35,8 @@ impl std::fmt::Debug for Calls {
 /// A machine whose system calls take a microsecond, and its load generator a tenth of that.
 pub fn machine() -> Machine {
     let mut machine = Machine::unit();
-    machine.work_ps[sim::Work::Syscall as usize] = 1_000_000;
-    machine.work_ps[sim::Work::Generator as usize] = 100_000;
+    machine.work_ps[sim::Work::SYSCALL.index()] = 1_000_000;
+    machine.work_ps[workload::charges::GENERATOR.index()] = 100_000;
     machine
 }
 

@@ -248,7 +248,7 @@ macro_rules! nothing {
     ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty = $value:expr;)*) => {
         $(fn $name(&self, $($argument: $type),*) -> $result {
             let _ = ($($argument,)*);
-            sim::work(sim::Work::Syscall, 1);
+            sim::work(sim::Work::SYSCALL, 1);
             $value
         })*
     };
@@ -256,14 +256,14 @@ macro_rules! nothing {
 
 impl Syscalls for Nothing {
     fn open(&self, _path: &[u8], _flags: OpenFlags, _mode: u32) -> Result<Fd> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         let fd = Fd(self.next.fetch_add(1, Relaxed) as u32 % DESCRIPTORS as u32);
         self.left(fd).store(self.size, Relaxed);
         Ok(fd)
     }
 
     fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         let left = self.left(fd).load(Relaxed);
         let read = left.min(buffer.len() as u64);
         self.left(fd).store(left - read, Relaxed);
@@ -271,7 +271,7 @@ impl Syscalls for Nothing {
     }
 
     fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         if whence == Whence::Set {
             self.left(fd).store(self.size, Relaxed);
             return Ok(offset.unsigned_abs());
@@ -280,27 +280,27 @@ impl Syscalls for Nothing {
     }
 
     fn write(&self, _fd: Fd, data: &[u8]) -> Result<usize> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         Ok(data.len())
     }
 
     fn pwrite(&self, _fd: Fd, data: &[u8], _offset: u64) -> Result<usize> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         Ok(data.len())
     }
 
     fn pread(&self, _fd: Fd, buffer: &mut [u8], _offset: u64) -> Result<usize> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         Ok(buffer.len())
     }
 
     fn fstat(&self, _fd: Fd) -> Result<Attr> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         Ok(self.attr())
     }
 
     fn stat(&self, _path: &[u8]) -> Result<Attr> {
-        sim::work(sim::Work::Syscall, 1);
+        sim::work(sim::Work::SYSCALL, 1);
         Ok(self.attr())
     }
 

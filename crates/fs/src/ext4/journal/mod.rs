@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::block::{Hint, Piece, Queue};
 use media::event::Mark;
-use sim::{Activity, Condvar, LockClass, Mutex, MutexGuard, Nanos};
+use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos};
 use vfs::Timestamp;
 
 use super::{Volume, mutant};
@@ -519,7 +519,7 @@ impl Volume {
     /// Makes transaction `tid` and all before it durable. The caller has no handle.
     pub(crate) fn commit(&self, tid: u32) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         let guard = journal.commit.lock();
         let result = self.commit_locked(journal, &guard, tid);
         if let Err(error) = &result {
@@ -561,7 +561,7 @@ impl Volume {
     /// Writes home what has committed and empties the log; if that fails, all changes stop.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let _scope = sim::scope(Activity::Journal);
+        let _scope = sim::scope(media::charges::JOURNAL);
         let _guard = journal.commit.lock();
         journal.checkpoint().inspect_err(|error| {
             journal.state.lock().failed = true;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rand::RngExt;
-use sim::Work;
 use vfs::{Fd, Whence};
 
 use crate::filebench::run::error::EngineError;
@@ -36,7 +35,7 @@ pub(super) fn random_offset(worker: &mut Worker, task: &Task, slot: usize, iosiz
         let flowop = worker.name(task).to_owned();
         return Err(EngineError::TooLarge { flowop, iosize, range }.into());
     };
-    sim::work(Work::Random, 1);
+    sim::work(crate::charges::RANDOM, 1);
     let offset = worker.rng.random_range(0..=last);
     Ok(offset - offset % iosize)
 }

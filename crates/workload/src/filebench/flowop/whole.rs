@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use rand::RngExt;
-use sim::Work;
 use vfs::Whence;
 
 use crate::filebench::run::error::EngineError;
@@ -74,7 +73,7 @@ pub(super) fn append_random(worker: &mut Worker, task: &Task) -> Flow {
         true => 0..=iosize - 1,
         false => 1..=2 * iosize - 1,
     };
-    sim::work(Work::Random, 1);
+    sim::work(crate::charges::RANDOM, 1);
     match worker.rng.random_range(range) {
         0 => worker.timed(task, |_| Ok(0)),
         len => append_bytes(worker, task, len),

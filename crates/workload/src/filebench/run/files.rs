@@ -3,7 +3,7 @@
 //! The lock is Filebench's `fs_pick_lock`: taken for an instant at each pick and at each release, by all
 //! threads, so picks happen in the order of (virtual) time. Filebench's is a mutex of the C library, for
 //! which threads sleep, so this one is of the sleeping kind. Under it the entry is marked: a cache line that
-//! comes from the core that had the lock before. The walk to the entry is in `Work::Generator`; the entry
+//! comes from the core that had the lock before. The walk to the entry is in `crate::charges::GENERATOR`; the entry
 //! itself, and its name, are mostly no longer cached after a round of all files.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -1,13 +1,13 @@
 //! A thread: its slots, its generator, its loop.
 //!
-//! Each step first charges what a load generator does between two calls (`Work::Generator`), then chooses
+//! Each step first charges what a load generator does between two calls (`crate::charges::GENERATOR`), then chooses
 //! its file under the fileset's lock, then makes its calls between two readings of the clock. What happens
 //! at the end of an operation is in [`Worker::account`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim::{Nanos, Rng, Work};
+use sim::{Nanos, Rng};
 use vfs::{Errno, Fd, OpenFlags, Syscalls, Whence};
 
 use crate::filebench::fileset::pick::{Rotor, State};
@@ -183,9 +183,9 @@ impl Worker {
                 match &step.kind {
                     StepKind::Composite(body) => self.steps(body)?,
                     StepKind::Operation(task) => {
-                        sim::work(Work::Generator, 1);
+                        sim::work(crate::charges::GENERATOR, 1);
                         let moves = self.run.engine.plan.steps[task.id].direction != Direction::None;
-                        sim::work(Work::Random, u64::from(moves && self.own_memory));
+                        sim::work(crate::charges::RANDOM, u64::from(moves && self.own_memory));
                         flowop::execute(self, task).map_err(|halt| self.explain(halt, &step.name))?;
                     }
                 }
