@@ -20,6 +20,7 @@
 //! | [`credentials`] | who acts, and what the permission bits allow them |
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
+//! | `kernel` | locks that a kernel keeps beside every file system, for runs that stand for one |
 //! | [`host`] | [`Syscalls`] on a directory of the real kernel |
 //! | [`charges`] | the kinds of work that a machine preset prices |
 //! | [`promises`] | what a design promises about a crash, as clauses |
@@ -39,6 +40,7 @@ pub mod errno;
 pub mod file_system;
 pub mod flags;
 pub mod host;
+mod kernel;
 pub mod mount;
 pub mod ops;
 pub mod process;

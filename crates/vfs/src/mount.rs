@@ -16,6 +16,7 @@ use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::FileSystem;
 use crate::flags::RenameFlags;
+use crate::kernel::KernelLocks;
 use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
@@ -40,11 +41,18 @@ pub struct MountOptions {
     pub access_times: AccessTimes,
     /// Limit of the dentry cache, in names; dentries in use do not count.
     pub dentries: usize,
+    /// Take the locks that a kernel keeps beside the file system (`kernel.rs`): for runs that stand for a kernel.
+    pub kernel_locks: bool,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
-        Self { read_only: false, access_times: AccessTimes::default(), dentries: 1 << 20 }
+        Self {
+            read_only: false,
+            access_times: AccessTimes::default(),
+            dentries: 1 << 20,
+            kernel_locks: false,
+        }
     }
 }
 
@@ -58,6 +66,7 @@ pub struct Mount {
     linked: Mutex<FxHashMap<Ino, Weak<Vnode>>>,
     deferred: Arc<DeferredReleases>,
     moves: AtomicU64,
+    kernel: Option<Box<KernelLocks>>,
 }
 
 impl Mount {
@@ -66,6 +75,7 @@ impl Mount {
         let deferred = Arc::default();
         let root = Vnode::new(&fs.getattr(fs.root())?, None);
         let dentries = Dentries::new(options.dentries);
+        let kernel = options.kernel_locks.then(|| Box::new(KernelLocks::new()));
         Ok(Arc::new(Self {
             fs,
             options,
@@ -74,6 +84,7 @@ impl Mount {
             linked: Mutex::default(),
             deferred,
             moves: AtomicU64::new(0),
+            kernel,
         }))
     }
 
@@ -198,6 +209,14 @@ impl Mount {
         } else {
             let b = self.claim(second.0, second.1)?;
             Ok((self.claim(first.0, first.1)?, b))
+        }
+    }
+
+    /// An inode comes into memory, or leaves it.
+    #[inline]
+    fn inode_moves(&self) {
+        if let Some(kernel) = &self.kernel {
+            kernel.link_inode();
         }
     }
 
@@ -332,7 +351,10 @@ impl<'a> Claim<'a> {
             Some(Binding::Absent) | None => return Ok(()),
         }
         self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
-            Ok(attr) => Binding::Present(self.mount.vnode(self.dir, &attr)),
+            Ok(attr) => {
+                self.mount.inode_moves();
+                Binding::Present(self.mount.vnode(self.dir, &attr))
+            }
             Err(Errno::ENOENT) => Binding::Absent,
             Err(other) => return Err(other),
         });
@@ -393,6 +415,8 @@ impl<'a> Claim<'a> {
     /// Renames what this claim names to what `to` names.
     pub(crate) fn rename(mut self, mut to: Claim<'_>, flags: RenameFlags) -> Result<()> {
         let from = (self.dir.ino, self.name);
+        let kernel = self.mount.kernel.as_ref();
+        let _turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
         self.count_move();
         if flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
@@ -407,6 +431,7 @@ impl<'a> Claim<'a> {
             self.leads_to(None);
             to.leads_to(moved);
         }
+        kernel.inspect(|kernel| kernel.move_dentry());
         Ok(())
     }
 
@@ -417,6 +442,9 @@ impl<'a> Claim<'a> {
         let held = self.vnode().filter(|vnode| Arc::strong_count(vnode) > 1);
         let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.deferred)).transpose()?.unwrap_or(false);
         let result = call(fs, self.dir.ino, self.name);
+        if result.is_ok() && self.vnode().is_some_and(|vnode| !vnode.is_linked()) {
+            self.mount.inode_moves();
+        }
         if let Some(vnode) = held {
             if result.is_err() && pinned {
                 vnode.unpin(fs);
@@ -447,6 +475,7 @@ impl<'a> Claim<'a> {
     }
 
     fn made(self, attr: &Attr) -> Arc<Vnode> {
+        self.mount.inode_moves();
         let vnode = Vnode::new(attr, Some(self.dir));
         self.leads_to(Some(Arc::clone(&vnode)));
         vnode

@@ -1,0 +1,71 @@
+//! What a kernel keeps beside every file system, for all tasks: locks that no design can avoid.
+//!
+//! A design in process has none of this. A published figure was measured below a kernel, and the curves of creating, removing and
+//! renaming files end where these locks end: the FxMark slides name the list of inodes and the rename lock. With
+//! [`crate::MountOptions::kernel_locks`] the front end takes them where Linux does, for as long as Linux holds them. Each is an
+//! ordinary lock of the ledger: `weir explain` names it, and `free = ["kernel.inodes"]` in a plan takes its cost away.
+//!
+//! | lock | taken | held over | in Linux |
+//! |---|---|---|---|
+//! | `kernel.inodes` | when an inode comes into memory or leaves it | linking into a list | `s_inode_list_lock` (fs/inode.c) |
+//! | `kernel.inode_hash` | the same | linking into a hash chain | `inode_hash_lock` (fs/inode.c), one for all file systems |
+//! | `kernel.rename` | by a rename | moving the dentry between hash chains | `rename_lock` (fs/dcache.c, `d_move`) |
+//! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
+//!
+//! The list of inodes is that of a file system since 4.3 and was one for all before; a cell mounts one, so that is the same.
+//!
+//! What is modelled elsewhere: the descriptor table's lock (`descriptors.rs`) and the reference counts of dentries (`vnode.rs`).
+//! What is left out because it is kept for each core since 2.6.38: the counts of mounts and of open files. What is left out because
+//! it only reads: the walks that check the sequence number of `rename_lock`.
+//!
+//! An inode that is still open when its last name goes leaves memory at its last close; here it is charged with the name.
+//!
+//! Lock order: `kernel.rename_dirs` is taken before any lock of the design, the others are held over nothing.
+
+use sim::{LockClass, Mutex, MutexGuard, Work};
+
+static INODES: LockClass = LockClass::new("kernel.inodes");
+static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
+static RENAME: LockClass = LockClass::new("kernel.rename");
+static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
+
+/// Lines of a doubly linked list that adding or removing an inode writes and another core had last: a neighbour.
+const NEIGHBOURS: u64 = 1;
+
+/// The locks of one mount.
+pub(crate) struct KernelLocks {
+    inodes: Mutex<()>,
+    hash: Mutex<()>,
+    rename: Mutex<()>,
+    rename_dirs: Mutex<()>,
+}
+
+impl KernelLocks {
+    pub(crate) fn new() -> Self {
+        Self {
+            inodes: Mutex::new(&INODES, ()),
+            hash: Mutex::new(&INODE_HASH, ()),
+            rename: Mutex::new(&RENAME, ()),
+            rename_dirs: Mutex::sleeping(&RENAME_DIRS, ()),
+        }
+    }
+
+    /// An inode comes into memory, or leaves it: it is linked into the list of its file system and into the hash, or out of them.
+    pub(crate) fn link_inode(&self) {
+        for list in [&self.inodes, &self.hash] {
+            let _held = list.lock();
+            sim::work(Work::MISS, NEIGHBOURS);
+        }
+    }
+
+    /// Begins a rename: nothing else moves between directories of this file system until the guard is dropped.
+    pub(crate) fn begin_rename(&self, between_directories: bool) -> Option<MutexGuard<'_, ()>> {
+        between_directories.then(|| self.rename_dirs.lock())
+    }
+
+    /// The dentry changes its name.
+    pub(crate) fn move_dentry(&self) {
+        let _held = self.rename.lock();
+        sim::work(Work::MISS, 2 * NEIGHBOURS);
+    }
+}

@@ -1,0 +1,78 @@
+//! The locks that a kernel keeps beside a file system: which calls wait for them, and that none does in process.
+
+mod memfs;
+
+use std::sync::Arc;
+
+use memfs::MemFs;
+use sim::ledger::Snapshot;
+use sim::{Machine, Seed, Setup, TaskSpec};
+use vfs::{Credentials, FileKind, Mount, MountOptions, Process, RenameFlags, Syscalls, ops};
+
+/// The names of the locks that eight tasks on as many cores, each in a directory of its own, have waited for.
+fn waits(kernel_locks: bool, free: &[&str], work: fn(&Process, u16)) -> Vec<&'static str> {
+    let free = free.iter().map(|name| (*name).to_owned()).collect();
+    let setup = Setup { free, ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
+    let ledger = sim::run(&setup, move || {
+        let options = MountOptions { kernel_locks, ..MountOptions::default() };
+        let mount = Mount::new(Arc::new(MemFs::new()), options).expect("it has a root");
+        let tasks: Vec<_> = (0..8)
+            .map(|n: u16| {
+                let process = Process::new(Arc::clone(&mount), Credentials::root());
+                process.mkdir(format!("/{n}").as_bytes(), 0o755).expect("new");
+                process.mkdir(format!("/{n}/a").as_bytes(), 0o755).expect("new");
+                sim::spawn(TaskSpec::named(format!("t{n}")).on_core(n + 1), move || {
+                    (0..200).for_each(|_| work(&process, n));
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(|task| task.join());
+        Snapshot::of_run()
+    });
+    let ledger = ledger.expect("the run ends");
+    let of_kernel = |op| ledger.lock_waits(op).into_iter().map(|(name, _)| name);
+    let mut names: Vec<_> =
+        ops::ALL.iter().flat_map(|op| of_kernel(*op)).filter(|name| name.starts_with("kernel.")).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+fn make_and_remove(process: &Process, n: u16) {
+    let path = format!("/{n}/f");
+    process.mknod(path.as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
+    process.unlink(path.as_bytes()).expect("there");
+}
+
+fn move_between(process: &Process, n: u16) {
+    let (here, there) = (format!("/{n}/a"), format!("/{n}b"));
+    process.rename(here.as_bytes(), there.as_bytes(), RenameFlags::empty()).expect("free");
+    process.rename(there.as_bytes(), here.as_bytes(), RenameFlags::empty()).expect("free");
+}
+
+fn move_within(process: &Process, n: u16) {
+    let (here, there) = (format!("/{n}/a"), format!("/{n}/b"));
+    process.rename(here.as_bytes(), there.as_bytes(), RenameFlags::empty()).expect("free");
+    process.rename(there.as_bytes(), here.as_bytes(), RenameFlags::empty()).expect("free");
+}
+
+#[test]
+fn files_made_and_removed_in_different_directories_meet_at_the_lists_of_inodes() {
+    assert!(waits(true, &[], make_and_remove).contains(&"kernel.inodes"));
+    // The two are held equally long: a task that has waited for the first finds the second free.
+    assert_eq!(waits(true, &["kernel.inodes"], make_and_remove), ["kernel.inode_hash"]);
+}
+
+#[test]
+fn renames_meet_at_the_rename_lock_and_those_between_directories_at_their_mutex() {
+    assert!(waits(true, &[], move_between).contains(&"kernel.rename_dirs"));
+    assert!(!waits(true, &[], move_within).contains(&"kernel.rename_dirs"));
+    assert!(waits(true, &[], move_within).contains(&"kernel.rename"));
+}
+
+#[test]
+fn in_process_there_are_no_such_locks() {
+    for work in [make_and_remove as fn(&Process, u16), move_between] {
+        assert_eq!(waits(false, &[], work), [""; 0]);
+    }
+}
