@@ -222,7 +222,10 @@ impl Pool {
         if self.limit - state.used > self.high {
             state.reclaiming = false;
         }
-        if state.waiting > 0 {
+        let wanted = state.waiting > 0;
+        drop(state);
+        // Waking takes longer than all that is done with the pool locked, and the tasks that write back come here for each page.
+        if wanted {
             self.freed.notify_one();
         }
     }
