@@ -299,6 +299,30 @@ fn a_large_device_costs_what_was_written_and_no_more() {
     assert!(each < 8.1, "{each} bytes for each page");
 }
 
+/// 1 TB touched on 64 TB within 4 GiB, a thousandth of it: pages as scattered as they can be, one in 64.
+#[test]
+fn scattered_pages_fit_the_memory_that_is_promised() {
+    let config = SsdModel::parse("fast24,capacity=80GiB").unwrap().config().unwrap();
+    let mut ssd = Ssd::new(&config, Data::Drop).unwrap();
+    let (mut now, mut random, touched) = (Nanos::ZERO, 1_u64, 1 << 18);
+    for _ in 0..touched {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let page = (random >> 33) % (touched * 64);
+        loop {
+            match ssd.submit(&Command::new(Op::Write, page * PAGE, PAGE), now).unwrap() {
+                Outcome::Done { at } => break now = at,
+                Outcome::Busy { retry_at } => now = retry_at,
+            }
+        }
+    }
+    let statistics = ssd.statistics();
+    let each = statistics.mapping.0 as f64 / statistics.mapped_pages as f64;
+    let (pages, directory) = (1e12 / PAGE as f64, (64e12 / (16 << 20) as f64) * 4.0);
+    let all = each * pages + directory;
+    assert!(all < (4_u64 << 30) as f64, "{each} bytes for each page, {all} for 1 TB of 64 TB");
+    println!("{each:.2} bytes for each page, {:.2} GiB for 1 TB of 64 TB", all / (1_u64 << 30) as f64);
+}
+
 fn device(model: &str) -> Arc<SsdDevice> {
     SsdDevice::new(&SsdModel::parse(model).unwrap().config().unwrap(), Data::Sparse).unwrap()
 }

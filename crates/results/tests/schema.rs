@@ -6,7 +6,8 @@
 use results::claim::Claim;
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
+    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
+    StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,6 +184,7 @@ fn full_sample() -> Sample {
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
+    sample.placement = Some(PlacementRecord { dies: 8, stripe_pages: 64, runs: vec![(3, 8), (4, 8)] });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
     sample.host = Some(HostRecord {
         least_mhz: Some(800),

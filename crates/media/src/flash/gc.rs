@@ -88,17 +88,21 @@ impl Ftl {
         Ok(())
     }
 
-    /// Finds the needed pages of one flash page, whose first page lies at `first`.
+    /// Finds the needed pages of one flash page, whose first page lies at `first`. Whether a page is needed is as good as
+    /// random, so nothing here branches on it: the looks into the map, which miss the processor's caches, overlap.
     fn gather(&mut self, first: u32, names: &[u32]) {
         let mut moving = std::mem::take(&mut self.moving);
-        moving.names.clear();
-        moving.places.clear();
+        moving.names.resize(names.len(), NONE);
+        moving.places.resize(names.len(), NONE);
+        let mut count = 0;
         for (place, name) in (first..).zip(names) {
-            if *name != NONE && self.is_needed(Short(*name), place) {
-                moving.names.push(*name);
-                moving.places.push(place);
-            }
+            moving.names[count] = *name;
+            moving.places[count] = place;
+            let needed = *name != NONE && self.is_needed(Short(*name), place);
+            count += usize::from(needed);
         }
+        moving.names.truncate(count);
+        moving.places.truncate(count);
         self.moving = moving;
     }
 
@@ -130,7 +134,8 @@ impl Ftl {
     /// Whether a page is valid, or the copy that a power loss would bring back.
     #[inline]
     fn is_needed(&self, short: Short, place: u32) -> bool {
-        self.map.get(short) == place || self.volatile.as_ref().is_some_and(|v| v.keeps(place))
+        let is_kept = self.volatile.as_ref().is_some_and(|volatile| volatile.keeps(place));
+        (self.map.get(short) == place) | is_kept
     }
 
     /// A page has moved.
