@@ -3,9 +3,10 @@
 #
 #   tests/mount/block.sh WEIR [MEDIUM…]        (media: ssd, nvmmbd)
 #
-# As root, with fio and e2fsprogs. Where the kernel has nbd the device is /dev/nbdN (nbd-client on `weir serve block --socket`), else a
-# loop device on the file of `weir serve block --mount`. Everything is read again after a second mount. The server says at its end
-# how late each completion was. A canary first: fio must notice a file that changed behind its back.
+# As root, with fio and e2fsprogs. Where the kernel has nbd the device is /dev/nbdN (nbd-client on `weir serve block --socket`),
+# else a loop device on the file of `weir serve block --mount`. Everything is read again after a
+# second mount. The server says at its end how late each completion was. A canary first: fio must notice a file that changed behind
+# its back.
 set -euo pipefail
 
 . "$(dirname "$0")/place.sh" "$@"
@@ -51,7 +52,7 @@ attach() {
 # $1: what fio does besides verifying.
 verified() {
     fio --name=v --filename="$dir/file" --size="$data" --bs=4k --ioengine=libaio --direct=1 --iodepth=16 --rw=randwrite \
-        --verify=crc32c --verify_fatal=1 --randseed=7 --output="$work/fio" "$@"
+        --verify=crc32c --verify_fatal=1 --verify_state_save=0 --randseed=7 --output="$work/fio" "$@"
 }
 
 canary() {
@@ -77,6 +78,6 @@ for medium in "${designs[@]}"; do
     kill -INT "$server"
     wait "$server" || die "$medium: the server failed"
     server=
-    say "$medium: fio verified $data twice, e2fsck found nothing; lateness: $(cat "$work/lateness")"
+    say "$medium: fio verified $data twice, e2fsck found nothing; lateness: $(tr -d ' \n' <"$work/lateness")"
     record mount/block --subject "$medium" --unit mounts --count 2
 done

@@ -1,8 +1,9 @@
 //! How many requests of 4 KiB the SSD model simulates in a second of one core, 32 outstanding.
 //!
 //! The device is `fast24` with 4 GiB in lines of 512 KiB, so that its map is larger than a core's cache. It is filled, then
-//! overwritten at random three times over: collection is in its steady state before anything is measured. Beside the wall time,
-//! which other work on this host lengthens, the requests in a second of this thread's own processor time are printed, of the best and the middle batch.
+//! overwritten at random three times over: collection is in its steady state before anything is measured. Beside the wall
+//! time, which other work on this host lengthens, the requests in a second of this thread's own processor time are printed,
+//! of the best and the middle batch.
 
 use std::hint::black_box;
 

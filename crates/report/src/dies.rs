@@ -9,6 +9,8 @@ use results::{PlacementRecord, ResultFile};
 pub(crate) const STRIPES: u32 = 4;
 /// Pictures on a page; all numbers are in the table.
 const MOST_PICTURES: usize = 24;
+/// Cells whose files lie alike are named up to so many.
+const MOST_TITLES: usize = 3;
 
 /// A cell's picture.
 pub(crate) struct Picture<'a> {
@@ -35,16 +37,16 @@ pub(crate) fn pictures(results: &ResultFile) -> Vec<Picture<'_>> {
         words.reverse();
         Some(Picture { title: words.join(", "), placement })
     });
-    let mut pictures: Vec<(Picture<'_>, u32)> = Vec::new();
-    for picture in all {
-        match pictures.iter_mut().find(|(known, _)| known.placement == picture.placement) {
-            Some((_, alike)) => *alike += 1,
-            None => pictures.push((picture, 0)),
+    let mut pictures: Vec<(&PlacementRecord, Vec<String>)> = Vec::new();
+    for Picture { title, placement } in all {
+        match pictures.iter_mut().find(|(known, _)| *known == placement) {
+            Some((_, titles)) => titles.push(title),
+            None => pictures.push((placement, vec![title])),
         }
     }
-    let told = pictures.into_iter().map(|(picture, alike)| match alike {
-        0 => picture,
-        more => Picture { title: format!("{}, and {more} alike", picture.title), ..picture },
+    let told = pictures.into_iter().map(|(placement, titles)| match titles.len() {
+        1..=MOST_TITLES => Picture { title: titles.join(" · "), placement },
+        more => Picture { title: format!("{}, and {} alike", titles[0], more - 1), placement },
     });
     told.take(MOST_PICTURES).collect()
 }
@@ -52,7 +54,7 @@ pub(crate) fn pictures(results: &ResultFile) -> Vec<Picture<'_>> {
 /// The numbers of the pictures, over the whole file.
 pub(crate) fn table(pictures: &[Picture<'_>]) -> Table {
     let mut table = Table::new(
-        "Pages on the die that has most of them, by those of an even spread, for stretches as long as a stripe",
+        "Pages on the fullest die of each stretch as long as a stripe, by those that a file which goes round the dies has",
     );
     table.words("cell");
     for name in ["pages", "runs on one die", "mean", "worst"] {

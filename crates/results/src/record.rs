@@ -213,8 +213,14 @@ impl PlacementRecord {
         self.runs.iter().flat_map(|(die, pages)| std::iter::repeat_n(*die, *pages as usize)).collect()
     }
 
+    /// Pages of a stretch that a die has when the stretch goes round the dies, as well as its length allows.
+    pub fn share(&self, stretch: usize) -> usize {
+        let granule = (self.stripe_pages / self.dies.max(1)).max(1) as usize;
+        stretch.clamp(1, granule)
+    }
+
     /// For each stretch of the file as long as a stripe: pages on the die that has most of them, by those that it would have if
-    /// they were spread evenly. 1 is the best; as many as there are dies is the worst.
+    /// the stretch went round the dies. 1 is the best; as many as there are dies is the worst.
     pub fn collisions(&self) -> Vec<f64> {
         let worst = |stretch: &[u32]| {
             let mut counts = vec![0_usize; self.dies.max(1) as usize];
@@ -223,8 +229,7 @@ impl PlacementRecord {
                     *count += 1;
                 }
             }
-            let even = stretch.len().div_ceil(counts.len());
-            counts.iter().max().map_or(0.0, |most| *most as f64 / even as f64)
+            counts.iter().max().map_or(0.0, |most| *most as f64 / self.share(stretch.len()) as f64)
         };
         self.pages().chunks(self.stripe_pages.max(1) as usize).map(worst).collect()
     }

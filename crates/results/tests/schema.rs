@@ -271,3 +271,12 @@ fn the_checker_notices_what_it_must() {
     assert!(!spoil(&|bad| bad["samples"][0]["ops"] = json!("ten")).is_empty());
     assert!(!spoil(&|bad| bad["samples"][0]["operations"][0]["time_ns"]["journal"] = json!(0.5)).is_empty());
 }
+
+#[test]
+fn a_file_on_one_die_collides_as_often_as_there_are_dies() {
+    let placed = |runs: Vec<(u32, u32)>| PlacementRecord { dies: 8, stripe_pages: 64, runs }.collisions();
+    assert_eq!(placed(vec![(3, 128)]), [8.0, 8.0]);
+    assert_eq!(placed((0..8).map(|die| (die, 8)).collect()), [1.0]);
+    assert_eq!(placed(vec![(1, 8), (2, 8), (3, 1)]), [1.0], "a short file goes round as far as it goes");
+    assert_eq!(placed(vec![(1, 8), (1, 8)]), [2.0]);
+}

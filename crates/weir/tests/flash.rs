@@ -246,7 +246,7 @@ fn what_has_no_extents_is_refused_with_the_reason() {
         (&["fragmentation", "no-such-file"], "IMAGE:/PATH"),
         (&["fragmentation", "/"], "no regular file"),
         (&["fragmentation", &format!("{image}:/dir")], "no regular file"),
-        (&["fragmentation", &format!("{image}:/none")], "ENOENT"),
+        (&["fragmentation", &format!("{image}:/none")], "no such file"),
         (&["fragmentation", &format!("{image}:/empty")], "is empty"),
         (&["fragmentation", &format!("{image}:/target"), "--medium", "fast23"], "fast24"),
     ];

@@ -67,7 +67,7 @@ fn marks(svg: &mut Svg, picture: &Picture<'_>, shown: u32, (left, top, each): (f
     let stripe = picture.placement.stripe_pages.max(1) as usize;
     let pages = &pages[..pages.len().min(shown as usize)];
     for (number, stretch) in pages.chunks(stripe).enumerate() {
-        let even = stretch.len().div_ceil(picture.placement.dies.max(1) as usize);
+        let even = picture.placement.share(stretch.len());
         let mut at = number * stripe;
         for run in stretch.chunk_by(|a, b| a == b) {
             let on_die = stretch.iter().filter(|die| **die == run[0]).count();

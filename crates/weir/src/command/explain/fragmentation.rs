@@ -257,15 +257,17 @@ fn text(found: &Found, predicted: &Predicted, model: &SsdModel, machine: &str) -
     let mean = collisions.iter().sum::<f64>() / collisions.len().max(1) as f64;
     let worst = collisions.iter().copied().fold(0.0, f64::max);
     row("runs on one die", placement.runs.len().to_string());
-    row(
-        "fullest die of a stretch",
-        format!("{mean:.2} times its even share in the mean, {worst:.2} at worst"),
-    );
+    row("fullest die of a stretch", format!("{mean:.2} times its share in the mean, {worst:.2} at worst"));
     if predicted.bytes < data {
         row("predicted", format!("the first {} of {}", human(predicted.bytes), human(data)));
     }
-    [table.to_text(), times(predicted, machine), picture(predicted), format!("  Assumed: {ASSUMES}.\n")]
-        .join("\n")
+    [
+        table.to_text(),
+        times(predicted, machine),
+        picture(predicted),
+        format!("  Assumed: {}.\n", ASSUMES.replace(". A", ".\n  A")),
+    ]
+    .join("\n")
 }
 
 fn times(predicted: &Predicted, machine: &str) -> String {
