@@ -33,6 +33,7 @@ test-mount: build
 	tests/mount/run.sh $(WEIR)
 	tests/mount/fstab.sh $(WEIR)
 	tests/mount/direct.sh $(WEIR)
+	tests/mount/block.sh $(WEIR)
 
 # Public suites, written elsewhere, on a mount of each design. As root; cargo installs them.
 test-suites: build

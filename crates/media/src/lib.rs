@@ -18,6 +18,7 @@
 //! | [`medium`] | media by name: types with parameters, presets, `hinfs,latency=400ns` |
 //! | [`flash`] | an NVMe SSD: when each command completes, down to the die |
 //! | [`charges`] | the kinds of work, activities and counts of this crate and of designs |
+//! | [`fiemap`] | where a file of this host lies on its device |
 //! | [`event`] | the stream of loads, stores, flushes, fences and marks; [`Tap`] |
 //! | [`recorder`] | which bytes are guaranteed, crash images, lints |
 //! | [`fault`] | what goes wrong on request |
@@ -33,6 +34,7 @@ pub mod cost;
 pub mod error;
 pub mod event;
 pub mod fault;
+pub mod fiemap;
 pub mod flash;
 pub mod medium;
 pub mod nvmm;

@@ -12,6 +12,7 @@
 //! | [`export`] | figures as files for papers |
 //! | `spread` | latencies, rates over time and samples of every cell |
 //! | [`jobs`] | what fio's users look for: rates and latencies by job and direction |
+//! | `dies` | which page of a file lies on which die |
 //! | `scaling` | curves over the number of threads: what holds them back |
 //! | [`table`], [`units`], [`axis`] | tables, human numbers, values of axes |
 //!
@@ -28,6 +29,7 @@ pub mod cell;
 mod chart;
 pub mod claims;
 pub mod compare;
+mod dies;
 pub mod explain;
 pub mod export;
 pub mod figure;

@@ -145,6 +145,9 @@ pub struct Sample {
     /// Calls that ended in each of equal parts of the measured time; none where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<SeriesRecord>,
+    /// Where the workload's file lies on a device that is made of dies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub placement: Option<PlacementRecord>,
 }
 
 /// Why a cell has no numbers.
@@ -191,6 +194,45 @@ pub struct HostRecord {
     /// Why its time cannot be relied on; empty when the host was quiet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<String>,
+}
+
+/// Which page of a file lies on which die.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlacementRecord {
+    /// Dies of the device.
+    pub dies: u32,
+    /// Pages that a stripe holds, one granule on each die.
+    pub stripe_pages: u32,
+    /// Runs of pages of 4 KiB in the order of the file: the die, and how many pages.
+    pub runs: Vec<(u32, u32)>,
+}
+
+impl PlacementRecord {
+    /// The die of each page.
+    pub fn pages(&self) -> Vec<u32> {
+        self.runs.iter().flat_map(|(die, pages)| std::iter::repeat_n(*die, *pages as usize)).collect()
+    }
+
+    /// Pages of a stretch that a die has when the stretch goes round the dies, as well as its length allows.
+    pub fn share(&self, stretch: usize) -> usize {
+        let granule = (self.stripe_pages / self.dies.max(1)).max(1) as usize;
+        stretch.clamp(1, granule)
+    }
+
+    /// For each stretch of the file as long as a stripe: pages on the die that has most of them, by those that it would have if
+    /// the stretch went round the dies. 1 is the best; as many as there are dies is the worst.
+    pub fn collisions(&self) -> Vec<f64> {
+        let worst = |stretch: &[u32]| {
+            let mut counts = vec![0_usize; self.dies.max(1) as usize];
+            for die in stretch {
+                if let Some(count) = counts.get_mut(*die as usize) {
+                    *count += 1;
+                }
+            }
+            counts.iter().max().map_or(0.0, |most| *most as f64 / self.share(stretch.len()) as f64)
+        };
+        self.pages().chunks(self.stripe_pages.max(1) as usize).map(worst).collect()
+    }
 }
 
 /// System calls over time.

@@ -6,7 +6,8 @@
 use results::claim::Claim;
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
+    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
+    StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -183,6 +184,7 @@ fn full_sample() -> Sample {
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
+    sample.placement = Some(PlacementRecord { dies: 8, stripe_pages: 64, runs: vec![(3, 8), (4, 8)] });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
     sample.host = Some(HostRecord {
         least_mhz: Some(800),
@@ -268,4 +270,13 @@ fn the_checker_notices_what_it_must() {
     assert!(!spoil(&|bad| drop(bad.as_object_mut().expect("object").remove("seed"))).is_empty());
     assert!(!spoil(&|bad| bad["samples"][0]["ops"] = json!("ten")).is_empty());
     assert!(!spoil(&|bad| bad["samples"][0]["operations"][0]["time_ns"]["journal"] = json!(0.5)).is_empty());
+}
+
+#[test]
+fn a_file_on_one_die_collides_as_often_as_there_are_dies() {
+    let placed = |runs: Vec<(u32, u32)>| PlacementRecord { dies: 8, stripe_pages: 64, runs }.collisions();
+    assert_eq!(placed(vec![(3, 128)]), [8.0, 8.0]);
+    assert_eq!(placed((0..8).map(|die| (die, 8)).collect()), [1.0]);
+    assert_eq!(placed(vec![(1, 8), (2, 8), (3, 1)]), [1.0], "a short file goes round as far as it goes");
+    assert_eq!(placed(vec![(1, 8), (1, 8)]), [2.0]);
 }

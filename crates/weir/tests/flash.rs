@@ -2,6 +2,7 @@
 
 mod shared;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -172,4 +173,123 @@ fn claims_of_a_device_alone_are_measured_without_a_plan() {
     let measured = claims.iter().filter(|claim| !claim["value"].is_null());
     let measured: Vec<_> = measured.map(|claim| claim["id"].as_str().unwrap()).collect();
     assert_eq!(measured, ["frag.interface.qd1", "frag.interface.qd32", "frag.alignment.stripe"]);
+}
+
+/// What `weir explain fragmentation` says, as JSON.
+fn fragmentation(home: &Path, file: &str, arguments: &[&str]) -> Value {
+    let output =
+        weir(home).args(["explain", "fragmentation", file, "--json"]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    document(&output)
+}
+
+/// An ext4 image with a file of 4 MiB that was appended to in turns with another, 32 KiB and 224 KiB at a time.
+fn image(home: &Path) -> String {
+    let path = home.join("image.ext4");
+    let options = pool::PoolOptions::new("ext4").size(pool::Bytes::mib(128));
+    let options = options.option("stream_request", "4000GiB").option("journal", "8MiB");
+    let pool = options.open(&path).unwrap();
+    let (mut target, mut other) = (pool.create_file("target").unwrap(), pool.create_file("other").unwrap());
+    for _ in 0..128 {
+        for (file, kib) in [(&mut target, 32), (&mut other, 224)] {
+            file.write_all(&vec![7; kib << 10]).unwrap();
+            file.sync_all().unwrap();
+        }
+    }
+    drop((target, other));
+    drop(pool.create_file("empty").unwrap());
+    pool.create_dir("dir").unwrap();
+    pool.close().unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_file_of_an_image_is_explained_by_its_extents_and_the_image_stays_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let image = image(home.path());
+    let before = std::fs::read(&image).unwrap();
+    let told_of = fragmentation(home.path(), &format!("{image}:/target"), &[]);
+    assert_eq!((&told_of["bytes"], &told_of["holes"]), (&(4 << 20).into(), &0.into()));
+    let pieces = told_of["degree_of_fragmentation"].as_u64().unwrap();
+    assert!((120..=128).contains(&pieces), "{told_of}");
+    let ns = |what: &str| told_of[what]["ns"].as_u64().unwrap();
+    assert!(
+        ns("as_it_lies") > 4 * ns("in_one_piece") && ns("with_hints") * 10 < ns("in_one_piece") * 12,
+        "{told_of}"
+    );
+    assert!(told_of["lost_by_splitting"].as_f64().unwrap() < 0.1, "{told_of}");
+    let other = fragmentation(home.path(), &format!("{image}:/target"), &["--medium", "nvme-a"]);
+    assert_eq!((&other["stripe"], other["die_runs"] == told_of["die_runs"]), (&(1 << 20).into(), false));
+    assert!(before == std::fs::read(&image).unwrap(), "the image was changed");
+    let text =
+        weir(home.path()).args(["explain", "fragmentation", &format!("{image}:/target")]).output().unwrap();
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(
+        text.contains("degree of fragmentation") && text.contains("Assumed: the device was written"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_has_no_extents_is_refused_with_the_reason() {
+    let home = tempfile::tempdir().unwrap();
+    let image = image(home.path());
+    let said = |arguments: &[&str], code: i32| {
+        let output = weir(home.path()).arg("explain").args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", told(&output));
+        assert!(output.stdout.is_empty(), "{arguments:?}");
+        told(&output)
+    };
+    let cases: [(&[&str], &str); 8] = [
+        (&["fragmentation"], "name a file"),
+        (&["ENOSPC", "file"], "takes no file"),
+        (&["fragmentation", "no-such-file"], "IMAGE:/PATH"),
+        (&["fragmentation", "/"], "no regular file"),
+        (&["fragmentation", &format!("{image}:/dir")], "no regular file"),
+        (&["fragmentation", &format!("{image}:/none")], "no such file"),
+        (&["fragmentation", &format!("{image}:/empty")], "is empty"),
+        (&["fragmentation", &format!("{image}:/target"), "--medium", "fast23"], "fast24"),
+    ];
+    for (arguments, held) in cases {
+        assert!(said(arguments, 2).contains(held), "{arguments:?}: {}", said(arguments, 2));
+    }
+    let hole = home.path().join("hole");
+    std::fs::File::create(&hole).unwrap().set_len(1 << 20).unwrap();
+    let output = weir(home.path()).args(["explain", "fragmentation", "hole"]).output().unwrap();
+    // Where the test's folder lies on tmpfs the answer is that one.
+    let told_of_hole = told(&output);
+    assert!(told_of_hole.contains("is one hole") || told_of_hole.contains("FIEMAP"), "{told_of_hole}");
+    if let Ok(shared) = tempfile::tempdir_in("/dev/shm") {
+        let file = shared.path().join("file");
+        std::fs::write(&file, [1; 8192]).unwrap();
+        assert!(said(&["fragmentation", &file.display().to_string()], 3).contains("tmpfs has no device"));
+    }
+}
+
+#[test]
+fn a_file_of_this_host_is_explained_where_its_file_system_says_where_it_lies() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("file"), vec![1; 3 << 20]).unwrap();
+    let output = weir(home.path()).args(["explain", "fragmentation", "file", "--json"]).output().unwrap();
+    if output.status.code() == Some(3) {
+        eprintln!("SKIPPED: {}", told(&output));
+        return;
+    }
+    let told_of = document(&output);
+    let extents = told_of["extents"].as_array().unwrap();
+    let bytes: u64 = extents.iter().map(|extent| extent["bytes"].as_u64().unwrap()).sum();
+    assert_eq!((bytes, &told_of["bytes"]), (3 << 20, &(3 << 20).into()), "{told_of}");
+}
+
+#[test]
+fn block_devices_are_listed_and_shown_among_the_media() {
+    let home = tempfile::tempdir().unwrap();
+    let media = document(&weir(home.path()).args(["list", "media", "--json"]).output().unwrap());
+    let media = media["media"].as_array().unwrap().clone();
+    for (name, words) in [("fast24", "FAST 2024"), ("loop", "RAM disk"), ("nvmevirt.970pro", "block device")]
+    {
+        let about = media.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("no {name}"));
+        assert!(about["summary"].as_str().unwrap().contains(words), "{about}");
+        assert!(weir(home.path()).args(["show", name]).output().unwrap().status.success(), "{name}");
+    }
 }

@@ -237,6 +237,11 @@ pub trait Job: Send + Sync {
     /// Compares every file with what must be in it, through `calls`: perhaps after a mount.
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError>;
 
+    /// The file whose place on the device a result shows, if there is one that matters.
+    fn placed(&self) -> Option<&[u8]> {
+        None
+    }
+
     /// Removes what would change the next run. For subjects that outlive the job: a directory of the host.
     fn conclude(&self) -> Result<(), JobError> {
         Ok(())

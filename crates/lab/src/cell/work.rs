@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use fs::{FsType, Options};
-use media::Storage;
-use media::block::Built;
-use results::Sample;
+use media::block::{Built, SsdDevice};
+use media::{Storage, flash};
+use results::{PlacementRecord, Sample};
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Nanos};
 use vfs::host::Host;
-use vfs::{Credentials, FileSystem, Mount, MountOptions, Process, Syscalls};
+use vfs::{Credentials, FileSystem, Mount, MountOptions, OpenFlags, Process, Syscalls};
 use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes};
 
 use super::timed::{Tallies, Timed};
@@ -31,6 +31,9 @@ type Failed = String;
 fn words(error: impl std::fmt::Display) -> Failed {
     error.to_string()
 }
+
+/// How much of a file a sample says the place of.
+const PLACED: u64 = 8 << 20;
 
 /// A design's counters by name.
 type Counters = BTreeMap<&'static str, u64>;
@@ -70,7 +73,10 @@ impl Work {
         };
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies).map_err(told)?;
-        let sample = self.measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
+        let mut sample = self.measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
+        if let (Some(ssd), Some(path)) = (built.and_then(|built| built.ssd.as_ref()), job.placed()) {
+            sample.placement = placement(ssd, path, &Process::new(Arc::clone(&mount), Credentials::root()));
+        }
         // Under the virtual clock what is still in a buffer is of no use, unless the image is.
         if self.run.clock == Clock::Real || self.run.check || self.run.save_image.is_some() {
             mount.unmount().map_err(words)?;
@@ -217,6 +223,26 @@ impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for Timing<F> {
             Clock::Real => (self.start)(),
         }
     }
+}
+
+/// Where a file lies on an SSD, as far as the first [`PLACED`] bytes of it go; none if the design does not say, or nothing of it is
+/// on the device.
+fn placement(ssd: &SsdDevice, path: &[u8], process: &Process) -> Option<PlacementRecord> {
+    let fd = process.open(path, OpenFlags::READ, 0).ok()?;
+    let extents = process.extents(fd);
+    // Nothing was written through this descriptor.
+    let _ = process.close(fd);
+    let pages = extents
+        .ok()?
+        .into_iter()
+        .flat_map(|extent| (extent.physical..extent.physical + extent.len).step_by(flash::PAGE as usize));
+    let placed = ssd.with(|ssd| {
+        let dies = pages.take((PLACED / flash::PAGE) as usize).filter_map(|page| ssd.layout(page));
+        dies.map(|place| place.die).collect::<Vec<_>>()
+    });
+    let runs = placed.chunk_by(|a, b| a == b).map(|run| (run[0], run.len() as u32)).collect::<Vec<_>>();
+    let (dies, granule) = ssd.with(|ssd| (ssd.config().dies(), ssd.config().oneshot_pages() as u32));
+    (!runs.is_empty()).then_some(PlacementRecord { dies, stripe_pages: dies * granule, runs })
 }
 
 fn counters(mounted: &dyn FileSystem) -> Counters {

@@ -11,7 +11,7 @@ use media::flash::queues::Queues;
 use media::flash::{Data, Outcome, Ssd, SsdModel};
 use sim::{KIB, MIB, Nanos};
 use workload::block::Request;
-use workload::fragmentation::layout::{self, Layout, Traffic, Writing};
+use workload::fragmentation::layout::{self, Dummy, Layout, Traffic, Writing};
 use workload::fragmentation::{STRIPE, TARGET, raw};
 
 use super::host::HostCost;
@@ -211,11 +211,15 @@ pub struct Experiment {
 }
 
 /// Every experiment by name, with what it asks.
-pub const EXPERIMENTS: [(&str, &str); 5] = [
+pub const EXPERIMENTS: [(&str, &str); 6] = [
     ("interface", "figure 7: time of 8 MiB by size of the request, queue depth 1 and 32"),
     ("alignment", "figure 8: throughput of 4-KiB reads by alignment"),
     ("degree", "figures 3 and 4: throughput by number of pieces, queue depth 1 and 1,023"),
     ("pseudo", "figure 11: dies restored by padding, without the approach"),
+    (
+        "sequences",
+        "figure 12: random dummies, the sizes of the artifact's program and those of 64 other draws",
+    ),
     ("hypothetical", "figure 12: contiguous, appends and overwrites, with and without the approach"),
 ];
 
@@ -227,6 +231,7 @@ pub fn experiment(name: &str, model: &SsdModel, host: HostCost) -> Result<Experi
         "degree" => degree_rows(model, host),
         "pseudo" => pseudo_rows(model, host),
         "hypothetical" => hypothetical_rows(model, host),
+        "sequences" => sequences_rows(model, host),
         _ => Err(Error::Unknown {
             what: "experiment",
             name: name.to_owned(),
@@ -300,6 +305,46 @@ fn hypothetical_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Err
         }
     }
     Ok(Experiment { name: "hypothetical", unit: "MiB/s", rows })
+}
+
+/// One sequence of sizes is no trend: the artifact's, and what many others give.
+fn sequences_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error> {
+    const DRAWS: u64 = 64;
+    let mut rows = Vec::new();
+    for (what, writing) in [("append", Writing::Appends(256)), ("overwrite", Writing::Overwrites(256))] {
+        for allocation in ["off", "on"] {
+            let model = with(model, allocation)?;
+            let read = |dummy| {
+                let written = write(&model, &Layout { writing, dummy, phase: 0 })?;
+                let read = |host| written.read(Reading::CALLS, host);
+                Ok::<_, Error>((read(host)?, read(HostCost::NONE)?))
+            };
+            let published = read(Dummy::Published)?;
+            rows.push((format!("{what}, {allocation}, the program's"), published.0, published.1));
+            let draws =
+                (SEED..SEED + DRAWS).map(|seed| read(Dummy::Random(seed))).collect::<Result<Vec<_>, _>>()?;
+            let (with_host, device): (Vec<f64>, Vec<f64>) = draws.into_iter().unzip();
+            let (with_host, device) = (spread(&with_host), spread(&device));
+            let names = ["least", "mean", "most", "standard deviation"];
+            for (name, (value, device)) in names.iter().zip(with_host.into_iter().zip(device)) {
+                rows.push((
+                    format!("{what}, {allocation}, {DRAWS} draws from seed {SEED}, {name}"),
+                    value,
+                    device,
+                ));
+            }
+        }
+    }
+    Ok(Experiment { name: "sequences", unit: "MiB/s", rows })
+}
+
+/// Least, mean, most, and the standard deviation.
+fn spread(values: &[f64]) -> [f64; 4] {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
+    [least, mean, values.iter().copied().fold(0.0, f64::max), variance.sqrt()]
 }
 
 /// The device with its allocation switched.

@@ -23,20 +23,20 @@ use super::FlashError;
 use super::array::Place;
 use super::command::Hint;
 use super::config::{Allocation, Config, PAGE, SECTOR};
-use super::map::{NONE, PageMap, Short};
+use super::map::{NONE, PageMap};
 use super::victims::Victims;
 use super::volatile::{Undo, Volatile};
 
 /// A run of pages that one group writes.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Pages that the map points to.
+    /// Pages that are needed: the map points to them, or a power loss would bring them back.
     pub(super) valid: u32,
     /// Pages written.
     pub(super) written: u32,
     /// Times it was erased.
     pub(super) erases: u32,
-    /// Where its reverse map is; [`NONE`] without valid pages.
+    /// Where its reverse map is; [`NONE`] without needed pages.
     pub(super) slot: u32,
     pub(super) state: State,
     /// When it became full, in pages written to the device.
@@ -98,14 +98,27 @@ struct Partition {
     pub(super) refill: i64,
 }
 
-/// A page was written.
+/// Pages were written, one place after the other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     pub(super) group: u32,
+    /// The first place.
     pub(super) place: u32,
-    /// The die whose one-shot page it completes.
+    pub(super) count: u32,
+    /// The die whose one-shot page they complete.
     pub(super) closes: Option<u32>,
 }
+
+/// Needed pages of a flash page that is collected: a buffer that is used again and again.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Moving {
+    pub(super) names: Vec<u32>,
+    /// Where each lies.
+    pub(super) places: Vec<u32>,
+}
+
+/// Reverse maps of erased lines that are kept for the next lines: the open ones of a partition.
+const SPARE_NAMES: usize = 4;
 
 /// Counters of pages and lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -142,6 +155,9 @@ pub(super) struct Ftl {
     pub(super) lines: Vec<Line>,
     pub(super) slots: Vec<Slot>,
     free_slots: Vec<u32>,
+    /// Empty reverse maps that have their memory still.
+    spare_names: Vec<Vec<u32>>,
+    pub(super) moving: Moving,
     pub(super) counters: Counters,
     /// What a power loss would undo; `None` with a capacitor.
     pub(super) volatile: Option<Volatile>,
@@ -189,6 +205,8 @@ impl Ftl {
             lines: vec![free; (all * config.blocks) as usize],
             slots: Vec::new(),
             free_slots: Vec::new(),
+            spare_names: Vec::new(),
+            moving: Moving::default(),
             counters: Counters::default(),
             volatile: (!config.capacitor).then(Volatile::default),
             config: config.clone(),
@@ -289,14 +307,13 @@ impl Ftl {
         let partition = (lpn % u64::from(self.config.partitions)) as usize;
         let short = self.map.name(lpn).ok_or(FlashError::TooManyPages)?;
         let group = self.group_with_room(partition)?;
-        let old = self.map.get(short);
-        let written = self.append(group, Role::Host, short)?;
-        self.map.set(short, written.place);
-        if let Some(volatile) = &mut self.volatile {
-            volatile.wrote(written.group, short, old, written.place);
-        }
-        if old != NONE {
-            self.invalidate(old);
+        let written = self.append(group, Role::Host, &[short.0])?;
+        let old = self.map.set(short, written.place);
+        match &mut self.volatile {
+            // The old copy is needed until the new one is durable.
+            Some(volatile) => volatile.wrote(written.group, short, old, written.place),
+            None if old != NONE => self.invalidate(old),
+            None => {}
         }
         self.counters.host_pages += 1;
         if written.closes.is_some() {
@@ -328,32 +345,34 @@ impl Ftl {
         self.groups[group as usize].open[Role::Host as usize] != NONE || self.free_lines(group) > reserve
     }
 
-    /// Takes the next place of a group's open line.
-    pub(super) fn append(&mut self, group: u32, role: Role, short: Short) -> Result<Written, FlashError> {
+    /// Takes the next places of a group's open line for these pages, or for as many as its one-shot page has room for.
+    pub(super) fn append(&mut self, group: u32, role: Role, names: &[u32]) -> Result<Written, FlashError> {
         let line = match self.groups[group as usize].open[role as usize] {
             NONE => self.open_line(group, role)?,
             line => line,
         };
-        let within = self.lines[line as usize].written;
-        let slot = self.lines[line as usize].slot;
-        self.push_name(slot, short.0);
+        let all = self.line_pages(group);
         let this = &mut self.lines[line as usize];
-        this.valid += 1;
-        this.written += 1;
-        let closes = this.written.is_multiple_of(self.oneshot_pages);
-        if this.written == self.line_pages(group) {
-            self.close_line(group, role);
+        let (within, slot) = (this.written, this.slot);
+        let room = self.oneshot_pages - within % self.oneshot_pages;
+        let count = room.min(names.len() as u32);
+        this.valid += count;
+        this.written += count;
+        let is_full = this.written == all;
+        self.push_names(slot, names[..count as usize].iter().copied());
+        if is_full {
+            self.close_line(group, role, u64::from(count) - 1);
         }
-        let closes = closes.then(|| self.locate(line, within).die);
-        Ok(Written { group, place: slot << self.shift | within, closes })
+        let closes = (count == room).then(|| self.locate(line, within).die);
+        Ok(Written { group, place: slot << self.shift | within, count, closes })
     }
 
-    fn push_name(&mut self, slot: u32, name: u32) {
+    fn push_names(&mut self, slot: u32, more: impl ExactSizeIterator<Item = u32>) {
         let names = &mut self.slots[slot as usize].names;
-        if names.len() == names.capacity() {
-            names.reserve_exact(self.oneshot_pages as usize * 8);
+        if names.capacity() - names.len() < more.len() {
+            names.reserve_exact(more.len().max(self.oneshot_pages as usize * 8));
         }
-        names.push(name);
+        names.extend(more);
     }
 
     fn open_line(&mut self, group: u32, role: Role) -> Result<u32, FlashError> {
@@ -382,20 +401,21 @@ impl Ftl {
         if slot as usize == self.slots.len() {
             self.slots.push(Slot::default());
         }
-        self.slots[slot as usize].line = line;
+        let names = self.spare_names.pop().unwrap_or_default();
+        self.slots[slot as usize] = Slot { line, names };
         Ok(slot)
     }
 
-    /// The open line of a role is full.
-    fn close_line(&mut self, group: u32, role: Role) {
+    /// The open line of a role is full; its last `uncounted` pages but one are not in the counters yet.
+    fn close_line(&mut self, group: u32, role: Role, uncounted: u64) {
         let line = self.groups[group as usize].open[role as usize];
         self.groups[group as usize].open[role as usize] = NONE;
-        let now = self.pages_written();
+        let now = self.pages_written() + uncounted;
         let this = &mut self.lines[line as usize];
         (this.state, this.closed_at) = (State::Full, now);
         let valid = this.valid;
         self.groups[group as usize].victims.insert(line, valid);
-        if valid == 0 && self.volatile.is_none() {
+        if valid == 0 {
             self.release_slot(line);
         }
     }
@@ -404,23 +424,32 @@ impl Ftl {
     fn release_slot(&mut self, line: u32) {
         let slot = std::mem::replace(&mut self.lines[line as usize].slot, NONE);
         if slot != NONE {
-            self.slots[slot as usize].names = Vec::new();
+            let names = std::mem::take(&mut self.slots[slot as usize].names);
+            self.keep_names(names);
             self.free_slots.push(slot);
         }
     }
 
-    /// A page is no longer valid.
+    /// Keeps the memory of a reverse map for the next line.
+    pub(super) fn keep_names(&mut self, mut names: Vec<u32>) {
+        if names.capacity() > 0 && self.spare_names.len() < SPARE_NAMES {
+            names.clear();
+            self.spare_names.push(names);
+        }
+    }
+
+    /// A page is no longer needed.
     #[inline]
     pub(super) fn invalidate(&mut self, place: u32) {
         let (line, _) = self.line_of(place);
         let valid = self.lines[line as usize].valid - 1;
         self.set_valid(line, valid);
-        if valid == 0 && self.lines[line as usize].state == State::Full && self.volatile.is_none() {
+        if valid == 0 && self.lines[line as usize].state == State::Full {
             self.release_slot(line);
         }
     }
 
-    /// Changes the number of valid pages of a line.
+    /// Changes the number of needed pages of a line.
     #[inline]
     fn set_valid(&mut self, line: u32, valid: u32) {
         let this = &mut self.lines[line as usize];
@@ -432,24 +461,26 @@ impl Ftl {
         }
     }
 
-    /// A page that is needed but not valid has moved to `place`, which counted it.
-    pub(super) fn discount(&mut self, place: u32) {
-        let (line, _) = self.line_of(place);
-        self.set_valid(line, self.lines[line as usize].valid - 1);
+    /// Forgets the copies that newer ones, durable at `now`, have replaced.
+    pub(super) fn retire(&mut self, now: u64) {
+        let Some(mut volatile) = self.volatile.take() else { return };
+        volatile.retire(now, |old| self.invalidate(old));
+        self.volatile = Some(volatile);
     }
 
     /// What is not yet programmed at `now` is gone: the copies before it are valid again. Returns what was undone, latest first.
     pub(super) fn power_cut(&mut self, now: u64) -> Vec<Undo> {
-        let mut undone = self.volatile.as_mut().map_or_else(Vec::new, |volatile| volatile.power_cut(now));
+        self.retire(now);
+        let mut undone = self.volatile.as_mut().map_or_else(Vec::new, Volatile::power_cut);
         undone.retain(|undo| {
             if self.map.get(undo.short) != undo.new {
-                return false; // a later version was programmed earlier, or the page was trimmed
+                // A later version was programmed earlier, or the page was trimmed.
+                if undo.old != NONE {
+                    self.invalidate(undo.old);
+                }
+                return false;
             }
             self.map.set(undo.short, undo.old);
-            if undo.old != NONE {
-                let (line, _) = self.line_of(undo.old);
-                self.set_valid(line, self.lines[line as usize].valid + 1);
-            }
             self.invalidate(undo.new);
             true
         });
@@ -477,13 +508,11 @@ impl Ftl {
         }
         let (first, slot) = (self.lines[line as usize].written, self.lines[line as usize].slot);
         let end = first.next_multiple_of(self.oneshot_pages);
-        for _ in first..end {
-            self.push_name(slot, NONE);
-        }
+        self.push_names(slot, std::iter::repeat_n(NONE, (end - first) as usize));
         self.lines[line as usize].written = end;
         self.counters.padded_pages += u64::from(end - first);
         if end == self.line_pages(group) {
-            self.close_line(group, Role::Host);
+            self.close_line(group, Role::Host, 0);
         }
         Some(self.locate(line, first).die)
     }
@@ -541,7 +570,8 @@ impl Ftl {
 
     /// Memory of both maps.
     pub(super) fn mapping_bytes(&self) -> u64 {
-        let reverse: usize = self.slots.iter().map(|slot| slot.names.capacity() * 4).sum();
+        let names = self.slots.iter().map(|slot| &slot.names).chain(&self.spare_names);
+        let reverse: usize = names.map(|names| names.capacity() * 4).sum();
         self.map.bytes() + reverse as u64
     }
 
@@ -560,9 +590,11 @@ impl Ftl {
             }
             valid[line as usize] += 1;
         }
+        let kept = self.volatile.iter().flat_map(Volatile::kept);
+        kept.for_each(|place| valid[self.line_of(place).0 as usize] += 1);
         for (number, (line, count)) in self.lines.iter().zip(&valid).enumerate() {
             if line.valid != *count || line.written > self.line_pages(self.group_of(number as u32)) {
-                return Err(format!("line {number} has {count} valid pages and says {line:?}"));
+                return Err(format!("line {number} has {count} needed pages and says {line:?}"));
             }
         }
         let free = self.lines.iter().filter(|line| line.state == State::Free).count() as u64;

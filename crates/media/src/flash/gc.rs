@@ -73,8 +73,10 @@ impl Ftl {
             for (at, names) in
                 (0..).step_by(self.flash_pages as usize).zip(names.chunks(self.flash_pages as usize))
             {
-                self.move_flash_page(line, slot, at, names, now, array)?;
+                self.gather(slot << self.place_shift() | at, names);
+                self.move_gathered(line, at, now, array)?;
             }
+            self.keep_names(names);
         }
         let (first, dies) = (self.groups[group as usize].first_die, self.groups[group as usize].dies);
         for die in first..first + dies {
@@ -86,54 +88,62 @@ impl Ftl {
         Ok(())
     }
 
-    /// Reads the valid pages of one flash page, which begins with page `at` of the line, and writes them elsewhere.
-    fn move_flash_page(
-        &mut self,
-        line: u32,
-        slot: u32,
-        at: u32,
-        names: &[u32],
-        now: u64,
-        array: &mut Array,
-    ) -> Result<(), FlashError> {
-        let place = |within: u32| slot << self.place_shift() | within;
-        let needed = |within: u32, name: u32| name != NONE && self.is_needed(Short(name), place(within));
-        let valid = (at..).zip(names).filter(|(within, name)| needed(*within, **name)).count() as u64;
-        if valid == 0 {
-            return Ok(());
+    /// Finds the needed pages of one flash page, whose first page lies at `first`. Whether a page is needed is as good as
+    /// random, so nothing here branches on it: the looks into the map, which miss the processor's caches, overlap.
+    fn gather(&mut self, first: u32, names: &[u32]) {
+        let mut moving = std::mem::take(&mut self.moving);
+        moving.names.resize(names.len(), NONE);
+        moving.places.resize(names.len(), NONE);
+        let mut count = 0;
+        for (place, name) in (first..).zip(names) {
+            moving.names[count] = *name;
+            moving.places[count] = place;
+            let needed = *name != NONE && self.is_needed(Short(*name), place);
+            count += usize::from(needed);
         }
-        array.read(now, now, self.locate(line, at), valid * PAGE, false);
-        let group = self.group_of(line);
-        for (within, name) in (at..).zip(names) {
-            let (short, old) = (Short(*name), slot << self.place_shift() | within);
-            if *name == NONE || !self.is_needed(short, old) {
-                continue;
+        moving.names.truncate(count);
+        moving.places.truncate(count);
+        self.moving = moving;
+    }
+
+    /// Reads what was gathered of the flash page that begins with page `at` of the line, and writes it elsewhere.
+    fn move_gathered(&mut self, line: u32, at: u32, now: u64, array: &mut Array) -> Result<(), FlashError> {
+        let moving = std::mem::take(&mut self.moving);
+        let count = moving.names.len();
+        if count > 0 {
+            array.read(now, now, self.locate(line, at), count as u64 * PAGE, false);
+        }
+        let mut done = 0;
+        while done < count {
+            let written = self.append(self.group_of(line), Role::Collection, &moving.names[done..])?;
+            let end = done + written.count as usize;
+            let pages = moving.names[done..end].iter().zip(&moving.places[done..end]);
+            for ((name, old), new) in pages.zip(written.place..) {
+                self.repoint(Short(*name), *old, new);
             }
-            let written = self.append(group, Role::Collection, short)?;
-            self.repoint(short, old, written.place);
-            self.counters.moved_pages += 1;
+            self.counters.moved_pages += u64::from(written.count);
             if let Some(die) = written.closes {
                 array.program(now, now, die, u64::from(self.oneshot_pages) * PAGE);
             }
+            done = end;
         }
+        self.moving = moving;
         Ok(())
     }
 
     /// Whether a page is valid, or the copy that a power loss would bring back.
+    #[inline]
     fn is_needed(&self, short: Short, place: u32) -> bool {
-        self.map.get(short) == place || self.volatile.as_ref().is_some_and(|v| v.keeps(place))
+        let is_kept = self.volatile.as_ref().is_some_and(|volatile| volatile.keeps(place));
+        (self.map.get(short) == place) | is_kept
     }
 
     /// A page has moved.
+    #[inline]
     fn repoint(&mut self, short: Short, old: u32, new: u32) {
         if let Some(volatile) = &mut self.volatile {
             volatile.moved(old, new);
         }
-        if self.map.get(short) == old {
-            self.map.set(short, new);
-        } else {
-            // The copy that a power loss would bring back is no valid page.
-            self.discount(new);
-        }
+        self.map.replace(short, old, new);
     }
 }

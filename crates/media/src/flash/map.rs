@@ -114,6 +114,21 @@ impl PageMap {
         old
     }
 
+    /// Moves the page from `old` to `new`, if `old` is where it lies.
+    #[inline]
+    pub(crate) fn replace(&mut self, short: Short, old: u32, new: u32) {
+        let within = (short.0 & (CHUNK_PAGES as u32 - 1)) as usize;
+        let place = match &mut self.chunks[(short.0 >> CHUNK_SHIFT) as usize].form {
+            Form::Dense(places) => Some(&mut places[within]),
+            Form::Sparse(pages, places) => {
+                pages.binary_search(&(within as u16)).ok().map(|at| &mut places[at])
+            }
+        };
+        if let Some(place) = place.filter(|place| **place == old) {
+            *place = new;
+        }
+    }
+
     /// Pages that lie somewhere.
     pub(crate) fn mapped(&self) -> u64 {
         self.mapped

@@ -104,10 +104,8 @@ impl Ssd {
         }
         self.check_range(command, space)?;
         self.now = now.0;
-        if let Device::Conventional(device) = &mut self.device
-            && let Some(volatile) = &mut device.ftl.volatile
-        {
-            volatile.retire(now.0);
+        if let Device::Conventional(device) = &mut self.device {
+            device.ftl.retire(now.0);
         }
         let outcome = self.device.submit(command, space.start, now.0)?;
         if let (Op::Trim, Outcome::Done { .. }) = (command.op, outcome) {

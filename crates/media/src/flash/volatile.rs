@@ -77,13 +77,17 @@ impl Volatile {
         self.flight.insert(self.flight.len() - after, (at, pages));
     }
 
-    /// Forgets what is durable at `now`.
-    pub(super) fn retire(&mut self, now: u64) {
+    /// Forgets what is durable at `now`; `free` is told where each copy lies that is not needed any more.
+    pub(super) fn retire(&mut self, now: u64, mut free: impl FnMut(u32)) {
         while let Some((_, pages)) = self.flight.front().filter(|(at, _)| *at <= now) {
             for number in pages {
-                if let Some(undo) = self.undo.remove(number) {
-                    self.by_old.remove(&undo.old);
+                let Some(undo) = self.undo.remove(number) else { continue };
+                if self.by_new.get(&undo.new) == Some(number) {
                     self.by_new.remove(&undo.new);
+                }
+                if undo.old != NONE {
+                    self.by_old.remove(&undo.old);
+                    free(undo.old);
                 }
             }
             self.flight.pop_front();
@@ -93,6 +97,11 @@ impl Volatile {
     /// Whether a power loss may bring back what lies here.
     pub(super) fn keeps(&self, place: u32) -> bool {
         self.by_old.contains_key(&place)
+    }
+
+    /// Where the copies lie that a power loss may bring back.
+    pub(super) fn kept(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_old.keys().copied()
     }
 
     /// Collection moved a page.
@@ -111,10 +120,8 @@ impl Volatile {
         }
     }
 
-    /// Everything that is not durable at `now`, latest first; nothing is left.
-    pub(super) fn power_cut(&mut self, now: u64) -> Vec<Undo> {
-        self.retire(now);
-        let undone = std::mem::take(self);
-        undone.undo.into_values().rev().collect()
+    /// Everything that is not durable, latest first; nothing is left.
+    pub(super) fn power_cut(&mut self) -> Vec<Undo> {
+        std::mem::take(self).undo.into_values().rev().collect()
     }
 }

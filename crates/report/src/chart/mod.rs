@@ -9,6 +9,7 @@
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
 //! | `bars`, `lines`, `breakdown`, `heat`, `ratios`, `curves` | a kind of chart each |
+//! | `dies` | which page of a file lies on which die |
 //! | `curve` | claims that hold, by reading |
 //! | `alone` | a chart as a file of its own |
 //! | `palette` | which colour, pattern, dash and marker a name has, on the whole page |
@@ -21,6 +22,7 @@ mod bars;
 mod breakdown;
 pub(crate) mod curve;
 mod curves;
+pub(crate) mod dies;
 mod frame;
 mod heat;
 mod lines;

@@ -10,7 +10,7 @@ use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
 use crate::spread::{self, Origin};
 use crate::table::Table;
-use crate::{Report, Section, answer, jobs, readings, scaling, summary};
+use crate::{Report, Section, answer, dies, jobs, readings, scaling, summary};
 use askama::Template;
 use results::ResultFile;
 use std::collections::BTreeMap;
@@ -148,6 +148,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
                 Ok(figure) => page_figure(format!("{id}-f{}", n + 1), &figure, palette),
                 Err(error) => missing(format!("{id}-f{}", n + 1), spec.title.clone(), error),
             })
+            .chain(dies_figure(&id, results))
             .chain(spreads(&id, results, palette))
             .collect(),
         origins: spread::origins(results),
@@ -187,6 +188,27 @@ fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure>
     .into_iter()
     .flatten()
     .collect()
+}
+
+/// Which page lies on which die; none where no cell says so.
+fn dies_figure(id: &str, results: &ResultFile) -> Option<PageFigure> {
+    let pictures = dies::pictures(results);
+    let panel = |picture: &dies::Picture<'_>| PagePanel {
+        title: picture.title.clone(),
+        drawings: vec![chart::dies::draw(picture)],
+        limits: String::new(),
+    };
+    (!pictures.is_empty()).then(|| PageFigure {
+        id: format!("{id}-dies"),
+        title: "Which page of the file lies on which die".to_owned(),
+        caption: "The beginning of the file, four stripes of it. Pages that go round the dies are read at once; pages on one die \
+                  are read one after the other."
+            .to_owned(),
+        legend: chart::dies::legend(),
+        panels: pictures.iter().map(panel).collect(),
+        table: dies::table(&pictures),
+        error: String::new(),
+    })
 }
 
 /// A figure of curves; none where nothing was recorded for it.

@@ -3,8 +3,8 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, ReadingOutcome, ResultFile, Sample,
-    StepRecord,
+    ClaimOutcome, Clock, Environment, HypothesisOutcome, OperationRecord, PlacementRecord, ReadingOutcome,
+    ResultFile, Sample, StepRecord,
 };
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -27,11 +27,10 @@ pub(crate) fn bars() -> ResultFile {
             for (fs, factor) in DESIGNS {
                 let axes = [("workload", workload), ("fs", fs), ("medium", "nvmm"), ("threads", "8")];
                 let speed = if workload.ends_with("server") && fs == "hinfs" { 1.01 } else { factor };
-                file.samples.push(sample(
-                    &axes,
-                    repeat,
-                    base * if workload.ends_with("fileserver") { factor } else { speed },
-                ));
+                let rate = base * if workload.ends_with("fileserver") { factor } else { speed };
+                let mut one = sample(&axes, repeat, rate);
+                one.placement = placement(fs);
+                file.samples.push(one);
             }
         }
     }
@@ -47,6 +46,16 @@ pub(crate) fn bars() -> ResultFile {
         reason: Some("the interval lies above 1".into()),
     }];
     file
+}
+
+/// A file that goes round eight dies, and one on a single die.
+fn placement(fs: &str) -> Option<PlacementRecord> {
+    let runs = match fs {
+        "hinfs" => (0..256).map(|granule| (granule % 8, 8)).collect(),
+        "pmfs" => vec![(3, 2048)],
+        _ => return None,
+    };
+    Some(PlacementRecord { dies: 8, stripe_pages: 64, runs })
 }
 
 /// Two readings and a pair with a long name.

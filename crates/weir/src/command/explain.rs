@@ -1,4 +1,7 @@
-//! `weir explain`: where the time of a result went, or what a word, an error or an exit code means.
+//! `weir explain`: where the time of a result went, what the extents of a file cost, or what a word, an error or an exit code
+//! means.
+
+mod fragmentation;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,14 +13,23 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{store, topics};
 
-/// Say where the time of a result went, or what a word or error means.
+/// Say where the time of a result went, what a file's extents cost, or what a word or error means.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99"
+    after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99 · \
+                  weir explain fragmentation FILE · weir explain fragmentation IMAGE:/PATH --medium nvme-a"
 )]
 pub(crate) struct Explain {
-    /// A result (file, folder or name of a run), a mount, an errno, an exit code or a metric
+    /// A result (file, folder or name of a run), a mount, an errno, an exit code or a metric; `fragmentation` with a file
     what: String,
+    /// With `fragmentation`: a file of this host, or one in an image (IMAGE:/PATH)
+    file: Option<String>,
+    /// With `fragmentation`: the SSD on which the file is to lie
+    #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]", hide_short_help = true)]
+    medium: String,
+    /// With `fragmentation`: the machine that prices the host's part of a read
+    #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
+    machine: String,
     /// Only cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
@@ -61,6 +73,22 @@ const EXIT_CODES: [(&str, &str); 8] = [
 
 impl Explain {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        match (&*self.what, &self.file) {
+            ("fragmentation", Some(file)) => {
+                return fragmentation::explain(file, &self.medium, &self.machine, output);
+            }
+            ("fragmentation", None) => {
+                let advice =
+                    "name a file: weir explain fragmentation FILE, or IMAGE:/PATH for one in an image";
+                return Err(Failure::usage(advice));
+            }
+            (what, Some(file)) => {
+                return Err(Failure::usage(format!(
+                    "\"{what}\" takes no file; `weir explain fragmentation {file}` says what its extents cost"
+                )));
+            }
+            (_, None) => {}
+        }
         let text = match self.word() {
             Some(meaning) => format!("{}: {meaning}\n", self.what),
             None => self.result()?,

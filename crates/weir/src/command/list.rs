@@ -7,6 +7,8 @@ use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::presets::{MACHINES, PAPERS, PLANS};
+use media::flash::SsdModel;
+use media::flash::model::PRESETS;
 use workload::{SUITES, suite};
 
 use crate::failure::Failure;
@@ -102,7 +104,12 @@ fn designs() -> Rows {
 
 fn media() -> Rows {
     let named = media::medium::names().into_iter().filter_map(|name| media::Medium::named(name).ok());
-    named.map(|medium| (medium.name().to_owned(), medium.summary().to_owned())).collect()
+    let memory = named.map(|medium| (medium.name().to_owned(), medium.summary().to_owned()));
+    let ssds = PRESETS.iter().filter_map(|(name, _)| SsdModel::named(name).ok());
+    let blocks = ssds.map(|model| (model.name().to_owned(), format!("block device: {}", model.summary())));
+    let ram =
+        "block device: a RAM disk behind a loop device, one worker and no dies: nr_requests=128, size=2GiB";
+    memory.chain(blocks).chain([("loop".to_owned(), ram.to_owned())]).collect()
 }
 
 fn suites() -> Rows {

@@ -7,6 +7,9 @@ use lab::plan::Plan;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use lab::{Error, MachinePreset};
 use media::Medium;
+use media::flash::SsdModel;
+use media::flash::model::PRESETS;
+use media::medium::Param;
 use report::table::Table;
 use workload::suite::{self, Entry, Settings, Suite};
 
@@ -60,7 +63,8 @@ fn unknown(name: &str) -> Failure {
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let workloads = suite::all().map(|(_, entry)| entry.name).chain(suites);
-    let known = designs.chain(media::medium::names()).chain(presets).chain(workloads);
+    let ssds = PRESETS.iter().map(|(name, _)| *name).chain(["loop"]);
+    let known = designs.chain(media::medium::names()).chain(ssds).chain(presets).chain(workloads);
     let advice = match lab::error::nearest(name, known) {
         near if near.starts_with("did") => near,
         _ => "`weir list` shows what there is".to_owned(),
@@ -99,7 +103,7 @@ fn takes(kind: OptionKind) -> String {
 }
 
 fn medium(name: &str) -> Option<Result<String, Failure>> {
-    let medium = Medium::parse(name).ok()?;
+    let Ok(medium) = Medium::parse(name) else { return block_device(name).map(Ok) };
     let mut table = Table::new(format!("{} (medium): {}", medium.name(), medium.summary()));
     for column in ["parameter", "value", "source"] {
         table.words(column);
@@ -109,6 +113,25 @@ fn medium(name: &str) -> Option<Result<String, Failure>> {
         table.rows.push(row);
     }
     Some(Ok(table.to_text()))
+}
+
+/// A block device: an SSD with its parameters, or the RAM disk.
+fn block_device(name: &str) -> Option<String> {
+    if name == "loop" {
+        return Some(
+            "loop (block device): a file in memory behind a loop device, one worker that copies, no dies\n  \
+             nr_requests=128: requests that may wait for it; size=2GiB\n"
+                .to_owned(),
+        );
+    }
+    let model = SsdModel::parse(name).ok()?;
+    let mut table = Table::new(format!("{} (block device, an SSD): {}", model.name(), model.summary()));
+    for column in ["parameter", "value", "source"] {
+        table.words(column);
+    }
+    let row = |param: &Param| vec![param.name.to_owned(), param.value.to_string(), param.source.clone()];
+    table.rows = model.parameters().iter().map(row).collect();
+    Some(table.to_text())
 }
 
 fn suite(name: &str) -> Option<Result<String, Failure>> {

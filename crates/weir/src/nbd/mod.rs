@@ -59,7 +59,7 @@ pub(crate) struct Lateness {
 
 impl Lateness {
     /// A request was to take `service_ns` and was answered `late_ns` after that.
-    fn record(&self, service_ns: u64, late_ns: u64) {
+    pub(crate) fn record(&self, service_ns: u64, late_ns: u64) {
         let mut both = locked(&self.histograms);
         let (service, late) = both.get_or_insert_with(|| (Histogram::new(), Histogram::new()));
         service.record(service_ns);

@@ -88,6 +88,8 @@ pub(super) struct FileServer {
     pub(super) copied: bool,
     /// Appended data is read as well.
     pub(super) whole: bool,
+    /// The files are made in index order by one task, and not at random by many.
+    pub(super) ordered: bool,
 }
 
 struct Run {
@@ -153,7 +155,10 @@ impl Run {
             [("append", Value::Int(append))],
             &self.how,
             // Opening, appending and closing are counted.
-            |options| options.stop_after_ops = Some(3 * files * appends),
+            |options| {
+                options.stop_after_ops = Some(3 * files * appends);
+                options.ordered = self.plan.ordered;
+            },
         )?;
         engine.prepare(&self.calls).map_err(words)?;
         let outcome = engine.run_with(&|| Arc::clone(&self.calls), &mut |_| ()).map_err(words)?;

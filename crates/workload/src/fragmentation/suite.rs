@@ -60,7 +60,7 @@ const APPENDS: &str = "\
 256 times: append 32 KiB to the target and fdatasync; write a new dummy file and fdatasync it.
 Then, `reads` times: drop caches, wait 5 s, open with O_DIRECT, read 8 MiB in calls of 1 MiB.
 dummy: bytes of each dummy file; 0: sizes of 1 to 32 granules of 32 KiB, with published=true those that the artifact's
-generator gives, else by the seed of the run.
+generator gives, else by the seed of the run and, in the random experiments, the number of the draw.
 ";
 
 const OVERWRITES: &str = "\
@@ -87,7 +87,7 @@ const TABLE: &[Experiment] = &[
         "append-random",
         "figure 12: 256 appends, dummies of random sizes between them",
         Kind::Target { overwrite: false, whole: false },
-        &[READS, ("dummy", 0), ("published", 1)],
+        &[READS, ("dummy", 0), ("published", 1), ("draw", 0)],
         APPENDS,
     ),
     experiment(
@@ -101,7 +101,7 @@ const TABLE: &[Experiment] = &[
         "overwrite-random",
         "figure 12: 256 overwrites in place, dummies of random sizes between them",
         Kind::Target { overwrite: true, whole: false },
-        &[READS, ("dummy", 0), ("published", 1)],
+        &[READS, ("dummy", 0), ("published", 1), ("draw", 0)],
         OVERWRITES,
     ),
     experiment(
@@ -152,16 +152,31 @@ const TABLE: &[Experiment] = &[
     ),
 ];
 
-const SERVER: &[Variable] =
-    &[("files", 10_000), ("threads", 10), ("append", 32 * KIB), ("appends", 32), ("copied", 0), ("whole", 0)];
+const SERVER: &[Variable] = &[
+    ("files", 10_000),
+    ("threads", 10),
+    ("append", 32 * KIB),
+    ("appends", 32),
+    ("copied", 0),
+    ("whole", 0),
+    ("ordered", 0),
+];
 
-const SMALL_SERVER: &[Variable] =
-    &[("files", 10_000), ("threads", 10), ("append", 16 * KIB), ("appends", 32), ("copied", 0), ("whole", 0)];
+const SMALL_SERVER: &[Variable] = &[
+    ("files", 10_000),
+    ("threads", 10),
+    ("append", 16 * KIB),
+    ("appends", 32),
+    ("copied", 0),
+    ("whole", 0),
+    ("ordered", 0),
+];
 
 const SERVER_DETAIL: &str = "\
 `files` files of 128 KiB; `threads` threads append `append` bytes to one after the other, `appends` times to each on the average;
 sync, drop caches, wait; as many threads read one file after the other with O_DIRECT in calls of 1 MiB.
-copied: instead, files of that size are written whole in index order. whole: what was appended is read as well.
+copied: instead, files of that size are written whole in index order. whole: what was appended is read as well. ordered: the
+files are made in index order by one task before they grow.
 ";
 
 /// An experiment with the values of its variables.
@@ -263,7 +278,7 @@ impl Loaded {
 
     /// The file of 8 MiB, if the experiment is about one.
     fn target(&self) -> Target {
-        let base = Target { reads: self.value("reads"), ..Target::default() };
+        let base = Target { reads: self.value("reads"), draw: self.value("draw"), ..Target::default() };
         match self.experiment.kind {
             Kind::Target { overwrite, whole: true } => Target { overwrite, pieces: 0, ..base },
             Kind::Target { overwrite, whole: false } => {
@@ -299,6 +314,7 @@ impl Loaded {
             appends: self.value("appends"),
             copied: self.value("copied") == 1,
             whole: self.value("whole") == 1,
+            ordered: self.value("ordered") == 1,
         }
     }
 }

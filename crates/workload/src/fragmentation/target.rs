@@ -37,6 +37,8 @@ pub(super) struct Target {
     /// Pieces that are written with a dummy after each.
     pub(super) pieces: u64,
     pub(super) spacing: Spacing,
+    /// Which draw of random sizes, of those that a seed gives.
+    pub(super) draw: u64,
     /// Bytes of a read call.
     pub(super) call: u64,
     /// Times that it is read.
@@ -47,7 +49,15 @@ pub(super) struct Target {
 
 impl Default for Target {
     fn default() -> Self {
-        Self { overwrite: false, pieces: 0, spacing: Spacing::Bytes(0), call: MIB, reads: 1, removes: false }
+        Self {
+            overwrite: false,
+            pieces: 0,
+            spacing: Spacing::Bytes(0),
+            draw: 0,
+            call: MIB,
+            reads: 1,
+            removes: false,
+        }
     }
 }
 
@@ -103,7 +113,7 @@ impl Target {
         match self.spacing {
             Spacing::Bytes(bytes) => bytes,
             Spacing::Published => u64::from(PUBLISHED[piece as usize % PUBLISHED.len()]) * GRANULE,
-            Spacing::Random => (mixed(seed, piece) % 32 + 1) * GRANULE,
+            Spacing::Random => (mixed(seed.wrapping_add(self.draw << 32), piece) % 32 + 1) * GRANULE,
         }
     }
 }
@@ -211,6 +221,10 @@ impl Job for Run {
             }
         }
         calls.close(fd).map_err(told("close"))
+    }
+
+    fn placed(&self) -> Option<&[u8]> {
+        Some(NAME)
     }
 
     fn conclude(&self) -> Result<(), JobError> {

@@ -1,9 +1,10 @@
-//! `weir serve block`: an SSD, NVMMBD or a RAM disk as an NBD server, at the speed of the model.
+//! `weir serve block`: an SSD, NVMMBD or a RAM disk at the speed of the model: as an NBD server, or as a file for a loop device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use fuse::MountError;
 use media::block::{MemoryDevice, SsdDevice};
 use media::flash::model::PRESETS;
 use media::flash::{Data, PAGE, SsdModel};
@@ -12,15 +13,18 @@ use report::table::Table;
 use serde_json::json;
 use sim::{Bytes, Machine, Nanos, Seed, Setup};
 
+use super::disk::{self, Ended};
 use crate::failure::{Exit, Failure};
 use crate::nbd::{self, Export, Lateness};
 use crate::output::Output;
 use crate::{interrupt, nbd::listen};
 
-/// A block device, by the network block device protocol on a Unix socket.
+/// A block device, by the network block device protocol on a Unix socket, or as a file for a loop device.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir serve block --medium ssd --size 1GiB --socket /tmp/ssd.sock\n\
-                  then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client")]
+                  then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client\n\
+                  where the kernel has no nbd: weir serve block --medium ssd --mount DIR\n\
+                  then, as root: losetup --direct-io=on --find --show DIR/disk")]
 pub(crate) struct Block {
     /// ssd, a preset of an SSD (fast24,allocation=on), or a medium of memory (hinfs), which makes NVMMBD; ram
     #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
@@ -29,8 +33,11 @@ pub(crate) struct Block {
     #[arg(long, default_value = "1GiB", value_name = "SIZE")]
     size: Bytes,
     /// The socket
-    #[arg(long, value_name = "PATH")]
-    socket: PathBuf,
+    #[arg(long, value_name = "PATH", required_unless_present = "mount", conflicts_with = "mount")]
+    socket: Option<PathBuf>,
+    /// Instead: an empty directory on which a file system with the one file "disk" is mounted (FUSE)
+    #[arg(long, value_name = "DIR")]
+    mount: Option<PathBuf>,
     /// The name of the export; clients that ask for none get it as well
     #[arg(long, default_value = "weir", value_name = "NAME")]
     name: String,
@@ -45,24 +52,58 @@ impl Block {
         let description = format!("{}, {}, in memory", self.medium, device.geometry().bytes);
         let name = self.name.clone();
         let export = Arc::new(Export { name, description, device, lateness: Lateness::default() });
-        let listener = listen(&self.socket).map_err(|error| Failure::io("serve on", &self.socket, &error))?;
+        match (&self.socket, &self.mount) {
+            (_, Some(dir)) => Self::serve_file(dir, &export, output)?,
+            (Some(socket), None) => self.serve_socket(socket, &export, output)?,
+            (None, None) => return Err(Failure::usage("give it a --socket, or a directory to --mount on")),
+        }
+        print(&export.lateness, output);
+        Ok(())
+    }
+
+    fn serve_socket(&self, socket: &Path, export: &Arc<Export>, output: &Output) -> Result<(), Failure> {
+        let listener = listen(socket).map_err(|error| Failure::io("serve on", socket, &error))?;
         let stop = interrupt::flag();
         output.note(&format!(
             "serving {} at nbd+unix:///{}?socket={}; Ctrl-C ends it, and the data is lost",
             export.description,
             self.name,
-            self.socket.display()
+            socket.display()
         ));
-        let shared = Arc::clone(&export);
+        let shared = Arc::clone(export);
         let setup = Setup::real_clock(Machine::unit(), Seed(0));
         let served = sim::run(&setup, move || nbd::serve(&listener, &shared, &stop, log));
         // The socket may have been removed already.
-        let _ = std::fs::remove_file(&self.socket);
+        let _ = std::fs::remove_file(socket);
         served
             .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
-            .map_err(|error| Failure::io("serve on", &self.socket, &error))?;
-        print(&export.lateness, output);
-        Ok(())
+            .map_err(|error| Failure::io("serve on", socket, &error))
+    }
+
+    fn serve_file(dir: &Path, export: &Arc<Export>, output: &Output) -> Result<(), Failure> {
+        let dir = std::path::absolute(dir).map_err(|error| Failure::io("find", dir, &error))?;
+        let refused = |error: MountError| Failure::new(Exit::Host, format!("{}: {error}", dir.display()));
+        fuse::check_directory(&dir, false).map_err(refused)?;
+        let stop = interrupt::flag();
+        let told = format!(
+            "serving {} as {}/disk; Ctrl-C or umount ends it, and the data is lost",
+            export.description,
+            dir.display()
+        );
+        let (shared, on, quiet) = (Arc::clone(export), dir.clone(), output.is_quiet());
+        let setup = Setup::real_clock(Machine::unit(), Seed(0));
+        let served = sim::run(&setup, move || {
+            disk::serve(&on, &shared, &stop, || {
+                if !quiet {
+                    log(&told);
+                }
+            })
+        });
+        let served = served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+        served.map_err(|ended| match ended {
+            Ended::Refused(error) => refused(error),
+            Ended::Served(error) => Failure::io("serve on", &dir, &error),
+        })
     }
 
     fn device(&self) -> Result<Arc<dyn BlockDevice>, Failure> {

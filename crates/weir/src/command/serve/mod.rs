@@ -1,6 +1,7 @@
 //! `weir serve`: modelled devices for other programs.
 
 mod block;
+mod disk;
 
 use clap::{Args, Subcommand};
 
@@ -17,7 +18,7 @@ pub(crate) struct Serve {
 /// Everything that can be served.
 #[derive(Subcommand, Debug)]
 enum What {
-    /// A block device, by the network block device protocol on a Unix socket
+    /// A block device, by the network block device protocol on a Unix socket, or as a file for a loop device
     Block(block::Block),
 }
 

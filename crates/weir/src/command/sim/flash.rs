@@ -61,7 +61,7 @@ pub(crate) struct Flash {
     #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=72))]
     queues: u16,
-    /// An experiment instead: interface, alignment, degree, pseudo, hypothetical
+    /// An experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
     #[arg(long, conflicts_with = "trace", value_name = "NAME")]
     experiment: Option<String>,
     /// The device's answers to the claims of the FAST 2024 study instead
