@@ -168,10 +168,7 @@ fn on_blocks() -> Vec<Subject> {
     all.map(|subject| Subject { size, ..subject }).collect()
 }
 
-/// Of ext2, 22 of 12,622 images at the end of a trace fail: a directory in `lost+found` cannot be listed, and a name that was torn
-/// is not UTF-8, which the harness cannot look up.
 #[test]
-#[ignore = "the repair of ext2 does not mend every image"]
 fn a_crash_of_ext2_leaves_what_a_repair_can_mend() {
     explore_on_blocks(&on_blocks()[3..]);
 }
