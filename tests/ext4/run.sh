@@ -46,10 +46,10 @@ must_be_clean() { e2fsck -fn "$pool" >"$work/e2fsck" 2>&1 || die "$1: e2fsck: $(
 fill() {
     cp -a "$source/crates" "$1/source"
     mkdir "$1/many"
-    (cd "$1/many" && seq -f 'name number %g' 5000 | xargs -d '\n' touch && seq -f 'name number %g' 1 7 5000 | xargs -d '\n' rm)
-    fallocate -l 3M "$1/reserved"
-    truncate -s 5G "$1/sparse"
-    dd if=/dev/urandom of="$1/sparse" bs=4k seek=1000000 count=3 conv=notrunc status=none
+    (cd "$1/many" && seq -f 'name number %g' 2000 | xargs -d '\n' touch && seq -f 'name number %g' 1 7 2000 | xargs -d '\n' rm)
+    fallocate -l 3M "$1/reserved" 2>/dev/null || true # not on ext2
+    truncate -s 100M "$1/sparse"
+    dd if=/dev/urandom of="$1/sparse" bs=4k seek=20000 count=3 conv=notrunc status=none
     mkfifo "$1/fifo"
     ln "$1/many/name number 2" "$1/link"
     ln -s "many/name number 2" "$1/symbolic"
@@ -62,7 +62,7 @@ change() {
     tar -C "$1/out-$2" -xf "$1/of-$2.tar"
     rm -r "$1/out-$2/docs"
     mv "$1/out-$2/crates" "$1/moved-$2"
-    (cd "$1/many" && seq -f "$2 %g" 2000 | xargs -d '\n' touch && seq -f "$2 %g" 1 3 2000 | xargs -d '\n' rm)
+    (cd "$1/many" && seq -f "$2 %g" 1000 | xargs -d '\n' touch && seq -f "$2 %g" 1 3 1000 | xargs -d '\n' rm)
     truncate -s 100001 "$1/of-$2.tar"
     printf more >>"$1/link"
 }
