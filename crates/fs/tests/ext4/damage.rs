@@ -42,7 +42,10 @@ fn a_damaged_image_gives_errors_and_never_a_panic() {
             let (design, of) = (judged(name, given), copy(&damaged));
             let repaired = try_virtually(seed, move || {
                 // A repair may refuse; what it leaves clean must be usable.
-                if design.recover(&of).is_ok() && design.repair(&of).is_ok() && design.own_violations(&of).is_empty() {
+                if design.recover(&of).is_ok()
+                    && design.repair(&of).is_ok()
+                    && design.own_violations(&of).is_empty()
+                {
                     let fs = design.mount(&of).expect("a clean image");
                     observe(&*fs).expect("a sound tree");
                     fs.unmount().expect("unmount");

@@ -189,6 +189,8 @@ fn what_the_kernel_fills_reads_here_as_the_kernel_has_written_it() {
     ];
     for features in small {
         let image = save(&made_by_mkfs(features, mib));
+        // Two levels of an index of blocks of 1 KiB hold no more (without large_dir).
+        let names = if features.contains(&"1024") { names.min(100_000) } else { names };
         let fill = |root: &Path| {
             fill_by_kernel(root, names);
             tree(root)
