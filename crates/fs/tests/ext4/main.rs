@@ -153,14 +153,13 @@ fn random_operations_answer_as_the_reference_and_leave_images_that_e2fsck_finds_
         // A target must fit into a block (ENAMETOOLONG), which the reference does not know.
         let longest = if design.arguments().contains("block_size=1k") { 1023 } else { 4095 };
         let fits = |op: &Op| !matches!(op, Op::Symlink(_, len) if *len > longest);
-        for seed in [1000 * index as u64] {
-            let mut program = Round { design: Arc::clone(&design), size, seed, ops }.program();
-            program.retain(fits);
-            let fails = |ops: &[Op]| run(&design, size, seed, ops, None).err();
-            match fails(&program) {
-                None => println!("{shown}, seed {seed}: {} operations agree", program.len()),
-                Some(found) => panic!("{shown}, seed {seed}: {}", shortest(program, found, &fails)),
-            }
+        let seed = 1000 * index as u64;
+        let mut program = Round { design: Arc::clone(&design), size, seed, ops }.program();
+        program.retain(fits);
+        let fails = |ops: &[Op]| run(&design, size, seed, ops, None).err();
+        match fails(&program) {
+            None => println!("{shown}, seed {seed}: {} operations agree", program.len()),
+            Some(found) => panic!("{shown}, seed {seed}: {}", shortest(program, found, &fails)),
         }
     }
 }
