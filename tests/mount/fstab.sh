@@ -166,7 +166,7 @@ mount --bind "$work/fstab" /etc/fstab
 for design in "${designs[@]}"; do
     say "$design"
     rm -f "$pool"
-    "$weir" mkfs "$design" "$pool" --size 128MiB --quiet
+    "$weir" mkfs "$design" "$pool" --size 256MiB --quiet
     [ "$(stat -c %a "$pool")" = 600 ] || die "others may read the pool: $(stat -c %a "$pool")"
     for step in standard_words remounts at_once stacked ordinary_user; do
         $step

@@ -44,6 +44,7 @@ pub mod kernel;
 mod limits;
 pub mod lockstep;
 pub mod model;
+mod names;
 pub mod observe;
 pub mod op;
 pub mod recall;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use vfs::{Attr, Errno, FileKind, FileSystem, Ino, IoFlags};
 
+use crate::names;
 use crate::tree::{Entry, Tree};
 
 struct Walk<'a> {
@@ -41,7 +42,7 @@ impl Walk<'_> {
         let mut entries = Vec::new();
         self.fs
             .readdir(attr.ino, 0, &mut |entry| {
-                entries.push((String::from_utf8_lossy(entry.name).into_owned(), entry.ino));
+                entries.push((names::shown(entry.name), entry.ino));
                 true
             })
             .map_err(|errno| failed("readdir", errno))?;
@@ -54,7 +55,8 @@ impl Walk<'_> {
         let mut subdirs = 0;
         for (name, ino) in entries {
             let below = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
-            let child = self.fs.lookup(attr.ino, name.as_bytes()).map_err(|errno| failed(&name, errno))?;
+            let child =
+                self.fs.lookup(attr.ino, &names::bytes(&name)).map_err(|errno| failed(&name, errno))?;
             if child.ino != ino {
                 return Err(format!("\"{below}\": readdir says inode {ino}, lookup {}", child.ino));
             }
@@ -106,7 +108,7 @@ impl Walk<'_> {
         for name in listed.split_inclusive(|byte| *byte == 0) {
             let name = name.strip_suffix(&[0]).ok_or(Errno::EIO)?;
             let value = self.fs.getxattr(ino, name)?;
-            if found.insert(String::from_utf8_lossy(name).into_owned(), value).is_some() {
+            if found.insert(names::shown(name), value).is_some() {
                 return Err(Errno::EEXIST);
             }
         }

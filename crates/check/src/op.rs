@@ -8,6 +8,8 @@ use vfs::{
     SetAttr, SetTime, Timestamp, XattrMode,
 };
 
+use crate::names;
+
 /// A file by its path, or one that was opened before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
@@ -139,7 +141,7 @@ pub fn split(path: &str) -> (&str, &str) {
 /// The inode that a path leads to.
 pub(crate) fn find(fs: &dyn FileSystem, path: &str) -> Result<Ino, Errno> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
-    parts.try_fold(fs.root(), |at, name| Ok(fs.lookup(at, name.as_bytes())?.ino))
+    parts.try_fold(fs.root(), |at, name| Ok(fs.lookup(at, &names::bytes(name))?.ino))
 }
 
 impl std::fmt::Debug for Runner {
@@ -300,13 +302,13 @@ impl Runner {
                 self.fs.removexattr(self.find(path)?, name.as_bytes()).map(|()| Reply::Done)
             }
             Op::ReadDir(path) => {
-                let mut names = Vec::new();
+                let mut found = Vec::new();
                 self.fs.readdir(self.find(path)?, 0, &mut |entry| {
-                    names.push(String::from_utf8_lossy(entry.name).into_owned());
+                    found.push(names::shown(entry.name));
                     true
                 })?;
-                names.sort();
-                Ok(Reply::Names(names))
+                found.sort();
+                Ok(Reply::Names(found))
             }
             _ => unreachable!("{op:?} is not run here"),
         }

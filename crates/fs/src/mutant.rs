@@ -10,17 +10,23 @@ pub struct Mutant {
     name: &'static str,
     class: &'static str,
     needs_failure: bool,
+    programs: &'static [&'static str],
 }
 
 impl Mutant {
     /// A bug with its name in reports and the class of bugs that it stands for.
     pub(crate) const fn new(name: &'static str, class: &'static str) -> Self {
-        Self { name, class, needs_failure: false }
+        Self { name, class, needs_failure: false, programs: &[] }
     }
 
     /// The same, of a bug that shows only when the medium fails.
     pub(crate) const fn when_the_medium_fails(self) -> Self {
         Self { needs_failure: true, ..self }
+    }
+
+    /// The same, of a bug that only long programs show: those with these names are tried first.
+    pub(crate) const fn shown_by(self, programs: &'static [&'static str]) -> Self {
+        Self { programs, ..self }
     }
 
     /// Its name in reports.
@@ -36,5 +42,10 @@ impl Mutant {
     /// Whether it shows only when the medium fails.
     pub const fn needs_failure(&self) -> bool {
         self.needs_failure
+    }
+
+    /// Names of the programs that it is looked for with first.
+    pub const fn programs(&self) -> &'static [&'static str] {
+        self.programs
     }
 }

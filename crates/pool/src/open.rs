@@ -154,7 +154,7 @@ impl PoolOptions {
     fn design(&self) -> Result<&'static dyn FsType, PoolError> {
         let found = fs::by_name(&self.design);
         found.ok_or_else(|| {
-            let known: Vec<_> = fs::all().map(FsType::name).collect();
+            let known: Vec<_> = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect();
             PoolError::NoSuchDesign { name: self.design.clone(), known: known.join(", ") }
         })
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags, SetAttr};
 
+use crate::names;
 use crate::op::{NEW, find, split};
 use crate::tree::Tree;
 
@@ -31,7 +32,7 @@ pub(crate) fn use_everything(fs: &dyn FileSystem, tree: &Tree) -> Result<u64, St
     for (path, entry) in tree.iter().rev().filter(|(path, _)| !path.is_empty()) {
         let (dir, name) = split(path);
         let remove = if entry.kind == FileKind::Directory { FileSystem::rmdir } else { FileSystem::unlink };
-        remove(fs, inos[dir], name.as_bytes())
+        remove(fs, inos[dir], &names::bytes(name))
             .map_err(|errno| format!("\"{path}\" cannot be removed: {}", errno.name()))?;
     }
     fs.statfs().map(|space| space.blocks_free).map_err(|errno| format!("statfs: {}", errno.name()))

@@ -329,6 +329,11 @@ fn ranges(table: &mut Table) {
         vec![fallocate(keep, 0, 16_384), truncate("foo", 4096)],
     );
     table.add(
+        "truncate, then punch beyond the end",
+        foo(12288),
+        vec![truncate("foo", 100), fallocate(punch, 1001, 100)],
+    );
+    table.add(
         "fallocate, write beyond, truncate",
         vec![create("foo"), fallocate(keep, 0, 16_384)],
         vec![write("foo", 9000, 100, 2), truncate("foo", 0), truncate("foo", 12_288)],
@@ -502,6 +507,16 @@ fn reuse(table: &mut Table) {
         "unlink, then fill another",
         and(foo(12288), [create("beside"), create("bar")]),
         vec![unlink("foo"), write("bar", 0, 12288, 2), fsync("bar")],
+    );
+    table.add(
+        "a file in place of another that was appended to",
+        foo(12288),
+        vec![
+            Op::Write(at("foo"), None, Pattern { len: 5000, tag: 2 }),
+            unlink("foo"),
+            create("foo"),
+            write("foo", 0, 4096, 3),
+        ],
     );
     table.add(
         "a file in place of a directory",

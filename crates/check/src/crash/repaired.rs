@@ -6,7 +6,9 @@
 //! | names in the directories on its path | it is |
 //! |---|---|
 //! | unchanged since | at its path |
-//! | changed by some operation since | at its path or in `lost+found` |
+//! | changed by some operation since | at its path, in `lost+found`, or in a changed directory under a name that was torn |
+//!
+//! A record of a directory that lies in two sectors may keep a name that is half old and half new: nothing tells a repair so.
 //!
 //! A directory that no operation has changed or named is where it was. Counts of links are not judged: stale names may lead to a
 //! file once more. Nothing else is judged here; that the image is sound and can be used, the explorer checks.
@@ -54,7 +56,11 @@ fn judge_since(
         }
         let moved = ancestors(path).any(|dir| changed.contains(&dir));
         let found = seen.get(path).filter(|other| same(other, entry));
-        let lost = || seen.iter().any(|(path, other)| path.starts_with("lost+found/") && same(other, entry));
+        let is_torn = |path: &str| {
+            changed.contains(&split(path).0) && !tree.contains_key(path) && !named.contains(&path)
+        };
+        let is_lost = |path: &str| path.starts_with("lost+found/") || is_torn(path);
+        let lost = || seen.iter().any(|(path, other)| is_lost(path) && same(other, entry));
         if found.is_none() && !(moved && lost()) {
             let now = seen.get(path).map_or("is missing".to_owned(), |other| {
                 let bytes = if other.content == entry.content { "the same bytes" } else { "other bytes" };
@@ -173,5 +179,10 @@ mod tests {
         moved.insert("lost+found/#12".into(), foo);
         assert!(judged(&moved, &[Op::Create("A/bar".into())]));
         assert!(!judged(&moved, &[Op::Create("A/C/bar".into())]), "A is as it was");
+        let mut torn = durable();
+        let foo = torn.remove("A/foo").expect("foo");
+        torn.insert("A/fo\u{f7ff}".into(), foo);
+        assert!(judged(&torn, &[Op::Create("A/bar".into())]));
+        assert!(!judged(&torn, &[Op::Create("bar".into())]), "A is as it was");
     }
 }

@@ -39,6 +39,8 @@ pub struct Seeded {
     pub subjects: Vec<Subject>,
     /// It shows only when the medium fails.
     pub needs_failure: bool,
+    /// Names of the programs that are tried first; the others follow.
+    pub programs: &'static [&'static str],
 }
 
 /// How a bug was found.
@@ -60,11 +62,12 @@ pub struct Found {
     pub took: Duration,
 }
 
-/// Looks for a bug with programs, from the shortest on. None: no check sees it.
+/// Looks for a bug with programs: those that it names, then the others, from the shortest on. None: no check sees it.
 pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
     let began = Instant::now();
     let mut programs: Vec<&Program> = programs.iter().collect();
-    programs.sort_by_key(|program| (program.core.len(), program.setup.len()));
+    let is_named = |program: &Program| seeded.programs.contains(&program.name.as_str());
+    programs.sort_by_key(|program| (!is_named(program), program.core.len(), program.setup.len()));
     for program in programs {
         for subject in &seeded.subjects {
             let sight = if seeded.needs_failure {

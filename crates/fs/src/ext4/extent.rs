@@ -35,7 +35,7 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         u64::from(self.index) + u64::from(self.len)
     }
 
@@ -54,7 +54,7 @@ impl Extent {
     }
 
     /// This extent with `next` behind it, if they are one run.
-    fn joined(&self, next: &Self) -> Option<Self> {
+    pub(crate) fn joined(&self, next: &Self) -> Option<Self> {
         let most = MOST_BLOCKS - u32::from(self.unwritten);
         let follows = self.end() == u64::from(next.index)
             && self.start + u64::from(self.len) == next.start
@@ -168,27 +168,36 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn parse(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Result<Node> {
+    /// Depth of a node and how many entries it has; `depth` is what its parent says.
+    fn header(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Option<(u16, usize)> {
         let (entries, max, own) = (usize::from(le16(bytes, 2)), usize::from(le16(bytes, 4)), le16(bytes, 6));
         let possible = le16(bytes, 0) == MAGIC
             && entries <= max
             && max <= self.capacity(at)
             && own <= MOST_DEPTH
             && depth.is_none_or(|depth| depth == own);
-        if !possible {
-            return Err(self.damaged("the header of an extent node is not possible"));
+        possible.then_some((own, entries))
+    }
+
+    /// Whether the checksum of a node with a possible header is right.
+    fn is_sealed(&self, bytes: &[u8], at: At) -> bool {
+        if at == At::Root || !self.volume.geo.metadata_csum {
+            return true;
         }
-        if at != At::Root && self.volume.geo.metadata_csum {
-            let tail = ENTRY_BYTES * (1 + max);
-            if le32(bytes, tail) != crc32c(self.seed, &bytes[..tail]) {
-                return Err(self.damaged("an extent node has a wrong checksum"));
-            }
+        let tail = ENTRY_BYTES * (1 + usize::from(le16(bytes, 4)));
+        le32(bytes, tail) == crc32c(self.seed, &bytes[..tail])
+    }
+
+    fn parse(&self, bytes: &[u8], at: At, depth: Option<u16>) -> Result<Node> {
+        let Some((own, entries)) = self.header(bytes, at, depth) else {
+            return Err(self.damaged("the header of an extent node is not possible"));
+        };
+        if !self.is_sealed(bytes, at) {
+            return Err(self.damaged("an extent node has a wrong checksum"));
         }
         let entries = bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries);
         if own > 0 {
-            let child =
-                |from: &[u8]| (le32(from, 0), u64::from(le32(from, 4)) | u64::from(le16(from, 8)) << 32);
-            let children: Vec<_> = entries.map(child).collect();
+            let children: Vec<_> = entries.map(child_at).collect();
             if children.is_empty() || !children.is_sorted_by(|a, b| a.0 < b.0) {
                 return Err(self.damaged("the entries of an extent node are out of order"));
             }
@@ -464,6 +473,11 @@ struct Removed {
     nodes: Vec<u64>,
 }
 
+/// Key and block of an entry that leads to a node.
+fn child_at(from: &[u8]) -> (u32, u64) {
+    (le32(from, 0), u64::from(le32(from, 4)) | u64::from(le16(from, 8)) << 32)
+}
+
 /// The child that would hold block `index`.
 fn child_of(children: &[(u32, u64)], index: u32) -> usize {
     children.partition_point(|(key, _)| *key <= index).saturating_sub(1)
@@ -612,4 +626,97 @@ pub(crate) fn visit(
         }
     }
     Ok(())
+}
+
+/// What can be saved of a tree that may be damaged.
+#[derive(Debug)]
+pub(crate) struct Salvaged {
+    /// In order, inside the file system, and none over another.
+    pub(crate) extents: Vec<Extent>,
+    /// The blocks of nodes.
+    pub(crate) nodes: Vec<u64>,
+    /// Nothing is wrong with the tree.
+    pub(crate) sound: bool,
+}
+
+/// Reads a tree and leaves out the nodes and extents that cannot be.
+pub(crate) fn salvage(volume: &Volume, inode: &Inode, state: &InodeState) -> Salvaged {
+    let tree = Tree::of(volume, inode, state);
+    let mut saved = Salvaged { extents: Vec::new(), nodes: Vec::new(), sound: true };
+    tree.salvage_node(&state.raw.block, (At::Root, None, None), &mut saved);
+    saved
+}
+
+impl Tree<'_> {
+    /// Depth is that which the parent says, and so is the key.
+    fn salvage_node(
+        &self,
+        bytes: &[u8],
+        (at, depth, key): (At, Option<u16>, Option<u32>),
+        saved: &mut Salvaged,
+    ) {
+        let geo = &self.volume.geo;
+        let Some((own, entries)) = self.header(bytes, at, depth) else {
+            saved.sound = false;
+            return;
+        };
+        saved.sound &= self.is_sealed(bytes, at) && (own == 0 || entries > 0);
+        saved.sound &= key.is_none_or(|key| entries > 0 && le32(bytes, ENTRY_BYTES) == key);
+        for entry in bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries) {
+            if own == 0 {
+                let extent = Extent::read(entry);
+                let before = saved.extents.last().map_or(0, Extent::end);
+                let inside = extent.start > geo.first_data_block
+                    && extent.start + u64::from(extent.len) <= geo.blocks
+                    && u32::try_from(extent.end()).is_ok();
+                if extent.len > 0 && u64::from(extent.index) >= before && inside {
+                    saved.extents.push(extent);
+                } else {
+                    saved.sound = false;
+                }
+                continue;
+            }
+            let (key, block) = child_at(entry);
+            let inside = block > geo.first_data_block && block < geo.blocks;
+            let few = (saved.nodes.len() as u64) < geo.blocks;
+            match self.volume.look(block, <[u8]>::to_vec) {
+                Ok(bytes) if inside && few => {
+                    saved.nodes.push(block);
+                    self.salvage_node(&bytes, (At::Block(block), Some(own - 1), Some(key)), saved);
+                }
+                _ => saved.sound = false,
+            }
+        }
+    }
+}
+
+/// Gives an inode a tree of these extents, which are in order. `take` finds a block for a node; returns how many were taken.
+pub(crate) fn rebuild(
+    volume: &Volume,
+    inode: &Inode,
+    state: &mut InodeState,
+    extents: &[Extent],
+    take: &mut dyn FnMut() -> Result<u64>,
+) -> Result<u64> {
+    let (tree, handle) = (Tree::of(volume, inode, state), Handle::none());
+    let capacity = tree.capacity(At::Block(0));
+    if extents.len() <= ROOT_ENTRIES {
+        tree.write(&handle, state, At::Root, &Node::Leaf(extents.to_vec()))?;
+        return Ok(0);
+    }
+    let mut taken = 0;
+    let mut put = |node: Node| {
+        let block = take()?;
+        taken += 1;
+        tree.write(&handle, state, At::Block(block), &node)?;
+        Ok((node.first().unwrap_or_default(), block))
+    };
+    let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(some.to_vec())));
+    let (mut children, mut depth) = (leaves.collect::<Result<Vec<_>>>()?, 1);
+    while children.len() > ROOT_ENTRIES {
+        let nodes = children.chunks(capacity).map(|some| put(Node::Index(depth, some.to_vec())));
+        (children, depth) = (nodes.collect::<Result<Vec<_>>>()?, depth + 1);
+    }
+    tree.write(&handle, state, At::Root, &Node::Index(depth, children))?;
+    Ok(taken)
 }

@@ -402,7 +402,7 @@ impl Volume {
         state: &mut InodeState,
         (offset, end): (u64, u64),
     ) -> Result<()> {
-        let size = self.block_bytes();
+        let (size, end) = (self.block_bytes(), end.min(state.raw.size()));
         let (mut index, last) = (offset / size, end.div_ceil(size));
         while index < last {
             match self.map(inode, state, index, last - index)? {
@@ -426,11 +426,13 @@ impl Volume {
     ) -> Result<()> {
         let size = self.block_bytes();
         let (first, last) = (offset.div_ceil(size), end / size);
+        // Beyond the end may lie what a crash brings back: growth zeroes it, not this.
+        let shown = end.min(state.raw.size());
         if first > last {
-            return self.zero_part(inode, state, offset, end);
+            return self.zero_part(inode, state, offset, shown);
         }
-        self.zero_part(inode, state, offset, first * size)?;
-        self.zero_part(inode, state, last * size, end)?;
+        self.zero_part(inode, state, offset, shown.min(first * size))?;
+        self.zero_part(inode, state, last * size, shown)?;
         self.cache.forget(&inode.mapping, first, last);
         loop {
             let handle = self.begin(TRUNCATE_CREDITS)?;

@@ -11,7 +11,7 @@ use sim::Bytes;
 use super::journal::DataMode;
 use super::mkfs::Plan;
 use super::vfs::Mounted;
-use super::{Settings, Volume, damaged, fsck, mutant, superblock};
+use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
 use crate::mutant::Mutant;
 use crate::options::{OptionKind, OptionSpec, Options};
@@ -274,15 +274,28 @@ impl FsType for ExtType {
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let (device, journal_device) = (device(storage)?, beside(storage)?);
-        let settings = Settings { journal_device, ..Settings::default() };
-        let volume = Volume::open(&device, Settings { read_only: true, ..settings.clone() })?;
-        if !volume.needs_recovery() {
-            return Ok(volume.notes);
+        let device = device(storage)?;
+        let found = superblock::load(&device)?;
+        superblock::check_features(&found.superblock)?;
+        // Where only a copy is left, a person is to say that it is to be used.
+        if found.note.is_some() || !found.superblock.needs_recovery() {
+            return Ok(Vec::new());
         }
-        let volume = Volume::mount(&device, settings)?;
+        let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
+        let volume = match Volume::mount(&device, settings) {
+            // Only a list of orphans was to be worked off, and something else is wrong, too: the check tells.
+            Err(FsError::Damaged { what, .. }) if found.superblock.has_nothing_to_replay() => {
+                return Ok(vec![format!("not recovered: {what}")]);
+            }
+            mounted => mounted?,
+        };
         volume.unmount().map_err(damaged)?;
         Ok(volume.notes.clone())
+    }
+
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
+        repair::ask(&device(storage)?, &settings)
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

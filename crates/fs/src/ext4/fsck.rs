@@ -2,11 +2,12 @@
 //!
 //! | predicate | holds when |
 //! |---|---|
-//! | `superblock_valid` | a superblock and the descriptors can be read |
+//! | `superblock_valid` | the superblock and the descriptors can be read, and no copy has to stand in |
 //! | `journal_sound` | the journal has all its blocks, and a superblock that a mount takes |
-//! | `inode_valid` | an inode in use has a kind, a right checksum and flags that are known |
+//! | `inode_valid` | an inode in use has a kind, a right checksum, flags that are known, and no time of deletion |
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
+//! | `attributes_sound` | extended attributes can be read |
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
@@ -31,7 +32,7 @@ use super::dir::records;
 use super::extent::Visited;
 use super::inode::{Inode, InodeState};
 use super::layout::{RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32};
-use super::{Settings, Volume, block_map, extent};
+use super::{Settings, Volume, block_map, extent, htree};
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
@@ -49,6 +50,9 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>) -> FsckReport {
         }
     };
     report.notes.extend(volume.notes.iter().cloned());
+    for note in &volume.notes {
+        report.violate("superblock_valid", note.clone());
+    }
     if volume.superblock.lock().has_incompat(incompat::RECOVER) {
         report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
         return report;
@@ -69,6 +73,8 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>) -> FsckReport {
 struct Known {
     kind: FileKind,
     links: u32,
+    /// When it was deleted; of an orphan, the next one.
+    deleted: u32,
     /// Subdirectories, for a directory; and what `..` says.
     children: u32,
     parent: u64,
@@ -162,7 +168,11 @@ impl Check<'_> {
         if let Err(error) = self.check_map(&inode, &state) {
             self.report.violate("map_sound", format!("inode {ino}: {error}"));
         }
-        let known = Known { kind, links: u32::from(state.raw.links.get()), children: 0, parent: 0 };
+        if let Err(error) = self.volume.attributes(&inode, &state) {
+            self.report.violate("attributes_sound", format!("inode {ino}: {error}"));
+        }
+        let (links, deleted) = (u32::from(state.raw.links.get()), state.raw.dtime.get());
+        let known = Known { kind, links, deleted, children: 0, parent: 0 };
         self.inodes.insert(ino, known);
         if kind == FileKind::Directory
             && let Err(error) = self.check_directory(&inode, &state)
@@ -240,7 +250,7 @@ impl Check<'_> {
         for index in 0..volume.dir_blocks(state) {
             let block = volume.dir_block(inode, state, index)?;
             let bytes = volume.look(block, <[u8]>::to_vec)?;
-            let indexed = state.raw.has(flag::INDEX) && is_index_block(&bytes, index);
+            let indexed = state.raw.has(flag::INDEX) && htree::is_index_block(&bytes, index);
             if !indexed && !volume.dir_is_sealed(seed, &bytes) {
                 self.report.violate(
                     "directory_sound",
@@ -309,6 +319,9 @@ impl Check<'_> {
             let names = self.names.get(ino).copied().unwrap_or(0) + u32::from(*ino == ROOT_INO);
             let is_dir = known.kind == FileKind::Directory;
             let should = if is_dir { 2 + known.children } else { names };
+            if known.deleted != 0 && !orphans.contains(ino) {
+                found.push(("inode_valid", format!("inode {ino} is in use, and says that it was deleted")));
+            }
             let overflown = is_dir && known.links == 1 && self.volume.geo.dir_nlink;
             match names {
                 0 if orphans.contains(ino) => {}
@@ -399,10 +412,4 @@ impl Check<'_> {
             self.report.violate("counts_right", what);
         }
     }
-}
-
-/// Whether a block of an indexed directory belongs to the index.
-fn is_index_block(bytes: &[u8], index: u64) -> bool {
-    let len = u32::from(super::layout::le16(bytes, 4));
-    index == 0 || le32(bytes, 0) == 0 && len as usize == bytes.len()
 }

@@ -64,7 +64,7 @@ pub(crate) fn seal(volume: &Volume, seed: u32, block: &mut [u8], root: bool) {
     }
     let at = entries_at(root);
     let tail = at + limit(volume, root) * ENTRY_BYTES;
-    let count = usize::from(le16(block, at + 2));
+    let count = usize::from(le16(block, at + 2)).min(limit(volume, root));
     put32(block, tail, 0);
     let checksum = node_checksum(seed, block, at + count * ENTRY_BYTES, tail);
     put32(block, tail + 4, checksum);
@@ -102,6 +102,19 @@ fn read_node(volume: &Volume, inode: &Inode, state: &InodeState, index: u64) -> 
     })?;
     let entries = parsed.map_err(|what| damaged(volume, inode, what))?;
     Ok(Node { index, block, root, entries, taken: 0 })
+}
+
+/// Whether a block of an indexed directory belongs to the index.
+pub(crate) fn is_index_block(bytes: &[u8], index: u64) -> bool {
+    index == 0 || le32(bytes, 0) == 0 && usize::from(le16(bytes, 4)) == bytes.len()
+}
+
+/// Complains about an index of which a node cannot be.
+pub(crate) fn check(volume: &Volume, inode: &Inode, state: &InodeState) -> Result<()> {
+    let (_, levels) = info(volume, inode, state)?;
+    let root = read_node(volume, inode, state, 0)?;
+    let nodes = if levels > 0 { &root.entries[..] } else { &[] };
+    nodes.iter().try_for_each(|(_, index)| read_node(volume, inode, state, u64::from(*index)).map(drop))
 }
 
 /// Version of the hash, and levels of nodes below the root.

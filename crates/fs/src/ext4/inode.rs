@@ -201,9 +201,16 @@ impl Volume {
         } else if usize::from(raw.extra_isize.get()) > self.geo.inode_bytes - OLD_INODE_BYTES
             || raw.extra_isize.get() % 4 != 0
         {
-            return Err(self.corrupt(format!("inode {ino}: i_extra_isize of {}", raw.extra_isize.get())));
+            if !self.settings.repairs {
+                return Err(self.corrupt(format!("inode {ino}: i_extra_isize of {}", raw.extra_isize.get())));
+            }
+            raw.extra_isize = EXTRA_ISIZE.min((self.geo.inode_bytes - OLD_INODE_BYTES) as u16).into();
         }
-        if self.geo.metadata_csum {
+        if self.settings.repairs {
+            // No feature of the image goes with these; what is wrong with the rest, the repair sees.
+            let foreign = flag::UNREADABLE | if raw.is_dir() { 0 } else { flag::INDEX };
+            raw.flags = (raw.flags.get() & !foreign).into();
+        } else if self.geo.metadata_csum {
             let has = u32::from(raw.checksum_lo.get())
                 | if has_wide_checksum(&bytes) { u32::from(raw.checksum_hi.get()) << 16 } else { 0 };
             if has != self.inode_checksum(ino, &bytes).0 {
@@ -231,20 +238,34 @@ impl Volume {
         }
         let (block, at) = self.inode_at(inode.ino)?;
         let len = self.geo.inode_bytes;
-        self.change(handle, block, |bytes| {
-            let to = &mut bytes[at..at + len];
-            let fixed = len.min(RAW_INODE_BYTES);
-            to[..fixed].copy_from_slice(&state.raw.as_bytes()[..fixed]);
-            if len > fixed {
-                to[fixed..].copy_from_slice(&state.extra);
+        self.change(handle, block, |bytes| self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]))
+    }
+
+    /// Writes the bytes of an inode with their checksum.
+    fn lay_out_inode(&self, ino: u64, state: &InodeState, to: &mut [u8]) {
+        let fixed = to.len().min(RAW_INODE_BYTES);
+        to[..fixed].copy_from_slice(&state.raw.as_bytes()[..fixed]);
+        if to.len() > fixed {
+            to[fixed..].copy_from_slice(&state.extra);
+        }
+        if self.geo.metadata_csum {
+            let (checksum, wide) = self.inode_checksum(ino, to);
+            put16(to, 0x7c, checksum as u16);
+            if wide {
+                put16(to, 0x82, (checksum >> 16) as u16);
             }
-            if self.geo.metadata_csum {
-                let (checksum, wide) = self.inode_checksum(inode.ino, to);
-                put16(to, 0x7c, checksum as u16);
-                if wide {
-                    put16(to, 0x82, (checksum >> 16) as u16);
-                }
-            }
+        }
+    }
+
+    /// Whether the table has an inode as it is in memory, with the right checksum.
+    pub(crate) fn inode_is_stored(&self, ino: u64, state: &InodeState) -> Result<bool> {
+        let (block, at) = self.inode_at(ino)?;
+        self.look(block, |bytes| {
+            let stored = &bytes[at..at + self.geo.inode_bytes];
+            // The fields of a checksum that is not used keep what they have.
+            let mut right = stored.to_vec();
+            self.lay_out_inode(ino, state, &mut right);
+            stored == right
         })
     }
 

@@ -187,18 +187,7 @@ impl Volume {
         superblock::check_features(&superblock)?;
         let queue = Queue::new(Arc::clone(device));
         let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
-        let (mut descriptors, mut block) = (Vec::with_capacity(geo.groups as usize), Vec::new());
-        let mut loaded = u64::MAX;
-        for group in 0..geo.groups {
-            let (at, offset) = geo.descriptor_at(group);
-            if at != loaded {
-                let off = at * u64::from(geo.block_bytes);
-                block = superblock::read_bytes(&**device, off, geo.block_bytes as usize)?;
-                loaded = at;
-            }
-            let bytes = &block[offset..offset + geo.descriptor_bytes];
-            descriptors.push(geo.load_descriptor(group, bytes).map_err(damaged)?);
-        }
+        let descriptors = superblock::load_descriptors(&**device, &geo, settings.repairs)?;
         let seed = superblock.mkfs_time.get() ^ superblock.mnt_count.get() as u32;
         Ok(Self {
             geo,
@@ -225,6 +214,7 @@ impl Volume {
 
     /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
     pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
+        let repaired = Self::repair_unjournaled(device, &settings)?;
         let mut volume = Self::open(device, settings.clone())?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
@@ -247,14 +237,7 @@ impl Volume {
         }
         let note = volume.superblock.lock().error_note();
         volume.notes.extend(note);
-        if !journaled && volume.needs_recovery() {
-            let repairing = Self::open(device, Settings { repairs: true, ..volume.settings.clone() })?;
-            let done = repair::repair(&repairing).map_err(damaged)?;
-            let mut notes = std::mem::take(&mut volume.notes);
-            notes.push(done);
-            volume = Self::open(device, volume.settings)?;
-            volume.notes = notes;
-        }
+        volume.notes.extend(repaired);
         // What a mount refuses it does not change.
         let orphans = volume.orphan_list().map_err(damaged)?;
         volume.mark_in_use(journaled).map_err(damaged)?;
@@ -266,6 +249,23 @@ impl Volume {
         let volume = Arc::new(volume);
         volume.start_tasks();
         Ok(volume)
+    }
+
+    /// Repairs an image that has no journal and was not unmounted; says what was done.
+    fn repair_unjournaled(
+        device: &Arc<dyn BlockDevice>,
+        settings: &Settings,
+    ) -> Result<Vec<String>, FsError> {
+        let superblock = superblock::load(device)?.superblock;
+        if superblock.has_compat(compat::HAS_JOURNAL) || !superblock.needs_recovery() {
+            return Ok(Vec::new());
+        }
+        let mut volume = Self::open(device, Settings { repairs: true, ..settings.clone() })?;
+        let done = repair::repair(&volume, false).map_err(damaged)?.join(", ");
+        let done = if done.is_empty() { "nothing was wrong" } else { &done };
+        let mut notes = std::mem::take(&mut volume.notes);
+        notes.push(format!("it was not unmounted, and has no journal; it was checked and repaired: {done}"));
+        Ok(notes)
     }
 
     /// Where the journal is: in an inode, or on a device of its own.
@@ -327,14 +327,6 @@ impl Volume {
         let superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES);
         let superblock = superblock.map_err(|error| error.to_string())?;
         Format::of(&superblock, self.geo.block_bytes, map.0.len() as u64).map(drop)
-    }
-
-    /// Whether a mount has something to finish: the image was not unmounted.
-    pub(crate) fn needs_recovery(&self) -> bool {
-        let superblock = self.superblock.lock();
-        superblock.has_incompat(incompat::RECOVER)
-            || superblock.last_orphan.get() != 0
-            || superblock.state.get() & STATE_CLEAN == 0
     }
 
     /// Where the blocks of the journal's inode are.

@@ -9,10 +9,25 @@ use zerocopy::little_endian::U32;
 
 use super::layout::{
     DESCRIPTOR_BYTES, FLAG_UNSIGNED_HASH, GroupDescriptor, MAGIC, OLD_DESCRIPTOR_BYTES, OLD_INODE_BYTES,
-    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c, incompat, le16, put16, ro_compat,
+    STATE_CLEAN, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c, group_flag, incompat, le16,
+    put16, ro_compat,
 };
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
+
+impl Superblock {
+    /// Whether a mount has something to finish: the image was not unmounted.
+    pub(crate) fn needs_recovery(&self) -> bool {
+        self.has_incompat(incompat::RECOVER)
+            || self.last_orphan.get() != 0
+            || self.state.get() & STATE_CLEAN == 0
+    }
+
+    /// Whether there is a journal, and it is empty.
+    pub(crate) fn has_nothing_to_replay(&self) -> bool {
+        self.has_compat(compat::HAS_JOURNAL) && !self.has_incompat(incompat::RECOVER)
+    }
+}
 
 /// What does not change while a file system is mounted.
 #[derive(Clone, Debug)]
@@ -310,8 +325,10 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
         let first = u64::from(block_bytes == 1024);
         for group in [1, 3, 5, 7, 9] {
             let block = first + group * block_bytes * 8;
-            let Ok((superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
+            let Ok((mut superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
             if u64::from(geo.block_bytes) == block_bytes {
+                // A copy is as old as the last resize: it does not know how the file system was left.
+                superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
                 let note = format!(
                     "the primary superblock is bad ({primary}); the backup at block {block} was used"
                 );
@@ -323,6 +340,43 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
         return Err(FsError::Damaged { design, what: format!("superblock: {primary}; no backup was found") });
     }
     Err(FsError::WrongFormat { design, found: format!("no superblock ({primary}), and no backup") })
+}
+
+/// Reads the descriptors of all groups. Where an image is being repaired, a copy stands in for one that is damaged.
+pub(crate) fn load_descriptors(
+    device: &dyn BlockDevice,
+    geo: &Geo,
+    repairs: bool,
+) -> Result<Vec<GroupDescriptor>, FsError> {
+    let (mut all, mut block, mut loaded) = (Vec::with_capacity(geo.groups as usize), Vec::new(), u64::MAX);
+    for group in 0..geo.groups {
+        let (at, offset) = geo.descriptor_at(group);
+        if at != loaded {
+            block = read_bytes(device, at * u64::from(geo.block_bytes), geo.block_bytes as usize)?;
+            loaded = at;
+        }
+        let found = geo.load_descriptor(group, &block[offset..offset + geo.descriptor_bytes]);
+        let copy =
+            |error| if repairs { copied_descriptor(device, geo, group).ok_or(error) } else { Err(error) };
+        all.push(found.or_else(copy).map_err(super::damaged)?);
+    }
+    Ok(all)
+}
+
+/// The copy of a descriptor that a group holds. It is old: of what it says, only the places count.
+fn copied_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Option<GroupDescriptor> {
+    let (at, offset) = geo.descriptor_at(group);
+    let holders = (1..geo.groups).filter(|holder| geo.has_superblock(*holder));
+    let mut copies = holders.filter_map(|holder| {
+        let block = geo.group_start(holder) + (at - geo.first_data_block);
+        let off = block * u64::from(geo.block_bytes) + offset as u64;
+        let bytes = read_bytes(device, off, geo.descriptor_bytes).ok()?;
+        geo.load_descriptor(group, &bytes).ok()
+    });
+    let mut descriptor = copies.next()?;
+    descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
+    descriptor.set_itable_unused(0);
+    Some(descriptor)
 }
 
 /// Names the features of an image that this code does not know.

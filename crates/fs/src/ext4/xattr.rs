@@ -37,7 +37,7 @@ const PREFIXES: [(u8, &[u8]); 6] = [
 ];
 
 /// Attributes by prefix and name, in the order in which a block has them.
-type Attributes = BTreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
+pub(crate) type Attributes = BTreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
 
 /// The key of a name: prefix, length and the rest, which is the order of a block.
 fn key(name: &[u8]) -> Option<(u8, usize, Vec<u8>)> {
@@ -129,7 +129,8 @@ impl Volume {
         (self.geo.inode_bytes > RAW_INODE_BYTES && at + 8 <= state.extra.len()).then_some(at)
     }
 
-    fn attributes(&self, inode: &Inode, state: &InodeState) -> Result<Attributes> {
+    /// All attributes of an inode.
+    pub(crate) fn attributes(&self, inode: &Inode, state: &InodeState) -> Result<Attributes> {
         let mut all = Attributes::new();
         if let Some(at) = self.inode_room(state)
             && le32(&state.extra, at) == MAGIC
@@ -151,6 +152,29 @@ impl Volume {
             parsed.map_err(|what| damaged(self, inode, what))?;
         }
         Ok(all)
+    }
+
+    /// Gives up the attributes in an inode if they cannot be read; says whether it did.
+    pub(crate) fn drop_damaged_attributes(&self, state: &mut InodeState) -> bool {
+        let Some(at) = self.inode_room(state).filter(|at| le32(&state.extra, *at) == MAGIC) else {
+            return false;
+        };
+        let damaged = parse(&state.extra, at + 4, at + 4, &mut Attributes::new()).is_err();
+        if damaged {
+            state.extra[at..].fill(0);
+        }
+        damaged
+    }
+
+    /// Whether attributes can be read from a block, and how many references it counts; nothing where its checksum is wrong.
+    pub(crate) fn look_at_attributes(&self, block: u64) -> Result<(bool, Option<u32>)> {
+        self.look(block, |bytes| {
+            let readable = le32(bytes, 0) == MAGIC
+                && le32(bytes, 8) == 1
+                && parse(bytes, HEADER_BYTES, 0, &mut Attributes::new()).is_ok();
+            let sealed = !self.geo.metadata_csum || le32(bytes, 16) == self.attribute_checksum(block, bytes);
+            (readable, sealed.then(|| le32(bytes, 4)))
+        })
     }
 
     fn attribute_checksum(&self, block: u64, bytes: &[u8]) -> u32 {

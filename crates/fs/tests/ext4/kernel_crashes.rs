@@ -27,14 +27,16 @@ const SEED: u64 = 20_261_123;
 const IDLE: Nanos = Nanos::from_secs(60);
 const SMALL: [(&str, &str); 3] = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
 
-fn wanted(variable: &str, usual: u64) -> u64 {
+/// A number that the environment gives.
+pub fn wanted(variable: &str, usual: u64) -> u64 {
     std::env::var(variable).ok().and_then(|value| value.parse().ok()).unwrap_or(usual)
 }
 
 /// What a name shows: kind, permission, owner, links, and the bytes of a file or the target of a link.
-type Shown = (FileKind, u32, (u32, u32), u64, Vec<u8>);
+pub type Shown = (FileKind, u32, (u32, u32), u64, Vec<u8>);
 
-fn by_kernel(root: &Path, folder: &Path, into: &mut BTreeMap<String, Shown>) {
+/// What the kernel shows of everything below a folder.
+pub fn by_kernel(root: &Path, folder: &Path, into: &mut BTreeMap<String, Shown>) {
     for entry in std::fs::read_dir(folder).expect("a directory").flatten() {
         let path = entry.path();
         let meta = std::fs::symlink_metadata(&path).expect("an inode");
@@ -54,7 +56,8 @@ fn by_kernel(root: &Path, folder: &Path, into: &mut BTreeMap<String, Shown>) {
     }
 }
 
-fn by_us(design: &Arc<dyn Design>, region: &Arc<Region>) -> Result<BTreeMap<String, Shown>, String> {
+/// What a mount here shows.
+pub fn by_us(design: &Arc<dyn Design>, region: &Arc<Region>) -> Result<BTreeMap<String, Shown>, String> {
     let (design, region) = (Arc::clone(design), Arc::clone(region));
     let tree = virtually(1, move || {
         let fs = design.mount(&region)?;

@@ -82,7 +82,7 @@ fn the_kernel_shows_our_files_and_we_show_those_of_the_kernel() {
             files(root, root, &mut found);
             // Then the kernel changes it: a directory that needs an index, holes, a removal.
             std::fs::create_dir(root.join("kernel")).expect("mkdir");
-            for number in 0..1500_usize {
+            for number in 0..500_usize {
                 let name = root.join("kernel").join(format!("made by the kernel, number {number}"));
                 std::fs::write(name, vec![number as u8; number * 3]).expect("write");
             }

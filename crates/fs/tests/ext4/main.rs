@@ -8,7 +8,9 @@ mod harness;
 mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
+mod long_runs;
 mod placement;
+mod repairs;
 mod tools;
 
 use std::sync::Arc;
@@ -41,6 +43,16 @@ impl Judged {
     /// Checks an image by our own fsck alone.
     pub fn look_at(&self, region: &Arc<Region>) {
         let _ = self.design.fsck(&Storage::from(region));
+    }
+
+    /// What our own fsck finds.
+    pub fn own_violations(&self, region: &Arc<Region>) -> Vec<String> {
+        self.design.fsck(&Storage::from(region)).violations.iter().map(ToString::to_string).collect()
+    }
+
+    /// Repairs an image, as a person asks for it.
+    pub fn repair(&self, region: &Arc<Region>) -> Result<Vec<String>, String> {
+        self.design.repair(&Storage::from(region)).map_err(|error| error.to_string())
     }
 
     /// What our fsck tells beside violations.
@@ -141,14 +153,13 @@ fn random_operations_answer_as_the_reference_and_leave_images_that_e2fsck_finds_
         // A target must fit into a block (ENAMETOOLONG), which the reference does not know.
         let longest = if design.arguments().contains("block_size=1k") { 1023 } else { 4095 };
         let fits = |op: &Op| !matches!(op, Op::Symlink(_, len) if *len > longest);
-        for seed in (0..3).map(|number| (1000 * index + number) as u64) {
-            let mut program = Round { design: Arc::clone(&design), size, seed, ops }.program();
-            program.retain(fits);
-            let fails = |ops: &[Op]| run(&design, size, seed, ops, None).err();
-            match fails(&program) {
-                None => println!("{shown}, seed {seed}: {} operations agree", program.len()),
-                Some(found) => panic!("{shown}, seed {seed}: {}", shortest(program, found, &fails)),
-            }
+        let seed = 1000 * index as u64;
+        let mut program = Round { design: Arc::clone(&design), size, seed, ops }.program();
+        program.retain(fits);
+        let fails = |ops: &[Op]| run(&design, size, seed, ops, None).err();
+        match fails(&program) {
+            None => println!("{shown}, seed {seed}: {} operations agree", program.len()),
+            Some(found) => panic!("{shown}, seed {seed}: {}", shortest(program, found, &fails)),
         }
     }
 }

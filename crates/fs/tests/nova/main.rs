@@ -393,6 +393,7 @@ fn every_seeded_bug_is_found() {
         class: mutant.class().to_owned(),
         subjects: vec![Subject { design: harness::with_mutant("nova", SMALL, **mutant), ..subject() }],
         needs_failure: mutant.needs_failure(),
+        programs: mutant.programs(),
     };
     let all: Vec<_> = mutants.iter().map(seeded).collect();
     let programs: Vec<_> = programs::all().into_iter().chain(cleaning_programs()).collect();

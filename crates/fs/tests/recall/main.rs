@@ -57,6 +57,7 @@ fn seeded(design: &str, mutant: Mutant) -> Seeded {
         class: mutant.class().to_owned(),
         subjects: mounts(design).into_iter().map(subject).collect(),
         needs_failure: mutant.needs_failure(),
+        programs: mutant.programs(),
     }
 }
 
@@ -99,13 +100,11 @@ fn every_bug_seeded_in_hinfs_is_found() {
 }
 
 #[test]
-#[ignore = "takes more than ten minutes: --ignored, or weir check recall --fs ext4"]
 fn every_bug_seeded_in_ext4_is_found() {
     assert_eq!(recall("ext4").len(), mutants_of("ext4"), "each bug stands for a class of its own");
 }
 
 #[test]
-#[ignore = "the repair of ext2 does not mend every image, so crashes find what was not seeded"]
 fn every_bug_seeded_in_ext2_is_found() {
     assert_eq!(recall("ext2").len(), mutants_of("ext2"), "each bug stands for a class of its own");
 }

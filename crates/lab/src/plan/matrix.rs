@@ -160,7 +160,9 @@ impl Plan {
         match self.fs.keys().find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => {
-                let others: Vec<&str> = fs::all()
+                let others: Vec<&str> = fs::FILE_SYSTEMS
+                    .iter()
+                    .copied()
                     .filter(|design| option_names(*design).any(|option| option == name))
                     .map(FsType::name)
                     .collect();
@@ -258,7 +260,7 @@ pub fn design(name: &str) -> Result<&'static dyn FsType, Error> {
     fs::by_name(name).ok_or_else(|| Error::Unknown {
         what: "file system",
         name: name.to_owned(),
-        advice: nearest(name, fs::all().map(FsType::name)),
+        advice: nearest(name, fs::FILE_SYSTEMS.iter().copied().map(FsType::name)),
     })
 }
 

@@ -116,8 +116,9 @@ pub(super) fn design(
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn FsType, Failure> {
-    let known = || fs::all().map(FsType::name);
-    let found: Vec<_> = fs::all().filter(|design| design.recognises(&Storage::from(region))).collect();
+    let known = || fs::FILE_SYSTEMS.iter().copied().map(FsType::name);
+    let found: Vec<_> =
+        fs::FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(&Storage::from(region))).collect();
     match (named, found.first()) {
         (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
         (None, Some(design)) => Ok(*design),

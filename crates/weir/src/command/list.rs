@@ -93,11 +93,9 @@ fn designs() -> Rows {
     let about = |design: &dyn fs::FsType| {
         let defaults = fs::Options::resolve(design.name(), design.options(), &BTreeMap::new());
         let promises = defaults.map_or(String::new(), |options| design.promises(&options).to_string());
-        let is_this = |other: &&dyn fs::FsType| other.name() == design.name();
-        let status = if fs::EXPERIMENTAL.iter().any(is_this) { "experimental: " } else { "" };
-        format!("{status}{}; needs {}; {promises}", design.summary(), design.needs())
+        format!("{}; needs {}; {promises}", design.summary(), design.needs())
     };
-    let ours = fs::all().map(|design| (design.name().to_owned(), about(design)));
+    let ours = fs::FILE_SYSTEMS.iter().copied().map(|design| (design.name().to_owned(), about(design)));
     ours.chain([("host:DIR".to_owned(), "a directory of this host's kernel (real clock)".to_owned())])
         .collect()
 }

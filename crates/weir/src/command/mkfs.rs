@@ -53,7 +53,8 @@ impl Mkfs {
                 drop(std::fs::remove_file(&self.image)); // an image of no bytes is of no use
             }
         })?;
-        let holder = fs::all().find(|design| design.recognises(&Storage::from(&region)));
+        let holder =
+            fs::FILE_SYSTEMS.iter().copied().find(|design| design.recognises(&Storage::from(&region)));
         if let Some(holder) = holder.filter(|_| !self.force) {
             let (image, name) = (self.image.display(), holder.name());
             return Err(Failure::usage(format!(

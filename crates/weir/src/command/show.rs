@@ -59,7 +59,7 @@ impl Show {
 }
 
 fn unknown(name: &str) -> Failure {
-    let designs = fs::all().map(fs::FsType::name);
+    let designs = fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name);
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let workloads = suite::all().map(|(_, entry)| entry.name).chain(suites);

@@ -231,7 +231,8 @@ impl Journal {
     pub(crate) fn order(&self, mapping: &Arc<Mapping>) {
         let mut state = self.state.lock();
         let running = state.running.as_mut().expect("a handle is open, so its transaction runs");
-        running.ordered.entry(mapping.number()).or_insert_with(|| Arc::clone(mapping));
+        // A removed file may have left its number to this one.
+        running.ordered.insert(mapping.number(), Arc::clone(mapping));
     }
 
     /// The running transaction, if there is one; else the last that has committed.

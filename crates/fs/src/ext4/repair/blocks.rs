@@ -4,11 +4,10 @@ use ::vfs::{FileKind, Timestamp};
 
 use super::{Known, METADATA, Repair};
 use crate::error::{Error, Result};
-use crate::ext4::extent::{self, Visited};
+use crate::ext4::extent::{self, Extent, Salvaged, Visited};
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{RESIZE_INO, ROOT_INO, flag, group_flag, le32, put32};
 use crate::ext4::mutant;
-use crate::ext4::xattr;
 
 /// Pointers of an inode that lead to data.
 const DIRECT: u64 = 12;
@@ -26,8 +25,12 @@ enum Step {
 
 struct Walk {
     step: Step,
-    /// Blocks of the file; what lies beyond is dropped.
+    /// Blocks of the file; what lies beyond is dropped, or makes the file longer.
     end: u64,
+    /// What lies beyond makes the file longer.
+    grows: bool,
+    /// The block behind the last one that is mapped.
+    mapped_end: u64,
     /// Blocks in use, tables included.
     blocks: u64,
     /// The first block of the file that has none.
@@ -38,15 +41,20 @@ struct Walk {
 impl Repair<'_> {
     /// Judges all inodes and their maps.
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
-        for ino in 1..=self.volume.geo.inodes() {
+        // Those of the file system itself come first: nothing else may have their blocks.
+        let reserved = (1..self.volume.geo.first_ino).filter(|ino| *ino != ROOT_INO);
+        let others = self.volume.geo.first_ino..=self.volume.geo.inodes();
+        for ino in reserved.chain([ROOT_INO]).chain(others) {
             if self.may_be_in_use(ino) {
                 self.mend_inode(ino)?;
             }
         }
-        if self.counts.iter().any(|count| (2..METADATA).contains(count)) {
+        self.count_attributes()?;
+        // From here on it is known what is free.
+        if !self.broken.is_empty() || self.counts.iter().any(|count| (2..METADATA).contains(count)) {
             self.copy_shared()?;
         }
-        self.count_attributes()
+        Ok(())
     }
 
     /// Whether the table was ever written there.
@@ -72,6 +80,11 @@ impl Repair<'_> {
             Err(error) => return Err(error),
         };
         let mut state = inode.state.write();
+        let sealed = self.volume.inode_is_stored(ino, &state)?;
+        let unused = state.raw.links.get() == 0 || !self.volume.inode_in_use(ino).unwrap_or(true);
+        if !sealed && unused && !special {
+            return self.blank(ino);
+        }
         if ino == RESIZE_INO {
             let table = le32(&state.raw.block, 13 * 4) as usize;
             if let Some(count) = self.counts.get_mut(table).filter(|_| table != 0) {
@@ -84,11 +97,16 @@ impl Repair<'_> {
         }
         let kind = state.raw.kind();
         if special {
+            if !sealed {
+                self.note("inodes corrected");
+                self.volume.store_inode(&self.handle, &inode, &mut state)?;
+            }
             return if kind.is_some() { self.count_special(&inode, &state) } else { Ok(()) };
         }
         let Some(kind) = kind else { return self.clear(&inode, &mut state) };
         let links = state.raw.links.get();
         if state.raw.dtime.get() != 0 {
+            self.note("times of deletion dropped");
             state.raw.dtime = 0.into();
             self.volume.store_inode(&self.handle, &inode, &mut state)?;
         }
@@ -147,24 +165,22 @@ impl Repair<'_> {
     /// Mends the map of an inode, its size and its count of blocks; false if the inode had to be cleared.
     fn mend_map(&mut self, inode: &Inode, state: &mut InodeState, kind: FileKind) -> Result<bool> {
         let size = u64::from(self.volume.geo.block_bytes);
-        let before = state.raw.clone();
         let mut blocks = 0;
         if state.has_map(self.volume) {
-            let end = match kind {
-                FileKind::Symlink if state.raw.size() == 0 || state.raw.size() > size => {
-                    return self.clear(inode, state).map(|()| false);
-                }
-                FileKind::Directory => state.raw.size() / size,
-                _ => state.raw.size().div_ceil(size),
-            };
+            if kind == FileKind::Symlink && (state.raw.size() == 0 || state.raw.size() > size) {
+                return self.clear(inode, state).map(|()| false);
+            }
             blocks = if state.raw.has(flag::EXTENTS) {
-                self.mend_extents(inode, state, end)
+                self.mend_extents(inode, state, kind)
             } else {
-                self.mend_pointers(state, end, kind)?
+                self.mend_pointers(state, kind)?
             };
             if kind != FileKind::Regular && state.raw.size() == 0 {
                 return self.clear(inode, state).map(|()| false);
             }
+        }
+        if self.volume.drop_damaged_attributes(state) {
+            self.note("attributes of inodes dropped");
         }
         let attributes = state.raw.file_acl();
         if attributes != 0 {
@@ -176,25 +192,28 @@ impl Repair<'_> {
                 state.raw.set_file_acl(0);
             }
         }
-        let has = state.sectors(self.volume) / (size / 512);
-        state.add_blocks(self.volume, blocks.cast_signed() - has.cast_signed());
-        if state.sectors(self.volume) != blocks * (size / 512) {
-            // The old count was no multiple of a block.
-            (state.raw.blocks_lo, state.raw.blocks_hi) = (0.into(), 0.into());
-            state.add_blocks(self.volume, blocks.cast_signed());
-        }
-        if zerocopy::IntoBytes::as_bytes(&before) != zerocopy::IntoBytes::as_bytes(&state.raw) {
+        self.set_blocks(state, blocks);
+        if !self.volume.inode_is_stored(inode.ino, state)? {
             self.note("inodes corrected");
             self.volume.store_inode(&self.handle, inode, state)?;
         }
         Ok(true)
     }
 
+    fn set_blocks(&self, state: &mut InodeState, blocks: u64) {
+        let sectors = blocks * u64::from(self.volume.geo.block_bytes / 512);
+        if state.sectors(self.volume) != sectors {
+            (state.raw.blocks_lo, state.raw.blocks_hi) = (0.into(), 0.into());
+            state.raw.flags = (state.raw.flags.get() & !flag::HUGE_FILE).into();
+            state.add_blocks(self.volume, blocks.cast_signed());
+        }
+    }
+
     fn has_attributes(&self, block: u64) -> bool {
         let inside = block > self.volume.geo.first_data_block && block < self.volume.geo.blocks;
         inside
             && self.counts[block as usize] != METADATA
-            && self.volume.look(block, |bytes| le32(bytes, 0) == xattr::MAGIC).unwrap_or(false)
+            && self.volume.look_at_attributes(block).is_ok_and(|(readable, _)| readable)
     }
 
     /// Counts the blocks of attributes, and corrects the references that each counts itself.
@@ -202,7 +221,7 @@ impl Repair<'_> {
         for (block, references) in std::mem::take(&mut self.attributes) {
             let count = &mut self.counts[block as usize];
             *count = count.saturating_add(1).min(METADATA - 1);
-            if self.volume.look(block, |bytes| le32(bytes, 4))? != references {
+            if self.volume.look_at_attributes(block)?.1 != Some(references) {
                 self.note("references to attributes corrected");
                 self.volume.set_attribute_references(&self.handle, block, references)?;
             }
@@ -210,57 +229,121 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Extents that are damaged, or lead to blocks that are in use, go as a whole. Returns how many blocks the file has.
-    fn mend_extents(&mut self, inode: &Inode, state: &mut InodeState, end: u64) -> u64 {
-        let mut found = Vec::new();
-        let most = self.volume.geo.blocks;
-        let mut seen = |visited: Visited| {
-            found.push(visited);
-            if found.len() as u64 > most { Err(Error::NoSpace) } else { Ok(()) }
+    /// How many blocks the size of a file takes.
+    fn end_of(&self, state: &InodeState, kind: FileKind) -> u64 {
+        let size = u64::from(self.volume.geo.block_bytes);
+        if kind == FileKind::Directory { state.raw.size() / size } else { state.raw.size().div_ceil(size) }
+    }
+
+    /// Makes a file end with block `end`, if it ends before that.
+    fn cover(&mut self, state: &mut InodeState, kind: FileKind, end: u64) {
+        if self.end_of(state, kind) < end {
+            self.note("sizes corrected");
+            state.raw.set_size(end * u64::from(self.volume.geo.block_bytes));
+        }
+    }
+
+    /// What is kept of a tree of extents.
+    fn kept(&self, inode: &Inode, state: &InodeState, kind: FileKind) -> Salvaged {
+        let mut kept = extent::salvage(self.volume, inode, state);
+        let before = (kept.nodes.len(), kept.extents.clone());
+        kept.nodes.retain(|block| self.counts[*block as usize] != METADATA);
+        let grows = self.asked && kind != FileKind::Symlink;
+        let end = if grows { u64::MAX } else { self.end_of(state, kind) };
+        let of_file = |extent: &Extent, at: u32| {
+            let block = (extent.start + u64::from(at)) as usize;
+            let inside = extent.unwritten || u64::from(extent.index + at) < end;
+            (inside && self.counts[block] != METADATA).then_some(block)
         };
-        let visited = extent::visit(self.volume, inode, state, &mut seen);
-        let mut runs = Vec::new();
-        let mut sound = visited.is_ok();
-        for visited in found {
-            let (start, len) = match visited {
-                Visited::Map(block) => (block, 1),
-                Visited::Data(index, start, len, unwritten) => {
-                    sound &= unwritten || index + len <= end;
-                    (start, len)
-                }
-            };
-            let inside = start > self.volume.geo.first_data_block && start.saturating_add(len) <= most;
-            sound &= inside && (start..start + len).all(|block| self.counts[block as usize] == 0);
-            runs.push((start, len));
+        let mut next = 0;
+        let mut extents = Vec::new();
+        for extent in &before.1 {
+            if kind == FileKind::Directory && (extent.unwritten || u64::from(extent.index) != next) {
+                break; // a directory has no holes
+            }
+            next = extent.end();
+            (0..extent.len).for_each(|at| push(&mut extents, extent, at, of_file(extent, at)));
         }
-        if !sound {
-            self.note("damaged maps of extents dropped");
-            extent::init(&mut state.raw.block);
-            state.raw.set_size(0);
-            return 0;
+        kept.extents = extents;
+        kept.sound &= (kept.nodes.len(), &kept.extents) == (before.0, &before.1);
+        kept
+    }
+
+    /// Counts what an inode's tree of extents keeps, and corrects the size. Returns how many blocks the file has.
+    fn mend_extents(&mut self, inode: &Inode, state: &mut InodeState, kind: FileKind) -> u64 {
+        let kept = self.kept(inode, state, kind);
+        let written = kept.extents.iter().rev().find(|extent| !extent.unwritten);
+        let end = written.map_or(0, Extent::end);
+        if self.asked && kind != FileKind::Symlink {
+            self.cover(state, kind, end);
         }
+        if kind == FileKind::Directory && end < self.end_of(state, kind) {
+            self.note("directories cut short");
+            state.raw.set_size(end * u64::from(self.volume.geo.block_bytes));
+        }
+        let runs = kept.extents.iter().map(|extent| (extent.start, u64::from(extent.len)));
         let mut blocks = 0;
-        for (start, len) in runs {
-            (start..start + len).for_each(|block| self.counts[block as usize] = 1);
+        for (start, len) in runs.chain(kept.nodes.iter().map(|block| (*block, 1))) {
             blocks += len;
+            for count in &mut self.counts[start as usize..(start + len) as usize] {
+                *count = count.saturating_add(1).min(METADATA - 1);
+            }
+        }
+        if !kept.sound {
+            self.note("damaged maps of extents mended");
+            self.broken.insert(inode.ino);
         }
         blocks
     }
 
+    /// Gives a file of extents its own copy of what it shares, and a new tree where the old one was damaged.
+    fn renew_extents(&mut self, inode: &Inode, state: &mut InodeState, kind: FileKind) -> Result<()> {
+        let kept = self.kept(inode, state, kind);
+        let shared = |block: u64| self.counts[block as usize] > 1;
+        let runs = kept.extents.iter().flat_map(|extent| extent.start..extent.start + u64::from(extent.len));
+        if !self.broken.contains(&inode.ino) && !runs.chain(kept.nodes.iter().copied()).any(shared) {
+            return Ok(());
+        }
+        kept.nodes.iter().for_each(|block| self.counts[*block as usize] -= 1);
+        self.first_free = 0;
+        let mut extents = Vec::new();
+        for extent in &kept.extents {
+            for at in 0..extent.len {
+                let mut block = extent.start as usize + at as usize;
+                if self.counts[block] > 1 {
+                    self.counts[block] -= 1;
+                    block = self.copy(block as u32, 0)? as usize;
+                }
+                push(&mut extents, extent, at, (block != 0).then_some(block));
+            }
+        }
+        let volume = self.volume;
+        let mut take = || self.take_free().ok_or(Error::NoSpace);
+        let nodes = extent::rebuild(volume, inode, state, &extents, &mut take)?;
+        let data: u64 = extents.iter().map(|extent| u64::from(extent.len)).sum();
+        self.set_blocks(state, data + nodes + u64::from(state.raw.file_acl() != 0));
+        volume.store_inode(&self.handle, inode, state)
+    }
+
     /// Drops what is wrong of a map of blocks; a directory ends where its first block is missing. Returns how many blocks it has.
-    fn mend_pointers(&mut self, state: &mut InodeState, end: u64, kind: FileKind) -> Result<u64> {
-        let walk = self.walk(state, Step::Count, end)?;
+    fn mend_pointers(&mut self, state: &mut InodeState, kind: FileKind) -> Result<u64> {
+        let end = self.end_of(state, kind);
+        let walk = self.walk(state, Step::Count, end, self.asked && kind != FileKind::Symlink)?;
+        if walk.grows {
+            self.cover(state, kind, walk.mapped_end);
+        }
+        let end = self.end_of(state, kind);
         if kind == FileKind::Regular || walk.first_hole >= end {
             return Ok(walk.blocks);
         }
         self.note("directories cut short");
         let end = walk.first_hole;
         state.raw.set_size(end * u64::from(self.volume.geo.block_bytes));
-        Ok(self.walk(state, Step::Cut, end)?.blocks)
+        Ok(self.walk(state, Step::Cut, end, false)?.blocks)
     }
 
-    fn walk(&mut self, state: &mut InodeState, step: Step, end: u64) -> Result<Walk> {
-        let mut walk = Walk { step, end, blocks: 0, first_hole: 0, dropped: 0 };
+    fn walk(&mut self, state: &mut InodeState, step: Step, end: u64, grows: bool) -> Result<Walk> {
+        let mut walk = Walk { step, end, grows, mapped_end: 0, blocks: 0, first_hole: 0, dropped: 0 };
         let per_block = u64::from(self.volume.geo.block_bytes) / 4;
         let mut start = 0;
         for slot in 0..15 {
@@ -285,7 +368,8 @@ impl Repair<'_> {
         let inside = block > self.volume.geo.first_data_block && block < self.volume.geo.blocks;
         let usable =
             inside && self.counts[pointer as usize] != METADATA && walk.blocks < self.volume.geo.blocks;
-        if !usable || start >= walk.end {
+        let beyond = start >= walk.end;
+        if !usable || beyond && !(walk.grows && self.is_plausible(pointer, levels)?) {
             walk.dropped += 1;
             if walk.step == Step::Cut && usable {
                 self.release(pointer, levels)?;
@@ -310,6 +394,7 @@ impl Repair<'_> {
         walk.blocks += 1;
         if levels == 0 {
             walk.first_hole += u64::from(walk.first_hole == start);
+            walk.mapped_end = start + 1;
             return Ok(block);
         }
         let kept = self.mend_table(block, levels, start, walk)?;
@@ -319,6 +404,12 @@ impl Repair<'_> {
             return Ok(0);
         }
         Ok(block)
+    }
+
+    /// Whether a table looks like one: all its pointers lead to blocks of the file system.
+    fn is_plausible(&self, table: u32, levels: u32) -> Result<bool> {
+        let blocks = self.volume.geo.blocks;
+        Ok(levels == 0 || self.pointers(table)?.iter().all(|pointer| u64::from(*pointer) < blocks))
     }
 
     /// The same for all pointers of a table; whether any is left.
@@ -358,20 +449,24 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Gives every file its own copy of the blocks that it shares with others.
+    /// Gives every file its own copy of the blocks that it shares with others, and a new tree of extents if it needs one.
     fn copy_shared(&mut self) -> Result<()> {
         if self.volume.has(mutant::REPAIR_SHARES_BLOCKS) {
             return Ok(());
         }
-        let mapped: Vec<u64> = self.inodes.keys().copied().collect();
-        for ino in mapped {
+        let mapped: Vec<_> = self.inodes.iter().map(|(ino, known)| (*ino, known.kind)).collect();
+        for (ino, kind) in mapped {
             let inode = self.inode(ino)?;
             let mut state = inode.state.write();
-            if !state.has_map(self.volume) || state.raw.has(flag::EXTENTS) {
+            if !state.has_map(self.volume) {
+                continue;
+            }
+            if state.raw.has(flag::EXTENTS) {
+                self.renew_extents(&inode, &mut state, kind)?;
                 continue;
             }
             let before = state.raw.block;
-            self.walk(&mut state, Step::Copy, u64::MAX)?;
+            self.walk(&mut state, Step::Copy, u64::MAX, false)?;
             if state.raw.block != before {
                 self.volume.store_inode(&self.handle, &inode, &mut state)?;
             }
@@ -382,22 +477,39 @@ impl Repair<'_> {
     /// A copy of a block that has an owner already; 0 when no block is free. Data goes past the cache of metadata.
     fn copy(&mut self, block: u32, levels: u32) -> Result<u32> {
         self.note("blocks of two files copied");
-        let Some(free) = self.counts.iter().position(|count| *count == 0) else { return Ok(0) };
-        self.counts[free] = 1;
+        let Some(free) = self.take_free() else { return Ok(0) };
         let size = u64::from(self.volume.geo.block_bytes);
         if levels > 0 {
             let bytes = self.volume.look(u64::from(block), <[u8]>::to_vec)?;
-            self.volume.change_new(&self.handle, free as u64, |new| new.copy_from_slice(&bytes))?;
+            self.volume.change_new(&self.handle, free, |new| new.copy_from_slice(&bytes))?;
             return Ok(free as u32);
         }
         let queue = self.volume.cache.queue();
         let mut bytes = vec![0; size as usize];
         queue.read(&mut [(u64::from(block) * size, &mut bytes)])?;
         // The blocks of a directory are looked at through the cache.
-        self.volume.cache.forget(&self.volume.meta, free as u64, free as u64 + 1);
-        let piece =
-            media::block::Piece { off: free as u64 * size, data: &bytes, hint: media::block::Hint::None };
+        self.volume.cache.forget(&self.volume.meta, free, free + 1);
+        let piece = media::block::Piece { off: free * size, data: &bytes, hint: media::block::Hint::None };
         queue.write(&[piece], false)?;
         Ok(free as u32)
+    }
+
+    /// A block that was free.
+    fn take_free(&mut self) -> Option<u64> {
+        let free = self.counts[self.first_free..].iter().position(|count| *count == 0)? + self.first_free;
+        self.first_free = free + 1;
+        self.counts[free] = 1;
+        Some(free as u64)
+    }
+}
+
+/// Adds block `at` of an extent, which lies at `block` now, to a list of extents; none: it has become a hole.
+fn push(to: &mut Vec<Extent>, of: &Extent, at: u32, block: Option<usize>) {
+    let Some(block) = block else { return };
+    let one = Extent { index: of.index + at, len: 1, start: block as u64, unwritten: of.unwritten };
+    match to.last_mut().and_then(|last| Some((last.joined(&one)?, last))) {
+        // Extents that were two stay two.
+        Some((joined, last)) if at > 0 => *last = joined,
+        _ => to.push(one),
     }
 }

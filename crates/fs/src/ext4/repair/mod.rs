@@ -1,38 +1,43 @@
-//! Repair of an image that was not unmounted and has no journal: what e2fsck does then.
+//! Repair, as e2fsck does it: by a mount, of an image that was not unmounted and has no journal; and of any image when a person
+//! asks for it (`weir fsck --repair`).
 //!
 //! | pass | does |
 //! |---|---|
-//! | `blocks` | drops pointers that lead nowhere, what lies beyond the end of a file, and inodes of no kind |
+//! | `Volume::open` | takes descriptors from a copy where they are damaged; `ask`: so the superblock |
+//! | `blocks` | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that cannot be read |
+//! | | what lies beyond the end of a file: a mount drops it, a person's repair makes the file longer |
 //! | | counts how often each block is used |
-//! | | copies a block that two inodes have, for all but one of them |
+//! | | copies a block that two inodes have, for all but one of them; writes damaged trees of extents anew |
 //! | here | writes the bitmaps, descriptors and counts anew |
 //! | `names` | cuts directory blocks off where their records end to make sense |
 //! | | drops names that lead to nothing, a second time to a directory, or that occur twice |
 //! | | lets a directory whose index misses a name go without one |
 //! | | puts what has no name, and directories that cannot be reached, into `lost+found`; sets `..` and counts links |
 //!
-//! An inode without links is free, whatever else it says. A file of extents that shares a block, or whose tree is damaged, loses
-//! its contents; files of block maps get copies.
+//! An inode without links is free, whatever else it says; so is one with a wrong checksum that the bitmap does not have in use.
 //!
 //! Everything is changed in the cache and written at the end, in any order: a crash meanwhile leaves an image that a repair makes
-//! sound, too. Superblock and descriptors must be readable; sizes of the root must be right.
+//! sound, too. The root must be a directory. A damaged journal is not made anew.
 //!
 //! Source: e2fsck(8) and the passes that its sources describe.
 
 mod blocks;
 mod names;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ::vfs::FileKind;
+use media::block::BlockDevice;
 
-use super::Volume;
 use super::alloc::{Groups, bit, set_bit, set_padding};
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{ROOT_INO, crc32c, group_flag};
+use super::layout::{ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
+use super::{Settings, Volume, damaged, superblock};
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
+use crate::fs_type::FsError;
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
 
@@ -56,8 +61,14 @@ struct Known {
 struct Repair<'a> {
     volume: &'a Volume,
     handle: Handle<'a>,
+    /// A person asks for it: the damage need not be that of a crash.
+    asked: bool,
     /// How often each block is used.
     counts: Vec<u8>,
+    /// Blocks before this one are in use.
+    first_free: usize,
+    /// Inodes whose tree of extents is to be written anew.
+    broken: BTreeSet<u64>,
     inodes: BTreeMap<u64, Known>,
     /// References to blocks of attributes.
     attributes: BTreeMap<u64, u32>,
@@ -65,12 +76,48 @@ struct Repair<'a> {
     mended: BTreeMap<&'static str, u64>,
 }
 
-/// Makes an image sound. The volume was opened and not mounted; open it again afterwards. Returns what was done, in words.
-pub(super) fn repair(volume: &Volume) -> Result<String> {
+/// Repairs an image that has been recovered, because a person asks for it; says what was done.
+pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Vec<String>, FsError> {
+    let mut done = Vec::new();
+    let found = superblock::load(device)?;
+    if let Some(note) = found.note {
+        let volume = Volume::open(device, Settings { repairs: true, ..settings.clone() })?;
+        done.push(format!("{note}, and written to its place"));
+        // The copy does not know whether the journal is empty.
+        let journaled = found.superblock.has_compat(compat::HAS_JOURNAL);
+        volume.restore_superblock(journaled).map_err(damaged)?;
+        if journaled {
+            Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
+        }
+    }
+    let volume = Volume::open(device, Settings { repairs: true, ..settings.clone() })?;
+    done.extend(repair(&volume, true).map_err(damaged)?);
+    Ok(done)
+}
+
+impl Volume {
+    /// Writes the superblock that was read from a copy to its own place.
+    fn restore_superblock(&self, recover: bool) -> Result<()> {
+        let mut superblock = self.superblock.lock();
+        superblock.block_group_nr = 0.into();
+        if recover {
+            superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
+        }
+        self.write_superblock(&mut superblock)?;
+        Ok(self.device.flush()?)
+    }
+}
+
+/// Makes an image sound. The volume was opened to be repaired and not mounted; open it again afterwards. Returns what was done,
+/// in words. `asked`: by a person, not by a mount after a crash.
+pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
     let mut repair = Repair {
         volume,
         handle: Handle::none(),
+        asked,
         counts: vec![0; volume.geo.blocks as usize],
+        first_free: 0,
+        broken: BTreeSet::new(),
         inodes: BTreeMap::new(),
         attributes: BTreeMap::new(),
         mended: BTreeMap::new(),
@@ -85,15 +132,31 @@ pub(super) fn repair(volume: &Volume) -> Result<String> {
     volume.write_metadata()?;
     // Only what is durable may be called clean.
     volume.device.flush()?;
+    repair.mend_superblock();
     volume.leave_clean()?;
-    let said: Vec<_> = repair.mended.iter().map(|(what, count)| format!("{count} {what}")).collect();
-    let said = if said.is_empty() { "nothing was wrong".to_owned() } else { said.join(", ") };
-    Ok(format!("it was not unmounted, and has no journal; it was checked and repaired: {said}"))
+    volume.device.flush()?;
+    Ok(repair.mended.iter().map(|(what, count)| format!("{count} {what}")).collect())
 }
 
 impl Repair<'_> {
     fn note(&mut self, what: &'static str) {
         *self.mended.entry(what).or_default() += 1;
+    }
+
+    /// Everything without a name has one now, or is free; and a person knows of the errors.
+    fn mend_superblock(&mut self) {
+        let mut superblock = self.volume.superblock.lock();
+        let orphans = superblock.last_orphan.get() != 0;
+        superblock.last_orphan = 0.into();
+        if self.asked && superblock.state.get() & STATE_ERRORS != 0 {
+            superblock.state = (superblock.state.get() & !STATE_ERRORS).into();
+            superblock.error_count = 0.into();
+            superblock.error_log = Default::default();
+        }
+        drop(superblock);
+        if orphans {
+            self.note("lists of orphans emptied");
+        }
     }
 
     fn count_metadata(&mut self) {
@@ -130,7 +193,6 @@ impl Repair<'_> {
         let mut descriptors = volume.groups.lock().descriptors.clone();
         let mut changed = false;
         for (group, descriptor) in (0..geo.groups).zip(&mut descriptors) {
-            let before = descriptor.clone();
             let blocks = self.block_bits(group);
             let inodes = self.inode_bits(group);
             let count = |bits: &[u8], end: u32| (0..end).filter(|at| !bit(bits, *at)).count() as u32;
@@ -149,7 +211,13 @@ impl Repair<'_> {
                     volume.change(&self.handle, at, |old| old.copy_from_slice(bits))?;
                 }
             }
-            if *descriptor != before {
+            let (at, offset) = geo.descriptor_at(group);
+            let is_stored = volume.look(at, |bytes| {
+                let mut right = bytes.to_vec();
+                geo.store_descriptor(group, descriptor, &mut right[offset..]);
+                right == bytes
+            });
+            if !is_stored? {
                 changed = true;
                 volume.store_group(&self.handle, group, descriptor)?;
             }

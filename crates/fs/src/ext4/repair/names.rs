@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::ext4::dir::{Place, Target, records};
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put32};
-use crate::ext4::mutant;
 use crate::ext4::namei::Node;
+use crate::ext4::{htree, mutant};
 
 const LOST_FOUND: &[u8] = b"lost+found";
 /// Length of the record of `.`.
@@ -72,11 +72,16 @@ impl Repair<'_> {
             }
             self.cut_records(&mut new);
             self.mend_records((ino, block, index), &mut new, &mut seen, entrances);
-            if new != old || !state.raw.has(flag::INDEX) && !self.volume.dir_is_sealed(seed, &old) {
+            let of_index = state.raw.has(flag::INDEX) && htree::is_index_block(&new, index);
+            if new != old || !of_index && !self.volume.dir_is_sealed(seed, &old) {
                 self.note("directory blocks corrected");
                 self.volume.change(&self.handle, block, |bytes| {
                     bytes.copy_from_slice(&new);
-                    self.volume.seal_dir(seed, bytes);
+                    if of_index {
+                        htree::seal(self.volume, seed, bytes, index == 0);
+                    } else {
+                        self.volume.seal_dir(seed, bytes);
+                    }
                 })?;
             }
         }
@@ -219,6 +224,7 @@ impl Repair<'_> {
 
     fn index_is_right(&self, inode: &Inode, state: &InodeState) -> bool {
         let finds_all = || -> Result<bool> {
+            htree::check(self.volume, inode, state)?;
             for index in 0..self.volume.dir_blocks(state) {
                 let block = self.volume.dir_block(inode, state, index)?;
                 let bytes = self.volume.look(block, <[u8]>::to_vec)?;

@@ -65,6 +65,7 @@ pub(super) fn all(
                 class: mutant.class().to_owned(),
                 subjects: subjects_of(name, &given, size, Some(*mutant))?,
                 needs_failure: mutant.needs_failure(),
+                programs: mutant.programs(),
             })
         };
         let seeded = mutants.iter().map(seed).collect::<Result<Vec<_>, Failure>>()?;
