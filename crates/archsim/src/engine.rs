@@ -158,6 +158,10 @@ pub struct Engine<F: Feed> {
     /// Log position up to which records are durable, as the threads have learned it.
     log_durable: u64,
     scans_without_progress: u32,
+    /// When each thread acts next, unless `stale`.
+    nexts: Vec<Ps>,
+    /// Whether another thread may have changed than the one that acts.
+    stale: bool,
     /// Counts.
     pub stats: EngineStats,
     /// Kept where crashes are explored.
@@ -199,10 +203,20 @@ impl<F: Feed> Engine<F> {
             next_fill: Ps::MAX,
             log_durable: 0,
             scans_without_progress: 0,
+            nexts: vec![0; threads],
+            stale: true,
             stats: EngineStats::default(),
             tracker: None,
             acknowledged: (0, 0),
             machine: machine.clone(),
+        }
+    }
+
+    /// Keeps what crashes need from now on; `coherent` is memory as the caches have it.
+    pub fn track(&mut self, coherent: Vec<u64>) {
+        self.tracker = Some(Tracker { coherent, ..Tracker::default() });
+        if let Some(log) = &mut self.log {
+            log.values = true;
         }
     }
 
@@ -212,14 +226,16 @@ impl<F: Feed> Engine<F> {
     /// [`Error::Misfit`] if a transaction needs more log than there is.
     pub fn run(&mut self, transactions: u64) -> Result<(), Error> {
         while self.acknowledged.0 < transactions {
+            if std::mem::take(&mut self.stale) {
+                self.nexts.iter_mut().zip(&self.threads).for_each(|(next, thread)| *next = thread.next());
+            }
             let events = self.next_event();
             let (mut who, mut first, mut second) = (0, UNKNOWN, UNKNOWN);
-            for (at, thread) in self.threads.iter().enumerate() {
-                let next = thread.next();
-                if next < first {
-                    (who, second, first) = (at, first, next);
+            for (at, next) in self.nexts.iter().enumerate() {
+                if *next < first {
+                    (who, second, first) = (at, first, *next);
                 } else {
-                    second = second.min(next);
+                    second = second.min(*next);
                 }
             }
             if events <= first {
@@ -227,8 +243,10 @@ impl<F: Feed> Engine<F> {
                     return self.ended();
                 }
                 self.event(events)?;
+                self.stale = true;
             } else {
                 self.run_thread(who, second);
+                self.nexts[who] = self.threads[who].next();
             }
         }
         Ok(())
@@ -297,7 +315,14 @@ impl<F: Feed> Engine<F> {
     }
 
     /// Takes what the controller has done, until nothing follows from it any more.
+    #[inline]
     fn finish(&mut self, now: Ps) {
+        if !self.done.is_empty() || self.log.as_ref().is_some_and(LogBuffer::wants) {
+            self.take_done(now);
+        }
+    }
+
+    fn take_done(&mut self, now: Ps) {
         loop {
             let mut done = std::mem::take(&mut self.done);
             if done.is_empty() {
@@ -366,6 +391,7 @@ impl<F: Feed> Engine<F> {
 
     /// Follows up completions of a thread.
     fn settle(&mut self, at: usize, now: Ps) {
+        self.stale = true;
         self.start_deferred(at, now);
         let thread = &mut self.threads[at];
         thread.resolve();
@@ -469,6 +495,7 @@ impl<F: Feed> Engine<F> {
         waiters.extend(self.waiters.iter().filter(|waiter| waiter.line == line));
         self.waiters.retain(|waiter| waiter.line != line);
         let Some(first) = waiters.first() else { return };
+        self.stale = true;
         let core = self.threads[first.thread].core;
         if let Some(victim) = self.caches.fill(core, line) {
             self.evict(victim.line, &victim.entry, now);

@@ -16,7 +16,7 @@
 pub mod mutant;
 pub mod recovery;
 
-use crate::engine::{Engine, Persist, Tracker};
+use crate::engine::{Engine, Persist};
 use crate::error::Error;
 use crate::log::Format;
 use crate::machine::Ps;
@@ -98,7 +98,7 @@ impl Recording {
         start[(layout.heap / 8) as usize..].copy_from_slice(feed.program.memory());
         let flaws = mutant.map(Mutant::flaws).unwrap_or_default();
         let mut engine = Engine::new(&config.machine, scheme, threads, flaws, feed);
-        engine.tracker = Some(Tracker { coherent: start.clone(), ..Tracker::default() });
+        engine.track(start.clone());
         engine.run(u64::MAX)?;
         engine.quiesce();
         if engine.feed.program.overflow.is_some() {

@@ -190,14 +190,15 @@ impl<F: Feed> Engine<F> {
         let line = op.addr / LINE;
         let core = self.threads[who].core;
         let logged = self.hardware.is_some() && self.transactions[who].active && op.addr < VOLATILE;
-        let here = self.caches.writable(core, line);
+        let mut place = self.caches.place_to_write(core, line);
+        let here = place.is_some();
         if logged && !here && self.flaws.early_record && self.early[who].is_none() {
             self.early[who] = self.record(who, &op, now)?;
         }
         let mut at = now;
         if !here {
             match self.caches.own(core, line, now) {
-                Access::Done(done) => at = done,
+                Access::Done(done) => (at, place) = (done, self.caches.place_to_write(core, line)),
                 Access::Memory(reached) => {
                     self.fetch(who, line, reached, None);
                     return Err(Stuck::Fetch);
@@ -208,7 +209,7 @@ impl<F: Feed> Engine<F> {
             None if logged => self.record(who, &op, at)?,
             early => early,
         };
-        self.caches.write(core, line, record);
+        self.caches.write_found(core, line, place, record);
         if logged && !self.transactions[who].lines.contains(&line) {
             self.transactions[who].lines.push(line);
         }
@@ -300,7 +301,7 @@ impl<F: Feed> Engine<F> {
     }
 
     /// Whether a record may be appended. The oldest transaction may use the log's reserve: it alone can let the head move.
-    fn check_log(&mut self, who: usize, kind: RecordKind) -> Result<(), Stuck> {
+    pub(super) fn check_log(&self, who: usize, kind: RecordKind) -> Result<(), Stuck> {
         let log = self.log.as_ref().expect("hardware logging");
         let oldest = self.transactions.iter().filter_map(|transaction| transaction.first).min();
         let mine = oldest.is_none() || self.transactions[who].first == oldest;

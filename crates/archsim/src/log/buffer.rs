@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::record::{Format, Kind, MAGIC, Record};
+use super::record::{Format, Kind, MAGIC, MOST_WORDS, Record};
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
 use crate::memory::controller::{Controller, Done, Write};
@@ -49,6 +49,8 @@ pub struct LogBuffer {
     /// Records after a reuse until the superblock follows; zero but in a mutant.
     late: u32,
     owed: Option<u32>,
+    /// Whether the words of records are kept, which only crashes need.
+    pub values: bool,
     /// Bytes appended while measuring.
     pub bytes: u64,
     /// Superblocks written.
@@ -74,6 +76,7 @@ impl LogBuffer {
             late: if late_superblock { 12 } else { 0 },
             owed: None,
             recent: Vec::new(),
+            values: false,
             bytes: 0,
             superblocks: 0,
         }
@@ -114,10 +117,8 @@ impl LogBuffer {
                 self.owed = Some(wait - 1);
             }
         }
-        let words = self.format.encode(record, start);
-        for (index, word) in words[..length].iter().enumerate() {
-            self.put(start + 8 * index as u64, *word, now);
-        }
+        let words = if self.values { self.format.encode(record, start) } else { [0; MOST_WORDS] };
+        self.put(start, &words[..length], now);
         self.lines.back_mut().expect("a word was put").end = end;
         self.tail = end;
         self.bytes += end - start;
@@ -133,17 +134,23 @@ impl LogBuffer {
         self.lines.push_back(Entry { line, mask: 0xff, data, end: 0, start: u64::MAX, entered: now });
     }
 
-    fn put(&mut self, position: u64, word: u64, now: Ps) {
-        let place = self.format.place(position);
-        let (line, at) = (place / LINE, (place % LINE / 8) as usize);
-        let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
-        if !open {
-            let start = position;
-            self.lines.push_back(Entry { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+    /// Puts the words of a record into the open line and those behind it.
+    fn put(&mut self, mut position: u64, mut words: &[u64], now: Ps) {
+        while !words.is_empty() {
+            let place = self.format.place(position);
+            let (line, at) = (place / LINE, (place % LINE / 8) as usize);
+            let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
+            if !open {
+                let start = position;
+                self.lines.push_back(Entry { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+            }
+            let back = self.lines.back_mut().expect("just pushed");
+            let (own, rest) = words.split_at(words.len().min(8 - at));
+            back.data[at..at + own.len()].copy_from_slice(own);
+            back.mask |= ((1_u16 << own.len()) - 1 << at) as u8;
+            position += 8 * own.len() as u64;
+            words = rest;
         }
-        let back = self.lines.back_mut().expect("just pushed");
-        back.mask |= 1 << at;
-        back.data[at] = word;
     }
 
     /// Keeps a record that later stores may change; those that have begun to leave are forgotten.
@@ -163,6 +170,9 @@ impl LogBuffer {
         }
         let record = &mut self.recent[at].1;
         record.redo[((op.addr - base) / 8) as usize] = op.value;
+        if !self.values {
+            return true;
+        }
         let words = self.format.encode(record, start);
         for (index, word) in words[..self.format.length(Kind::Update)].iter().enumerate() {
             let place = self.format.place(start + 8 * index as u64);

@@ -21,7 +21,7 @@
 
 use super::Scheme;
 use crate::log::Format;
-use crate::log::record::{Kind as RecordKind, MAGIC, Record};
+use crate::log::record::{Kind as RecordKind, MAGIC, MOST_WORDS, Record};
 use crate::machine::{LINE, Machine};
 use crate::op::{Kind, Op};
 use crate::workload::PmCtx;
@@ -249,7 +249,9 @@ impl Program {
         let cached = self.scheme.software.is_some_and(|software| software.cached_log);
         let log = &mut self.logs[self.thread];
         let length = log.format.length(record.kind);
-        let words = log.format.encode(record, log.tail);
+        // The words matter only where crashes are explored.
+        let words =
+            if self.payload.is_some() { log.format.encode(record, log.tail) } else { [0; MOST_WORDS] };
         let format = log.format;
         let mut position = log.tail;
         log.tail += 8 * log.format.step(record.kind) as u64;

@@ -153,6 +153,38 @@ pub(crate) fn below(rng: &mut Rng, n: u64) -> u64 {
     rng.random_range(0..n)
 }
 
+/// A structure whose transaction looks a key up, and inserts it if it is not there, removes it if it is. Keys are uniform over
+/// twice the initial population, so that insertions and removals balance.
+pub(crate) trait Keyed {
+    /// Keys are 1 to this.
+    fn keys(&self) -> u64;
+    /// Inserts or removes a key.
+    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64);
+
+    /// The key that is number `n` in the order of the set-up.
+    fn nth(&self, n: u64) -> u64 {
+        n
+    }
+
+    /// Inserts about half of the keys.
+    fn fill_half(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
+        for n in 1..=self.keys() {
+            if below(rng, 2) == 0 {
+                self.flip(memory, self.nth(n));
+            }
+        }
+    }
+
+    /// A transaction with any key.
+    fn flip_any(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
+        let key = 1 + below(rng, self.keys());
+        memory.alu(20);
+        memory.tx_begin();
+        self.flip(memory, key);
+        memory.tx_commit();
+    }
+}
+
 /// Stores a value of `words` words that is made of `tag`.
 pub(crate) fn store_value(memory: &mut dyn PmCtx, addr: u64, words: u64, tag: u64) {
     for word in 0..words {
