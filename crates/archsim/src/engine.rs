@@ -17,6 +17,7 @@ use crate::memory::controller::{Controller, Done, Write};
 use crate::op::{Kind, Op};
 use crate::scheme::software::{Layout, VOLATILE};
 use crate::scheme::{Hardware, Scheme};
+use crate::timeline::{Lane, Span};
 
 /// Where threads get their operations from.
 pub trait Feed {
@@ -166,6 +167,8 @@ pub struct Engine<F: Feed> {
     pub stats: EngineStats,
     /// Kept where crashes are explored.
     pub tracker: Option<Tracker>,
+    /// Kept for a timeline.
+    pub spans: Option<Vec<Span>>,
     /// Transactions acknowledged, all threads together, and the time of the latest.
     pub acknowledged: (u64, Ps),
 }
@@ -207,6 +210,7 @@ impl<F: Feed> Engine<F> {
             stale: true,
             stats: EngineStats::default(),
             tracker: None,
+            spans: None,
             acknowledged: (0, 0),
             machine: machine.clone(),
         }
@@ -217,6 +221,22 @@ impl<F: Feed> Engine<F> {
         self.tracker = Some(Tracker { coherent, ..Tracker::default() });
         if let Some(log) = &mut self.log {
             log.values = true;
+        }
+    }
+
+    /// Keeps what happens from now on, for a timeline.
+    pub fn watch(&mut self) {
+        self.spans = Some(Vec::new());
+        self.controller.commands = Some(Vec::new());
+        if let Some(log) = &mut self.log {
+            log.left = Some(Vec::new());
+        }
+    }
+
+    /// Keeps a span for a timeline.
+    fn note(&mut self, lane: Lane, what: &'static str, line: u64, (start, end): (Ps, Ps)) {
+        if let Some(spans) = &mut self.spans {
+            spans.push(Span { lane, what, addr: line * LINE, start, end });
         }
     }
 
@@ -239,10 +259,14 @@ impl<F: Feed> Engine<F> {
                 }
             }
             if events <= first {
-                if events == UNKNOWN || self.threads.iter().all(Thread::is_idle) {
-                    return self.ended();
+                if self.threads.iter().all(Thread::is_idle) {
+                    return Ok(());
                 }
-                self.event(events)?;
+                if events == UNKNOWN {
+                    self.stalled()?;
+                } else {
+                    self.event(events)?;
+                }
                 self.stale = true;
             } else {
                 self.run_thread(who, second);
@@ -252,9 +276,17 @@ impl<F: Feed> Engine<F> {
         Ok(())
     }
 
-    /// Nothing happens any more: either all have ended, or this program cannot go on.
-    fn ended(&self) -> Result<(), Error> {
-        if self.threads.iter().all(Thread::is_idle) { Ok(()) } else { Err(self.no_space()) }
+    /// All threads wait for the log, and nothing else happens: it grows, or this program cannot go on.
+    fn stalled(&mut self) -> Result<(), Error> {
+        let waits = self.threads.iter().any(|thread| thread.stuck == Stuck::LogSpace);
+        if !waits || !self.log.as_mut().is_some_and(LogBuffer::grow) {
+            return Err(self.no_space());
+        }
+        self.scans_without_progress = 0;
+        let now =
+            self.threads.iter().filter(|thread| thread.stuck != Stuck::No).map(|thread| thread.stuck_since);
+        self.unstick(now.max().unwrap_or(0));
+        Ok(())
     }
 
     fn no_space(&self) -> Error {
@@ -294,7 +326,7 @@ impl<F: Feed> Engine<F> {
         if self.scanner.as_ref().is_some_and(|scanner| scanner.next <= now) {
             self.scan(now);
             if self.scans_without_progress > 64 {
-                return Err(self.no_space());
+                self.stalled()?;
             }
         }
         self.unstick(now);
@@ -347,7 +379,18 @@ impl<F: Feed> Engine<F> {
 
     fn drain_log(&mut self, now: Ps) -> bool {
         let Some(log) = &mut self.log else { return false };
-        log.wants() && log.drain(now, &mut self.controller, &mut self.done)
+        let moved = log.wants() && log.drain(now, &mut self.controller, &mut self.done);
+        if let (Some(left), Some(spans)) = (&mut log.left, &mut self.spans) {
+            let span = |(line, start, end)| Span {
+                lane: Lane::Buffer,
+                what: "log line",
+                addr: line * LINE,
+                start,
+                end,
+            };
+            spans.extend(left.drain(..).map(span));
+        }
+        moved
     }
 
     /// A write is in the persistence domain.
@@ -592,7 +635,7 @@ impl<F: Feed> Engine<F> {
             scanner.next = self.controller.next().max(now + self.cycle);
         } else if scanner.is_at_end(sets) {
             let log = self.log.as_ref().expect("it is there");
-            let full = log.used() * 100 > log.format.size * self.machine.fwb_start;
+            let full = log.is_fuller_than(self.machine.fwb_start);
             let ended = scanner.next.max(now);
             scanner.end(ended, self.controller.next_id(), full);
             self.advance(now);
@@ -601,7 +644,8 @@ impl<F: Feed> Engine<F> {
 
     /// Writes flagged lines back, as long as the write queue has room.
     fn force(&mut self, now: Ps) {
-        while self.controller.has_room() {
+        let polite = self.machine.fwb_queue == 1;
+        while self.controller.has_room() && (!polite || self.controller.is_below_watermark()) {
             let Some(line) = self.scanner.as_mut().and_then(|scanner| scanner.force.pop()) else { return };
             if let Some(dirt) = self.caches.write_back(line)
                 && line < VOLATILE / LINE

@@ -9,6 +9,7 @@ use sim::rng::{Rng, Seed};
 use crate::core::Spent;
 use crate::engine::{Engine, Feed, Flaws};
 use crate::error::Error;
+use crate::log::buffer::LogBuffer;
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
 use crate::memory::controller::Command;
@@ -336,6 +337,8 @@ fn snapshot(engine: &Engine<ProgramFeed>) -> Snapshot {
     if let Some(log) = &engine.log {
         counters.extend([("hw_log_bytes", log.bytes), ("superblocks", log.superblocks)]);
     }
+    let growths = engine.log.as_ref().map_or(engine.feed.program.growths() as u64, LogBuffer::growths);
+    counters.push(("log_growths", growths));
     if let Some(scanner) = &engine.scanner {
         let stats = scanner.stats;
         counters.extend([
@@ -363,6 +366,7 @@ impl Snapshot {
             log_stores: less(self.executed.log_stores, before.executed.log_stores),
             log_loads: less(self.executed.log_loads, before.executed.log_loads),
             transactions: less(self.executed.transactions, before.executed.transactions),
+            log_growths: less(self.executed.log_growths, before.executed.log_growths),
         };
         let then =
             |name: &str| before.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
@@ -451,6 +455,8 @@ impl Outcome {
         for (name, count) in &self.counters {
             add((*name).to_owned(), *count);
         }
+        add("fences".to_owned(), self.executed.fences);
+        add("flushes".to_owned(), self.executed.write_backs);
         add("nvram_bytes".to_owned(), self.lines.iter().sum::<u64>() * LINE);
         add("energy_pj".to_owned(), self.energy.iter().sum::<u64>() / 100);
         add("instructions".to_owned(), self.instructions.iter().sum());

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::machine::Ps;
 use crate::memory::bank::Place;
 use crate::op::Kind;
-use crate::run::{Config, ProgramFeed};
+use crate::run::{Config, Outcome, ProgramFeed};
+use results::{Sample, SpanRecord};
 
 /// Where something happens, in the order of a store's way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,6 +59,32 @@ pub struct Span {
     pub end: Ps,
 }
 
+impl Span {
+    /// Few words for many: what has one colour in a chart.
+    pub fn kind(&self) -> &'static str {
+        match self.what {
+            "store" => "store",
+            "clwb" | "eviction" | "fwb" => "write-back",
+            "fence" | "waits for the log" => "wait",
+            "begin" | "commit" => "begin and commit",
+            "fetch" => "fetch",
+            _ => "log",
+        }
+    }
+
+    /// As a record, with times from `start`.
+    pub fn record(&self, start: Ps) -> SpanRecord {
+        let place = if self.addr == 0 { String::new() } else { format!(" {:#x}", self.addr) };
+        SpanRecord {
+            lane: self.lane.name(),
+            kind: self.kind().to_owned(),
+            what: format!("{}{place}", self.what),
+            start_ps: self.start - start,
+            end_ps: self.end - start,
+        }
+    }
+}
+
 /// One transaction of a single thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
@@ -67,6 +94,17 @@ pub struct Timeline {
     pub end: Ps,
     /// By lane, and then by time.
     pub spans: Vec<Span>,
+}
+
+impl Timeline {
+    /// As a record of the project.
+    pub fn sample(&self, config: &Config) -> Sample {
+        let mut sample =
+            Outcome { transactions: 1, time: self.end - self.start, ..Outcome::default() }.sample(config);
+        sample.axes.insert("threads".to_owned(), "1".to_owned());
+        sample.spans = self.spans.iter().map(|span| span.record(self.start)).collect();
+        sample
+    }
 }
 
 /// What an operation of the store buffer is called in a timeline.
@@ -128,19 +166,23 @@ mod tests {
             let log = |span: &&Span| span.lane == lane && (span.what == "log" || lane < Lane::Queue);
             timeline.spans.iter().filter(log).map(|span| span.start).min().expect("there is one")
         };
-        let bank = timeline.spans.iter().filter(|span| matches!(span.lane, Lane::Bank(_)) && span.what == "log");
+        let bank =
+            timeline.spans.iter().filter(|span| matches!(span.lane, Lane::Bank(_)) && span.what == "log");
         let bank = bank.map(|span| span.start).min().unwrap();
         assert!(first(Lane::Core) <= first(Lane::Entry));
         assert!(first(Lane::Entry) <= first(Lane::Buffer) && first(Lane::Buffer) <= first(Lane::Queue));
         assert!(first(Lane::Queue) <= bank && bank < timeline.end);
-        assert!(timeline.spans.iter().any(|span| span.what == "waits for the log" && span.end == timeline.end));
+        assert!(
+            timeline.spans.iter().any(|span| span.what == "waits for the log" && span.end == timeline.end)
+        );
         assert!(timeline.spans.iter().all(|span| span.start <= span.end));
     }
 
     #[test]
     fn software_logging_shows_its_fences_and_combined_lines() {
         let timeline = of("undo-clwb");
-        let has = |lane: Lane, what: &str| timeline.spans.iter().any(|span| span.lane == lane && span.what == what);
+        let has =
+            |lane: Lane, what: &str| timeline.spans.iter().any(|span| span.lane == lane && span.what == what);
         for what in ["log store", "store", "clwb", "fence"] {
             assert!(has(Lane::Core, what), "{what}");
         }

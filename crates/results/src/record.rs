@@ -145,6 +145,9 @@ pub struct Sample {
     /// Calls that ended in each of equal parts of the measured time; none where they were not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub series: Option<SeriesRecord>,
+    /// What happened when in one operation, where a simulator tells it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanRecord>,
 }
 
 /// Why a cell has no numbers.
@@ -191,6 +194,21 @@ pub struct HostRecord {
     /// Why its time cannot be relied on; empty when the host was quiet.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<String>,
+}
+
+/// Something that took time, in one operation of a simulated machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpanRecord {
+    /// The part of the machine.
+    pub lane: String,
+    /// What kind of thing it did.
+    pub kind: String,
+    /// What exactly.
+    pub what: String,
+    /// From the start of the operation to the beginning.
+    pub start_ps: u64,
+    /// From the start of the operation to the end.
+    pub end_ps: u64,
 }
 
 /// System calls over time.

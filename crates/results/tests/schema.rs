@@ -6,7 +6,8 @@
 use results::claim::Claim;
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
+    ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
+    WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -184,6 +185,8 @@ fn full_sample() -> Sample {
     sample.notes = vec!["governor changed".into()];
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
+    let (lane, kind, what) = ("bank 0".to_owned(), "log".to_owned(), "log 0x40".to_owned());
+    sample.spans.push(SpanRecord { lane, kind, what, start_ps: 0, end_ps: 36_000 });
     sample.host = Some(HostRecord {
         least_mhz: Some(800),
         most_mhz: Some(3000),

@@ -236,6 +236,17 @@ impl Hierarchy {
         dirt.dirty.then_some(dirt)
     }
 
+    /// Takes a line out of all caches, as a store past them does. Answers with its dirt, if it was dirty.
+    pub fn take_out(&mut self, line: u64) -> Option<Entry> {
+        self.l2.find(line)?;
+        let dirt = self.write_back(line);
+        self.l2.remove(line);
+        for level in &mut self.l1 {
+            level.remove(line);
+        }
+        dirt
+    }
+
     /// Whether a copy is dirty.
     pub fn is_dirty(&self, line: u64) -> bool {
         let dirty = |level: &Level| level.find(line).is_some_and(|at| level.peek(at).dirty);

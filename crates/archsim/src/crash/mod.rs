@@ -78,6 +78,7 @@ pub struct Recording {
     effects: Vec<Vec<Effects>>,
     oracle: Vec<Ps>,
     persistent_caches: bool,
+    growths: usize,
 }
 
 impl Recording {
@@ -106,6 +107,11 @@ impl Recording {
                 "a transaction needs more than its thread's log: set log_size higher".into(),
             ));
         }
+        let hardware = engine.log.as_ref().map_or(0, |log| log.growths() as usize);
+        let growths = engine.feed.program.growths().max(hardware);
+        if growths > 0 {
+            start.resize((layout.extent(layout.growths).next_multiple_of(4096) / 8) as usize, 0);
+        }
         let mut tracker = engine.tracker.take().expect("just set");
         tracker.events.sort_by_key(time_of);
         let mut log = |index| {
@@ -121,9 +127,15 @@ impl Recording {
             effects: engine.feed.program.effects.take().expect("kept for crashes"),
             oracle: tracker.oracle,
             persistent_caches: scheme.persistent_caches,
+            growths,
             config,
             mutant,
         })
+    }
+
+    /// How often a log grew.
+    pub fn growths(&self) -> usize {
+        self.growths
     }
 
     /// Crashes at every event, with `tears` choices of what was left of the writes under way.

@@ -258,6 +258,11 @@ impl Controller {
         self.writes.len() + LOG_RESERVE < self.machine.write_queue as usize
     }
 
+    /// Whether a further write would leave reads first.
+    pub fn is_below_watermark(&self) -> bool {
+        (self.writes.len() + 1) * 100 < (self.machine.write_queue * self.machine.high_watermark) as usize
+    }
+
     /// Whether a log line may enter it.
     pub fn has_room_for_log(&self) -> bool {
         self.writes.len() < self.machine.write_queue as usize

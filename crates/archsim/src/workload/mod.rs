@@ -27,6 +27,12 @@ pub trait PmCtx {
     fn chase(&mut self, addr: u64) -> u64;
     /// Stores a word.
     fn store(&mut self, addr: u64, value: u64);
+    /// Stores words, at most a line, past the caches; what they hold does not matter.
+    fn store_past(&mut self, addr: u64, words: u64);
+    /// Writes the line of `addr` back, if it is dirty; the program's own, under every scheme.
+    fn flush(&mut self, addr: u64);
+    /// Waits for write-backs and stores past the caches; the program's own, under every scheme.
+    fn fence(&mut self);
     /// Executes instructions that touch no memory.
     fn alu(&mut self, instructions: u32);
     /// Begins a transaction.
