@@ -12,7 +12,6 @@ use crate::error::Error;
 use crate::log::buffer::LogBuffer;
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
-use crate::memory::controller::Command;
 use crate::op::Op;
 use crate::scheme::software::{Executed, Program};
 use crate::scheme::{self, Scheme};
@@ -486,35 +485,4 @@ impl Outcome {
             "machine": machine,
         })
     }
-}
-
-/// What one transaction of a single thread made the memory do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeline {
-    /// Acknowledgement of the transaction before.
-    pub start: Ps,
-    /// Its own.
-    pub end: Ps,
-    /// Lines that reached the controller between the two, in the order in which banks took them.
-    pub commands: Vec<Command>,
-}
-
-/// The requests to memory between the acknowledgement of transaction `number` - 1 and that of transaction `number`, of one thread.
-///
-/// # Errors
-/// As [`run`].
-pub fn timeline(config: &Config, number: u64) -> Result<Timeline, Error> {
-    let config = Config { threads: 1, ..config.clone() };
-    let scheme = config.check()?;
-    let feed = ProgramFeed::new(&config, scheme, u64::MAX, false)?;
-    let mut engine = Engine::new(&config.machine, scheme, 1, Flaws::default(), feed);
-    engine.run(number)?;
-    let start = engine.acknowledged.1;
-    engine.controller.commands = Some(Vec::new());
-    engine.run(number + 1)?;
-    let end = engine.acknowledged.1;
-    engine.quiesce();
-    let mut commands = engine.controller.commands.take().unwrap_or_default();
-    commands.retain(|command| (start..=end).contains(&command.arrive));
-    Ok(Timeline { start, end, commands })
 }
