@@ -87,6 +87,8 @@ pub struct Combined {
     pub mask: u8,
     /// The words.
     pub data: [u64; 8],
+    /// First store.
+    pub opened: Ps,
     /// Last store.
     pub touched: Ps,
 }
@@ -396,7 +398,7 @@ impl Thread {
     pub fn combine(&mut self, addr: u64, word: u64, now: Ps) -> bool {
         let line = addr / LINE;
         let at = self.combining.iter().position(|open| open.line == line).unwrap_or_else(|| {
-            self.combining.push(Combined { line, mask: 0, data: [0; 8], touched: now });
+            self.combining.push(Combined { line, mask: 0, data: [0; 8], opened: now, touched: now });
             self.combining.len() - 1
         });
         let open = &mut self.combining[at];

@@ -17,6 +17,7 @@ use crate::memory::controller::{Controller, Done, Write};
 use crate::op::{Kind, Op};
 use crate::scheme::software::{Layout, VOLATILE};
 use crate::scheme::{Hardware, Scheme};
+use crate::timeline::{Lane, Span};
 
 /// Where threads get their operations from.
 pub trait Feed {
@@ -158,10 +159,16 @@ pub struct Engine<F: Feed> {
     /// Log position up to which records are durable, as the threads have learned it.
     log_durable: u64,
     scans_without_progress: u32,
+    /// When each thread acts next, unless `stale`.
+    nexts: Vec<Ps>,
+    /// Whether another thread may have changed than the one that acts.
+    stale: bool,
     /// Counts.
     pub stats: EngineStats,
     /// Kept where crashes are explored.
     pub tracker: Option<Tracker>,
+    /// Kept for a timeline.
+    pub spans: Option<Vec<Span>>,
     /// Transactions acknowledged, all threads together, and the time of the latest.
     pub acknowledged: (u64, Ps),
 }
@@ -199,10 +206,37 @@ impl<F: Feed> Engine<F> {
             next_fill: Ps::MAX,
             log_durable: 0,
             scans_without_progress: 0,
+            nexts: vec![0; threads],
+            stale: true,
             stats: EngineStats::default(),
             tracker: None,
+            spans: None,
             acknowledged: (0, 0),
             machine: machine.clone(),
+        }
+    }
+
+    /// Keeps what crashes need from now on; `coherent` is memory as the caches have it.
+    pub fn track(&mut self, coherent: Vec<u64>) {
+        self.tracker = Some(Tracker { coherent, ..Tracker::default() });
+        if let Some(log) = &mut self.log {
+            log.values = true;
+        }
+    }
+
+    /// Keeps what happens from now on, for a timeline.
+    pub fn watch(&mut self) {
+        self.spans = Some(Vec::new());
+        self.controller.commands = Some(Vec::new());
+        if let Some(log) = &mut self.log {
+            log.left = Some(Vec::new());
+        }
+    }
+
+    /// Keeps a span for a timeline.
+    fn note(&mut self, lane: Lane, what: &'static str, line: u64, (start, end): (Ps, Ps)) {
+        if let Some(spans) = &mut self.spans {
+            spans.push(Span { lane, what, addr: line * LINE, start, end });
         }
     }
 
@@ -212,31 +246,47 @@ impl<F: Feed> Engine<F> {
     /// [`Error::Misfit`] if a transaction needs more log than there is.
     pub fn run(&mut self, transactions: u64) -> Result<(), Error> {
         while self.acknowledged.0 < transactions {
+            if std::mem::take(&mut self.stale) {
+                self.nexts.iter_mut().zip(&self.threads).for_each(|(next, thread)| *next = thread.next());
+            }
             let events = self.next_event();
             let (mut who, mut first, mut second) = (0, UNKNOWN, UNKNOWN);
-            for (at, thread) in self.threads.iter().enumerate() {
-                let next = thread.next();
-                if next < first {
-                    (who, second, first) = (at, first, next);
+            for (at, next) in self.nexts.iter().enumerate() {
+                if *next < first {
+                    (who, second, first) = (at, first, *next);
                 } else {
-                    second = second.min(next);
+                    second = second.min(*next);
                 }
             }
             if events <= first {
-                if events == UNKNOWN || self.threads.iter().all(Thread::is_idle) {
-                    return self.ended();
+                if self.threads.iter().all(Thread::is_idle) {
+                    return Ok(());
                 }
-                self.event(events)?;
+                if events == UNKNOWN {
+                    self.stalled()?;
+                } else {
+                    self.event(events)?;
+                }
+                self.stale = true;
             } else {
                 self.run_thread(who, second);
+                self.nexts[who] = self.threads[who].next();
             }
         }
         Ok(())
     }
 
-    /// Nothing happens any more: either all have ended, or this program cannot go on.
-    fn ended(&self) -> Result<(), Error> {
-        if self.threads.iter().all(Thread::is_idle) { Ok(()) } else { Err(self.no_space()) }
+    /// All threads wait for the log, and nothing else happens: it grows, or this program cannot go on.
+    fn stalled(&mut self) -> Result<(), Error> {
+        let waits = self.threads.iter().any(|thread| thread.stuck == Stuck::LogSpace);
+        if !waits || !self.log.as_mut().is_some_and(LogBuffer::grow) {
+            return Err(self.no_space());
+        }
+        self.scans_without_progress = 0;
+        let now =
+            self.threads.iter().filter(|thread| thread.stuck != Stuck::No).map(|thread| thread.stuck_since);
+        self.unstick(now.max().unwrap_or(0));
+        Ok(())
     }
 
     fn no_space(&self) -> Error {
@@ -276,7 +326,7 @@ impl<F: Feed> Engine<F> {
         if self.scanner.as_ref().is_some_and(|scanner| scanner.next <= now) {
             self.scan(now);
             if self.scans_without_progress > 64 {
-                return Err(self.no_space());
+                self.stalled()?;
             }
         }
         self.unstick(now);
@@ -297,7 +347,14 @@ impl<F: Feed> Engine<F> {
     }
 
     /// Takes what the controller has done, until nothing follows from it any more.
+    #[inline]
     fn finish(&mut self, now: Ps) {
+        if !self.done.is_empty() || self.log.as_ref().is_some_and(LogBuffer::wants) {
+            self.take_done(now);
+        }
+    }
+
+    fn take_done(&mut self, now: Ps) {
         loop {
             let mut done = std::mem::take(&mut self.done);
             if done.is_empty() {
@@ -322,7 +379,18 @@ impl<F: Feed> Engine<F> {
 
     fn drain_log(&mut self, now: Ps) -> bool {
         let Some(log) = &mut self.log else { return false };
-        log.wants() && log.drain(now, &mut self.controller, &mut self.done)
+        let moved = log.wants() && log.drain(now, &mut self.controller, &mut self.done);
+        if let (Some(left), Some(spans)) = (&mut log.left, &mut self.spans) {
+            let span = |(line, start, end)| Span {
+                lane: Lane::Buffer,
+                what: "log line",
+                addr: line * LINE,
+                start,
+                end,
+            };
+            spans.extend(left.drain(..).map(span));
+        }
+        moved
     }
 
     /// A write is in the persistence domain.
@@ -366,6 +434,7 @@ impl<F: Feed> Engine<F> {
 
     /// Follows up completions of a thread.
     fn settle(&mut self, at: usize, now: Ps) {
+        self.stale = true;
         self.start_deferred(at, now);
         let thread = &mut self.threads[at];
         thread.resolve();
@@ -469,6 +538,7 @@ impl<F: Feed> Engine<F> {
         waiters.extend(self.waiters.iter().filter(|waiter| waiter.line == line));
         self.waiters.retain(|waiter| waiter.line != line);
         let Some(first) = waiters.first() else { return };
+        self.stale = true;
         let core = self.threads[first.thread].core;
         if let Some(victim) = self.caches.fill(core, line) {
             self.evict(victim.line, &victim.entry, now);
@@ -565,7 +635,7 @@ impl<F: Feed> Engine<F> {
             scanner.next = self.controller.next().max(now + self.cycle);
         } else if scanner.is_at_end(sets) {
             let log = self.log.as_ref().expect("it is there");
-            let full = log.used() * 100 > log.format.size * self.machine.fwb_start;
+            let full = log.is_fuller_than(self.machine.fwb_start);
             let ended = scanner.next.max(now);
             scanner.end(ended, self.controller.next_id(), full);
             self.advance(now);
@@ -574,7 +644,8 @@ impl<F: Feed> Engine<F> {
 
     /// Writes flagged lines back, as long as the write queue has room.
     fn force(&mut self, now: Ps) {
-        while self.controller.has_room() {
+        let polite = self.machine.fwb_queue == 1;
+        while self.controller.has_room() && (!polite || self.controller.is_below_watermark()) {
             let Some(line) = self.scanner.as_mut().and_then(|scanner| scanner.force.pop()) else { return };
             if let Some(dirt) = self.caches.write_back(line)
                 && line < VOLATILE / LINE

@@ -26,6 +26,7 @@
 //! | [`memory`] | controller, banks, energy |
 //! | [`engine`] | the order of events |
 //! | [`mod@run`] | a run and its record |
+//! | [`timeline`] | what one transaction makes every part do |
 //! | [`reproduce`] | the published claims and the readings |
 //! | [`crash`] | recovery, the oracle, campaigns over schemes and mutants |
 
@@ -44,6 +45,7 @@ pub mod op;
 pub mod reproduce;
 pub mod run;
 pub mod scheme;
+pub mod timeline;
 pub mod trace;
 pub mod workload;
 

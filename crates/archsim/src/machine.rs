@@ -127,7 +127,8 @@ machine! {
     log_size Bytes, 1024, MAX, true, "circular log of a process, all threads together";
     log_grain Word(&["line", "word"]), 0, 1, false, "what a record holds";
     log_coalesce Word(&["none", "first"]), 0, 1, false, "a record each store, or the first of a line (word) in a transaction";
-    log_buffer Count, 0, 4096, false, "lines of the log buffer";
+    log_grow Word(&["yes", "no"]), 0, 1, false, "whether a log grows that the oldest open transaction alone fills";
+    log_buffer Count, 0, 4096, false, "records that the log buffer holds";
     log_enqueue Cycles, 0, 1000, false, "way from the cache to the log buffer";
     log_bound Word(&["enforced", "timing"]), 0, 1, false, "whether a data line waits for its records, or only time says so";
     commit Word(&["wait_log", "async"]), 0, 1, false, "when a hardware commit is acknowledged";
@@ -135,6 +136,7 @@ machine! {
     fwb_trigger Word(&["both", "timer", "watermark"]), 0, 2, false, "what starts a scan";
     fwb_start Percent, 1, 99, false, "fill of the log that starts a scan";
     fwb_stall Percent, 2, 100, false, "fill of the log at which stores wait for the head";
+    fwb_queue Word(&["full", "watermark"]), 0, 1, false, "up to where scans fill the write queue: its end, or where reads would wait";
     fwb_propagate Word(&["yes", "no"]), 0, 1, false, "whether the fwb bit moves with its line";
     fwb_lag Count, 1, 2, false, "scans after which the head may pass";
     sw_fence Word(&["each", "once"]), 0, 1, false, "undo logging: a fence after each record, or one a transaction";

@@ -9,9 +9,9 @@ use sim::rng::{Rng, Seed};
 use crate::core::Spent;
 use crate::engine::{Engine, Feed, Flaws};
 use crate::error::Error;
+use crate::log::buffer::LogBuffer;
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
-use crate::memory::controller::Command;
 use crate::op::Op;
 use crate::scheme::software::{Executed, Program};
 use crate::scheme::{self, Scheme};
@@ -336,6 +336,8 @@ fn snapshot(engine: &Engine<ProgramFeed>) -> Snapshot {
     if let Some(log) = &engine.log {
         counters.extend([("hw_log_bytes", log.bytes), ("superblocks", log.superblocks)]);
     }
+    let growths = engine.log.as_ref().map_or(engine.feed.program.growths() as u64, LogBuffer::growths);
+    counters.push(("log_growths", growths));
     if let Some(scanner) = &engine.scanner {
         let stats = scanner.stats;
         counters.extend([
@@ -363,6 +365,7 @@ impl Snapshot {
             log_stores: less(self.executed.log_stores, before.executed.log_stores),
             log_loads: less(self.executed.log_loads, before.executed.log_loads),
             transactions: less(self.executed.transactions, before.executed.transactions),
+            log_growths: less(self.executed.log_growths, before.executed.log_growths),
         };
         let then =
             |name: &str| before.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, n)| *n);
@@ -451,6 +454,8 @@ impl Outcome {
         for (name, count) in &self.counters {
             add((*name).to_owned(), *count);
         }
+        add("fences".to_owned(), self.executed.fences);
+        add("flushes".to_owned(), self.executed.write_backs);
         add("nvram_bytes".to_owned(), self.lines.iter().sum::<u64>() * LINE);
         add("energy_pj".to_owned(), self.energy.iter().sum::<u64>() / 100);
         add("instructions".to_owned(), self.instructions.iter().sum());
@@ -480,35 +485,4 @@ impl Outcome {
             "machine": machine,
         })
     }
-}
-
-/// What one transaction of a single thread made the memory do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Timeline {
-    /// Acknowledgement of the transaction before.
-    pub start: Ps,
-    /// Its own.
-    pub end: Ps,
-    /// Lines that reached the controller between the two, in the order in which banks took them.
-    pub commands: Vec<Command>,
-}
-
-/// The requests to memory between the acknowledgement of transaction `number` - 1 and that of transaction `number`, of one thread.
-///
-/// # Errors
-/// As [`run`].
-pub fn timeline(config: &Config, number: u64) -> Result<Timeline, Error> {
-    let config = Config { threads: 1, ..config.clone() };
-    let scheme = config.check()?;
-    let feed = ProgramFeed::new(&config, scheme, u64::MAX, false)?;
-    let mut engine = Engine::new(&config.machine, scheme, 1, Flaws::default(), feed);
-    engine.run(number)?;
-    let start = engine.acknowledged.1;
-    engine.controller.commands = Some(Vec::new());
-    engine.run(number + 1)?;
-    let end = engine.acknowledged.1;
-    engine.quiesce();
-    let mut commands = engine.controller.commands.take().unwrap_or_default();
-    commands.retain(|command| (start..=end).contains(&command.arrive));
-    Ok(Timeline { start, end, commands })
 }

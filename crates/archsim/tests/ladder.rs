@@ -109,8 +109,8 @@ fn a_transaction_costs_what_its_steps_cost() {
     let (fetch, first_log_line, next_log_line, write_back) = (15 * CYCLE + 100_000, 300_000, 36_000, 36_000);
     // A record of 80 bytes takes two lines, the commit record the rest of the second. Two fences; the line is in its open row.
     let undo = fetch + first_log_line + next_log_line + write_back + next_log_line;
-    // The record and the commit record; the store, its fetch and its write-back come after the acknowledgement.
-    let redo = first_log_line + next_log_line + next_log_line;
+    // The record holds the whole line, which must be fetched for it; the store and its write-back come after the acknowledgement.
+    let redo = fetch + first_log_line + next_log_line + next_log_line;
     // A record of 144 bytes: two lines, and the rest of it in a third, with the commit record.
     let hardware = fetch + first_log_line + 2 * next_log_line;
     for (scheme, steps) in [("undo-clwb", undo), ("redo-clwb", redo), ("hwl", hardware), ("fwb", hardware)] {

@@ -135,6 +135,47 @@ fn no_crash_breaks_a_scheme_that_promises() {
     }
 }
 
+/// A transaction stores two values of 256 bytes, whose records take twice the log.
+fn with_small_log(scheme: &str, threads: u64) -> Config {
+    let mut config =
+        Config { workload: "sps-str".into(), threads, ops: 40, ..crash_config(scheme, 1).unwrap() };
+    for (key, value) in [("log_size", "1KiB"), ("value", "256B")] {
+        config.machine.set(key, value).unwrap();
+    }
+    config
+}
+
+#[test]
+fn no_crash_breaks_a_scheme_whose_log_grows() {
+    for scheme in SCHEMES.iter().filter(|scheme| scheme.promises) {
+        for threads in [1, 2] {
+            let recording = Recording::new(&with_small_log(scheme.name, threads), None).unwrap();
+            // Redo records of a block that is logged once are short; all others must have grown.
+            assert!(recording.growths() > 0 || scheme.name.ends_with("-like"), "{}", scheme.name);
+            let verdict = recording.explore(4);
+            assert!(verdict.points > 1000, "{}: {}", scheme.name, verdict.points);
+            assert_eq!(verdict.failures, 0, "{} x {threads}: {:?}", scheme.name, verdict.first);
+        }
+    }
+}
+
+#[test]
+fn a_log_that_grows_before_its_superblock_is_durable_is_noticed() {
+    let recording = Recording::new(&with_small_log("fwb", 1), Some(Mutant::LateSuperblock)).unwrap();
+    assert!(recording.growths() > 0);
+    assert!(recording.explore(4).failures > 0);
+}
+
+#[test]
+fn a_log_that_may_not_grow_ends_the_run_with_the_key_to_set() {
+    for scheme in ["undo-clwb", "redo-clwb", "hwl", "fwb"] {
+        let mut config = with_small_log(scheme, 1);
+        config.machine.set("log_grow", "no").unwrap();
+        let told = run(&config).unwrap_err().to_string();
+        assert!(told.contains("set log_size"), "{scheme}: {told}");
+    }
+}
+
 #[test]
 fn the_campaign_notices_schemes_without_promises() {
     for scheme in SCHEMES.iter().filter(|scheme| !scheme.promises) {
@@ -172,5 +213,6 @@ fn what_does_not_fit_is_refused_with_key_and_range() {
     assert!(told(&large).contains("set footprint or memory"));
     let mut small = config("fwb", "sps-str", 1);
     small.machine.set("log_size", "1KiB").unwrap();
+    small.machine.set("log_grow", "no").unwrap();
     assert!(told(&small).contains("set log_size"));
 }

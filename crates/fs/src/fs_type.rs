@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::block::MemoryDevice;
@@ -65,6 +66,12 @@ pub trait FsType: Sync {
     /// read; says what was done. Call it in a run: files are given names.
     fn repair(&self, _: &Storage) -> Result<Vec<String>, FsError> {
         Err(FsError::NoRepair { design: self.name() })
+    }
+
+    /// The bytes of an image that only serve to undo or redo other stores after a crash. None where it has no such place, or does
+    /// not tell.
+    fn journal(&self, _: &Storage) -> Vec<Range<u64>> {
+        Vec::new()
     }
 
     /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.

@@ -32,5 +32,5 @@ pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
     Clock, FailureKind, HostRecord, HypothesisOutcome, JobRecord, OperationRecord, PlacementRecord,
-    ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
+    ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkerRecord,
 };

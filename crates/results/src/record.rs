@@ -148,6 +148,9 @@ pub struct Sample {
     /// Where the workload's file lies on a device that is made of dies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub placement: Option<PlacementRecord>,
+    /// What happened when in one operation, where a simulator tells it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub spans: Vec<SpanRecord>,
 }
 
 /// Why a cell has no numbers.
@@ -233,6 +236,21 @@ impl PlacementRecord {
         };
         self.pages().chunks(self.stripe_pages.max(1) as usize).map(worst).collect()
     }
+}
+
+/// Something that took time, in one operation of a simulated machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpanRecord {
+    /// The part of the machine.
+    pub lane: String,
+    /// What kind of thing it did.
+    pub kind: String,
+    /// What exactly.
+    pub what: String,
+    /// From the start of the operation to the beginning.
+    pub start_ps: u64,
+    /// From the start of the operation to the end.
+    pub end_ps: u64,
 }
 
 /// System calls over time.

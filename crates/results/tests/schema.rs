@@ -6,7 +6,7 @@
 use results::claim::Claim;
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
+    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord,
     StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
@@ -186,6 +186,8 @@ fn full_sample() -> Sample {
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
     sample.placement = Some(PlacementRecord { dies: 8, stripe_pages: 64, runs: vec![(3, 8), (4, 8)] });
     sample.series = Some(SeriesRecord { step_ns: 10, ops: vec![1, 2] });
+    let (lane, kind, what) = ("bank 0".to_owned(), "log".to_owned(), "log 0x40".to_owned());
+    sample.spans.push(SpanRecord { lane, kind, what, start_ps: 0, end_ps: 36_000 });
     sample.host = Some(HostRecord {
         least_mhz: Some(800),
         most_mhz: Some(3000),

@@ -65,6 +65,8 @@ pub struct Level {
     entries: Vec<Entry>,
     recent: Vec<u8>,
     ways: usize,
+    /// Ways are a power of two.
+    way_bits: u32,
     mask: u64,
     clock: u32,
     /// State of the generator of random replacement; zero: least recently used.
@@ -81,6 +83,7 @@ impl Level {
             entries: vec![Entry::EMPTY; lines],
             recent: vec![0; sets],
             ways: ways as usize,
+            way_bits: ways.trailing_zeros(),
             mask: sets as u64 - 1,
             clock: 0,
             random: if random { 0x9e37_79b9_7f4a_7c15 } else { 0 },
@@ -110,8 +113,7 @@ impl Level {
     pub fn touch(&mut self, at: usize) {
         self.clock = self.clock.wrapping_add(1);
         self.entries[at].used = self.clock;
-        let ways = self.ways;
-        self.recent[at / ways] = (at % ways) as u8;
+        self.recent[at >> self.way_bits] = (at & (self.ways - 1)) as u8;
     }
 
     /// The entry at `at`.

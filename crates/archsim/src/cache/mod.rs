@@ -108,7 +108,13 @@ impl Hierarchy {
     /// Whether `core` may write `line` at once.
     #[inline]
     pub fn writable(&self, core: usize, line: u64) -> bool {
-        self.l1[core].find(line).is_some_and(|at| self.l1[core].peek(at).exclusive)
+        self.place_to_write(core, line).is_some()
+    }
+
+    /// Where `line` lies in `core`'s L1, if it may be written there at once.
+    #[inline]
+    pub fn place_to_write(&self, core: usize, line: u64) -> Option<usize> {
+        self.l1[core].find(line).filter(|at| self.l1[core].peek(*at).exclusive)
     }
 
     /// Brings `line` into `core`'s L1 for writing.
@@ -150,6 +156,19 @@ impl Hierarchy {
     #[inline]
     pub fn write(&mut self, core: usize, line: u64, record: Option<(u64, u64)>) {
         let at = self.l1[core].find(line).expect("the line is owned");
+        self.write_at(core, at, record);
+    }
+
+    /// The same where the line was found at `place`; looks again if it is there no more.
+    #[inline]
+    pub fn write_found(&mut self, core: usize, line: u64, place: Option<usize>, record: Option<(u64, u64)>) {
+        match place.filter(|at| self.l1[core].line(*at) == line) {
+            Some(at) => self.write_at(core, at, record),
+            None => self.write(core, line, record),
+        }
+    }
+
+    fn write_at(&mut self, core: usize, at: usize, record: Option<(u64, u64)>) {
         self.l1[core].touch(at);
         let entry = self.l1[core].entry(at);
         entry.dirty = true;
@@ -215,6 +234,17 @@ impl Hierarchy {
         }
         self.l2.entry(at).clean();
         dirt.dirty.then_some(dirt)
+    }
+
+    /// Takes a line out of all caches, as a store past them does. Answers with its dirt, if it was dirty.
+    pub fn take_out(&mut self, line: u64) -> Option<Entry> {
+        self.l2.find(line)?;
+        let dirt = self.write_back(line);
+        self.l2.remove(line);
+        for level in &mut self.l1 {
+            level.remove(line);
+        }
+        dirt
     }
 
     /// Whether a copy is dirty.

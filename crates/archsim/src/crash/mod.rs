@@ -16,7 +16,7 @@
 pub mod mutant;
 pub mod recovery;
 
-use crate::engine::{Engine, Persist, Tracker};
+use crate::engine::{Engine, Persist};
 use crate::error::Error;
 use crate::log::Format;
 use crate::machine::Ps;
@@ -78,6 +78,7 @@ pub struct Recording {
     effects: Vec<Vec<Effects>>,
     oracle: Vec<Ps>,
     persistent_caches: bool,
+    growths: usize,
 }
 
 impl Recording {
@@ -98,13 +99,18 @@ impl Recording {
         start[(layout.heap / 8) as usize..].copy_from_slice(feed.program.memory());
         let flaws = mutant.map(Mutant::flaws).unwrap_or_default();
         let mut engine = Engine::new(&config.machine, scheme, threads, flaws, feed);
-        engine.tracker = Some(Tracker { coherent: start.clone(), ..Tracker::default() });
+        engine.track(start.clone());
         engine.run(u64::MAX)?;
         engine.quiesce();
         if engine.feed.program.overflow.is_some() {
             return Err(Error::Misfit(
                 "a transaction needs more than its thread's log: set log_size higher".into(),
             ));
+        }
+        let hardware = engine.log.as_ref().map_or(0, |log| log.growths() as usize);
+        let growths = engine.feed.program.growths().max(hardware);
+        if growths > 0 {
+            start.resize((layout.extent(layout.growths).next_multiple_of(4096) / 8) as usize, 0);
         }
         let mut tracker = engine.tracker.take().expect("just set");
         tracker.events.sort_by_key(time_of);
@@ -121,9 +127,15 @@ impl Recording {
             effects: engine.feed.program.effects.take().expect("kept for crashes"),
             oracle: tracker.oracle,
             persistent_caches: scheme.persistent_caches,
+            growths,
             config,
             mutant,
         })
+    }
+
+    /// How often a log grew.
+    pub fn growths(&self) -> usize {
+        self.growths
     }
 
     /// Crashes at every event, with `tears` choices of what was left of the writes under way.

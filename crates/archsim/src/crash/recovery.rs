@@ -1,6 +1,6 @@
 //! Recovery: from an image of NVRAM to one that holds the effects of committed transactions, and of no others.
 //!
-//! 1. Read the superblock, and records from the head on, until one is not whole or of another pass: that is the tail.
+//! 1. Read the superblock, which says how the log has grown, and records from the head on, until one is not whole or of another pass: that is the tail.
 //! 2. A transaction is committed if its commit record was found. Numbers are used again, so an *instance* is a number, a thread
 //!    and how many commits of these came before.
 //! 3. Redo: in log order, new values of committed instances.
@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use crate::log::Format;
-use crate::log::record::{Kind, MAGIC, Record};
+use crate::log::record::{Kind, Record};
 
 /// A deliberate error of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,12 +34,13 @@ pub fn recover(image: &mut [u64], logs: &[Format], flaws: Flaws) -> Vec<Written>
     let mut writes = Vec::new();
     let mut heads = Vec::new();
     for format in logs {
-        let (records, tail) = scan(image, format, flaws.any_pass);
-        replay(image, format, &records, flaws, &mut writes);
+        let (format, head) = format.of_image(&|addr| image[(addr / 8) as usize]);
+        let (records, tail) = scan(image, &format, head, flaws.any_pass);
+        replay(image, &format, &records, flaws, &mut writes);
         heads.push((format, tail));
     }
     for (format, tail) in heads {
-        for (word, value) in [MAGIC, tail, format.size].into_iter().enumerate() {
+        for (word, value) in format.superblock(tail).into_iter().enumerate() {
             put(image, format.base + 8 * word as u64, value, &mut writes);
         }
     }
@@ -54,12 +55,12 @@ fn put(image: &mut [u64], addr: u64, value: u64, writes: &mut Vec<Written>) {
 }
 
 /// The whole records from the head on, and the tail.
-fn scan(image: &[u64], format: &Format, any_pass: bool) -> (Vec<Record>, u64) {
+fn scan(image: &[u64], format: &Format, head: u64, any_pass: bool) -> (Vec<Record>, u64) {
     let read = |addr: u64| image[(addr / 8) as usize];
-    let head = if read(format.base) == MAGIC { read(format.base + 8) } else { 0 };
     let mut position = head;
     let mut records = Vec::new();
-    while position - head < format.size
+    // A log that has grown holds at most what all its areas hold.
+    while position - head < 2 * format.area().size
         && let Some((record, bytes)) = format.decode(position, &read, any_pass)
     {
         records.push(record);

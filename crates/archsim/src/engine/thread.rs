@@ -1,9 +1,10 @@
 //! What a hardware thread does: fetching operations, loads, and the head of the store buffer.
 
 use super::{
-    Access, Cause, Deferred, Engine, Feed, Kind, LINE, Op, Persist, Ps, Record, RecordKind, Spent, Stuck,
-    UNKNOWN, VOLATILE, Waiting, Write,
+    Access, Cause, Deferred, Engine, Feed, Kind, LINE, Lane, Op, Persist, Ps, Record, RecordKind, Span,
+    Spent, Stuck, UNKNOWN, VOLATILE, Waiting, Write,
 };
+use crate::timeline;
 
 impl<F: Feed> Engine<F> {
     /// Lets a thread act until another would be earlier.
@@ -163,6 +164,12 @@ impl<F: Feed> Engine<F> {
             }
             _ => self.commit(who, pending.slot, now),
         };
+        if let Ok(next) = moved {
+            let begun = self.threads[who].waiting_since.min(now);
+            let Op { kind, addr, .. } = pending.op;
+            let line = if matches!(kind, Kind::Fence | Kind::Begin | Kind::Commit) { 0 } else { addr / LINE };
+            self.note(Lane::Core, timeline::word(kind), line, (begun, next));
+        }
         let thread = &mut self.threads[who];
         match moved {
             Ok(next) => {
@@ -190,14 +197,15 @@ impl<F: Feed> Engine<F> {
         let line = op.addr / LINE;
         let core = self.threads[who].core;
         let logged = self.hardware.is_some() && self.transactions[who].active && op.addr < VOLATILE;
-        let here = self.caches.writable(core, line);
+        let mut place = self.caches.place_to_write(core, line);
+        let here = place.is_some();
         if logged && !here && self.flaws.early_record && self.early[who].is_none() {
             self.early[who] = self.record(who, &op, now)?;
         }
         let mut at = now;
         if !here {
             match self.caches.own(core, line, now) {
-                Access::Done(done) => at = done,
+                Access::Done(done) => (at, place) = (done, self.caches.place_to_write(core, line)),
                 Access::Memory(reached) => {
                     self.fetch(who, line, reached, None);
                     return Err(Stuck::Fetch);
@@ -208,7 +216,7 @@ impl<F: Feed> Engine<F> {
             None if logged => self.record(who, &op, at)?,
             early => early,
         };
-        self.caches.write(core, line, record);
+        self.caches.write_found(core, line, place, record);
         if logged && !self.transactions[who].lines.contains(&line) {
             self.transactions[who].lines.push(line);
         }
@@ -224,6 +232,10 @@ impl<F: Feed> Engine<F> {
             return;
         }
         let word = (addr / 8) as usize;
+        if word >= tracker.coherent.len() {
+            // A log in the caches has grown.
+            tracker.coherent.resize((word | 7) + 1, 0);
+        }
         tracker.coherent[word] = value;
         if self.persistent_caches {
             let mut data = [0; 8];
@@ -255,6 +267,7 @@ impl<F: Feed> Engine<F> {
                 start + 8 * self.log.as_ref().map_or(0, |log| log.format.length(RecordKind::Update)) as u64;
             return Ok(Some((start, end)));
         }
+        self.make_space(who, RecordKind::Update);
         self.check_log(who, RecordKind::Update)?;
         // The old word is in the line that is about to be written; else it would have to be read for the log.
         let here = self.caches.writable(self.threads[who].core, op.addr / LINE);
@@ -277,6 +290,7 @@ impl<F: Feed> Engine<F> {
         }
         let enqueue = now + self.machine.log_enqueue * self.cycle;
         let (start, end) = log.append(&record, enqueue);
+        let line = log.format.place(start) / LINE;
         self.stats.records += 1;
         if morph {
             log.remember(start, record);
@@ -288,9 +302,13 @@ impl<F: Feed> Engine<F> {
             }
         }
         transaction.first = Some(transaction.first.unwrap_or(start));
+        if let Some(spans) = &mut self.spans {
+            let (addr, end) = (line * LINE, enqueue + self.cycle);
+            spans.push(Span { lane: Lane::Entry, what: "record", addr, start: now, end });
+        }
         if !hardware.ordered {
             log.head = log.tail;
-        } else if log.used() * 100 > log.format.size * self.machine.fwb_start
+        } else if log.is_fuller_than(self.machine.fwb_start)
             && let Some(scanner) = &mut self.scanner
         {
             scanner.alarm(now);
@@ -300,7 +318,7 @@ impl<F: Feed> Engine<F> {
     }
 
     /// Whether a record may be appended. The oldest transaction may use the log's reserve: it alone can let the head move.
-    fn check_log(&mut self, who: usize, kind: RecordKind) -> Result<(), Stuck> {
+    pub(super) fn check_log(&self, who: usize, kind: RecordKind) -> Result<(), Stuck> {
         let log = self.log.as_ref().expect("hardware logging");
         let oldest = self.transactions.iter().filter_map(|transaction| transaction.first).min();
         let mine = oldest.is_none() || self.transactions[who].first == oldest;
@@ -308,13 +326,33 @@ impl<F: Feed> Engine<F> {
         if self.hardware.is_some_and(|hardware| hardware.ordered) && !log.has_space(kind, limit) {
             return Err(Stuck::LogSpace);
         }
-        if log.has_room(kind) { Ok(()) } else { Err(Stuck::LogBuffer) }
+        if log.has_room() { Ok(()) } else { Err(Stuck::LogBuffer) }
+    }
+
+    /// Whether the log is full and its head cannot move, because it stands at the first record of this very transaction.
+    pub(super) fn must_grow(&self, who: usize, kind: RecordKind) -> bool {
+        let (Some(log), Some(own)) = (&self.log, self.transactions[who].first) else { return false };
+        let ordered = self.hardware.is_some_and(|hardware| hardware.ordered);
+        ordered && log.head >= own && !log.has_space(kind, 100)
+    }
+
+    /// Lets the log grow where it must.
+    fn make_space(&mut self, who: usize, kind: RecordKind) {
+        if self.must_grow(who, kind)
+            && let Some(log) = &mut self.log
+        {
+            // Without a further area the thread is stuck, and the run ends with an error that says so.
+            let _ = log.grow();
+        }
     }
 
     /// A store past the caches.
     fn store_past(&mut self, who: usize, op: Op, now: Ps) -> Result<Ps, Stuck> {
         if !self.controller.has_room() {
             return Err(Stuck::WriteQueue);
+        }
+        if let Some(dirt) = self.caches.take_out(op.addr / LINE) {
+            self.evict(op.addr / LINE, &dirt, now);
         }
         let (most, idle) = (self.machine.wc_lines as usize, self.machine.wc_idle * self.cycle);
         for word in 0..u64::from(op.words) {
@@ -334,6 +372,7 @@ impl<F: Feed> Engine<F> {
 
     fn send_combined(&mut self, who: usize, at: usize, now: Ps) {
         let open = self.threads[who].combining.remove(at);
+        self.note(Lane::Buffer, "combining", open.line, (open.opened, now));
         let mut write = Write::new(open.line, Cause::Log, now);
         (write.mask, write.data) = (open.mask, open.data);
         write.waiters[who] = 1;
@@ -395,6 +434,7 @@ impl<F: Feed> Engine<F> {
             }
         }
         if self.transactions[who].first.is_some() {
+            self.make_space(who, RecordKind::Commit);
             self.check_log(who, RecordKind::Commit)?;
         }
         Ok(now + self.cycle)
@@ -417,7 +457,12 @@ impl<F: Feed> Engine<F> {
             redo: [0; 8],
         };
         let log = self.log.as_mut().expect("hardware logging");
-        let (_, end) = log.append(&record, now);
+        let (start, end) = log.append(&record, now);
+        let line = log.format.place(start) / LINE;
+        if let Some(spans) = &mut self.spans {
+            let (addr, end) = (line * LINE, now + self.cycle);
+            spans.push(Span { lane: Lane::Entry, what: "commit record", addr, start: now, end });
+        }
         if !hardware.ordered {
             log.head = log.tail;
             self.finish(now);

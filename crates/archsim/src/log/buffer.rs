@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use super::record::{Format, Kind, MAGIC, Record};
+use super::record::{Area, Format, Kind, MOST_WORDS, Record};
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
 use crate::memory::controller::{Controller, Done, Write};
@@ -32,7 +32,12 @@ struct Entry {
 pub struct LogBuffer {
     /// Layout.
     pub format: Format,
+    /// Where the log goes on.
+    area: Area,
     lines: VecDeque<Entry>,
+    /// Ends of the records that have not left whole.
+    ends: VecDeque<u64>,
+    /// Records that it holds.
     capacity: usize,
     cycle: Ps,
     last_pop: Ps,
@@ -44,11 +49,15 @@ pub struct LogBuffer {
     head_mirrored: u64,
     /// Records that may be amended; kept for schemes that do.
     recent: Vec<(u64, Record)>,
-    /// Lines from which on the first one leaves: more than that and the next record has no room.
+    /// Records from which on the first one leaves: with more than that the next has no room.
     hold: Option<usize>,
     /// Records after a reuse until the superblock follows; zero but in a mutant.
     late: u32,
     owed: Option<u32>,
+    /// Whether the words of records are kept, which only crashes need.
+    pub values: bool,
+    /// Lines that have left, with the times of entering and leaving; kept for a timeline.
+    pub left: Option<Vec<(u64, Ps, Ps)>>,
     /// Bytes appended while measuring.
     pub bytes: u64,
     /// Superblocks written.
@@ -58,13 +67,14 @@ pub struct LogBuffer {
 impl LogBuffer {
     /// An empty log.
     pub fn new(format: Format, machine: &Machine, late_superblock: bool) -> Self {
-        let record = (8 * format.length(Kind::Update) as u64).div_ceil(LINE) as usize;
-        let room = (machine.log_buffer as usize).saturating_sub(record);
+        let capacity = machine.log_buffer as usize;
         Self {
-            hold: (machine.log_coalesce == 1 && format.redo && room > 1).then_some(room),
+            hold: (machine.log_coalesce == 1 && format.redo && capacity > 1).then_some(capacity - 1),
+            area: format.area(),
             format,
-            lines: VecDeque::with_capacity(machine.log_buffer as usize + 8),
-            capacity: machine.log_buffer as usize,
+            lines: VecDeque::with_capacity(3 * capacity + 8),
+            ends: VecDeque::with_capacity(capacity + 1),
+            capacity,
             cycle: machine.cycle(),
             last_pop: 0,
             demand: 0,
@@ -74,36 +84,50 @@ impl LogBuffer {
             late: if late_superblock { 12 } else { 0 },
             owed: None,
             recent: Vec::new(),
+            values: false,
+            left: None,
             bytes: 0,
             superblocks: 0,
         }
     }
 
-    /// Bytes between head and tail.
+    /// Bytes between head and tail in the area where the log goes on.
     pub fn used(&self) -> u64 {
-        self.tail - self.head
+        self.tail - self.head.max(self.area.start)
+    }
+
+    /// Whether more than `percent` of the area is used.
+    pub fn is_fuller_than(&self, percent: u64) -> bool {
+        self.used() * 100 > self.area.size * percent
     }
 
     /// Whether a record fits into the area, with `percent` of it as the limit.
     pub fn has_space(&self, kind: Kind, percent: u64) -> bool {
         let bytes = 8 * self.format.length(kind) as u64;
-        (self.used() + bytes) * 100 <= self.format.size * percent
+        (self.used() + bytes) * 100 <= self.area.size * percent
+    }
+
+    /// Goes on in a further area, if there is one; the next record is behind a superblock that says so.
+    pub fn grow(&mut self) -> bool {
+        if !self.format.grow(self.tail) {
+            return false;
+        }
+        self.area = self.format.area();
+        self.head_mirrored = self.head;
+        self.owed = Some(self.late);
+        true
     }
 
     /// Whether a record fits into the buffer. Without a buffer a record waits until the one before it has left.
-    pub fn has_room(&self, kind: Kind) -> bool {
-        let lines = (8 * self.format.length(kind) as u64).div_ceil(LINE) as usize;
-        if self.capacity < lines + 1 {
-            return self.lines.is_empty();
-        }
-        self.lines.len() + lines <= self.capacity
+    pub fn has_room(&self) -> bool {
+        if self.capacity == 0 { self.lines.is_empty() } else { self.ends.len() < self.capacity }
     }
 
     /// Appends a record at `now`; answers with its start and end.
     pub fn append(&mut self, record: &Record, now: Ps) -> (u64, u64) {
         let length = self.format.length(record.kind);
         let (start, end) = (self.tail, self.tail + 8 * length as u64);
-        if end > self.head_mirrored + self.format.size {
+        if end > self.head_mirrored.max(self.area.start) + self.area.size {
             self.head_mirrored = self.head;
             self.owed = Some(self.late);
         }
@@ -114,11 +138,10 @@ impl LogBuffer {
                 self.owed = Some(wait - 1);
             }
         }
-        let words = self.format.encode(record, start);
-        for (index, word) in words[..length].iter().enumerate() {
-            self.put(start + 8 * index as u64, *word, now);
-        }
+        let words = if self.values { self.format.encode(record, start) } else { [0; MOST_WORDS] };
+        self.put(start, &words[..length], now);
         self.lines.back_mut().expect("a word was put").end = end;
+        self.ends.push_back(end);
         self.tail = end;
         self.bytes += end - start;
         (start, end)
@@ -128,22 +151,28 @@ impl LogBuffer {
     fn mirror(&mut self, now: Ps) {
         self.owed = None;
         self.superblocks += 1;
-        let data = [MAGIC, self.head_mirrored, self.format.size, 0, 0, 0, 0, 0];
+        let data = self.format.superblock(self.head_mirrored);
         let line = self.format.base / LINE;
         self.lines.push_back(Entry { line, mask: 0xff, data, end: 0, start: u64::MAX, entered: now });
     }
 
-    fn put(&mut self, position: u64, word: u64, now: Ps) {
-        let place = self.format.place(position);
-        let (line, at) = (place / LINE, (place % LINE / 8) as usize);
-        let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
-        if !open {
-            let start = position;
-            self.lines.push_back(Entry { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+    /// Puts the words of a record into the open line and those behind it.
+    fn put(&mut self, mut position: u64, mut words: &[u64], now: Ps) {
+        while !words.is_empty() {
+            let place = self.format.place(position);
+            let (line, at) = (place / LINE, (place % LINE / 8) as usize);
+            let open = self.lines.back().is_some_and(|back| back.line == line && back.start != u64::MAX);
+            if !open {
+                let start = position;
+                self.lines.push_back(Entry { line, mask: 0, data: [0; 8], end: 0, start, entered: now });
+            }
+            let back = self.lines.back_mut().expect("just pushed");
+            let (own, rest) = words.split_at(words.len().min(8 - at));
+            back.data[at..at + own.len()].copy_from_slice(own);
+            back.mask |= ((1_u16 << own.len()) - 1 << at) as u8;
+            position += 8 * own.len() as u64;
+            words = rest;
         }
-        let back = self.lines.back_mut().expect("just pushed");
-        back.mask |= 1 << at;
-        back.data[at] = word;
     }
 
     /// Keeps a record that later stores may change; those that have begun to leave are forgotten.
@@ -163,6 +192,9 @@ impl LogBuffer {
         }
         let record = &mut self.recent[at].1;
         record.redo[((op.addr - base) / 8) as usize] = op.value;
+        if !self.values {
+            return true;
+        }
         let words = self.format.encode(record, start);
         for (index, word) in words[..self.format.length(Kind::Update)].iter().enumerate() {
             let place = self.format.place(start + 8 * index as u64);
@@ -191,7 +223,7 @@ impl LogBuffer {
             return true;
         }
         match self.hold {
-            Some(most) => self.lines.len() > most,
+            Some(most) => self.ends.len() > most,
             None => line.mask & 0x80 != 0 || self.lines.len() > 1,
         }
     }
@@ -204,8 +236,14 @@ impl LogBuffer {
                 break;
             }
             self.lines.pop_front();
+            while self.ends.front().is_some_and(|end| *end <= front.end) {
+                self.ends.pop_front();
+            }
             let arrive = now.max(self.last_pop + self.cycle).max(front.entered);
             self.last_pop = arrive;
+            if let Some(left) = &mut self.left {
+                left.push((front.line, front.entered, arrive));
+            }
             let mut write = Write::new(front.line, Cause::Log, arrive);
             (write.mask, write.data, write.log_end) = (front.mask, front.data, front.end);
             write.fifo = true;
@@ -216,13 +254,8 @@ impl LogBuffer {
         moved
     }
 
-    /// Lines in the buffer.
-    pub fn len(&self) -> usize {
-        self.lines.len()
-    }
-
-    /// Whether none is.
-    pub fn is_empty(&self) -> bool {
-        self.lines.is_empty()
+    /// How often it has grown.
+    pub fn growths(&self) -> u64 {
+        self.format.growth.times() as u64
     }
 }

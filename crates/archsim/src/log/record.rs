@@ -10,6 +10,13 @@
 //!
 //! The torn bit flips with each pass over the circular area (HPCA 2018). Words of a line may become durable out of order, which
 //! a bit in the first word cannot tell; so the CRC covers the whole record. Bare torn bits are a mutant.
+//!
+//! ```text
+//! superblock   magic | head | bytes of the first area | positions at which the log grew, five words
+//! ```
+//!
+//! A log that is full while its head cannot move, because the oldest open transaction alone fills it, grows: from its tail on it
+//! lies in a further area, twice as large. The superblock that says so is durable before any record in that area.
 
 use crc::{CRC_32_ISCSI, Crc, Table};
 
@@ -47,12 +54,38 @@ pub struct Record {
     pub redo: [u64; 8],
 }
 
+/// How often a log can grow: as many positions as a superblock has room for.
+pub const MOST_GROWTHS: usize = 5;
+
+/// How a log has grown. Each time it went over to an area twice as large as the one before, which it does not share with others;
+/// those before are not used again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// Byte address of the further areas, which lie one after the other.
+    pub base: u64,
+    /// How often it may grow.
+    pub most: usize,
+    /// Positions at which it went over; 0: it has not.
+    pub starts: [u64; MOST_GROWTHS],
+}
+
+/// A part of a log: positions from `start` on lie in `size` bytes at `base`, over and over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// First position.
+    pub start: u64,
+    /// Byte address.
+    pub base: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
 /// How a log is laid out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Format {
     /// Byte address of the superblock; the area follows it.
     pub base: u64,
-    /// Bytes of the area.
+    /// Bytes of the first area.
     pub size: u64,
     /// Words that a record covers: 1, 4 or 8.
     pub words: usize,
@@ -64,6 +97,20 @@ pub struct Format {
     pub crc: bool,
     /// Whether each record begins a line.
     pub padded: bool,
+    /// Its further areas.
+    pub growth: Growth,
+}
+
+impl Growth {
+    /// Bytes that `times` growths of a log of `size` bytes take.
+    pub fn bytes(size: u64, times: usize) -> u64 {
+        size * ((2 << times) - 2)
+    }
+
+    /// How often it has grown.
+    pub fn times(&self) -> usize {
+        self.starts.iter().take_while(|start| **start != 0).count()
+    }
 }
 
 impl Format {
@@ -90,14 +137,67 @@ impl Format {
         addr & !(self.words as u64 * 8 - 1)
     }
 
+    /// The area after so many growths.
+    fn area_after(&self, times: usize) -> Area {
+        match times {
+            0 => Area { start: 0, base: self.base + Self::SUPERBLOCK, size: self.size },
+            _ => Area {
+                start: self.growth.starts[times - 1],
+                base: self.growth.base + Growth::bytes(self.size, times - 1),
+                size: self.size << times,
+            },
+        }
+    }
+
+    /// The area in which a position lies.
+    pub fn area_of(&self, position: u64) -> Area {
+        let passed = self.growth.starts.iter().take_while(|start| **start != 0 && **start <= position);
+        self.area_after(passed.count())
+    }
+
+    /// The area in which the log goes on.
+    pub fn area(&self) -> Area {
+        self.area_after(self.growth.times())
+    }
+
+    /// Goes over to the next area at `tail`, which is a record's start; whether there was one.
+    pub fn grow(&mut self, tail: u64) -> bool {
+        let times = self.growth.times();
+        if times == self.growth.most || tail == 0 {
+            return false;
+        }
+        self.growth.starts[times] = tail;
+        true
+    }
+
+    /// The words of a superblock.
+    pub fn superblock(&self, head: u64) -> [u64; 8] {
+        let mut words = [MAGIC, head, self.size, 0, 0, 0, 0, 0];
+        words[3..].copy_from_slice(&self.growth.starts);
+        words
+    }
+
+    /// The layout with the growths that the superblock in an image tells, and the head.
+    pub fn of_image(mut self, read: &impl Fn(u64) -> u64) -> (Self, u64) {
+        if read(self.base) != MAGIC {
+            return (self, 0);
+        }
+        for (at, start) in self.growth.starts.iter_mut().enumerate().take(self.growth.most) {
+            *start = read(self.base + 8 * (3 + at as u64));
+        }
+        (self, read(self.base + 8))
+    }
+
     /// Where a position lies.
     pub fn place(&self, position: u64) -> u64 {
-        self.base + Self::SUPERBLOCK + position % self.size
+        let Area { start, base, size } = self.area_of(position);
+        base + (position - start) % size
     }
 
     /// Parity of the pass of a position.
     fn parity(&self, position: u64) -> u64 {
-        (position / self.size) & 1
+        let Area { start, size, .. } = self.area_of(position);
+        ((position - start) / size) & 1
     }
 
     /// The words of a record at `position`.
@@ -193,7 +293,7 @@ mod tests {
     use super::*;
 
     fn format(words: usize, undo: bool, redo: bool) -> Format {
-        Format { base: 0, size: 1024, words, undo, redo, crc: true, padded: false }
+        Format { base: 0, size: 1024, words, undo, redo, crc: true, padded: false, growth: Growth::default() }
     }
 
     #[test]
@@ -202,6 +302,23 @@ mod tests {
         assert_eq!(format(8, true, true).length(Kind::Update) * 8, 144);
         assert_eq!(format(8, true, false).length(Kind::Update) * 8, 80);
         assert_eq!(format(8, true, true).length(Kind::Commit) * 8, 16);
+    }
+
+    #[test]
+    fn a_grown_log_keeps_its_records_apart() {
+        let growth = Growth { base: 4096, most: 2, ..Growth::default() };
+        let mut format = Format { growth, ..format(8, true, true) };
+        let old = format.place(1000);
+        assert!(format.grow(1040) && format.grow(3000) && !format.grow(9000));
+        assert_eq!(
+            (format.place(1000), format.place(1040), format.place(1040 + 2048)),
+            (old, 4096, 4096 + 2048 + 88)
+        );
+        assert_eq!(format.area(), Area { start: 3000, base: 4096 + 2048, size: 4096 });
+        let words = format.superblock(7);
+        let read = |addr: u64| words[(addr / 8) as usize];
+        let plain = Format { growth, ..format };
+        assert_eq!(plain.of_image(&read), (format, 7));
     }
 
     #[test]

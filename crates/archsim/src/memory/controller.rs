@@ -145,15 +145,54 @@ enum Job {
     Write(Write),
 }
 
+/// What the order of writes is decided by, apart from the rest, so that a look through the queue reads little memory.
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    line: u64,
+    arrive: Ps,
+    need: u64,
+    id: u64,
+    row: u64,
+    bank: u32,
+    column: u32,
+    fifo: bool,
+    durable: bool,
+    /// The write's place among the bodies.
+    body: u16,
+}
+
+impl Queued {
+    fn new(write: &Write, place: Place, body: usize) -> Self {
+        let Write { line, arrive, need, id, fifo, durable, .. } = *write;
+        let (bank, column) = (place.bank as u32, place.column);
+        Self { line, arrive, need, id, row: place.row, bank, column, fifo, durable, body: body as u16 }
+    }
+
+    fn place(&self) -> Place {
+        Place { bank: self.bank as usize, row: self.row, column: self.column }
+    }
+}
+
 /// The controller and its banks.
 #[derive(Clone, Debug)]
 pub struct Controller {
     machine: Machine,
     timing: Timing,
     banks: Vec<Bank>,
-    jobs: Vec<(Job, Ps, Ps)>,
+    jobs: Vec<Job>,
+    starts: Vec<Ps>,
+    /// When each bank's job ends; `Ps::MAX` where it has none.
+    finishes: Vec<Ps>,
+    /// A bit for each bank that has no job.
+    idle: u64,
+    /// Superblocks that are being written.
+    barriers: u32,
     reads: Vec<Read>,
-    writes: Vec<(Write, Place)>,
+    /// In order of arrival.
+    writes: Vec<Queued>,
+    /// The writes themselves, and the places among them that are free.
+    bodies: Vec<Write>,
+    free: Vec<u16>,
     draining: bool,
     channel: Ps,
     burst: Ps,
@@ -178,9 +217,15 @@ impl Controller {
         Self {
             timing: Timing::new(machine),
             banks: vec![Bank::default(); banks],
-            jobs: vec![(Job::Idle, 0, 0); banks],
+            jobs: vec![Job::Idle; banks],
+            starts: vec![0; banks],
+            finishes: vec![Ps::MAX; banks],
+            idle: u64::MAX >> (64 - banks),
+            barriers: 0,
             reads: Vec::with_capacity(256),
             writes: Vec::with_capacity(256),
+            bodies: Vec::with_capacity(256),
+            free: Vec::new(),
             draining: false,
             channel: 0,
             burst: machine.burst * 1000,
@@ -213,6 +258,11 @@ impl Controller {
         self.writes.len() + LOG_RESERVE < self.machine.write_queue as usize
     }
 
+    /// Whether a further write would leave reads first.
+    pub fn is_below_watermark(&self) -> bool {
+        (self.writes.len() + 1) * 100 < (self.machine.write_queue * self.machine.high_watermark) as usize
+    }
+
     /// Whether a log line may enter it.
     pub fn has_room_for_log(&self) -> bool {
         self.writes.len() < self.machine.write_queue as usize
@@ -225,20 +275,19 @@ impl Controller {
 
     /// The lowest number of a write that is not durable; all below are.
     pub fn oldest_open(&self) -> u64 {
-        let queued = self.writes.iter().map(|(write, _)| write);
-        let busy = self.jobs.iter().filter_map(|(job, _, _)| match job {
-            Job::Write(write) => Some(write),
+        let queued = self.writes.iter().filter(|write| !write.durable).map(|write| write.id);
+        let busy = self.jobs.iter().filter_map(|job| match job {
+            Job::Write(write) if !write.durable => Some(write.id),
             _ => None,
         });
-        let open = queued.chain(busy).filter(|write| !write.durable);
-        open.map(|write| write.id).min().unwrap_or(self.next_id)
+        queued.chain(busy).min().unwrap_or(self.next_id)
     }
 
     /// Asks for a line. Answers at once if a write of it waits here.
     pub fn read(&mut self, line: u64, arrive: Ps) -> Option<Ps> {
         let arrive = arrive + self.machine.link * 1000;
-        let busy = |job: &(Job, Ps, Ps)| matches!(&job.0, Job::Write(write) if write.line == line);
-        if self.writes.iter().any(|(write, _)| write.line == line) || self.jobs.iter().any(busy) {
+        let busy = |job: &Job| matches!(job, Job::Write(write) if write.line == line);
+        if self.writes.iter().any(|write| write.line == line) || self.jobs.iter().any(busy) {
             self.stats.forwarded += 1;
             return Some(arrive + self.burst);
         }
@@ -252,30 +301,22 @@ impl Controller {
         write.id = self.next_id;
         self.next_id += 1;
         let log = write.fifo;
-        let last_log = self.writes.iter().rposition(|(other, _)| other.fifo);
-        let same = self.writes.iter().position(|(other, _)| other.line == write.line);
-        let same = same.filter(|at| !log || last_log == Some(*at));
+        let same = self.writes.iter().position(|other| other.line == write.line);
+        let last_log = || self.writes.iter().rposition(|other| other.fifo);
+        let same = same.filter(|at| !log || last_log() == Some(*at));
         if let Some(at) = same {
             self.stats.joined += 1;
-            let queued = &mut self.writes[at].0;
-            if queued.durable {
-                // The part that came before stays in the domain; this part enters it by itself.
-                let mut part = write;
-                self.accept(&mut part, done);
-                self.writes[at].0.join(&part);
-                self.writes[at].0.durable = part.durable;
-                if !part.durable {
-                    self.writes[at].0.id = part.id;
-                }
-            } else {
-                queued.join(&write);
-                let mut whole = self.writes[at].0;
-                self.accept(&mut whole, done);
-                self.writes[at].0 = whole;
-            }
+            self.join(at, &write, done);
         } else {
             self.accept(&mut write, done);
-            self.writes.push((write, Place::of(write.line, &self.machine)));
+            let place = Place::of(write.line, &self.machine);
+            let body = self.free.pop().map_or(self.bodies.len(), usize::from);
+            if body == self.bodies.len() {
+                self.bodies.push(write);
+            } else {
+                self.bodies[body] = write;
+            }
+            self.writes.push(Queued::new(&write, place, body));
         }
         if log {
             self.accept_held(write.arrive, done);
@@ -283,16 +324,50 @@ impl Controller {
         self.next = self.next.min(write.arrive);
     }
 
+    /// Joins a write to the one of the same line that waits at `at`.
+    fn join(&mut self, at: usize, write: &Write, done: &mut Vec<Done>) {
+        let body = usize::from(self.writes[at].body);
+        if self.bodies[body].durable {
+            // The part that came before stays in the domain; this part enters it by itself.
+            let mut part = *write;
+            self.accept(&mut part, done);
+            let whole = &mut self.bodies[body];
+            whole.join(&part);
+            whole.durable = part.durable;
+            if !part.durable {
+                whole.id = part.id;
+            }
+        } else {
+            self.bodies[body].join(write);
+            if self.adr {
+                let mut whole = self.bodies[body];
+                self.accept(&mut whole, done);
+                self.bodies[body] = whole;
+            }
+        }
+        self.looked_at(at);
+    }
+
+    /// Takes over what has changed in the body of the write at `at`.
+    fn looked_at(&mut self, at: usize) {
+        let queued = &mut self.writes[at];
+        let Write { arrive, need, id, durable, .. } = self.bodies[usize::from(queued.body)];
+        (queued.arrive, queued.need, queued.id, queued.durable) = (arrive, need, id, durable);
+    }
+
     /// Lets `thread` wait for a write of `line` that is not durable yet, if there is one.
     pub fn attach(&mut self, line: u64, thread: usize) -> bool {
-        let busy = self.jobs.iter_mut().filter_map(|(job, _, _)| match job {
+        let here = self.writes.iter().find(|write| write.line == line && !write.durable);
+        if let Some(queued) = here {
+            self.bodies[usize::from(queued.body)].waiters[thread] += 1;
+            return true;
+        }
+        let busy = self.jobs.iter_mut().filter_map(|job| match job {
             Job::Write(write) => Some(write),
             _ => None,
         });
-        let queued = self.writes.iter_mut().map(|(write, _)| write);
-        let Some(write) = queued.chain(busy).find(|write| write.line == line && !write.durable) else {
-            return false;
-        };
+        let mut busy = busy.filter(|write| write.line == line && !write.durable);
+        let Some(write) = busy.next() else { return false };
         write.waiters[thread] += 1;
         true
     }
@@ -326,11 +401,13 @@ impl Controller {
             return;
         }
         for at in 0..self.writes.len() {
-            let mut write = self.writes[at].0;
+            let body = usize::from(self.writes[at].body);
+            let mut write = self.bodies[body];
             if !write.durable {
                 write.arrive = write.arrive.max(now);
                 self.accept(&mut write, done);
-                self.writes[at].0 = write;
+                self.bodies[body] = write;
+                self.looked_at(at);
             }
         }
     }
@@ -338,14 +415,15 @@ impl Controller {
     /// Acts at `now`: ends what has ended, gives idle banks work.
     pub fn step(&mut self, now: Ps, done: &mut Vec<Done>) {
         for bank in 0..self.jobs.len() {
-            let (job, start, finish) = self.jobs[bank];
-            if finish > now || matches!(job, Job::Idle) {
+            let finish = self.finishes[bank];
+            if finish > now {
                 continue;
             }
-            self.jobs[bank].0 = Job::Idle;
-            match job {
+            self.finishes[bank] = Ps::MAX;
+            self.idle |= 1 << bank;
+            match std::mem::replace(&mut self.jobs[bank], Job::Idle) {
                 Job::Read(read) => done.push(Done::Read(read.line, finish)),
-                Job::Write(write) => self.written(write, start, finish, done),
+                Job::Write(write) => self.written(write, self.starts[bank], finish, done),
                 Job::Idle => {}
             }
         }
@@ -355,6 +433,7 @@ impl Controller {
 
     /// A bank has written a line.
     fn written(&mut self, mut write: Write, start: Ps, finish: Ps, done: &mut Vec<Done>) {
+        self.barriers -= u32::from(write.barrier);
         if write.durable {
             return;
         }
@@ -368,20 +447,20 @@ impl Controller {
 
     /// When to act next.
     fn plan(&mut self, now: Ps) {
-        let busy = self.jobs.iter().filter(|(job, _, _)| !matches!(job, Job::Idle));
-        let busy = busy.map(|(_, _, finish)| *finish).min().unwrap_or(Ps::MAX);
-        let reads = self.reads.iter().map(|read| read.arrive);
-        let writes = self.writes.iter().map(|(write, _)| write.arrive);
-        let arrivals = reads.chain(writes).filter(|arrive| *arrive > now).min().unwrap_or(Ps::MAX);
-        self.next = busy.min(arrivals);
+        let mut next = Ps::MAX;
+        for finish in &self.finishes {
+            next = next.min(*finish);
+        }
+        let arrivals = self.reads.iter().map(|read| read.arrive);
+        for arrive in arrivals.chain(self.writes.iter().map(|write| write.arrive)) {
+            next = next.min(if arrive > now { arrive } else { Ps::MAX });
+        }
+        self.next = next;
     }
 
     /// Gives one idle bank a request.
     fn issue(&mut self, now: Ps) -> bool {
-        let mut idle = 0_u64;
-        for (bank, (job, _, _)) in self.jobs.iter().enumerate() {
-            idle |= u64::from(matches!(job, Job::Idle)) << bank;
-        }
+        let idle = self.idle;
         if idle == 0 || (self.reads.is_empty() && self.writes.is_empty()) {
             return false;
         }
@@ -414,11 +493,10 @@ impl Controller {
 
     /// Gives an idle bank the first log line, if it is for that bank.
     fn issue_log(&mut self, now: Ps, idle: u64) -> bool {
-        let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
-        let first = self.writes.iter().position(|(write, _)| write.fifo);
+        let first = self.writes.iter().position(|write| write.fifo);
         let ready = |at: &usize| {
-            let (write, place) = &self.writes[*at];
-            idle & 1 << place.bank != 0 && write.arrive <= now && !self.jobs.iter().any(barrier)
+            let write = &self.writes[*at];
+            idle & 1 << write.bank != 0 && write.arrive <= now && self.barriers == 0
         };
         let Some(at) = first.filter(ready) else { return false };
         self.take_write(at, now);
@@ -431,21 +509,20 @@ impl Controller {
         }
         let mut first = None;
         // The first log line keeps back all behind it, and a superblock that is being written does so, too.
-        let barrier = |(job, _, _): &(Job, Ps, Ps)| matches!(job, Job::Write(write) if write.barrier);
-        let mut log_seen = self.jobs.iter().any(barrier);
+        let mut log_seen = self.barriers > 0;
         let mut held = 0;
         let visible = self.writes.iter().take(self.machine.write_queue as usize).enumerate();
-        for (at, (write, place)) in visible {
+        for (at, write) in visible {
             let log = write.fifo;
             let second_log = log && std::mem::replace(&mut log_seen, true);
-            if second_log || idle & 1 << place.bank == 0 || write.arrive > now {
+            if second_log || idle & 1 << write.bank == 0 || write.arrive > now {
                 continue;
             }
             if self.enforced && !log && write.need > self.log_durable {
                 held += 1;
                 continue;
             }
-            if self.banks[place.bank].is_hit(*place) {
+            if self.banks[write.bank as usize].is_hit(write.place()) {
                 first = Some(at);
                 break;
             }
@@ -459,8 +536,11 @@ impl Controller {
 
     fn take_write(&mut self, at: usize, now: Ps) {
         self.stats.queue_sum += self.writes.len() as u64;
-        let (write, place) = self.writes.remove(at);
-        self.start(Job::Write(write), place, (write.line, write.cause, write.arrive), now);
+        let queued = self.writes.remove(at);
+        let write = self.bodies[usize::from(queued.body)];
+        self.free.push(queued.body);
+        self.barriers += u32::from(write.barrier);
+        self.start(Job::Write(write), queued.place(), (write.line, write.cause, write.arrive), now);
     }
 
     fn start(&mut self, job: Job, place: Place, (line, cause, arrive): (u64, Cause, Ps), now: Ps) {
@@ -476,7 +556,9 @@ impl Controller {
             finish = finish.max(self.log_finish);
             self.log_finish = finish;
         }
-        self.jobs[place.bank] = (job, now, finish);
+        self.jobs[place.bank] = job;
+        (self.starts[place.bank], self.finishes[place.bank]) = (now, finish);
+        self.idle &= !(1 << place.bank);
         if let Some(commands) = &mut self.commands {
             commands.push(Command { line, cause, arrive, start: now, finish });
         }

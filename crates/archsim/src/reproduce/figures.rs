@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | F1 to F4 | throughput, logging instructions, energy, traffic of the micro-benchmarks | those of the claims |
 //! | F5 | applications | four threads |
-//! | F6 to F9, F11 | log buffer, log size, threads, write latency, machines | sweeps, a key at a time |
+//! | F6 to F9, F11, F14 | log buffer, time between scans, threads, write latency, machines, log size | sweeps, a key at a time |
 //! | F12 | where a transaction's time goes | those of the claims |
+//! | F13 | one transaction, span by span | a timeline each |
 //! | F10 | crashes that broke a promise, by scheme and mutant | the campaign |
 //!
 //! A run's axes name its figure; the runs of the claims carry `figure = micro`.
@@ -16,6 +17,7 @@ use serde_json::{Value, json};
 use super::{Crashes, Matrix, Scale, machine};
 use crate::error::Error;
 use crate::run::{Config, Outcome, UNSAFE_BASE};
+use crate::timeline::timeline;
 
 /// Schemes of a sweep.
 const SWEPT: [&str; 5] = ["undo-clwb", "redo-clwb", "hwl", "fwb", "non-pers"];
@@ -51,7 +53,7 @@ pub fn specs() -> Value {
 fn micro_specs() -> Vec<Value> {
     let micro = |id: &str, title: &str, metric: &str, caption: &str| {
         json!({
-            "id": id, "title": title, "kind": "bars", "x": "workload", "series": "scheme", "panel": "threads",
+            "id": id, "title": title, "kind": "heat", "x": "workload", "series": "scheme", "panel": "threads",
             "metric": metric, "relative_to": UNSAFE_BASE, "only": { "figure": MICRO }, "caption": caption,
         })
     };
@@ -86,7 +88,7 @@ fn micro_specs() -> Vec<Value> {
 /// Of the applications.
 fn application_specs() -> Vec<Value> {
     vec![json!({
-        "id": "F5", "title": "Applications", "kind": "bars", "x": "workload", "series": "scheme",
+        "id": "F5", "title": "Applications", "kind": "heat", "x": "workload", "series": "scheme",
         "relative_to": UNSAFE_BASE, "only": { "figure": "F5" }, "caption": "Four threads.",
     })]
 }
@@ -106,7 +108,7 @@ fn sweep_specs() -> Vec<Value> {
             "log_buffer",
             "workload",
             "throughput",
-            "Scheme fwb, four threads; lines of the buffer.",
+            "Scheme fwb, four threads; records that the buffer holds.",
         ),
         sweep(
             "F7",
@@ -115,6 +117,14 @@ fn sweep_specs() -> Vec<Value> {
             "workload",
             "counter.scan_period_ns",
             "Scheme fwb, one thread, scans started by the fill of the log alone.",
+        ),
+        sweep(
+            "F14",
+            "Log size",
+            "log_size",
+            "workload",
+            "throughput",
+            "Scheme fwb, four threads, scans by timer and by the fill of the log.",
         ),
         sweep(
             "F8",
@@ -149,6 +159,11 @@ fn other_specs() -> Vec<Value> {
             "caption": "Workload hash, one thread: what retirement waits for.",
         }),
         json!({
+            "id": "F13", "title": "One transaction", "kind": "timeline", "series": "scheme",
+            "only": { "figure": "F13" }, "caption": "A late transaction of hash, one thread, from the acknowledgement of \
+             the one before to its own: stores, log entries, buffers, the controller's queues, banks.",
+        }),
+        json!({
             "id": "F11", "title": "Machines", "kind": "bars", "x": "machine", "series": "scheme",
             "only": { "figure": "F11" }, "caption": "Workload hash, four threads: the claims' machine, with a queue that \
              persists, behind a CXL link, and McSimA+'s sample.",
@@ -181,6 +196,12 @@ pub fn runs(scale: Scale, seed: u64) -> Result<Vec<FigureRun>, Error> {
             let axis = Some(("log_size", size.to_owned()));
             let sets = [("log_size", size), ("fwb_trigger", "watermark")];
             runs.push(run("F7", axis, &sets, workload, "fwb", 1));
+        }
+    }
+    for workload in ["hash", "sps", "hash-str"] {
+        for size in ["64KiB", "128KiB", "256KiB", "512KiB", "1MiB", "4MiB"] {
+            let axis = Some(("log_size", size.to_owned()));
+            runs.push(run("F14", axis, &[("log_size", size)], workload, "fwb", 4));
         }
     }
     for scheme in SWEPT {
@@ -241,6 +262,22 @@ fn base(undo: &Sample, samples: &[Sample]) -> Option<Sample> {
     let faster = if undo.throughput_ops_per_s >= redo.throughput_ops_per_s { undo } else { redo };
     axes.insert("scheme".to_owned(), UNSAFE_BASE.to_owned());
     Some(Sample { axes, ..faster.clone() })
+}
+
+/// A transaction of hash under each of the swept schemes, as records.
+///
+/// # Errors
+/// [`Error`] for a value that is not legal.
+pub fn timelines(scale: Scale, seed: u64) -> Result<Vec<Sample>, Error> {
+    let of = |scheme: &&str| {
+        let (machine, scheme, workload) =
+            (machine(scale, None, &[])?, (*scheme).to_owned(), "hash".to_owned());
+        let config = Config { machine, scheme, workload, threads: 1, seed, ops: scale.ops, trace: None };
+        let mut sample = timeline(&config, scale.ops / 2)?.sample(&config);
+        sample.axes.insert("figure".to_owned(), "F13".to_owned());
+        Ok(sample)
+    };
+    SWEPT.iter().map(of).collect()
 }
 
 /// The records of the crash campaign.

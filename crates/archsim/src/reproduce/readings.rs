@@ -278,6 +278,11 @@ pub static ABLATIONS: &[Reading] = &[
         &[sets("a quarter", &[("fwb_period", "48000")]), sets("four times", &[("fwb_period", "768000")])],
     ),
     group(
+        "write queue under scans",
+        "they fill it",
+        &[sets("they stay below the high watermark", &[("fwb_queue", "watermark")])],
+    ),
+    group(
         "log size",
         "256 KiB",
         &[sets("128 KiB", &[("log_size", "128KiB")]), sets("1 MiB", &[("log_size", "1MiB")])],

@@ -21,7 +21,7 @@
 
 use super::Scheme;
 use crate::log::Format;
-use crate::log::record::{Kind as RecordKind, MAGIC, Record};
+use crate::log::record::{Growth, Kind as RecordKind, MOST_GROWTHS, MOST_WORDS, Record};
 use crate::machine::{LINE, Machine};
 use crate::op::{Kind, Op};
 use crate::workload::PmCtx;
@@ -47,6 +47,8 @@ pub struct Layout {
     pub log_bytes: u64,
     /// Logs: one for hardware, one a thread for software.
     pub logs: u64,
+    /// How often a log can grow.
+    pub growths: usize,
 }
 
 impl Layout {
@@ -56,10 +58,27 @@ impl Layout {
         let log_bytes = machine.log_size / logs / LINE * LINE;
         // The same under every scheme, so that data lie in the same banks.
         let heap = (machine.log_size + threads * Format::SUPERBLOCK).next_multiple_of(4096);
-        Self { heap, heap_bytes: machine.footprint.next_multiple_of(LINE * threads), log_bytes, logs }
+        let heap_bytes = machine.footprint.next_multiple_of(LINE * threads);
+        let mut layout = Self { heap, heap_bytes, log_bytes, logs, growths: 0 };
+        let most = if machine.log_grow == 0 { MOST_GROWTHS } else { 0 };
+        while layout.growths < most && layout.extent(layout.growths + 1) <= machine.memory {
+            layout.growths += 1;
+        }
+        layout
     }
 
-    /// All of NVRAM that is used.
+    /// Bytes from zero to the end of what logs take that have grown so often.
+    pub fn extent(&self, growths: usize) -> u64 {
+        self.bytes() + self.logs * Growth::bytes(self.log_bytes, growths)
+    }
+
+    /// Where the further areas of a log lie: behind the data, all of one log together.
+    fn growth(&self, index: u64) -> Growth {
+        let base = self.bytes().next_multiple_of(LINE) + index * Growth::bytes(self.log_bytes, self.growths);
+        Growth { base, most: self.growths, ..Growth::default() }
+    }
+
+    /// All of NVRAM that is used as long as no log grows.
     pub fn bytes(&self) -> u64 {
         self.heap + self.heap_bytes
     }
@@ -77,7 +96,8 @@ impl Layout {
         };
         let base = index * (self.log_bytes + Format::SUPERBLOCK);
         let padded = scheme.software.is_some() && machine.sw_record == 1;
-        Format { base, size: self.log_bytes, words, undo, redo, crc: true, padded }
+        let growth = self.growth(index);
+        Format { base, size: self.log_bytes, words, undo, redo, crc: true, padded, growth }
     }
 }
 
@@ -112,10 +132,12 @@ pub struct Executed {
     pub write_backs: u64,
     /// Stores of log records.
     pub log_stores: u64,
-    /// Loads of old values for the log.
+    /// Loads of values for the log.
     pub log_loads: u64,
     /// Transactions.
     pub transactions: u64,
+    /// Growths of logs.
+    pub log_growths: u64,
 }
 
 /// Memory and scheme; see the module.
@@ -193,6 +215,11 @@ impl Program {
         &self.memory
     }
 
+    /// How often a thread's log has grown, of those that grew most often.
+    pub fn growths(&self) -> usize {
+        self.logs.iter().map(|log| log.format.growth.times()).max().unwrap_or(0)
+    }
+
     /// Ends the set-up: from now on calls become operations.
     pub fn start(&mut self) {
         self.setup = false;
@@ -247,23 +274,45 @@ impl Program {
 
     fn append(&mut self, record: &Record) {
         let cached = self.scheme.software.is_some_and(|software| software.cached_log);
+        let step = 8 * self.logs[self.thread].format.step(record.kind) as u64;
+        self.make_space(step);
         let log = &mut self.logs[self.thread];
         let length = log.format.length(record.kind);
-        let words = log.format.encode(record, log.tail);
+        // The words matter only where crashes are explored.
+        let words =
+            if self.payload.is_some() { log.format.encode(record, log.tail) } else { [0; MOST_WORDS] };
         let format = log.format;
         let mut position = log.tail;
-        log.tail += 8 * log.format.step(record.kind) as u64;
-        if log.tail > log.mirrored + format.size {
-            self.overflow = Some(log.tail - log.mirrored);
-        }
+        log.tail += step;
         let mut rest = &words[..length];
         while !rest.is_empty() {
             // A record may cross the end of the area.
-            let whole = ((format.size - position % format.size) / 8) as usize;
+            let area = format.area_of(position);
+            let whole = ((area.size - (position - area.start) % area.size) / 8) as usize;
             let (now, later) = rest.split_at(rest.len().min(whole));
             self.store_log(format.place(position), now, cached);
             position += 8 * now.len() as u64;
             rest = later;
+        }
+    }
+
+    /// Lets the thread's log grow if a record of so many bytes does not fit before its head.
+    fn make_space(&mut self, bytes: u64) {
+        let log = &mut self.logs[self.thread];
+        let area = log.format.area();
+        if log.tail + bytes <= log.mirrored.max(area.start) + area.size {
+            return;
+        }
+        if !log.format.grow(log.tail) {
+            self.overflow = Some(log.tail + bytes - log.mirrored);
+            return;
+        }
+        let (words, base) = (log.format.superblock(log.mirrored), log.format.base);
+        self.executed.log_growths += 1;
+        let software = self.scheme.software.expect("only software logs are filled here");
+        self.store_log(base, &words, software.cached_log);
+        if software.ordered && !software.cached_log {
+            self.add(Kind::Fence, 0, 0);
         }
     }
 
@@ -294,12 +343,17 @@ impl Program {
         self.work(RECORD);
         let mut record = self.record(RecordKind::Update, base);
         let at = self.word(base);
+        if !software.undo && self.logs[self.thread].format.words > 1 {
+            self.probe(base);
+        }
         for word in 0..self.logs[self.thread].format.words {
             record.undo[word] = self.memory[at + word];
             record.redo[word] = self.memory[at + word];
-            if software.undo {
+            // What a record holds was loaded, or is what is being stored.
+            let addr = base + 8 * word as u64;
+            if software.undo || store.is_none_or(|(stored, _)| stored != addr) {
                 self.executed.log_loads += 1;
-                self.add(Kind::Load, base + 8 * word as u64, 0);
+                self.add(Kind::Load, addr, 0);
             }
         }
         if let Some((addr, value)) = store {
@@ -328,7 +382,8 @@ impl Program {
     /// The log is needed no more from its tail on; the superblock says so before its space runs out.
     fn truncate(&mut self, software: super::Software) {
         let log = &self.logs[self.thread];
-        if (log.tail - log.mirrored) * 4 < log.format.size {
+        let area = log.format.area();
+        if (log.tail - log.mirrored.max(area.start)) * 4 < area.size {
             return;
         }
         if software.ordered && !software.in_place && !software.cached_log {
@@ -336,7 +391,7 @@ impl Program {
         }
         let log = &mut self.logs[self.thread];
         log.mirrored = log.tail;
-        let words = [MAGIC, log.tail, log.format.size, 0, 0, 0, 0, 0];
+        let words = log.format.superblock(log.tail);
         let base = log.format.base;
         self.store_log(base, &words, software.cached_log);
         if software.ordered {
@@ -433,6 +488,26 @@ impl PmCtx for Program {
         }
     }
 
+    fn store_past(&mut self, addr: u64, words: u64) {
+        if !self.setup {
+            self.push(Op { words: words as u16, ..Op::new(Kind::NtStore, addr, 0) });
+        }
+    }
+
+    fn flush(&mut self, addr: u64) {
+        if !self.setup {
+            self.executed.write_backs += 1;
+            self.push(Op::new(Kind::Clwb, addr, 0));
+        }
+    }
+
+    fn fence(&mut self) {
+        if !self.setup {
+            self.executed.fences += 1;
+            self.push(Op::new(Kind::Fence, 0, 0));
+        }
+    }
+
     fn alu(&mut self, instructions: u32) {
         if !self.setup {
             self.gap += instructions;
@@ -514,6 +589,15 @@ impl Program {
         }
     }
 
+    /// Looks an address up in the write set, if it is not empty.
+    fn probe(&mut self, addr: u64) {
+        if !self.open[self.thread].deferred.is_empty() {
+            self.work(PROBE);
+            let slot = VOLATILE + ((self.thread as u64) << 20) + (addr & 0x3f8);
+            self.add(Kind::Load, slot, 0);
+        }
+    }
+
     fn read(&mut self, kind: Kind, addr: u64) -> u64 {
         if addr >= VOLATILE {
             if !self.setup {
@@ -523,11 +607,7 @@ impl Program {
         }
         let value = self.memory[self.word(addr)];
         if !self.setup {
-            if !self.open[self.thread].deferred.is_empty() {
-                self.work(PROBE);
-                let slot = VOLATILE + ((self.thread as u64) << 20) + (addr & 0x3f8);
-                self.add(Kind::Load, slot, 0);
-            }
+            self.probe(addr);
             self.push(Op::new(kind, addr, 0));
         }
         value

@@ -11,32 +11,40 @@
 //! Lackey knows no transactions. With `stores = 0` an operation is a thousand accesses, outside of any transaction; else a
 //! transaction begins with a store and is committed after so many.
 
-use std::collections::BTreeMap;
-
-use super::{BEGIN, COMMIT, DONE, LOAD, Trace, Writer};
+use super::Trace;
+use super::builder::Unmarked;
 use crate::error::Error;
-
-const PAGE: u64 = 4096;
-/// Accesses of an operation without a transaction.
-const OPERATION: u64 = 1000;
 
 /// A trace of one thread, from lackey's text.
 ///
 /// # Errors
 /// [`Error::Trace`] names the first line that is not lackey's.
 pub fn import(text: &str, stores: u64) -> Result<Trace, Error> {
-    let mut import = Import { stores, ..Import::default() };
+    let mut to = Unmarked::new(stores);
     for (number, line) in text.lines().enumerate() {
         if line.starts_with("==") || line.starts_with("--") || line.trim().is_empty() {
             continue;
         }
-        let access = parse(line).ok_or_else(|| {
+        let (kind, addr, size) = parse(line).ok_or_else(|| {
             let told = "is no line of valgrind --tool=lackey --trace-mem=yes";
             Error::Trace(format!("line {}: \"{line}\" {told}", number + 1))
         })?;
-        import.take(access);
+        if kind == 'I' {
+            to.builder.instructions(1);
+            continue;
+        }
+        // An access counts as an instruction of its own.
+        to.builder.instructions_less(1);
+        for word in addr / 8..(addr + size).div_ceil(8) {
+            if kind != 'S' {
+                to.load(8 * word, 8, false);
+            }
+            if kind != 'L' {
+                to.store(8 * word, 8);
+            }
+        }
     }
-    import.end()
+    to.finish()
 }
 
 /// Kind, address, bytes.
@@ -50,79 +58,14 @@ fn parse(line: &str) -> Option<(char, u64, u64)> {
     legal.then_some((kind, addr, size))
 }
 
-#[derive(Default)]
-struct Import {
-    writer: Writer,
-    pages: BTreeMap<u64, u64>,
-    stores: u64,
-    /// Of the operation under way.
-    accesses: u64,
-    stored: u64,
-    open: bool,
-}
-
-impl Import {
-    fn take(&mut self, (kind, addr, size): (char, u64, u64)) {
-        if kind == 'I' {
-            // An access counts as an instruction of its own.
-            self.writer.gap += 1;
-            return;
-        }
-        for word in addr / 8..(addr + size).div_ceil(8) {
-            let place = self.place(word * 8);
-            self.writer.gap = self.writer.gap.saturating_sub(1);
-            if kind != 'S' {
-                self.writer.access(LOAD, place);
-            }
-            if kind != 'L' {
-                self.store(place);
-            }
-            self.accesses += 1;
-        }
-        if self.stores == 0 && self.accesses >= OPERATION {
-            self.accesses = 0;
-            self.writer.mark(DONE);
-        }
-    }
-
-    fn store(&mut self, place: u64) {
-        if self.stores > 0 && !self.open {
-            self.open = true;
-            self.writer.mark(BEGIN);
-        }
-        self.stored += 1;
-        // The text has no values: every store changes its word.
-        self.writer.store(place, self.stored);
-        if self.open && self.stored.is_multiple_of(self.stores) {
-            self.open = false;
-            self.writer.mark(COMMIT);
-        }
-    }
-
-    /// Pages get numbers in the order of their first use.
-    fn place(&mut self, addr: u64) -> u64 {
-        let next = self.pages.len() as u64;
-        *self.pages.entry(addr / PAGE).or_insert(next) * PAGE + addr % PAGE
-    }
-
-    fn end(mut self) -> Result<Trace, Error> {
-        if self.pages.is_empty() {
-            return Err(Error::Trace("there is no load and no store in it".into()));
-        }
-        self.writer.mark(if self.open { COMMIT } else { DONE });
-        let share = self.pages.len() as u64 * PAGE;
-        let trace = Trace { threads: vec![self.writer.trace], share, config_hash: 0 };
-        trace.check()?;
-        Ok(trace)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
     use crate::run::Config;
+
+    const PAGE: u64 = 4096;
 
     const TEXT: &str = "==7== Lackey, an example Valgrind tool\nI  04001000,3\n L 1ffeffe7e0,8\nI  04001003,5\n \
                         S 1ffeffe7e8,8\n M 0421c7cc,8\nI  04001008,1\n==7==\n";

@@ -3,17 +3,24 @@
 //! ```text
 //! file     magic 8 | version 4 | threads 4 | bytes of a thread's data 8 | config hash 8, little endian; then gzip of the threads
 //! thread   operations | length | records            (numbers here and below are LEB128)
-//! record   kind | instructions before it << 3       kind: load, chase, store, begin, commit, done
-//!          load, chase, store: zigzag of the distance from the thread's address before, in words
-//!          store: the value
+//! record   kind | instructions before it << 4       kind: load, chase, store, store past the caches, flush, fence, begin, commit,
+//!                                                   done
+//!          the first five: zigzag of the distance from the thread's address before, in words
+//!          store: the value;  store past the caches: words, at most a line
 //! ```
 //!
 //! A trace holds what the program asks for ([`PmCtx`]), not what a scheme makes of it. Addresses count from the start of a
 //! thread's data. gzip's own length and checksum show a file that was cut off or damaged.
 //!
-//! [`lackey`] reads the text of `valgrind --tool=lackey --trace-mem=yes`: pages get numbers in the order of their first use, an
-//! access is split at words, all of the program's memory is taken for persistent.
+//! | module | reads |
+//! |---|---|
+//! | [`lackey`] | the text of `valgrind --tool=lackey --trace-mem=yes` |
+//! | [`champsim`] | traces of ChampSim |
+//! | [`builder`] | what other programs tell call by call |
+//!
 
+pub mod builder;
+pub mod champsim;
 pub mod lackey;
 
 use std::io::{Read, Write};
@@ -25,13 +32,14 @@ use flate2::write::GzEncoder;
 use sim::rng::Rng;
 
 use crate::error::Error;
+use crate::machine::LINE;
 use crate::run::Config;
 use crate::scheme;
 use crate::scheme::software::{Program, VOLATILE};
 use crate::workload::{self, PmCtx, Workload};
 
 const MAGIC: &[u8; 8] = b"WEIRMEMT";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 32;
 /// Most bytes that a damaged length can make a reader ask for.
 const MOST: u64 = 1 << 40;
@@ -39,9 +47,14 @@ const MOST: u64 = 1 << 40;
 const LOAD: u64 = 0;
 const CHASE: u64 = 1;
 const STORE: u64 = 2;
-const BEGIN: u64 = 3;
-const COMMIT: u64 = 4;
-const DONE: u64 = 5;
+const PAST: u64 = 3;
+const FLUSH: u64 = 4;
+const FENCE: u64 = 5;
+const BEGIN: u64 = 6;
+const COMMIT: u64 = 7;
+const DONE: u64 = 8;
+/// Bits of a record's kind.
+const KIND_BITS: u32 = 4;
 
 /// One thread's accesses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +96,7 @@ impl Writer {
 
     fn mark(&mut self, kind: u64) {
         let gap = std::mem::take(&mut self.gap);
-        self.number(gap << 3 | kind);
+        self.number(gap << KIND_BITS | kind);
         self.trace.operations += u64::from(kind == COMMIT || kind == DONE);
     }
 
@@ -100,6 +113,11 @@ impl Writer {
     fn store(&mut self, addr: u64, value: u64) {
         self.access(STORE, addr);
         self.number(value);
+    }
+
+    fn store_past(&mut self, addr: u64, words: u64) {
+        self.access(PAST, addr);
+        self.number(words);
     }
 }
 
@@ -136,14 +154,14 @@ impl Reader {
     /// The next record; `None` at the end, or where the bytes are no record.
     fn next(&mut self, bytes: &[u8]) -> Option<Item> {
         let head = self.number(bytes)?;
-        let mut item = Item { kind: head & 7, gap: (head >> 3) as u32, addr: 0, value: 0 };
-        if item.kind <= STORE {
+        let mut item = Item { kind: head & 15, gap: (head >> KIND_BITS) as u32, addr: 0, value: 0 };
+        if item.kind <= FLUSH {
             let coded = self.number(bytes)?;
             let distance = (coded >> 1).cast_signed() ^ -(coded & 1).cast_signed();
             self.last = (self.last / 8).cast_signed().wrapping_add(distance).cast_unsigned().wrapping_mul(8);
             item.addr = self.last;
         }
-        if item.kind == STORE {
+        if item.kind == STORE || item.kind == PAST {
             item.value = self.number(bytes)?;
         }
         (item.kind <= DONE).then_some(item)
@@ -178,6 +196,21 @@ impl PmCtx for Recorder<'_> {
     fn store(&mut self, addr: u64, value: u64) {
         self.writer.store(self.offset(addr), value);
         self.memory.store(addr, value);
+    }
+
+    fn store_past(&mut self, addr: u64, words: u64) {
+        self.writer.store_past(self.offset(addr), words);
+        self.memory.store_past(addr, words);
+    }
+
+    fn flush(&mut self, addr: u64) {
+        self.writer.access(FLUSH, self.offset(addr));
+        self.memory.flush(addr);
+    }
+
+    fn fence(&mut self) {
+        self.writer.mark(FENCE);
+        self.memory.fence();
     }
 
     fn alu(&mut self, instructions: u32) {
@@ -315,7 +348,12 @@ impl Trace {
             while reader.at < thread.records.len() {
                 let place = reader.at;
                 let item = reader.next(&thread.records).filter(|item| {
-                    let inside = item.kind > STORE || item.addr >= VOLATILE || item.addr < self.share;
+                    let words = if item.kind == PAST { item.value } else { 1 };
+                    let past =
+                        item.kind == PAST && (words == 0 || item.addr % LINE + 8 * words.min(9) > LINE);
+                    let inside =
+                        item.kind > FLUSH || item.addr >= VOLATILE || item.addr + 8 * words <= self.share;
+                    let inside = inside && !past;
                     let nested = (item.kind == BEGIN && open)
                         || (item.kind >= COMMIT && (item.kind == COMMIT) != open);
                     inside && !nested
@@ -384,6 +422,9 @@ impl Workload for Replay {
                 LOAD => drop(memory.load(addr)),
                 CHASE => drop(memory.chase(addr)),
                 STORE => memory.store(addr, item.value),
+                PAST => memory.store_past(addr, item.value),
+                FLUSH => memory.flush(addr),
+                FENCE => memory.fence(),
                 BEGIN => memory.tx_begin(),
                 COMMIT => return memory.tx_commit(),
                 _ => return memory.done(),

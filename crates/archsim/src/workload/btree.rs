@@ -4,7 +4,7 @@
 //! moves words only. Nodes split when they are full; a node that loses entries stays, as in many trees for persistent memory, and
 //! is filled again by later keys.
 
-use super::{Nodes, PmCtx, Workload, below, store_value};
+use super::{Keyed, Nodes, PmCtx, Workload, store_value};
 use sim::rng::Rng;
 
 /// Keys of a node.
@@ -46,35 +46,6 @@ impl BTree {
             if here < key || (above && here == key) { low = middle + 1 } else { high = middle }
         }
         (low, found)
-    }
-
-    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
-        let mut path = [(0, 0); DEPTH];
-        let mut depth = 0;
-        let mut node = memory.load(self.root);
-        while memory.chase(node + LEAF) == 0 {
-            let count = memory.load(node + COUNT);
-            let (at, _) = Self::search(memory, node, count, key, true);
-            path[depth] = (node, at);
-            depth += 1;
-            node = memory.chase(node + CHILDREN + 8 * at);
-        }
-        let count = memory.load(node + COUNT);
-        let (at, found) = Self::search(memory, node, count, key, false);
-        if found {
-            let value = memory.load(node + CHILDREN + 8 * at);
-            for from in at + 1..count {
-                Self::copy(memory, node, from, from - 1);
-            }
-            memory.store(node + COUNT, count - 1);
-            return self.values.give(memory, value);
-        }
-        let value = self.values.take(memory, 8 * self.words);
-        store_value(memory, value, self.words, key);
-        Self::insert(memory, node, at, (key, value));
-        if count + 1 == ORDER {
-            self.split(memory, node, &path[..depth]);
-        }
     }
 
     /// Moves an entry of a leaf.
@@ -160,6 +131,46 @@ impl BTree {
     }
 }
 
+impl Keyed for BTree {
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    /// In an order that splits nodes everywhere.
+    fn nth(&self, n: u64) -> u64 {
+        1 + (n.wrapping_mul(0x9e37_79b1) % self.keys)
+    }
+
+    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
+        let mut path = [(0, 0); DEPTH];
+        let mut depth = 0;
+        let mut node = memory.load(self.root);
+        while memory.chase(node + LEAF) == 0 {
+            let count = memory.load(node + COUNT);
+            let (at, _) = Self::search(memory, node, count, key, true);
+            path[depth] = (node, at);
+            depth += 1;
+            node = memory.chase(node + CHILDREN + 8 * at);
+        }
+        let count = memory.load(node + COUNT);
+        let (at, found) = Self::search(memory, node, count, key, false);
+        if found {
+            let value = memory.load(node + CHILDREN + 8 * at);
+            for from in at + 1..count {
+                Self::copy(memory, node, from, from - 1);
+            }
+            memory.store(node + COUNT, count - 1);
+            return self.values.give(memory, value);
+        }
+        let value = self.values.take(memory, 8 * self.words);
+        store_value(memory, value, self.words, key);
+        Self::insert(memory, node, at, (key, value));
+        if count + 1 == ORDER {
+            self.split(memory, node, &path[..depth]);
+        }
+    }
+}
+
 impl Workload for BTree {
     fn setup(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
         self.root = memory.alloc(8);
@@ -170,21 +181,11 @@ impl Workload for BTree {
         let entry = 8 * self.words + 4 * NODE / ORDER;
         let population = (memory.left() / 2 / entry).max(2);
         self.keys = 2 * population;
-        for key in 1..=self.keys {
-            // In an order that splits nodes everywhere.
-            let key = 1 + (key.wrapping_mul(0x9e37_79b1) % self.keys);
-            if below(rng, 2) == 0 {
-                self.flip(memory, key);
-            }
-        }
+        self.fill_half(memory, rng);
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let key = 1 + below(rng, self.keys);
-        memory.alu(20);
-        memory.tx_begin();
-        self.flip(memory, key);
-        memory.tx_commit();
+        self.flip_any(memory, rng);
     }
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {

@@ -4,7 +4,7 @@
 //! Inner node: number of the highest bit in which the keys below differ, child for 0, child for 1. Leaf: key, value. A link to a
 //! leaf has its lowest bit set. Bits fall from the root to the leaves.
 
-use super::{Nodes, PmCtx, Workload, below, store_value};
+use super::{Keyed, Nodes, PmCtx, Workload, store_value};
 use sim::rng::Rng;
 
 const BIT: u64 = 0;
@@ -44,30 +44,6 @@ impl CTree {
         memory.store(leaf + KEY, key);
         store_value(memory, leaf + VALUE, self.words, key);
         leaf | LEAF
-    }
-
-    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
-        // The link to the leaf that the key's bits lead to, and the inner node and its link above it.
-        let (mut link, mut above) = (self.root, None);
-        let mut node = memory.load(link);
-        if node == 0 {
-            let leaf = self.new_leaf(memory, key);
-            return memory.store(self.root, leaf);
-        }
-        while node & LEAF == 0 {
-            memory.alu(4);
-            let bit = memory.chase(node + BIT);
-            above = Some((link, node, bit));
-            link = node + Self::child(key, bit);
-            node = memory.chase(link);
-        }
-        memory.alu(4);
-        let other = memory.chase(node - LEAF + KEY);
-        if other == key {
-            self.remove(memory, key, node, above);
-        } else {
-            self.insert(memory, key, key ^ other);
-        }
     }
 
     fn remove(&mut self, memory: &mut dyn PmCtx, key: u64, leaf: u64, above: Option<(u64, u64, u64)>) {
@@ -122,25 +98,47 @@ impl CTree {
     }
 }
 
+impl Keyed for CTree {
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
+        // The link to the leaf that the key's bits lead to, and the inner node and its link above it.
+        let (mut link, mut above) = (self.root, None);
+        let mut node = memory.load(link);
+        if node == 0 {
+            let leaf = self.new_leaf(memory, key);
+            return memory.store(self.root, leaf);
+        }
+        while node & LEAF == 0 {
+            memory.alu(4);
+            let bit = memory.chase(node + BIT);
+            above = Some((link, node, bit));
+            link = node + Self::child(key, bit);
+            node = memory.chase(link);
+        }
+        memory.alu(4);
+        let other = memory.chase(node - LEAF + KEY);
+        if other == key {
+            self.remove(memory, key, node, above);
+        } else {
+            self.insert(memory, key, key ^ other);
+        }
+    }
+}
+
 impl Workload for CTree {
     fn setup(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
         self.root = memory.alloc(8);
         memory.store(self.root, 0);
         let population = (memory.left() / 2 / (self.leaf_bytes() + INNER)).max(2);
         self.keys = 2 * population;
-        for key in 1..=self.keys {
-            if below(rng, 2) == 0 {
-                self.flip(memory, key);
-            }
-        }
+        self.fill_half(memory, rng);
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let key = 1 + below(rng, self.keys);
-        memory.alu(20);
-        memory.tx_begin();
-        self.flip(memory, key);
-        memory.tx_commit();
+        self.flip_any(memory, rng);
     }
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {

@@ -2,7 +2,7 @@
 //!
 //! Node: key, next, value. Keys are uniform over twice the initial population, so that insertions and removals balance.
 
-use super::{Nodes, PmCtx, Workload, below, store_value};
+use super::{Keyed, Nodes, PmCtx, Workload, store_value};
 use sim::rng::Rng;
 
 const KEY: u64 = 0;
@@ -31,6 +31,12 @@ impl Hash {
 
     fn bucket(&self, key: u64) -> u64 {
         self.table + 8 * (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20 & (self.buckets - 1))
+    }
+}
+
+impl Keyed for Hash {
+    fn keys(&self) -> u64 {
+        self.keys
     }
 
     fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
@@ -64,19 +70,11 @@ impl Workload for Hash {
         self.keys = 2 * population;
         self.buckets = population.next_power_of_two() / if population.is_power_of_two() { 1 } else { 2 };
         self.table = memory.alloc(8 * self.buckets);
-        for key in 1..=self.keys {
-            if below(rng, 2) == 0 {
-                self.flip(memory, key);
-            }
-        }
+        self.fill_half(memory, rng);
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let key = 1 + below(rng, self.keys);
-        memory.alu(20);
-        memory.tx_begin();
-        self.flip(memory, key);
-        memory.tx_commit();
+        self.flip_any(memory, rng);
     }
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {

@@ -3,7 +3,7 @@
 //!
 //! Header: two coefficients, count. The number of buckets is that of the initial population; the map does not grow.
 
-use super::{Nodes, PmCtx, Workload, below, store_value};
+use super::{Keyed, Nodes, PmCtx, Workload, below, store_value};
 use sim::rng::Rng;
 
 const FACTOR: u64 = 0;
@@ -40,6 +40,12 @@ impl HashMap {
     fn bucket(&self, key: u64, factor: u64, addend: u64) -> u64 {
         let hash = (u128::from(factor) * u128::from(key) + u128::from(addend)) % u128::from(PRIME);
         self.table + 8 * (hash as u64 % self.buckets)
+    }
+}
+
+impl Keyed for HashMap {
+    fn keys(&self) -> u64 {
+        self.keys
     }
 
     fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
@@ -79,19 +85,11 @@ impl Workload for HashMap {
         let population = (memory.left() / 2 / (self.entry_bytes() + 8)).max(2);
         (self.keys, self.buckets) = (2 * population, population);
         self.table = memory.alloc(8 * self.buckets);
-        for key in 1..=self.keys {
-            if below(rng, 2) == 0 {
-                self.flip(memory, key);
-            }
-        }
+        self.fill_half(memory, rng);
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let key = 1 + below(rng, self.keys);
-        memory.alu(20);
-        memory.tx_begin();
-        self.flip(memory, key);
-        memory.tx_commit();
+        self.flip_any(memory, rng);
     }
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {

@@ -27,6 +27,12 @@ pub trait PmCtx {
     fn chase(&mut self, addr: u64) -> u64;
     /// Stores a word.
     fn store(&mut self, addr: u64, value: u64);
+    /// Stores words, at most a line, past the caches; what they hold does not matter.
+    fn store_past(&mut self, addr: u64, words: u64);
+    /// Writes the line of `addr` back, if it is dirty; the program's own, under every scheme.
+    fn flush(&mut self, addr: u64);
+    /// Waits for write-backs and stores past the caches; the program's own, under every scheme.
+    fn fence(&mut self);
     /// Executes instructions that touch no memory.
     fn alu(&mut self, instructions: u32);
     /// Begins a transaction.
@@ -151,6 +157,38 @@ pub fn stream(seed: Seed, thread: usize) -> Rng {
 pub(crate) fn below(rng: &mut Rng, n: u64) -> u64 {
     use rand::RngExt as _;
     rng.random_range(0..n)
+}
+
+/// A structure whose transaction looks a key up, and inserts it if it is not there, removes it if it is. Keys are uniform over
+/// twice the initial population, so that insertions and removals balance.
+pub(crate) trait Keyed {
+    /// Keys are 1 to this.
+    fn keys(&self) -> u64;
+    /// Inserts or removes a key.
+    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64);
+
+    /// The key that is number `n` in the order of the set-up.
+    fn nth(&self, n: u64) -> u64 {
+        n
+    }
+
+    /// Inserts about half of the keys.
+    fn fill_half(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
+        for n in 1..=self.keys() {
+            if below(rng, 2) == 0 {
+                self.flip(memory, self.nth(n));
+            }
+        }
+    }
+
+    /// A transaction with any key.
+    fn flip_any(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
+        let key = 1 + below(rng, self.keys());
+        memory.alu(20);
+        memory.tx_begin();
+        self.flip(memory, key);
+        memory.tx_commit();
+    }
 }
 
 /// Stores a value of `words` words that is made of `tag`.

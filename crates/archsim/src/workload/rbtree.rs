@@ -3,7 +3,7 @@
 //! Node: key, left, right, parent, colour, value. The leaf is one black node whose parent may change, as in "Introduction to
 //! Algorithms".
 
-use super::{Nodes, PmCtx, Workload, below, store_value};
+use super::{Keyed, Nodes, PmCtx, Workload, below, store_value};
 use sim::rng::Rng;
 
 const KEY: u64 = 0;
@@ -226,6 +226,16 @@ impl Tree<'_> {
     }
 }
 
+impl Keyed for RbTree {
+    fn keys(&self) -> u64 {
+        self.keys
+    }
+
+    fn flip(&mut self, memory: &mut dyn PmCtx, key: u64) {
+        Tree { tree: self, memory }.flip(key);
+    }
+}
+
 impl Workload for RbTree {
     fn setup(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
         self.root = memory.alloc(8);
@@ -243,11 +253,7 @@ impl Workload for RbTree {
     }
 
     fn step(&mut self, memory: &mut dyn PmCtx, rng: &mut Rng) {
-        let key = 1 + below(rng, self.keys);
-        memory.alu(20);
-        memory.tx_begin();
-        Tree { tree: self, memory }.flip(key);
-        memory.tx_commit();
+        self.flip_any(memory, rng);
     }
 
     fn check(&self, read: &dyn Fn(u64) -> u64) -> Result<(), String> {

@@ -1,17 +1,18 @@
 //! NOVA in the table of designs.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, MIB};
+use sim::{Bytes, LINE_BYTES, MIB};
 use vfs::{FileSystem, Promises};
 
-use super::layout::{BLOCK, COPY, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
+use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, mutant, recovery};
+use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -182,6 +183,19 @@ impl FsType for NovaType {
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
         check(storage)
+    }
+
+    fn journal(&self, storage: &Storage) -> Vec<Range<u64>> {
+        let Some((superblock, _)) = storage.memory().ok().and_then(|region| superblock::load(region).ok())
+        else {
+            return Vec::new();
+        };
+        let geometry = Geometry::of(&superblock);
+        let of = |shard| {
+            let (line, block) = (Geometry::shard_at(shard), geometry.journal_at(shard));
+            [line..line + LINE_BYTES as u64, block..block + BLOCK]
+        };
+        (0..geometry.shards).flat_map(of).collect()
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {

@@ -1,6 +1,7 @@
 //! PMFS in the table of designs.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use media::Storage;
@@ -10,7 +11,10 @@ use sim::{Bytes, KIB, MIB};
 use vfs::{Atomicity, FileSystem, Promises};
 
 use super::file::Clears;
-use super::layout::{BLOCK, COPY, JOURNAL_MIN, JOURNAL_START, MAGIC, MAX_IMAGE, Superblock, VERSION};
+use super::layout::{
+    BLOCK, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC, MAX_IMAGE,
+    Superblock, TABLE_INODE, VERSION,
+};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
@@ -219,6 +223,13 @@ impl FsType for PmfsType {
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         repair::repair(storage.memory()?)
+    }
+
+    fn journal(&self, storage: &Storage) -> Vec<Range<u64>> {
+        let size_of = |region: &Arc<Region>| region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR).ok();
+        let descriptor = storage.memory().ok().and_then(size_of);
+        let entries = descriptor.map(|found| JOURNAL_START..JOURNAL_START + u64::from(found.size));
+        entries.into_iter().chain([JOURNAL_DESCRIPTOR..TABLE_INODE]).collect()
     }
 
     fn mutants(&self) -> &'static [Mutant] {

@@ -19,15 +19,25 @@ const DARK: f64 = 0.55;
 
 pub(super) fn draw(figure: &Figure, panel: &Panel, size: Size) -> String {
     let font = size.font;
-    let top = font * 2.0;
+    let measure = Svg::new(size);
+    let longest = |names: &mut dyn Iterator<Item = &String>| {
+        names.map(|name| measure.text_width(name)).fold(0.0, f64::max)
+    };
+    let left = longest(&mut panel.xs.iter().map(|x| &x.label)) + 12.0;
+    let width = (size.width - left - 4.0) / figure.series.len().max(1) as f64;
+    let name = longest(&mut figure.series.iter());
+    // Names of narrow columns stand upright.
+    let upright = name + font * 0.5 > width;
+    let top = if upright { name + font } else { font * 2.0 };
     let height = top + ROW * panel.xs.len() as f64 + 6.0;
     let mut svg = Svg::new(Size { height, ..size });
-    let longest = panel.xs.iter().map(|x| svg.text_width(&x.label)).fold(0.0, f64::max);
-    let left = longest + 12.0;
-    let width = (size.width - left - 4.0) / figure.series.len().max(1) as f64;
     for (series, name) in figure.series.iter().enumerate() {
         let middle = left + (series as f64 + 0.5) * width;
-        svg.text("tick", (middle, font * 1.2), Anchor::Middle, name);
+        if upright {
+            svg.upright("tick", (middle + font * 0.35, top - font * 0.5), name);
+        } else {
+            svg.text("tick", (middle, font * 1.2), Anchor::Middle, name);
+        }
     }
     for (x, value) in panel.xs.iter().enumerate() {
         let y = top + x as f64 * ROW;

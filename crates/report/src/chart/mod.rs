@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `svg` | the element writer |
 //! | `frame` | axes, ticks, grid, labels: what bars and lines share |
-//! | `bars`, `lines`, `breakdown`, `heat`, `ratios`, `curves` | a kind of chart each |
+//! | `bars`, `lines`, `breakdown`, `heat`, `timeline`, `ratios`, `curves` | a kind of chart each |
 //! | `dies` | which page of a file lies on which die |
 //! | `curve` | claims that hold, by reading |
 //! | `alone` | a chart as a file of its own |
@@ -29,6 +29,7 @@ mod lines;
 mod palette;
 mod ratios;
 mod svg;
+mod timeline;
 
 pub(crate) use alone::alone;
 pub(crate) use curves::{Curves, draw as draw_curves};
@@ -53,14 +54,27 @@ const NARROW: Size = Size { class: "narrow", width: 340.0, height: 320.0, font: 
 /// A chart among others, small enough for a phone and therefore alone in its size.
 const SMALL: Size = Size { class: "small", width: 340.0, height: 270.0, font: 12.5 };
 
-/// The sizes for a figure of so many panels.
-fn sizes(panels: usize) -> &'static [Size] {
-    if panels > 1 { &[SMALL] } else { &[WIDE, NARROW] }
+/// A heat map of more columns than this is as wide as the page.
+const COLUMNS: usize = 6;
+
+/// Whether the panels of a figure are as wide as the page, and stand below one another.
+pub(crate) fn is_stacked(figure: &Figure) -> bool {
+    match figure.kind {
+        Kind::Timeline => true,
+        Kind::Heat => figure.series.len() > COLUMNS,
+        _ => false,
+    }
+}
+
+/// The sizes for the panels of a figure.
+fn sizes(figure: &Figure) -> &'static [Size] {
+    let small = figure.panels.len() > 1 && !is_stacked(figure);
+    if small { &[SMALL] } else { &[WIDE, NARROW] }
 }
 
 /// The drawings of a panel, one for each size, as SVG elements.
 pub(crate) fn draw(figure: &Figure, panel: &Panel, palette: &Palette) -> Vec<String> {
-    sizes(figure.panels.len()).iter().map(|size| draw_at(figure, panel, palette, *size)).collect()
+    sizes(figure).iter().map(|size| draw_at(figure, panel, palette, *size)).collect()
 }
 
 fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> String {
@@ -69,6 +83,7 @@ fn draw_at(figure: &Figure, panel: &Panel, palette: &Palette, size: Size) -> Str
         Kind::Lines => lines::draw(figure, panel, palette, size),
         Kind::Breakdown => breakdown::draw(figure, panel, palette, size),
         Kind::Heat => heat::draw(figure, panel, size),
+        Kind::Timeline => timeline::draw(figure, panel, palette, size),
     }
 }
 
@@ -79,6 +94,7 @@ fn description(figure: &Figure, panel: &Panel) -> String {
         Kind::Lines => "Line chart",
         Kind::Breakdown => "Stacked bars",
         Kind::Heat => "Heat map",
+        Kind::Timeline => "Timeline",
     };
     let of = if panel.title.is_empty() { String::new() } else { format!(", {}", panel.title) };
     format!(

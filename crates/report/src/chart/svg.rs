@@ -77,6 +77,14 @@ impl Svg {
         self.push(&format!(r#"<text class="{class}" transform="{place}" text-anchor="end">{text}</text>"#));
     }
 
+    /// A text that rises from its position.
+    pub(super) fn upright(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
+        let (x, y, text) = (n(x), n(y), escape(text));
+        self.push(&format!(
+            r#"<text class="{class}" transform="translate({x} {y}) rotate(-90)">{text}</text>"#
+        ));
+    }
+
     fn push(&mut self, element: &str) {
         self.body.push_str(element);
         if element.ends_with('>') {

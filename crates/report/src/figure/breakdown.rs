@@ -108,7 +108,7 @@ fn panel_of(prefix: &str, kind: &str, bars: &[Bar<'_>], activities: &[String]) -
     }
     let xs = having.iter().map(|bar| XValue { label: bar.name.to_owned(), number: None }).collect();
     let title = format!("{prefix}{kind}");
-    (!points.is_empty()).then_some(Panel { title, xs, points, published: Vec::new(), limits: Vec::new() })
+    (!points.is_empty()).then_some(Panel { title, xs, points, ..Panel::default() })
 }
 
 fn segments(x: usize, operation: &OperationRecord, activities: &[String]) -> Vec<Point> {

@@ -1,7 +1,7 @@
 //! From results to the points of a figure.
 
 use super::{Figure, FigureError, FigureSpec, Kind, Panel, Point, Published, PublishedMark, XScale, XValue};
-use super::{Metric, breakdown};
+use super::{Metric, breakdown, timeline};
 use crate::axis;
 use crate::cell::{self, Cell, Estimate};
 use crate::scaling;
@@ -21,6 +21,9 @@ impl Figure {
         }
         if spec.kind == Kind::Breakdown {
             return breakdown::build(spec, &cells);
+        }
+        if spec.kind == Kind::Timeline {
+            return timeline::build(spec, &cells);
         }
         let builder = Builder::new(spec, results, &cells)?;
         let panels = builder.panels.iter().map(|panel| builder.panel(*panel)).collect::<Result<_, _>>()?;
@@ -124,7 +127,7 @@ impl<'a> Builder<'a> {
             self.spec.published.iter().filter_map(|mark| self.published(mark, panel, &xs)).collect();
         let title = panel.map_or_else(String::new, |value| self.panel_title(value));
         let limits = self.limits(panel);
-        Ok(Panel { title, xs: self.x_values(&xs), points, published, limits })
+        Ok(Panel { title, xs: self.x_values(&xs), points, published, limits, spans: Vec::new() })
     }
 
     /// For lines over the number of threads, what holds each back at its end.

@@ -6,6 +6,7 @@
 //! | `metric` | what may stand on the y axis |
 //! | `build` | from results to points, and every reason why that may fail |
 //! | `breakdown` | the same for the stacked bars of time |
+//! | `timeline` | the same for what happened when
 //! | `defaults` | figures for a plan that lists none |
 
 mod breakdown;
@@ -13,6 +14,7 @@ mod build;
 mod defaults;
 mod metric;
 mod spec;
+mod timeline;
 
 pub(crate) use breakdown::rank;
 pub use metric::Metric;
@@ -49,7 +51,7 @@ pub struct Figure {
 }
 
 /// One chart of a figure.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
     /// What distinguishes it from the other panels; empty if it is alone.
     pub title: String,
@@ -61,6 +63,23 @@ pub struct Panel {
     pub published: Vec<Published>,
     /// What holds a line back at its end, by series; for throughput over threads.
     pub limits: Vec<(usize, String)>,
+    /// What happened when; of a timeline.
+    pub spans: Vec<Span>,
+}
+
+/// A bar of a timeline.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Span {
+    /// Index into the panel's positions: the part of the machine.
+    pub x: usize,
+    /// Index into the figure's series: the kind of what it did.
+    pub series: usize,
+    /// When it began, in nanoseconds.
+    pub start: f64,
+    /// When it ended.
+    pub end: f64,
+    /// What it was.
+    pub what: String,
 }
 
 /// A position on the x axis.
@@ -140,6 +159,9 @@ pub enum FigureError {
 impl Figure {
     /// The numbers of the figure, all of them.
     pub fn table(&self) -> Table {
+        if self.kind == Kind::Timeline {
+            return timeline::table(self);
+        }
         let mut table = Table::new(self.table_title());
         if self.has_panels() {
             table.words("");

@@ -4,7 +4,7 @@
 //! [[figure]]
 //! id = "7"
 //! title = "Overall performance"
-//! kind = "bars"                    # bars, lines, breakdown
+//! kind = "bars"                    # bars, lines, breakdown, heat, timeline
 //! x = "workload"                   # axis on the x axis; default workload
 //! series = "fs"                    # axis that the legend lists; default fs
 //! panel = "medium"                 # axis with one chart for each value; default none
@@ -14,7 +14,8 @@
 //! published = [{ claim = "hinfs.7.fileserver.gain", x = "filebench/fileserver", series = "hinfs" }]
 //! ```
 //!
-//! A breakdown has a bar for each value of `series` and a chart for each of `operations`, and needs no `x`.
+//! A breakdown has a bar for each value of `series` and a chart for each of `operations`, and needs no `x`. A timeline has a chart
+//! for each value of `series`.
 
 use super::{FigureError, Metric};
 use serde::{Deserialize, Serialize};
@@ -77,6 +78,8 @@ pub enum Kind {
     Breakdown,
     /// A field for each x and series, the darker the larger.
     Heat,
+    /// What happened when in one operation: a chart for each series, a row for each part of the machine.
+    Timeline,
 }
 
 /// How numbers on the x axis are spaced.

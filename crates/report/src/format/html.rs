@@ -73,6 +73,8 @@ struct PageFigure {
     caption: String,
     legend: Vec<(String, String)>,
     panels: Vec<PagePanel>,
+    /// Whether panels stand below one another.
+    stacked: bool,
     table: Table,
     error: String,
 }
@@ -237,6 +239,7 @@ fn curves(
         caption: caption.to_owned(),
         legend: names.iter().map(key).collect(),
         panels: charts.iter().map(panel).collect(),
+        stacked: false,
         table,
         error: String::new(),
     })
@@ -254,6 +257,7 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
         caption: caption(figure),
         legend: legend(figure, palette),
         panels: figure.panels.iter().map(panel).collect(),
+        stacked: chart::is_stacked(figure),
         table: figure.table(),
         error: String::new(),
     }
@@ -289,6 +293,7 @@ fn missing(id: String, title: String, error: String) -> PageFigure {
         caption: String::new(),
         legend: Vec::new(),
         panels: Vec::new(),
+        stacked: false,
         table: Table::default(),
         error,
     }

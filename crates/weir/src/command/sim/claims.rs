@@ -58,6 +58,7 @@ fn measure_at(
     let mut result = ResultFile::new(&paper.name, plan, seed, Clock::Virtual);
     result.machine.clone_from(&machine.name);
     result.samples = figures::samples(&matrix, &figures);
+    result.samples.extend(figures::timelines(scale, seed)?);
     result.samples.extend(figures::crash_samples(&crashes, seed));
     result.claims = paper.judge_values(&values, seed);
     Ok(result)
@@ -216,11 +217,12 @@ mod tests {
         let result = measure_at(&paper, SMALL, (1, 2), &output).unwrap();
         let report = Report::new(vec![result]).unwrap();
         let section = &report.sections[0];
-        assert_eq!(section.figures.len(), 12);
+        assert_eq!(section.figures.len(), 14);
         for spec in &section.figures {
             let figure =
                 Figure::build(spec, &section.results).unwrap_or_else(|error| panic!("{}: {error}", spec.id));
-            assert!(figure.points().count() > 0, "{}", spec.id);
+            let spans = figure.panels.iter().map(|panel| panel.spans.len()).sum::<usize>();
+            assert!(figure.points().count() + spans > 0, "{}", spec.id);
         }
         let crashes = section.results.samples.iter().filter(|sample| sample.axes["figure"] == "F10").count();
         let promising = SCHEMES.iter().filter(|scheme| scheme.promises).count();

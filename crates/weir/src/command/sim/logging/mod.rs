@@ -1,20 +1,32 @@
 //! `weir sim logging`: a program of transactions under logging schemes, on a simulated machine.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `crash` | the matrix of schemes and mutants |
+//! | `timeline` | one transaction, span by span |
+//! | `sweep` | one setting varied |
+//! | `files` | what file systems ask of memory, with their own protocol and with hardware logging |
+
+mod crash;
+mod files;
+mod sweep;
+mod timeline;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use archsim::crash::mutant::Mutant;
-use archsim::crash::{Verdict, campaign};
-use archsim::reproduce::crash_config;
 use archsim::run::UNSAFE_BASE;
-use archsim::trace::{Trace, lackey};
+use archsim::trace::{Trace, champsim, lackey};
 use archsim::{Config, Machine, Outcome, machine, scheme, workload};
 use clap::Args;
+use report::Report;
 use report::table::Table;
-use serde_json::json;
+use results::{Clock, ResultFile, Sample};
+use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
+use crate::{experiment, store};
 
 /// Run transactions under logging schemes.
 #[derive(Args, Debug)]
@@ -44,16 +56,29 @@ pub(super) struct Logging {
     /// Crash each scheme so many times instead, and every mutant of fwb until it is caught
     #[arg(long, value_name = "N")]
     crash: Option<u64>,
-    /// Print the requests of one transaction to memory instead, with times
+    /// Print what one transaction of one thread makes every part of the machine do instead
     #[arg(long, value_name = "TRANSACTION")]
     timeline: Option<u64>,
+    /// Vary a setting: a key of the machine, threads, or machine
+    #[arg(long, value_name = "KEY=VALUE,VALUE...")]
+    sweep: Option<String>,
+    /// Record what these file systems ask of memory in a few calls, and simulate it with their own protocol and under --scheme
+    #[arg(long, value_name = "FS,FS...", value_delimiter = ',', conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
+    fs: Vec<String>,
+    /// Write a report as well; the ending says how (html, md, csv, json)
+    #[arg(short = 'o', long = "output", value_name = "FILE")]
+    outputs: Vec<PathBuf>,
     /// Change one mechanism at a time and print what becomes of the published claims instead
     #[arg(long)]
     ablate: bool,
-    /// Replay a trace instead of a workload: a file of --capture, or the text of valgrind --tool=lackey --trace-mem=yes
+    /// Replay a trace instead of a workload: a file of --capture, the text of valgrind --tool=lackey --trace-mem=yes, or a trace
+    /// of ChampSim (.xz, .gz, or named *.champsim)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Make a transaction of so many stores of a lackey trace, which knows none; 0: nothing is a transaction
+    /// Take so many instructions of a trace of ChampSim
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000_000)]
+    instructions: u64,
+    /// Make a transaction of so many stores of a trace that knows none (lackey, ChampSim); 0: nothing is a transaction
     #[arg(long, value_name = "STORES", default_value_t = 16)]
     transaction: u64,
     /// Write what the workload asks of memory to a file instead, for --trace
@@ -73,12 +98,19 @@ impl Logging {
         if self.ablate {
             return super::claims::ablations(self.seed, output);
         }
+        self.outputs.iter().try_for_each(|path| store::check_report(path))?;
         if let Some(points) = self.crash {
             return self.crash(points, output);
         }
         let mut machine = self.machine()?;
         if let Some(path) = &self.capture {
             return self.capture(&machine, path, output);
+        }
+        if !self.fs.is_empty() {
+            return self.files(&machine, output);
+        }
+        if let Some(sweep) = &self.sweep {
+            return self.sweep(&machine, sweep, output);
         }
         let trace = self.trace.as_deref().map(|path| self.read(path)).transpose()?;
         if let Some(trace) = &trace {
@@ -104,6 +136,25 @@ impl Logging {
             output.document(&json!({ "schema": "weir.sim.logging/1", "runs": runs }));
         } else {
             output.data(&table(&ran).to_text());
+        }
+        let figure = json!([{ "id": "1", "title": "Throughput", "kind": "bars", "series": "scheme" }]);
+        self.write(&figure, ran.iter().map(|(config, outcome)| outcome.sample(config)).collect(), output)
+    }
+
+    /// Writes the reports that were asked for.
+    fn write(&self, figures: &Value, samples: Vec<Sample>, output: &Output) -> Result<(), Failure> {
+        if self.outputs.is_empty() {
+            return Ok(());
+        }
+        let plan = json!({ "name": "logging", "figure": figures, "machine": self.machine, "set": self.set });
+        let mut result = ResultFile::new("logging", plan, self.seed, Clock::Virtual);
+        result.machine.clone_from(&self.machine);
+        result.command = experiment::command();
+        result.samples = samples;
+        let report = Report::new(vec![result])?;
+        for path in &self.outputs {
+            store::write_report(&report, path)?;
+            output.note(&format!("report   {}", path.display()));
         }
         Ok(())
     }
@@ -142,12 +193,16 @@ impl Logging {
     fn read(&self, path: &Path) -> Result<Arc<Trace>, Failure> {
         let told = |error: String| Failure::new(Exit::Run, format!("{}: {error}", path.display()));
         let bytes = std::fs::read(path).map_err(|error| told(error.to_string()))?;
+        let champ =
+            path.extension().is_some_and(|ending| ending == "champsim") || champsim::is_packed(&bytes);
         let trace = if Trace::is_one(&bytes) {
             Trace::read(&bytes)
+        } else if champ {
+            champsim::import(&bytes, self.transaction, self.instructions)
         } else {
             let text = String::from_utf8(bytes);
             let text =
-                text.map_err(|_| told("neither a trace of --capture nor a text of lackey".to_owned()))?;
+                text.map_err(|_| told("neither a trace of --capture, of lackey nor of ChampSim".to_owned()))?;
             lackey::import(&text, self.transaction)
         };
         Ok(Arc::new(trace.map_err(|error| told(error.to_string()))?))
@@ -165,83 +220,13 @@ impl Logging {
         Ok(machine.check()?)
     }
 
-    /// The matrix of schemes and mutants.
-    fn crash(&self, points: u64, output: &Output) -> Result<(), Failure> {
-        let mut rows = Vec::new();
-        let promising = scheme::SCHEMES.iter().filter(|scheme| scheme.promises);
-        for scheme in promising {
-            let config = crash_config(scheme.name, self.seed)?;
-            rows.push((scheme.name, "none", 0, campaign(&config, None, points)?));
-        }
-        for mutant in Mutant::ALL {
-            let config = crash_config("fwb", self.seed)?;
-            rows.push(("fwb", mutant.name(), 1, campaign(&config, Some(mutant), points)?));
-        }
-        if output.is_json() {
-            let runs = rows.iter().map(|(scheme, mutant, _, verdict)| {
-                let first = verdict.first.as_ref().map(|first| {
-                    let hash = format!("{:016x}", first.config_hash);
-                    json!({ "config_hash": hash, "seed": first.seed, "time_ps": first.time, "what": first.what })
-                });
-                json!({
-                    "scheme": scheme,
-                    "mutant": mutant,
-                    "points": verdict.points,
-                    "nested": verdict.nested,
-                    "failures": verdict.failures,
-                    "first": first,
-                })
-            });
-            let runs: Vec<_> = runs.collect();
-            output.document(&json!({ "schema": "weir.sim.crash/1", "seed": self.seed, "runs": runs }));
-        } else {
-            output.data(&crashes(&rows, self.seed).to_text());
-        }
-        let wrong =
-            rows.iter().filter(|(_, _, least, verdict)| (verdict.failures > 0) != (*least > 0)).count();
-        match wrong {
-            0 => Ok(()),
-            _ => Err(Failure::new(Exit::Check, format!("{wrong} rows are not as they must be"))),
-        }
-    }
-
-    /// One transaction's requests to memory.
-    fn timeline(&self, machine: &Machine, number: u64, output: &Output) -> Result<(), Failure> {
-        let (schemes, workloads) = (self.schemes(), self.workloads());
-        let mut lines =
-            Table::new(format!("transaction {number} of {}, ns since the one before", workloads[0]));
-        for name in ["scheme", "cause", "line"] {
-            lines.words(name);
-        }
-        for name in ["arrives", "bank begins", "bank ends"] {
-            lines.numbers(name);
-        }
-        for scheme in schemes {
-            let config = self.config(machine, scheme.clone(), workloads[0].clone());
-            let timeline = archsim::run::timeline(&config, number)?;
-            let since = |ps: u64| format!("{:.1}", ps.saturating_sub(timeline.start) as f64 / 1e3);
-            for command in &timeline.commands {
-                let words =
-                    [scheme.clone(), command.cause.name().to_owned(), format!("{:#x}", command.line * 64)];
-                let times = [command.arrive, command.start, command.finish].map(since);
-                lines.rows.push(words.into_iter().chain(times).collect());
-            }
-            let end =
-                ["acknowledged".to_owned(), String::new(), since(timeline.end), String::new(), String::new()];
-            lines.rows.push([scheme].into_iter().chain(end).collect());
-        }
-        if output.is_json() {
-            output.document(
-                &json!({ "schema": "weir.sim.timeline/1", "transaction": number, "rows": lines.rows }),
-            );
-        } else {
-            output.data(&lines.to_text());
-        }
-        Ok(())
-    }
-
     fn machine(&self) -> Result<Machine, Failure> {
-        let mut machine = Machine::load(&self.machine)?;
+        self.machine_called(&self.machine)
+    }
+
+    /// A preset with the keys that were set.
+    fn machine_called(&self, name: &str) -> Result<Machine, Failure> {
+        let mut machine = Machine::load(name)?;
         for set in &self.set {
             let (key, value) = set.split_once('=').ok_or_else(|| {
                 Failure::usage(format!("--set {set}: write KEY=VALUE; --list names the keys"))
@@ -297,23 +282,6 @@ fn table(ran: &[(Config, Outcome)]) -> Table {
             format!("{:.0}", outcome.written()),
             format!("{:.1}", outcome.energy_nj()),
         ]);
-    }
-    table
-}
-
-fn crashes(rows: &[(&str, &str, u64, Verdict)], seed: u64) -> Table {
-    let mut table = Table::new(format!("crashes on machine tiny, seed {seed}"));
-    for name in ["scheme", "mutant"] {
-        table.words(name);
-    }
-    for name in ["crashes", "recoveries crashed", "failures", "must be"] {
-        table.numbers(name);
-    }
-    for (scheme, mutant, least, verdict) in rows {
-        let counts = [verdict.points, verdict.nested, verdict.failures].map(|count| count.to_string());
-        let must = if *least == 0 { "0" } else { "1 or more" };
-        let words = [(*scheme).to_owned(), (*mutant).to_owned()];
-        table.rows.push(words.into_iter().chain(counts).chain([must.to_owned()]).collect());
     }
     table
 }
