@@ -35,7 +35,8 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
 ];
 
 /// Designs that work, but have not passed every check that those above pass: what each lacks is in `docs/designs`.
-pub static EXPERIMENTAL: &[&dyn FsType] = &[&ext4::fs_type::EXT2, &ext4::fs_type::EXT4];
+pub static EXPERIMENTAL: &[&dyn FsType] =
+    &[&ext4::fs_type::EXT2, &ext4::fs_type::EXT4, &ext4::fs_type::EXT4_DAX];
 
 /// Every design that can be used by its name, the experimental ones last.
 pub fn all() -> impl Iterator<Item = &'static dyn FsType> {

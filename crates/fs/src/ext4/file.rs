@@ -59,6 +59,9 @@ impl Volume {
     ) -> Result<usize> {
         let size = state.raw.size();
         let len = (buffer.len() as u64).min(size.saturating_sub(offset));
+        if let Some(memory) = self.memory() {
+            return self.load_data(memory, inode, state, (offset, &mut buffer[..len as usize]));
+        }
         let (mut at, end) = (offset, offset + len);
         while at < end {
             let (index, inside) = (at / self.block_bytes(), at % self.block_bytes());
@@ -130,7 +133,11 @@ impl Volume {
             let at = offset + done as u64;
             let chunk_end = (at / self.block_bytes() + CHUNK_BLOCKS) * self.block_bytes();
             let len = (data.len() - done).min((chunk_end - at) as usize);
-            let written = self.write_chunk(inode, state, at, &data[done..done + len])?;
+            let piece = &data[done..done + len];
+            let written = match self.memory() {
+                Some(memory) => self.store_chunk(memory, inode, state, (at, piece))?,
+                None => self.write_chunk(inode, state, at, piece)?,
+            };
             done += written;
             if written < len {
                 // Blocks that were freed lately become usable by a commit.
@@ -287,6 +294,9 @@ impl Volume {
             // A cached page of a hole is zero.
             return Ok(());
         };
+        if let Some(memory) = self.memory() {
+            return self.zero_data(memory, start * self.block_bytes() + from % self.block_bytes(), to - from);
+        }
         self.load_page(inode, state, index)?;
         let handle = self.begin(WRITE_CREDITS)?;
         let inside = (from % self.block_bytes()) as usize;
@@ -469,7 +479,9 @@ impl Volume {
             let claimed = self.map_new(&handle, inode, state, (index, hole), extents);
             self.store_inode(&handle, inode, state)?;
             let (start, len) = claimed?;
-            if !extents {
+            if let Some(memory) = self.memory().filter(|_| !extents) {
+                self.zero_data(memory, start * self.block_bytes(), len * self.block_bytes())?;
+            } else if !extents {
                 let zeros = vec![0; self.geo.block_bytes as usize];
                 for step in 0..len {
                     let claimed = Claimed { block: start + step, fresh: true, growth: Growth::None };

@@ -198,6 +198,11 @@ impl Geo {
         if self.gdt_csum && le16(bytes, 0x1e) != self.descriptor_checksum(group, bytes) {
             return Err(Error::Corrupt(format!("descriptor of group {group}: wrong checksum")));
         }
+        self.possible_descriptor(group, bytes)
+    }
+
+    /// Reads a descriptor whatever its checksum says.
+    pub(crate) fn possible_descriptor(&self, group: u32, bytes: &[u8]) -> Result<GroupDescriptor> {
         let descriptor = GroupDescriptor::of(bytes);
         let table_end = descriptor.inode_table().saturating_add(u64::from(self.table_blocks()));
         let inside = |block: u64| block > self.first_data_block && block < self.blocks;
@@ -258,6 +263,8 @@ pub(crate) struct Found {
     pub(crate) geo: Geo,
     /// Says that and which backup was used.
     pub(crate) note: Option<String>,
+    /// Its checksum is wrong.
+    pub(crate) torn: bool,
 }
 
 /// Reads `len` bytes at `off` whatever the device's logical block.
@@ -280,7 +287,8 @@ pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
     bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
 }
 
-fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), String> {
+/// The superblock at an offset, and whether its checksum is wrong.
+fn read_any(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo, bool), String> {
     let size = device.geometry().bytes.0;
     if off + SUPERBLOCK_BYTES as u64 > size {
         return Err("the device is too small".to_owned());
@@ -290,20 +298,32 @@ fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), Str
     if superblock.magic.get() != MAGIC {
         return Err(format!("magic {:#06x} instead of {MAGIC:#06x}", superblock.magic.get()));
     }
-    if superblock.has_ro_compat(ro_compat::METADATA_CSUM)
-        && superblock.checksum.get() != superblock.right_checksum()
-    {
-        return Err("wrong checksum".to_owned());
+    let torn = superblock.has_ro_compat(ro_compat::METADATA_CSUM)
+        && superblock.checksum.get() != superblock.right_checksum();
+    let geo = Geo::of(&superblock, size);
+    Ok((superblock, if torn { geo.map_err(|_| "wrong checksum".to_owned()) } else { geo }?, torn))
+}
+
+fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), String> {
+    match read_any(device, off)? {
+        (_, _, true) => Err("wrong checksum".to_owned()),
+        (superblock, geo, false) => Ok((superblock, geo)),
     }
-    let geo = Geo::of(&superblock, size)?;
-    Ok((superblock, geo))
+}
+
+/// Reads the primary superblock before a replay, on memory: its checksum may be wrong. Each of its fields is as it was before
+/// or after the write that was cut, and what leads to the journal never changes.
+pub(crate) fn load_torn(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
+    let (superblock, geo, torn) = read_any(&**device, SUPERBLOCK_OFFSET)
+        .map_err(|what| FsError::Damaged { design: "ext4", what: format!("superblock: {what}") })?;
+    Ok(Found { superblock, geo, note: None, torn })
 }
 
 /// Reads the superblock; where the primary is damaged, a backup of the usual places.
 pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
     let design = "ext4";
     let primary = match read_one(&**device, SUPERBLOCK_OFFSET) {
-        Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None }),
+        Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None, torn: false }),
         Err(what) => what,
     };
     for block_bytes in [1024_u64, 2048, 4096] {
@@ -315,7 +335,7 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
                 let note = format!(
                     "the primary superblock is bad ({primary}); the backup at block {block} was used"
                 );
-                return Ok(Found { superblock, geo, note: Some(note) });
+                return Ok(Found { superblock, geo, note: Some(note), torn: false });
             }
         }
     }

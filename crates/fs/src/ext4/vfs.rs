@@ -193,6 +193,7 @@ impl FileSystem for Mounted {
         let state = inode.state.read();
         Volume::check_regular(&state)?;
         if flags.contains(IoFlags::DIRECT)
+            && self.0.memory().is_none()
             && let Some(bytes) = self.0.read_direct(&inode, &state, offset, buffer)?
         {
             return Ok(bytes);
@@ -206,7 +207,7 @@ impl FileSystem for Mounted {
         let mut state = inode.state.write();
         Volume::check_regular(&state)?;
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
-        let direct = flags.contains(IoFlags::DIRECT);
+        let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
         let past = if direct { self.0.write_direct(&inode, &mut state, offset, data)? } else { None };
         let bytes = match past {
             Some(bytes) => bytes,
