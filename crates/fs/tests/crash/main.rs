@@ -181,6 +181,17 @@ fn a_crash_of_a_design_on_a_block_device_leaves_what_its_journal_promises() {
     explore_on_blocks(&on_blocks()[..3]);
 }
 
+/// Data in memory, metadata in blocks of the same memory: every line of both may be torn.
+fn in_memory() -> Subject {
+    let options = [("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+    Subject { size: Bytes::kib(5500), ..subject("ext4-dax", &options) }
+}
+
+#[test]
+fn a_crash_of_blocks_in_memory_leaves_what_the_journal_promises() {
+    explore_on_blocks(&[in_memory()]);
+}
+
 fn explore_on_blocks(subjects: &[Subject]) {
     let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
     let mut violations = 0;

@@ -96,6 +96,13 @@ fn every_failure_of_a_request_to_a_block_device_is_answered_and_undone_or_ends_a
 }
 
 #[test]
+fn every_failure_of_memory_that_holds_blocks_is_answered_and_undone_or_ends_all_changes() {
+    let options = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+    let subject = Subject { size: Bytes::kib(5500), ..subject("ext4-dax", options) };
+    assert_eq!(fail(&subject, 3).violations, []);
+}
+
+#[test]
 fn every_failure_in_hinfs_and_its_write_back_is_answered_and_undone_or_ends_all_changes() {
     assert_eq!(fail(&subject("hinfs", HINFS), 2).violations, []);
 }

@@ -35,12 +35,15 @@ const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
 
+const DAX: &[(&str, &str)] = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+
 /// How each design is mounted.
 fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
     match design {
         "pmfs" => vec![PMFS],
         "ext2" => vec![EXT2],
         "ext4" => vec![EXT4],
+        "ext4-dax" => vec![DAX],
         _ => vec![BUFFERED, SYNC],
     }
 }
@@ -48,7 +51,10 @@ fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
 fn seeded(design: &str, mutant: Mutant) -> Seeded {
     let subject = |options| Subject {
         design: with_mutant(design, options, mutant),
-        size: Bytes::mib(if design.starts_with("ext") { 2 } else { 1 }),
+        size: match design {
+            "ext4-dax" => Bytes::kib(5500),
+            _ => Bytes::mib(if design.starts_with("ext") { 2 } else { 1 }),
+        },
         promises: promises(design, options),
         mode: Mode::Adr,
     };
@@ -102,6 +108,11 @@ fn every_bug_seeded_in_hinfs_is_found() {
 #[ignore = "takes more than ten minutes: --ignored, or weir check recall --fs ext4"]
 fn every_bug_seeded_in_ext4_is_found() {
     assert_eq!(recall("ext4").len(), mutants_of("ext4"), "each bug stands for a class of its own");
+}
+
+#[test]
+fn every_bug_seeded_in_ext4_dax_is_found() {
+    assert_eq!(recall("ext4-dax").len(), mutants_of("ext4-dax"), "each bug stands for a class of its own");
 }
 
 #[test]
