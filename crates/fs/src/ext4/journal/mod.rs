@@ -447,7 +447,10 @@ impl Journal {
             at = self.format.after(at);
         }
         let at = self.piece_offset(end)?;
-        self.log.device().port().mark(Mark::Commit { at, needs: &needs });
+        let needs: &[_] = &needs;
+        let checked = self.format.has_checksums();
+        let mark = if checked { Mark::CommitBlock { at, needs } } else { Mark::Commit { at, needs } };
+        self.log.device().port().mark(mark);
         Ok(())
     }
 
