@@ -108,6 +108,12 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
     },
     STREAM_REQUEST,
     OptionSpec {
+        name: "delalloc",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mount: blocks are allocated when data is written back, not when it is written (Linux: nodelalloc)",
+    },
+    OptionSpec {
         name: "writeback",
         kind: OptionKind::Flag,
         default: "true",
@@ -200,6 +206,7 @@ impl ExtType {
         } else if self.modern {
             settings.writes_back = options.flag("writeback");
             settings.journal_device = beside(storage)?;
+            settings.delays = options.flag("delalloc");
             settings.data = match options.choice("data") {
                 "writeback" => DataMode::Writeback,
                 "journal" => DataMode::Journal,
@@ -283,7 +290,8 @@ impl FsType for ExtType {
             ("commit", "1us"),
         ];
         const EXT2_TINY: Given = &[("cache", "256k"), ("block_size", "4k"), ("lost_found", "false")];
-        const OTHER_MODES: &[Given] = &[&[("data", "writeback")], &[("data", "journal")]];
+        const OTHER_MODES: &[Given] =
+            &[&[("data", "writeback")], &[("data", "journal")], &[("delalloc", "false")]];
         // A block is a page, and a journal has 1,024 of them.
         const DAX_SMALL: Given = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
         const DAX_TINY: Given =

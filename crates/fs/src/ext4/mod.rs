@@ -24,6 +24,7 @@
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan` | names; inodes without names |
 //! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
+//! | `delayed` | blocks that are allocated when data is written back |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `external` | a journal on a device of its own |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
@@ -48,6 +49,7 @@
 mod alloc;
 mod block_map;
 mod dax;
+mod delayed;
 mod dir;
 mod direct;
 mod dump;
@@ -504,6 +506,7 @@ impl Volume {
         self.check_running()?;
         for mapping in self.cache.dirty_since(Nanos(u64::MAX)) {
             if mapping.number() != 0 {
+                self.allocate_mapping(&mapping)?;
                 self.write_data(&mapping)?;
             }
         }
@@ -586,7 +589,10 @@ impl Volume {
         let old = old.filter(|_| self.settings.writes_back);
         for mapping in old.map(|old| self.cache.dirty_since(old)).unwrap_or_default() {
             // What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
-            let _ = if mapping.number() == 0 { self.write_metadata() } else { self.write_data(&mapping) };
+            let _ = match mapping.number() {
+                0 => self.write_metadata(),
+                _ => self.allocate_mapping(&mapping).and_then(|()| self.write_data(&mapping)),
+            };
         }
         if let Some(journal) = &self.journal
             && journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit)

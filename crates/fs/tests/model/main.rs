@@ -47,6 +47,7 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (with_options("rcache", &[]), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::kib(1500)),
+        (with_options("ext4", &[EXT4, &[("delalloc", "false")]].concat()), Bytes::mib(8)),
         (with_options("ext2", EXT2), Bytes::mib(8)),
         (with_options("ext2", EXT2), Bytes::kib(400)),
         (with_options("ext4-dax", DAX), Bytes::mib(16)),
