@@ -55,6 +55,10 @@ fn fail(subject: &Subject, first: usize) -> Tally {
             short.skip(first).step_by(6).collect()
         }
     };
+    fail_programs(subject, chosen)
+}
+
+fn fail_programs(subject: &Subject, chosen: Vec<Program>) -> Tally {
     let began = std::time::Instant::now();
     let tally = fail_many(subject, &chosen, (SEED, &Limits::default()), &|_| ());
     println!(
@@ -99,7 +103,12 @@ fn every_failure_of_a_request_to_a_block_device_is_answered_and_undone_or_ends_a
 fn every_failure_of_memory_that_holds_blocks_is_answered_and_undone_or_ends_all_changes() {
     let options = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
     let subject = Subject { size: Bytes::kib(5500), ..subject("ext4-dax", options) };
-    assert_eq!(fail(&subject, 3).violations, []);
+    // A mount looks at each line of the log, so there are many lines to poison: few programs.
+    let tally = fail_programs(
+        &subject,
+        ["append a block", "unlink", "rename foo bar", "rename over itself"].map(named).to_vec(),
+    );
+    assert_eq!(tally.violations, []);
 }
 
 #[test]
