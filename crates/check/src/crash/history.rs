@@ -23,7 +23,8 @@ struct Floor {
 #[derive(Debug)]
 pub(crate) struct History {
     promises: Promises,
-    /// For each version: contents, also of files without a name, the file that each path leads to, floors once the operation has returned.
+    /// For each version: contents, also of files without a name; the file that each path leads to; floors once the operation has
+    /// returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
     paths: Vec<BTreeMap<String, Id>>,
     floors: Vec<BTreeMap<Id, Floor>>,

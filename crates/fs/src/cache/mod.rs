@@ -83,6 +83,11 @@ impl PageCache {
         &self.queue
     }
 
+    /// Counts a page that its user found in the mapping itself.
+    pub(crate) fn count_hit(&self) {
+        self.hits.fetch_add(1, Relaxed);
+    }
+
     /// The page at `index`, made if it is not there.
     pub(crate) fn page(&self, mapping: &Arc<Mapping>, index: u64) -> Arc<Page> {
         if let Some(page) = mapping.get(index) {

@@ -25,7 +25,7 @@
 //! |---|---|---|
 //! | log, but for the commit block | no | durable before the commit block is stored |
 //! | commit block | yes | its checksum is wrong, or its first word is old: the transaction did not happen |
-//! | metadata at home, during a checkpoint | yes | the log has all of it until the checkpoint is durable, and a mount replays it first |
+//! | metadata at home, during a checkpoint | yes | the log has all of it until that is durable, and a mount replays it first |
 //! | group descriptors | as these | a mount reads them before the replay: their checksums are judged after it |
 //! | the superblock | as these | mount and unmount change it through the log too; what leads to the journal never changes |
 //! | the journal's superblock | yes | each value of the word that changes is right; `recovery::mend_torn` knows a torn checksum |

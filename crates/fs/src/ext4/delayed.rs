@@ -13,11 +13,11 @@
 //! kept from that (`auto_da_alloc`): a file that is renamed over another gets its blocks before the rename, and one that was
 //! cut to nothing and written again when it is closed.
 //!
-//! **The size on the device** (`i_disksize`) follows allocation: it stays where it was while the blocks before the end are delayed, so
-//! no crash shows zeros that were never written.
+//! **The size on the device** (`i_disksize`) follows allocation: it stays where it was while blocks before the end are delayed,
+//! so no crash shows zeros that were never written.
 //!
-//! **Space.** A reservation leaves [`reserved`](super::alloc::Groups::reserved) blocks that no other allocation takes, so write-back
-//! finds what the write was promised. For the map it counts as if each block became an extent of its own. When less than half as
+//! **Space.** No other allocation takes blocks that are [`reserved`](super::alloc::Groups::reserved), so write-back finds what
+//! the write was promised. For the map it counts as if each block became an extent of its own. When less than half as
 //! many blocks as are reserved would be left, a write allocates at once and gives an exact answer (`ext4_nonda_switch`).
 //!
 //! Source: Linux 5.15, `fs/ext4/inode.c`: `ext4_da_write_begin`, `ext4_nonda_switch`, `mpage_map_and_submit_extent`,
@@ -99,9 +99,9 @@ impl Volume {
         self.settings.delays && state.raw.has(flag::EXTENTS) && self.data_mode() != Some(DataMode::Journal)
     }
 
-    /// Before a write to a range of blocks: whether its holes may be delayed. If not, what is delayed has been allocated, so that the
-    /// write can be allocated at once: where space is short, and where blocks are there beyond the size on the device, which the
-    /// write could not show before those that are delayed.
+    /// Before a write to a range of blocks: whether its holes may be delayed. If not, what is delayed has been allocated, so
+    /// that the write can be allocated at once: where space is short, and where blocks are there beyond the size on the device,
+    /// which the write could not show before those that are delayed.
     pub(super) fn may_delay(
         &self,
         inode: &Arc<Inode>,
