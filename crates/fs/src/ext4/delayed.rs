@@ -214,9 +214,7 @@ impl Volume {
                 }
                 self.unreserve(state, len);
             }
-            if let Some(journal) = handle.journal().filter(|journal| journal.mode == DataMode::Ordered)
-                && !self.has(mutant::DELAYED_NOT_ORDERED)
-            {
+            if let Some(journal) = handle.journal().filter(|journal| journal.mode == DataMode::Ordered) {
                 journal.order(&inode.mapping);
             }
             if let (Some(first), Some(on_device)) = (state.delayed.next(0), &mut state.delayed.disk_size) {

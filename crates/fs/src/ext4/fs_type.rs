@@ -335,7 +335,7 @@ impl FsType for ExtType {
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let (device, journal_device) = (self.device(storage)?, beside(storage)?);
         let settings = Settings { journal_device, memory: self.memory(storage), ..Settings::default() };
-        let volume = Volume::open_to_replay(&device, Settings { read_only: true, ..settings.clone() })?;
+        let volume = Volume::open_to_replay(&device, &Settings { read_only: true, ..settings.clone() })?;
         if !volume.needs_recovery() {
             return Ok(volume.notes);
         }

@@ -46,7 +46,7 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) 
     let volume = match Volume::open(device, settings.clone()) {
         Ok(volume) => volume,
         Err(error) => {
-            if Volume::open_to_replay(device, settings).is_ok_and(|volume| volume.awaits_replay()) {
+            if Volume::open_to_replay(device, &settings).is_ok_and(|volume| volume.awaits_replay()) {
                 report.notes.push(format!("not recovered: {error}; nothing else was checked"));
                 return report;
             }

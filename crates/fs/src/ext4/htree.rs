@@ -148,14 +148,12 @@ fn next_hash(path: &[Node]) -> Option<u32> {
     path.iter().rev().find_map(|node| node.entries.get(node.taken + 1).map(|(hash, _)| *hash))
 }
 
+/// Leaves with the first hash of each, and the first hash behind them.
+pub(crate) type Leaves = (Vec<(u64, u32)>, Option<u32>);
+
 /// Leaves in the order of their hashes, each with its first hash, from the one with names of `major` on, as far as one node of the
 /// index leads; and the first hash behind them.
-pub(crate) fn leaves_of(
-    volume: &Volume,
-    inode: &Inode,
-    state: &InodeState,
-    major: u32,
-) -> Result<(Vec<(u64, u32)>, Option<u32>)> {
+pub(crate) fn leaves_of(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Leaves> {
     if !state.raw.has(flag::INDEX) {
         return Ok((vec![(0, major)], None));
     }

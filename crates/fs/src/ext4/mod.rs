@@ -198,7 +198,10 @@ impl Volume {
     }
 
     /// The same before a replay: on memory, a checksum that is wrong now may be right after it.
-    pub(crate) fn open_to_replay(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Self, FsError> {
+    pub(crate) fn open_to_replay(
+        device: &Arc<dyn BlockDevice>,
+        settings: &Settings,
+    ) -> Result<Self, FsError> {
         let strict = || Self::open(device, settings.clone());
         if settings.memory.is_none() || settings.mutant == Some(mutant::TORN_GROUP_REFUSED) {
             return strict();
@@ -271,7 +274,7 @@ impl Volume {
 
     /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
     pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
-        let mut volume = Self::open_to_replay(device, settings.clone())?;
+        let mut volume = Self::open_to_replay(device, &settings)?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
             let log = volume.find_journal()?;

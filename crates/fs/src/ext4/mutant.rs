@@ -48,9 +48,6 @@ pub(crate) const REPAIR_SHARES_BLOCKS: Mutant =
 pub(crate) const REPAIR_DROPS_NAMELESS: Mutant =
     Mutant::new("repair-drops-nameless", "repair: a file that lost its name is dropped");
 
-/// Blocks of delayed writes are committed without their data.
-pub(crate) const DELAYED_NOT_ORDERED: Mutant =
-    Mutant::new("delayed-not-ordered", "delayed: blocks committed before the data that waited for them");
 /// The size on the device grows when a write is delayed.
 pub(crate) const SIZE_BEFORE_BLOCKS: Mutant =
     Mutant::new("size-before-blocks", "delayed: a size is committed before its blocks are allocated");
@@ -88,8 +85,7 @@ pub(crate) const IN_MEMORY: [Mutant; 11] = [
     FSYNC_WITHOUT_COMMIT,
 ];
 /// Those of ext4 with a journal.
-pub(crate) const JOURNALED: [Mutant; 13] = [
-    DELAYED_NOT_ORDERED,
+pub(crate) const JOURNALED: [Mutant; 12] = [
     SIZE_BEFORE_BLOCKS,
     COMMIT_WITHOUT_FLUSH,
     COMMIT_WITHOUT_FUA,
