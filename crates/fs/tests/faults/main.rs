@@ -55,12 +55,12 @@ fn fail(subject: &Subject, first: usize) -> Tally {
             short.skip(first).step_by(6).collect()
         }
     };
-    fail_programs(subject, chosen)
+    fail_programs(subject, &chosen)
 }
 
-fn fail_programs(subject: &Subject, chosen: Vec<Program>) -> Tally {
+fn fail_programs(subject: &Subject, chosen: &[Program]) -> Tally {
     let began = std::time::Instant::now();
-    let tally = fail_many(subject, &chosen, (SEED, &Limits::default()), &|_| ());
+    let tally = fail_many(subject, chosen, (SEED, &Limits::default()), &|_| ());
     println!(
         "{subject}, seed {SEED}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s",
         tally.programs,
@@ -106,7 +106,7 @@ fn every_failure_of_memory_that_holds_blocks_is_answered_and_undone_or_ends_all_
     // A mount looks at each line of the log, so there are many lines to poison: few programs.
     let tally = fail_programs(
         &subject,
-        ["append a block", "unlink", "rename foo bar", "rename over itself"].map(named).to_vec(),
+        &["append a block", "unlink", "rename foo bar", "rename over itself"].map(named),
     );
     assert_eq!(tally.violations, []);
 }
