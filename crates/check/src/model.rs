@@ -429,6 +429,15 @@ impl Model {
         files
     }
 
+    /// Contents of all regular files, also of those that are open and have no name.
+    pub(crate) fn contents(&self) -> BTreeMap<Id, Arc<Vec<u8>>> {
+        let content = |(id, node): (&Id, &Node)| match &node.body {
+            Body::File(bytes) if node.kind == FileKind::Regular => Some((*id, Arc::clone(bytes))),
+            _ => None,
+        };
+        self.nodes.iter().filter_map(content).collect()
+    }
+
     fn add_files(&self, files: &mut BTreeMap<String, Id>, path: &str, id: Id) {
         if self.nodes[&id].kind == FileKind::Regular {
             files.insert(path.to_owned(), id);

@@ -34,6 +34,7 @@ pub static FILE_SYSTEMS: &[&dyn FsType] = &[
     &redo::fs_type::RedoType,
     &ext4::fs_type::EXT2,
     &ext4::fs_type::EXT4,
+    &ext4::fs_type::EXT4_DAX,
 ];
 
 /// The design called `name`.

@@ -20,7 +20,8 @@ fn pmfs() -> Arc<dyn Design> {
     harness::with_options("pmfs", &[("jsize", "64k")])
 }
 
-/// Unlike the command, tests check every sum for overflow: `WEIR_FUZZ_MUTANTS` tries more of them.
+/// Unlike the command, tests check every sum for overflow: `WEIR_FUZZ_MUTANTS` tries more of them, `WEIR_FUZZ_FS=words` only
+/// designs whose names contain the words.
 #[test]
 fn mutants_are_refused_or_used_and_nobody_panics() {
     let mutants =
@@ -29,7 +30,12 @@ fn mutants_are_refused_or_used_and_nobody_panics() {
         harness::with_options("hinfs", &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")]);
     let ext = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
     let ext4 = harness::with_options("ext4", &[&ext[..], &[("journal", "1MiB")]].concat());
-    for design in [pmfs(), hinfs, ext4, harness::with_options("ext2", &ext)] {
+    let dax = harness::with_options("ext4-dax", &[ext[0], ext[2], ("journal", "4MiB")]);
+    let wanted = std::env::var("WEIR_FUZZ_FS").unwrap_or_default();
+    for design in [pmfs(), hinfs, ext4, harness::with_options("ext2", &ext), dax] {
+        if !design.name().contains(&wanted) {
+            continue;
+        }
         let tally = fuzz(&design, 7, mutants);
         println!("{}: {tally:?}", design.name());
         assert!(tally.failures.is_empty(), "{:#?}", tally.failures);

@@ -64,10 +64,10 @@ fn every_pair_of_actions_is_linearizable() {
     }
 }
 
-/// Designs on a block device, which write back and commit as often as they can.
+/// Designs with a page cache, which write back and commit as often as they can.
 #[test]
-fn every_pair_of_actions_is_linearizable_on_a_block_device() {
-    for name in ["ext4", "ext2"] {
+fn every_pair_of_actions_is_linearizable_with_a_page_cache() {
+    for name in ["ext4", "ext2", "ext4-dax"] {
         let tiny = fs::by_name(name).expect("a design").checking().tiny;
         let design = harness::with_options(name, tiny);
         assert_sound(&design, &explore(&design, &schedules::pairs(), &effort(3)));

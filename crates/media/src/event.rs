@@ -128,6 +128,13 @@ pub enum Mark<'a> {
         /// guaranteed when it went through the cache before: a line persists in order.
         needs: &'a [(u64, u64)],
     },
+    /// The same of a block with a checksum, which tells a store that was torn from one that is whole.
+    CommitBlock {
+        /// Where the block goes.
+        at: u64,
+        /// As in [`Mark::Commit`].
+        needs: &'a [(u64, u64)],
+    },
     /// Bytes are handed back to the allocator; the word that pointed to them must be guaranteed to do so no
     /// more.
     Free {

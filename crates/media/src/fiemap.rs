@@ -92,7 +92,7 @@ pub fn host_extents(file: &File) -> io::Result<Vec<HostExtent>> {
         }));
         match found.last() {
             Some(last) if last.flags & EXTENT_LAST == 0 && last.length > 0 => {
-                start = last.logical + last.length
+                start = last.logical + last.length;
             }
             _ => return Ok(extents),
         }

@@ -6,8 +6,8 @@
 use results::claim::Claim;
 use results::{
     ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord,
-    StepRecord, WorkerRecord,
+    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
+    SpanRecord, StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};

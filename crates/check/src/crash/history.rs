@@ -23,7 +23,8 @@ struct Floor {
 #[derive(Debug)]
 pub(crate) struct History {
     promises: Promises,
-    /// For each version: contents, the file that each path leads to, floors once the operation has returned.
+    /// For each version: contents, also of files without a name; the file that each path leads to; floors once the operation has
+    /// returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
     paths: Vec<BTreeMap<String, Id>>,
     floors: Vec<BTreeMap<Id, Floor>>,
@@ -45,11 +46,11 @@ impl History {
 
     /// Adds the version after an operation, with the file that the operation named if it succeeded: a failed operation makes
     /// nothing durable. Without an operation, everything so far is durable.
-    pub(super) fn push(&mut self, model: &Model, tree: &Tree, op: Option<(&Op, Option<Id>)>) {
+    pub(super) fn push(&mut self, model: &Model, op: Option<(&Op, Option<Id>)>) {
         let version = self.contents.len();
         let paths = model.files();
-        let of_path = |(path, id): (&String, &Id)| Some((*id, Arc::clone(&tree.get(path)?.content)));
-        let contents: BTreeMap<Id, _> = paths.iter().filter_map(of_path).collect();
+        // What is written to a file without a name may be seen when its name comes back.
+        let contents = model.contents();
         let before = self.floors.last();
         let floor = |id: &Id| {
             let now = Floor { size: version, bytes: version };
@@ -150,12 +151,12 @@ mod tests {
         let mut model = Model::new(0o755, (0, 0));
         let mut trees = vec![model.tree()];
         let mut history = History::of(BUFFERED);
-        history.push(&model, &trees[0], None);
+        history.push(&model, None);
         for op in program {
             let about = model.subject(op);
             model.run(op, None).expect("the program succeeds");
             trees.push(model.tree());
-            history.push(&model, &trees[trees.len() - 1], Some((op, about)));
+            history.push(&model, Some((op, about)));
         }
         (history, trees)
     }

@@ -600,6 +600,12 @@ fn rest(table: &mut Table) {
         vec![Op::Remount],
     );
     table.add("sync", foo(10), vec![write("foo", 0, 10, 2), Op::Sync]);
+    // How programs replace a file: a design that delays allocation has to care.
+    table.add(
+        "write new, rename over",
+        foo(10),
+        vec![create("new"), write("new", 0, 5000, 2), rename("new", "foo")],
+    );
     // A ring of 1024 entries wraps within one of these.
     for rounds in 0..6 {
         let churn = (0..40 + 3 * rounds).flat_map(|_| [create("tmp"), unlink("tmp")]);

@@ -38,7 +38,7 @@ impl States {
         let trees = vec![model.tree()];
         let mut history = promises.buffers_data().then(|| History::of(promises));
         if let Some(history) = &mut history {
-            history.push(model, &trees[0], None);
+            history.push(model, None);
         }
         Self { trees, sizes: Vec::new(), history }
     }
@@ -52,11 +52,7 @@ impl States {
         self.sizes.push((size_of(before), size_of(after)));
         self.trees.push(after.tree());
         if let Some(history) = &mut self.history {
-            history.push(
-                after,
-                &self.trees[self.trees.len() - 1],
-                Some((op, before.subject(op).filter(|_| succeeded))),
-            );
+            history.push(after, Some((op, before.subject(op).filter(|_| succeeded))));
         }
     }
 

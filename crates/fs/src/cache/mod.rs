@@ -83,6 +83,11 @@ impl PageCache {
         &self.queue
     }
 
+    /// Counts a page that its user found in the mapping itself.
+    pub(crate) fn count_hit(&self) {
+        self.hits.fetch_add(1, Relaxed);
+    }
+
     /// The page at `index`, made if it is not there.
     pub(crate) fn page(&self, mapping: &Arc<Mapping>, index: u64) -> Arc<Page> {
         if let Some(page) = mapping.get(index) {
@@ -126,25 +131,29 @@ impl PageCache {
         }
         self.dirty_pages.fetch_add(1, Relaxed);
         if mapping.add_dirty(page.index()) {
-            self.list_dirty(mapping);
+            self.list_dirty(mapping, sim::now());
         }
     }
 
     /// Puts a mapping on the list of dirty ones. One of the same number there is that of a removed inode, whose pages are gone.
-    fn list_dirty(&self, mapping: &Arc<Mapping>) {
+    fn list_dirty(&self, mapping: &Arc<Mapping>, since: Nanos) {
         let mut dirty = self.dirty.lock();
         let listed = dirty.get(&mapping.number()).is_some_and(|(_, known)| Arc::ptr_eq(known, mapping));
         if !listed {
-            dirty.insert(mapping.number(), (sim::now(), Arc::clone(mapping)));
+            dirty.insert(mapping.number(), (since, Arc::clone(mapping)));
         }
     }
 
-    /// Takes a mapping off the list of dirty ones, unless another inode has its number now.
-    fn unlist_dirty(&self, mapping: &Arc<Mapping>) {
+    /// Takes a mapping off the list of dirty ones, unless another inode has its number now; since when it was there.
+    fn unlist_dirty(&self, mapping: &Arc<Mapping>) -> Option<Nanos> {
         let mut dirty = self.dirty.lock();
-        if dirty.get(&mapping.number()).is_some_and(|(_, known)| Arc::ptr_eq(known, mapping)) {
-            dirty.remove(&mapping.number());
+        let (since, known) = dirty.get(&mapping.number())?;
+        if !Arc::ptr_eq(known, mapping) {
+            return None;
         }
+        let since = *since;
+        dirty.remove(&mapping.number());
+        Some(since)
     }
 
     /// Whether a writer has to write back before it goes on.
@@ -166,7 +175,8 @@ impl PageCache {
     }
 
     /// Writes back the dirty pages of a mapping in the order of their indexes; returns when they have arrived. `hint` says what
-    /// the device is told of each. Pages of an error stay dirty.
+    /// the device is told of each. Pages of an error stay dirty, and so do those that have no block yet, which does not make them
+    /// younger.
     pub(crate) fn write_out(
         &self,
         mapping: &Arc<Mapping>,
@@ -174,13 +184,13 @@ impl PageCache {
     ) -> Result<(), MediaError> {
         let _writing = mapping.begin_writing();
         let indexes = mapping.dirty_indexes();
-        self.unlist_dirty(mapping);
+        let since = self.unlist_dirty(mapping);
         let mut result = Ok(());
         for batch in indexes.chunks(BATCH_PAGES) {
             result = result.and(self.write_batch(mapping, batch, hint));
         }
         if mapping.has_dirty() {
-            self.list_dirty(mapping);
+            self.list_dirty(mapping, since.unwrap_or_else(sim::now));
         }
         result
     }

@@ -16,6 +16,9 @@ pub(crate) struct Groups {
     pub(crate) descriptors: Vec<GroupDescriptor>,
     /// Freed by a transaction that has not committed: first block, number of blocks.
     busy: BTreeMap<u64, u32>,
+    busy_blocks: u64,
+    /// Promised to delayed writes (`delayed.rs`).
+    pub(crate) reserved: u64,
     /// Free, and meant for some file.
     pub(super) set_aside: Preallocations,
     pub(crate) free_blocks: u64,
@@ -27,7 +30,24 @@ impl Groups {
         let free_blocks = descriptors.iter().map(|group| u64::from(group.free_blocks())).sum();
         let free_inodes = descriptors.iter().map(|group| u64::from(group.free_inodes())).sum();
         let set_aside = Preallocations::default();
-        Self { descriptors, busy: BTreeMap::new(), set_aside, free_blocks, free_inodes }
+        let (busy, busy_blocks, reserved) = (BTreeMap::new(), 0, 0);
+        Self { descriptors, busy, busy_blocks, reserved, set_aside, free_blocks, free_inodes }
+    }
+
+    /// Blocks that could be given out now.
+    pub(super) fn unused(&self) -> u64 {
+        self.free_blocks.saturating_sub(self.busy_blocks)
+    }
+
+    /// The same without those that are promised.
+    pub(super) fn available(&self) -> u64 {
+        self.unused().saturating_sub(self.reserved)
+    }
+
+    /// How many of `want` blocks a handle may take.
+    pub(super) fn allowance(&self, handle: &Handle<'_>, want: u32) -> Result<u32> {
+        let most = if handle.is_promised() { self.unused() } else { self.available() };
+        if most == 0 { Err(Error::NoSpace) } else { Ok(most.min(u64::from(want)) as u32) }
     }
 
     /// The end of a range that is busy or set aside and holds `block`.
@@ -144,10 +164,11 @@ impl Volume {
 
     /// Allocates up to `want` blocks in a row, at `goal` if they are free there; returns the first and how many.
     pub(crate) fn allocate_blocks(&self, handle: &Handle<'_>, goal: u64, want: u32) -> Result<(u64, u32)> {
-        if !self.device.port().grants_space() {
+        if !handle.is_promised() && !self.grants_space() {
             return Err(Error::NoSpace);
         }
         let mut groups = self.groups.lock();
+        let want = groups.allowance(handle, want)?;
         let mut found = self.find_place(handle, &mut groups, goal, want)?;
         if found.is_none() && groups.set_aside.clear() {
             found = self.find_place(handle, &mut groups, goal, want)?;
@@ -155,6 +176,11 @@ impl Volume {
         let (group, at, len) = found.ok_or(Error::NoSpace)?;
         self.take_run(handle, &mut groups, group, (at, len))?;
         Ok((self.geo.group_start(group) + u64::from(at), len))
+    }
+
+    /// Whether a fault leaves space.
+    pub(super) fn grants_space(&self) -> bool {
+        self.device.port().grants_space()
     }
 
     /// Makes the block bitmap of a group that was never used.
@@ -296,6 +322,7 @@ impl Volume {
             groups.free_blocks += u64::from(len);
             if let Some(journal) = handle.journal().filter(|_| !self.has(mutant::REUSED_BEFORE_COMMIT)) {
                 groups.busy.insert(at, len);
+                groups.busy_blocks += u64::from(len);
                 journal.free_later(at, len);
             }
             at += u64::from(len);
@@ -312,7 +339,8 @@ impl Volume {
     pub(crate) fn release_freed(&self, freed: &[(u64, u32)]) {
         let mut groups = self.groups.lock();
         for (start, _) in freed {
-            groups.busy.remove(start);
+            let len = groups.busy.remove(start).unwrap_or_default();
+            groups.busy_blocks -= u64::from(len);
         }
     }
 
@@ -329,7 +357,7 @@ impl Volume {
 
     /// Allocates an inode number near `parent`.
     pub(crate) fn allocate_inode(&self, handle: &Handle<'_>, parent: u64, directory: bool) -> Result<u64> {
-        if !self.device.port().grants_space() {
+        if !self.grants_space() {
             return Err(Error::NoSpace);
         }
         let mut groups = self.groups.lock();

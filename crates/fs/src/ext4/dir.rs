@@ -441,30 +441,50 @@ impl Volume {
         let mut from = cursor.max(FIRST_KEY);
         let version = htree::version(self, inode, state)?;
         let mut major = major_of(from);
-        while let Some((leaf, next)) = htree::leaf_of(self, inode, state, major)? {
-            let bytes = self.dir_bytes(inode, state, leaf)?;
-            let mut entries = Vec::new();
-            for record in records(&bytes, self.records_end()) {
-                let record = record.map_err(|what| damaged(self, inode, what))?;
-                if record.ino == 0 || record.name == b"." || record.name == b".." {
-                    continue;
+        loop {
+            let (leaves, behind) = htree::leaves_of(self, inode, state, major)?;
+            for (number, (leaf, first)) in leaves.into_iter().enumerate() {
+                if number > 0 {
+                    from = from.max(key_of(Hash { major: first, minor: 0 }));
                 }
-                let hash = self.name_hash(record.name, version).unwrap_or_default();
-                entries.push((key_of(hash), record));
-            }
-            entries.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(b.1.name)));
-            for (key, record) in entries.iter().filter(|(key, _)| *key >= from) {
-                let (ino, kind) = (Ino(u64::from(record.ino)), kind_of_entry(record.kind));
-                if !sink(DirEntry { ino, kind, name: record.name, next: key + 1 }) {
+                if !self.read_leaf(inode, state, (leaf, version), from, sink)? {
                     return Ok(());
                 }
             }
-            let Some(next) = next else { return Ok(()) };
+            let Some(next) = behind else { return Ok(()) };
             // With its lowest bit, which leads past the leaf before.
             major = next;
             from = from.max(key_of(Hash { major: next, minor: 0 }));
         }
-        Ok(())
+    }
+
+    /// Shows the names of a leaf in the order of their hashes; false: the reader has enough.
+    fn read_leaf(
+        &self,
+        inode: &Inode,
+        state: &InodeState,
+        (leaf, version): (u64, u8),
+        from: u64,
+        sink: &mut dyn FnMut(DirEntry<'_>) -> bool,
+    ) -> Result<bool> {
+        let bytes = self.dir_bytes(inode, state, leaf)?;
+        let mut entries = Vec::new();
+        for record in records(&bytes, self.records_end()) {
+            let record = record.map_err(|what| damaged(self, inode, what))?;
+            if record.ino == 0 || record.name == b"." || record.name == b".." {
+                continue;
+            }
+            let hash = self.name_hash(record.name, version).unwrap_or_default();
+            entries.push((key_of(hash), record));
+        }
+        entries.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.name.cmp(b.1.name)));
+        for (key, record) in entries.iter().filter(|(key, _)| *key >= from) {
+            let (ino, kind) = (Ino(u64::from(record.ino)), kind_of_entry(record.kind));
+            if !sink(DirEntry { ino, kind, name: record.name, next: key + 1 }) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 

@@ -560,6 +560,19 @@ pub(crate) fn remove(
     Ok((freed, out.gone.len() < STEP_EXTENTS))
 }
 
+/// Makes the borders of a range borders of extents, so that [`convert`] of the range needs no space.
+pub(crate) fn isolate(
+    volume: &Volume,
+    handle: &Handle<'_>,
+    inode: &Inode,
+    state: &mut InodeState,
+    (from, to): (u64, u64),
+) -> Result<()> {
+    let mut tree = Tree::of(volume, inode, state);
+    tree.split_at(handle, state, from)?;
+    tree.split_at(handle, state, to)
+}
+
 /// Makes the unwritten blocks of a range written; their content is the caller's.
 pub(crate) fn convert(
     volume: &Volume,

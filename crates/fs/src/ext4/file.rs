@@ -1,7 +1,8 @@
 //! Contents of files: reading and writing through the page cache, cutting, reserving.
 //!
-//! Blocks are allocated when they are written to (`nodelalloc`), inside the handle in which the pages become dirty: an ordered
-//! commit that follows finds them. A page of a hole or of unwritten blocks is cached as zeros and has no block.
+//! Blocks are allocated when data is written back (`delayed.rs`), or with `nodelalloc` when they are written to, inside the handle
+//! in which the pages become dirty: an ordered commit that follows finds them. A page of a hole or of unwritten blocks is cached as
+//! zeros and has no block.
 //!
 //! A page remembers how the file grew by it, until it is written back. The study of fragmentation on flash (FAST 2024) lets the
 //! device know: a page that raised the size is an append, behind the block of the page before it; every other one an overwrite.
@@ -18,7 +19,7 @@ use super::journal::{DataMode, Handle};
 use super::layout::flag;
 use super::map::{Mapped, TRUNCATE_CREDITS};
 use super::mutant;
-use crate::cache::{Growth, Page};
+use crate::cache::{Growth, NO_BLOCK, Page};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
@@ -59,6 +60,9 @@ impl Volume {
     ) -> Result<usize> {
         let size = state.raw.size();
         let len = (buffer.len() as u64).min(size.saturating_sub(offset));
+        if let Some(memory) = self.memory() {
+            return self.load_data(memory, inode, state, (offset, &mut buffer[..len as usize]));
+        }
         let (mut at, end) = (offset, offset + len);
         while at < end {
             let (index, inside) = (at / self.block_bytes(), at % self.block_bytes());
@@ -130,7 +134,11 @@ impl Volume {
             let at = offset + done as u64;
             let chunk_end = (at / self.block_bytes() + CHUNK_BLOCKS) * self.block_bytes();
             let len = (data.len() - done).min((chunk_end - at) as usize);
-            let written = self.write_chunk(inode, state, at, &data[done..done + len])?;
+            let piece = &data[done..done + len];
+            let written = match self.memory() {
+                Some(memory) => self.store_chunk(memory, inode, state, (at, piece))?,
+                None => self.write_chunk(inode, state, at, piece)?,
+            };
             done += written;
             if written < len {
                 // Blocks that were freed lately become usable by a commit.
@@ -145,6 +153,7 @@ impl Volume {
             return Err(Error::NoSpace);
         }
         if self.cache.is_over_limit() {
+            self.allocate_delayed(inode, state)?;
             self.write_data(&inode.mapping)?;
         }
         Ok(done)
@@ -168,10 +177,12 @@ impl Volume {
                 self.load_page(inode, state, index)?;
             }
         }
+        let delay = self.may_delay(inode, state, (first, last + 1))?;
         let journaled = self.data_mode() == Some(DataMode::Journal);
         let credits = WRITE_CREDITS + if journaled { (last - first + 1) as u32 } else { 0 };
         let handle = self.begin(credits)?;
-        let blocks = self.claim_blocks(&handle, inode, state, (first, last + 1))?;
+        let blocks = self.claim_blocks(&handle, inode, state, (first, last + 1), delay);
+        let blocks = blocks.inspect_err(|_| self.drop_unfilled(inode, state, (first, last + 1)))?;
         let end = (offset + data.len() as u64).min((first + blocks.len() as u64) * size).max(offset);
         let mut at = offset;
         while at < end {
@@ -184,15 +195,14 @@ impl Volume {
         }
         // Also where only the size grows: the block has zeros, or what was cut, beyond the old end.
         if (blocks.iter().any(|claimed| claimed.fresh) || end > state.raw.size())
+            && blocks.iter().any(|claimed| claimed.block != NO_BLOCK)
             && self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
             journal.order(&inode.mapping);
         }
-        if end > offset && end > state.raw.size() {
-            state.raw.set_size(end);
-        }
         if end > offset {
+            self.grow(state, end);
             let now = Timestamp::now();
             state.raw.set_mtime(now);
             state.raw.set_ctime(now);
@@ -207,13 +217,14 @@ impl Volume {
     }
 
     /// The blocks of a range of a file, allocated where there are holes, with whether what they held before is not the file's;
-    /// fewer when space runs out.
+    /// fewer when space runs out. With `delay` holes have no block yet.
     fn claim_blocks(
         &self,
         handle: &Handle<'_>,
         inode: &Inode,
         state: &mut InodeState,
         (first, end): (u64, u64),
+        delay: bool,
     ) -> Result<Vec<Claimed>> {
         let old_end = state.raw.size().div_ceil(self.block_bytes());
         let mut previous = match first.checked_sub(1).map(|before| self.map(inode, state, before, 1)) {
@@ -225,6 +236,19 @@ impl Volume {
             let index = first + blocks.len() as u64;
             let most = end - index;
             let (start, len, fresh) = match self.map(inode, state, index, most)? {
+                Mapped::Hole(len) if delay => {
+                    let new = state.delayed.next(index).map_or(len, |next| len.min(next - index));
+                    let len = match new {
+                        0 => state.delayed.run(index).min(len),
+                        new => self.reserve_delayed(state, (index, new)),
+                    };
+                    if len == 0 {
+                        break;
+                    }
+                    let claimed = Claimed { block: NO_BLOCK, fresh: false, growth: Growth::None };
+                    blocks.extend((0..len).map(|_| claimed));
+                    continue;
+                }
                 Mapped::Blocks { start, len, unwritten: false } => (start, len, false),
                 Mapped::Blocks { start, len, unwritten: true } => {
                     match extent::convert(self, handle, inode, state, (index, index + len)) {
@@ -283,10 +307,19 @@ impl Volume {
         if from >= to {
             return Ok(());
         }
+        if state.delayed.holds(index) {
+            let page = self.load_page(inode, state, index)?;
+            let inside = (from % self.block_bytes()) as usize;
+            page.state.write().bytes[inside..inside + (to - from) as usize].fill(0);
+            return Ok(());
+        }
         let Mapped::Blocks { start, unwritten: false, .. } = self.map(inode, state, index, 1)? else {
             // A cached page of a hole is zero.
             return Ok(());
         };
+        if let Some(memory) = self.memory() {
+            return self.zero_data(memory, start * self.block_bytes() + from % self.block_bytes(), to - from);
+        }
         self.load_page(inode, state, index)?;
         let handle = self.begin(WRITE_CREDITS)?;
         let inside = (from % self.block_bytes()) as usize;
@@ -315,7 +348,13 @@ impl Volume {
             return Err(Error::TooLarge);
         }
         let old = state.raw.size();
+        let end = size.div_ceil(self.block_bytes());
+        if state.delayed.next(0).is_some_and(|first| first < end) {
+            self.allocate_delayed(inode, state)?;
+        }
+        state.delayed.allocates_on_close |= size == 0 && old > 0;
         if size < old {
+            self.drop_delayed(state, (end, u64::MAX));
             // What the last block keeps is zeroed when the file grows again: not before this change has committed.
             self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
         }
@@ -325,6 +364,7 @@ impl Volume {
         state.raw.set_mtime(now);
         state.raw.set_ctime(now);
         state.raw.set_size(size);
+        state.delayed.disk_size = None;
         let cuts = size <= old;
         if cuts {
             self.add_orphan(&handle, inode, state)?;
@@ -364,6 +404,7 @@ impl Volume {
         mode: FallocateMode,
         (offset, len): (u64, u64),
     ) -> Result<()> {
+        self.allocate_delayed(inode, state)?;
         let punch = mode.contains(FallocateMode::PUNCH_HOLE);
         let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
         if end > self.max_file_bytes(state) {
@@ -471,7 +512,9 @@ impl Volume {
             let claimed = self.map_new(&handle, inode, state, (index, hole), extents);
             self.store_inode(&handle, inode, state)?;
             let (start, len) = claimed?;
-            if !extents {
+            if let Some(memory) = self.memory().filter(|_| !extents) {
+                self.zero_data(memory, start * self.block_bytes(), len * self.block_bytes())?;
+            } else if !extents {
                 let zeros = vec![0; self.geo.block_bytes as usize];
                 for step in 0..len {
                     let claimed = Claimed { block: start + step, fresh: true, growth: Growth::None };
@@ -503,7 +546,10 @@ impl Volume {
         while index < end {
             let (len, data) = match self.map(inode, state, index, end - index)? {
                 Mapped::Blocks { len, unwritten, .. } => (len, !unwritten),
-                Mapped::Hole(len) => (len, false),
+                Mapped::Hole(len) => match state.delayed.run(index) {
+                    0 => (state.delayed.next(index).map_or(len, |next| len.min(next - index)), false),
+                    run => (run.min(len), true),
+                },
             };
             if data == (to == SeekTo::Data) {
                 return Ok((index * self.block_bytes()).max(offset).min(size));
@@ -516,6 +562,7 @@ impl Volume {
     /// Makes a file durable, and with a journal all changes of metadata so far.
     pub(crate) fn fsync(&self, inode: &Arc<Inode>) -> Result<()> {
         self.check_running()?;
+        self.settle_delayed(inode)?;
         self.write_data(&inode.mapping)?;
         match &self.journal {
             Some(journal) if !journal.has_committed(journal.current_tid()) => {

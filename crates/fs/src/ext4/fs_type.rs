@@ -1,15 +1,15 @@
-//! ext2 and ext4 in the table of designs.
+//! ext2, ext4 and ext4-dax in the table of designs.
 
 use std::io;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
 use media::block::{BlockDevice, Geometry, MemoryDevice};
-use media::{MediaError, Storage};
+use media::{MediaError, Region, Storage};
 use sim::Bytes;
 
 use super::journal::DataMode;
-use super::mkfs::Plan;
+use super::mkfs::{LEAST_JOURNAL, Plan};
 use super::vfs::Mounted;
 use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
@@ -23,6 +23,8 @@ pub(crate) struct ExtType {
     options: &'static [OptionSpec],
     /// ext4: extents, a journal, checksums.
     modern: bool,
+    /// Data goes to memory by loads and stores.
+    dax: bool,
 }
 
 const BLOCK_SIZE: OptionSpec = OptionSpec {
@@ -50,6 +52,25 @@ const CACHE: OptionSpec = OptionSpec {
     help: "mount: memory of the page cache",
 };
 
+const JOURNAL: OptionSpec = OptionSpec {
+    name: "journal",
+    kind: OptionKind::Size,
+    default: "1GiB",
+    help: "mkfs: size of the journal; 0: none; 1GiB: what mke2fs chooses for the size of the file system",
+};
+const COMMIT: OptionSpec = OptionSpec {
+    name: "commit",
+    kind: OptionKind::Time,
+    default: "5s",
+    help: "mount: time between commits of the journal (Linux: commit=5)",
+};
+const STREAM_REQUEST: OptionSpec = OptionSpec {
+    name: "stream_request",
+    kind: OptionKind::Size,
+    default: "64KiB",
+    help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
+};
+
 /// ext2's options.
 const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, CACHE];
 
@@ -59,12 +80,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
     DIR_INDEX,
     LOST_FOUND,
     CACHE,
-    OptionSpec {
-        name: "journal",
-        kind: OptionKind::Size,
-        default: "1GiB",
-        help: "mkfs: size of the journal; 0: none; 1GiB: what mke2fs chooses for the size of the file system",
-    },
+    JOURNAL,
     OptionSpec {
         name: "metadata_csum",
         kind: OptionKind::Flag,
@@ -77,12 +93,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         default: "ordered",
         help: "mount: when data is written: before its transaction commits, at any time, or through the journal",
     },
-    OptionSpec {
-        name: "commit",
-        kind: OptionKind::Time,
-        default: "5s",
-        help: "mount: time between commits of the journal (Linux: commit=5)",
-    },
+    COMMIT,
     OptionSpec {
         name: "external_journal",
         kind: OptionKind::Flag,
@@ -95,11 +106,12 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         default: "false",
         help: "mkfs: inode tables are zeroed as they are used, not before (mke2fs: lazy_itable_init)",
     },
+    STREAM_REQUEST,
     OptionSpec {
-        name: "stream_request",
-        kind: OptionKind::Size,
-        default: "64KiB",
-        help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
+        name: "delalloc",
+        kind: OptionKind::Flag,
+        default: "true",
+        help: "mount: blocks are allocated when data is written back, not when it is written (Linux: nodelalloc)",
     },
     OptionSpec {
         name: "writeback",
@@ -109,12 +121,23 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
     },
 ];
 
+/// Options of ext4-dax. Blocks are pages, and metadata has checksums.
+const DAX_OPTIONS: &[OptionSpec] = &[
+    DIR_INDEX,
+    LOST_FOUND,
+    OptionSpec { help: "mount: memory of the page cache, which holds metadata only", ..CACHE },
+    OptionSpec { help: "mkfs: size of the journal; 1GiB: what mke2fs chooses for the size", ..JOURNAL },
+    COMMIT,
+    STREAM_REQUEST,
+];
+
 /// ext2.
 pub(crate) static EXT2: ExtType = ExtType {
     name: "ext2",
     summary: "block maps and no journal, in Linux's real format; through the page cache to a block device",
     options: EXT2_OPTIONS,
     modern: false,
+    dax: false,
 };
 
 /// ext4.
@@ -123,6 +146,16 @@ pub(crate) static EXT4: ExtType = ExtType {
     summary: "extents and a jbd2 journal, in Linux's real format; through the page cache to a block device",
     options: EXT4_OPTIONS,
     modern: true,
+    dax: false,
+};
+
+/// ext4 with `-o dax`.
+pub(crate) static EXT4_DAX: ExtType = ExtType {
+    name: "ext4-dax",
+    summary: "ext4 on memory: data by loads and stores, metadata through the page cache and a jbd2 journal",
+    options: DAX_OPTIONS,
+    modern: true,
+    dax: true,
 };
 
 /// Where the journal's size is left to mkfs.
@@ -130,15 +163,18 @@ const CHOSEN: Bytes = Bytes(1 << 30);
 
 impl ExtType {
     fn plan(&self, options: &Options) -> Plan {
-        let block_bytes = match options.choice("block_size") {
-            "1k" => 1024,
-            "2k" => 2048,
-            _ => 4096,
+        let block_bytes = match () {
+            () if self.dax => 4096,
+            () => match options.choice("block_size") {
+                "1k" => 1024,
+                "2k" => 2048,
+                _ => 4096,
+            },
         };
         let journal_blocks = if self.modern {
             let size = options.size("journal");
             let blocks = (size.0 / u64::from(block_bytes)) as u32;
-            (size != CHOSEN).then_some(if blocks == 0 { 0 } else { blocks.max(1024) })
+            (size != CHOSEN).then_some(if blocks == 0 && !self.dax { 0 } else { blocks.max(LEAST_JOURNAL) })
         } else {
             Some(0)
         };
@@ -149,11 +185,11 @@ impl ExtType {
             inode_ratio: 16_384,
             journal_blocks,
             extents: self.modern,
-            checksums: self.modern && options.flag("metadata_csum"),
+            checksums: self.dax || self.modern && options.flag("metadata_csum"),
             dir_index: options.flag("dir_index"),
             wide: self.modern,
             lost_found: options.flag("lost_found"),
-            lazy_tables: self.modern && options.flag("lazy_itable"),
+            lazy_tables: self.modern && !self.dax && options.flag("lazy_itable"),
         }
     }
 
@@ -163,9 +199,14 @@ impl ExtType {
         if self.modern {
             settings.preallocates = true;
             settings.stream_request = options.size("stream_request");
+            settings.commit = options.time("commit");
+        }
+        if self.dax {
+            settings.memory = Some(Arc::clone(storage.memory()?));
+        } else if self.modern {
             settings.writes_back = options.flag("writeback");
             settings.journal_device = beside(storage)?;
-            settings.commit = options.time("commit");
+            settings.delays = options.flag("delalloc");
             settings.data = match options.choice("data") {
                 "writeback" => DataMode::Writeback,
                 "journal" => DataMode::Journal,
@@ -182,11 +223,22 @@ fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
     Ok(Some(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?))
 }
 
-/// The block device; where there is memory only, a RAM disk over it (NVMMBD, EuroSys 2016, section 5.1).
-fn device(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
-    if let Ok(device) = storage.block() {
-        return Ok(Arc::clone(device));
+impl ExtType {
+    /// The block device; where there is memory only, or data goes there, a RAM disk over it (NVMMBD, EuroSys 2016, section 5.1).
+    fn device(&self, storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
+        match storage.block() {
+            Ok(device) if !self.dax => Ok(Arc::clone(device)),
+            _ => over_memory(storage),
+        }
     }
+
+    /// The memory that data goes to.
+    fn memory(&self, storage: &Storage) -> Option<Arc<Region>> {
+        storage.memory().ok().filter(|_| self.dax).map(Arc::clone)
+    }
+}
+
+fn over_memory(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
     let region = storage.memory()?;
     Ok(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?)
 }
@@ -205,12 +257,12 @@ impl FsType for ExtType {
     }
 
     fn needs(&self) -> Needs {
-        Needs::Block
+        if self.dax { Needs::Memory } else { Needs::Block }
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let repaired = !self.modern || options.size("journal") == Bytes(0);
-        let ordered = self.modern && options.choice("data") != "writeback";
+        let repaired = !self.modern || !self.dax && options.size("journal") == Bytes(0);
+        let ordered = self.dax || self.modern && options.choice("data") != "writeback";
         Promises {
             metadata: Durability::OnSync,
             data: Durability::OnSync,
@@ -238,8 +290,15 @@ impl FsType for ExtType {
             ("commit", "1us"),
         ];
         const EXT2_TINY: Given = &[("cache", "256k"), ("block_size", "4k"), ("lost_found", "false")];
-        const OTHER_MODES: &[Given] = &[&[("data", "writeback")], &[("data", "journal")]];
-        if self.modern {
+        const OTHER_MODES: &[Given] =
+            &[&[("data", "writeback")], &[("data", "journal")], &[("delalloc", "false")]];
+        // A block is a page, and a journal has 1,024 of them.
+        const DAX_SMALL: Given = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+        const DAX_TINY: Given =
+            &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false"), ("commit", "1us")];
+        if self.dax {
+            Checking { small: DAX_SMALL, tiny: DAX_TINY, variants: &[] }
+        } else if self.modern {
             Checking { small: EXT4_SMALL, tiny: EXT4_TINY, variants: OTHER_MODES }
         } else {
             Checking { small: EXT2_SMALL, tiny: EXT2_TINY, variants: &[] }
@@ -255,33 +314,37 @@ impl FsType for ExtType {
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        let journal = if self.modern && options.flag("external_journal") {
+        let journal = if self.modern && !self.dax && options.flag("external_journal") {
             Some(beside(storage)?.ok_or(MediaError::NoMemory)?)
         } else {
             None
         };
-        super::mkfs::mkfs(&device(storage)?, journal.as_ref(), &self.plan(options))
+        super::mkfs::mkfs(&self.device(storage)?, journal.as_ref(), &self.plan(options))
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        Ok(Arc::new(Mounted(Volume::mount(&device(storage)?, self.settings(storage, options)?)?)))
+        Ok(Arc::new(Mounted(Volume::mount(&self.device(storage)?, self.settings(storage, options)?)?)))
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
-        let Ok(device) = device(storage) else { return false };
+        let Ok(device) = self.device(storage) else { return false };
         let Ok(found) = superblock::load(&device) else { return false };
         found.geo.extents == self.modern
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
-        let device = device(storage)?;
-        let found = superblock::load(&device)?;
+        let device = self.device(storage)?;
+        let settings = Settings {
+            journal_device: beside(storage)?,
+            memory: self.memory(storage),
+            ..Settings::default()
+        };
+        let found = superblock::load_to_replay(&device, &settings)?;
         superblock::check_features(&found.superblock)?;
         // Where only a copy is left, a person is to say that it is to be used.
-        if found.note.is_some() || !found.superblock.needs_recovery() {
+        if found.note.is_some() || !(found.torn || found.superblock.needs_recovery()) {
             return Ok(Vec::new());
         }
-        let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
         let volume = match Volume::mount(&device, settings) {
             // Only a list of orphans was to be worked off, and something else is wrong, too: the check tells.
             Err(FsError::Damaged { what, .. }) if found.superblock.has_nothing_to_replay() => {
@@ -295,22 +358,26 @@ impl FsType for ExtType {
 
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
-        repair::ask(&device(storage)?, &settings)
+        repair::ask(&self.device(storage)?, &settings)
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
-        match device(storage) {
-            Ok(device) => fsck::check(&device),
+        match self.device(storage) {
+            Ok(device) => fsck::check(&device, self.memory(storage)),
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
     }
 
     fn mutants(&self) -> &'static [Mutant] {
-        if self.modern { &mutant::JOURNALED } else { &mutant::UNJOURNALED }
+        match (self.dax, self.modern) {
+            (true, _) => &mutant::IN_MEMORY,
+            (_, true) => &mutant::JOURNALED,
+            _ => &mutant::UNJOURNALED,
+        }
     }
 
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
-        super::dump::dump(&device(storage)?, part, out)
+        super::dump::dump(&self.device(storage)?, part, out)
     }
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {

@@ -25,6 +25,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::FileKind;
+use media::Region;
 use media::block::BlockDevice;
 
 use super::alloc::{bit, set_bit};
@@ -39,12 +40,17 @@ use crate::fs_type::{FsckReport, Violation};
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 
-/// Checks an image.
-pub(crate) fn check(device: &Arc<dyn BlockDevice>) -> FsckReport {
+/// Checks an image; one in memory may wait for a replay.
+pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) -> FsckReport {
     let mut report = FsckReport::default();
-    let volume = match Volume::open(device, Settings { read_only: true, ..Settings::default() }) {
+    let settings = Settings { read_only: true, memory, ..Settings::default() };
+    let volume = match Volume::open(device, settings.clone()) {
         Ok(volume) => volume,
         Err(error) => {
+            if Volume::open_to_replay(device, &settings).is_ok_and(|volume| volume.awaits_replay()) {
+                report.notes.push(format!("not recovered: {error}; nothing else was checked"));
+                return report;
+            }
             report.violate("superblock_valid", error.to_string());
             return report;
         }

@@ -161,19 +161,21 @@ fn next_hash(path: &[Node]) -> Option<u32> {
     path.iter().rev().find_map(|node| node.entries.get(node.taken + 1).map(|(hash, _)| *hash))
 }
 
-/// The leaf that names of a hash are in, and the first hash of the next.
-pub(crate) fn leaf_of(
-    volume: &Volume,
-    inode: &Inode,
-    state: &InodeState,
-    major: u32,
-) -> Result<Option<(u64, Option<u32>)>> {
+/// Leaves with the first hash of each, and the first hash behind them.
+pub(crate) type Leaves = (Vec<(u64, u32)>, Option<u32>);
+
+/// Leaves in the order of their hashes, each with its first hash, from the one with names of `major` on, as far as one node of the
+/// index leads; and the first hash behind them.
+pub(crate) fn leaves_of(volume: &Volume, inode: &Inode, state: &InodeState, major: u32) -> Result<Leaves> {
     if !state.raw.has(flag::INDEX) {
-        return Ok(Some((0, None)));
+        return Ok((vec![(0, major)], None));
     }
-    let path = probe(volume, inode, state, major)?;
+    let mut path = probe(volume, inode, state, major)?;
+    let Some(node) = path.last_mut() else { return Ok((Vec::new(), None)) };
+    let leaves = node.entries[node.taken..].iter().map(|(hash, block)| (u64::from(*block), *hash)).collect();
+    node.taken = node.entries.len() - 1;
     // Names of one hash may go on in the next leaf: a reader of this one then takes both, one after the other.
-    Ok(Some((leaf(&path), next_hash(&path).filter(|next| *next > major))))
+    Ok((leaves, next_hash(&path).filter(|next| *next > major)))
 }
 
 /// Looks for a name.

@@ -9,6 +9,7 @@ use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::Volume;
+use super::delayed::Delayed;
 use super::journal::Handle;
 use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16};
 use super::readahead::Readahead;
@@ -34,6 +35,8 @@ pub(crate) struct InodeState {
     pub(crate) tid: u32,
     /// It is on the list of orphans.
     pub(crate) orphan: bool,
+    /// Blocks that were written to and are not allocated.
+    pub(crate) delayed: Delayed,
 }
 
 /// An inode in memory.
@@ -66,7 +69,8 @@ impl Inode {
 
 impl InodeState {
     pub(crate) fn of(raw: RawInode, extra: Box<[u8]>) -> Self {
-        Self { raw, extra, opens: 0, gone: false, last: None, tid: 0, orphan: false }
+        let (opens, gone, last, tid, orphan) = (0, false, None, 0, false);
+        Self { raw, extra, opens, gone, last, tid, orphan, delayed: Delayed::default() }
     }
 
     /// Complains unless the inode may be used: it has links, or it is open.
@@ -90,7 +94,7 @@ impl InodeState {
             owner: Owner { uid: raw.uid(), gid: raw.gid() },
             rdev: self.rdev(),
             size: raw.size(),
-            blocks: self.sectors(volume),
+            blocks: self.sectors(volume) + self.delayed.len() * u64::from(volume.geo.block_bytes / 512),
             block_size: volume.geo.block_bytes,
             atime: raw.atime(),
             mtime: raw.mtime(),
@@ -243,8 +247,12 @@ impl Volume {
 
     /// Writes the bytes of an inode with their checksum.
     fn lay_out_inode(&self, ino: u64, state: &InodeState, to: &mut [u8]) {
+        let mut raw = state.raw.clone();
+        if let Some(size) = state.delayed.disk_size {
+            raw.set_size(size);
+        }
         let fixed = to.len().min(RAW_INODE_BYTES);
-        to[..fixed].copy_from_slice(&state.raw.as_bytes()[..fixed]);
+        to[..fixed].copy_from_slice(&raw.as_bytes()[..fixed]);
         if to.len() > fixed {
             to[fixed..].copy_from_slice(&state.extra);
         }

@@ -12,6 +12,7 @@ use sim::Bytes;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::alloc::{set_bit, set_padding};
+use super::journal::recovery::set_features;
 use super::journal::{Handle, new_superblock};
 use super::layout::{
     EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES,
@@ -365,6 +366,8 @@ impl Volume {
         state.raw.set_size(u64::from(blocks) * size);
         self.store_inode(handle, &inode, &mut state)?;
         let mut head = new_superblock(self.geo.block_bytes, blocks, &self.geo.uuid);
+        let wide = self.superblock.lock().has_incompat(incompat::IS_64BIT);
+        set_features(&mut head, wide, self.geo.metadata_csum);
         head.resize(size as usize, 0);
         let off = first.unwrap_or_default() * size;
         self.cache.queue().write(&[Piece { off, data: &head, hint: Hint::None }], false)?;

@@ -1,8 +1,9 @@
 //! ext2 and ext4 in their real on-disk format: an image that mkfs.ext4 made mounts here, and one that was written here passes
 //! e2fsck and mounts in the kernel.
 //!
-//! One implementation, several entries in the table of designs: `ext2` (block maps, no journal), `ext4` (extents, journal).
-//! What an image has decides what is done with it; the names differ in what mkfs makes.
+//! One implementation, several entries in the table of designs: `ext2` (block maps, no journal), `ext4` (extents, journal),
+//! `ext4-dax` (the same on memory, where data goes by loads and stores). What an image has decides what is done with it; the names
+//! differ in what mkfs makes.
 //!
 //! ```text
 //!   vfs ──► namei, file, xattr ──► dir, htree   map: extent, block_map   alloc
@@ -23,6 +24,8 @@
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan` | names; inodes without names |
 //! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
+//! | `delayed` | blocks that are allocated when data is written back |
+//! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `external` | a journal on a device of its own |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `repair` | what e2fsck does for an image without a journal |
@@ -45,6 +48,8 @@
 
 mod alloc;
 mod block_map;
+mod dax;
+mod delayed;
 mod dir;
 mod direct;
 mod dump;
@@ -76,6 +81,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
 use ::vfs::Timestamp;
+use media::Region;
 use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
@@ -86,8 +92,8 @@ use crate::fs_type::FsError;
 use crate::mutant::Mutant;
 use alloc::Groups;
 use inode::InodeTable;
-use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES};
-use journal::recovery::{Log, Replayed, set_features};
+use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES, be32};
+use journal::recovery::{Log, Replayed, mend_torn, set_features};
 use journal::{DataMode, Handle, Journal, JournalMap};
 use layout::{STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
@@ -128,6 +134,8 @@ pub(crate) struct Settings {
     pub(crate) writes_back: bool,
     /// The device that a journal of its own may be on.
     pub(crate) journal_device: Option<Arc<dyn BlockDevice>>,
+    /// The memory that the device lies on, when data goes there by loads and stores.
+    pub(crate) memory: Option<Arc<Region>>,
 }
 
 impl Default for Settings {
@@ -144,6 +152,7 @@ impl Default for Settings {
             delays: false,
             writes_back: true,
             journal_device: None,
+            memory: None,
         }
     }
 }
@@ -170,6 +179,8 @@ pub(crate) struct Volume {
     pub(crate) settings: Settings,
     /// What the mount found worth telling.
     pub(crate) notes: Vec<String>,
+    /// The superblock or a descriptor has a wrong checksum, which a replay may make right.
+    torn: bool,
     stopped: AtomicBool,
     mounted: AtomicBool,
     /// Changes of metadata that are under way.
@@ -183,11 +194,44 @@ pub(crate) struct Volume {
 impl Volume {
     /// Reads a file system as it is, without journal or recovery: for checking, and as the first part of a mount.
     pub(crate) fn open(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Self, FsError> {
-        let Found { superblock, geo, note } = superblock::load(device)?;
+        Self::open_found(device, settings, superblock::load(device)?, false)
+    }
+
+    /// The same before a replay: on memory, a checksum that is wrong now may be right after it.
+    pub(crate) fn open_to_replay(
+        device: &Arc<dyn BlockDevice>,
+        settings: &Settings,
+    ) -> Result<Self, FsError> {
+        let tears = superblock::may_tear(settings);
+        let found = superblock::load_to_replay(device, settings);
+        found
+            .and_then(|found| Self::open_found(device, settings.clone(), found, tears))
+            .or_else(|_| Self::open(device, settings.clone()))
+    }
+
+    /// Whether checksums are wrong that the replay of the log may make right.
+    pub(crate) fn awaits_replay(&self) -> bool {
+        let begins = |place: JournalPlace| {
+            let first = place.map.0.first().copied()? * u64::from(self.geo.block_bytes);
+            let head = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES).ok()?;
+            Some(be32(&head, 0x1c) != 0)
+        };
+        self.torn && self.find_journal().ok().and_then(begins) == Some(true)
+    }
+
+    /// With `tears` a descriptor may have a wrong checksum.
+    fn open_found(
+        device: &Arc<dyn BlockDevice>,
+        settings: Settings,
+        found: Found,
+        tears: bool,
+    ) -> Result<Self, FsError> {
+        let Found { superblock, geo, note, mut torn } = found;
         superblock::check_features(&superblock)?;
         let queue = Queue::new(Arc::clone(device));
         let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
-        let descriptors = superblock::load_descriptors(&**device, &geo, settings.repairs)?;
+        let descriptors =
+            superblock::load_descriptors(&**device, &geo, (settings.repairs, tears), &mut torn)?;
         let seed = superblock.mkfs_time.get() ^ superblock.mnt_count.get() as u32;
         Ok(Self {
             geo,
@@ -202,6 +246,7 @@ impl Volume {
             orphans: Mutex::new(&ORPHANS, Vec::new()),
             settings,
             notes: note.into_iter().collect(),
+            torn,
             stopped: AtomicBool::new(false),
             mounted: AtomicBool::new(false),
             handles: AtomicU32::new(0),
@@ -215,12 +260,12 @@ impl Volume {
     /// Mounts: replays the journal and frees orphans, or repairs an image that has no journal; marks the image as in use.
     pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
         let repaired = Self::repair_unjournaled(device, &settings)?;
-        let mut volume = Self::open(device, settings.clone())?;
+        let mut volume = Self::open_to_replay(device, &settings)?;
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
             let log = volume.find_journal()?;
             let (replayed, map, format, superblock) = volume.recover_journal(&log)?;
-            if replayed.transactions > 0 {
+            if replayed.transactions > 0 || volume.torn {
                 let mut notes = std::mem::take(&mut volume.notes);
                 let errors = volume.superblock.lock().clone();
                 volume = Self::open(device, settings)?;
@@ -256,7 +301,7 @@ impl Volume {
         device: &Arc<dyn BlockDevice>,
         settings: &Settings,
     ) -> Result<Vec<String>, FsError> {
-        let superblock = superblock::load(device)?.superblock;
+        let superblock = superblock::load_to_replay(device, settings)?.superblock;
         if superblock.has_compat(compat::HAS_JOURNAL) || !superblock.needs_recovery() {
             return Ok(Vec::new());
         }
@@ -296,6 +341,9 @@ impl Volume {
         let home = Queue::new(Arc::clone(&self.device));
         let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
         let mut superblock = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
+        if self.settings.memory.is_some() && !self.has(mutant::TORN_LOG_REFUSED) {
+            mend_torn(&mut superblock);
+        }
         let blocks = map.0.len() as u64;
         let format_of = |superblock: &[u8]| {
             Format::of(superblock, self.geo.block_bytes, blocks)
@@ -305,7 +353,14 @@ impl Volume {
         let (blocks, mutant) = (self.geo.blocks, self.settings.mutant);
         let log = Log { queue: &queue, home: &home, map: &map, format, blocks, mutant };
         let replayed = log.recover(&mut superblock).map_err(damaged)?;
+        let before = superblock.clone();
         set_features(&mut superblock, wide, self.geo.metadata_csum);
+        if superblock[0x28..0x2c] != before[0x28..0x2c] && self.settings.memory.is_some() {
+            // The word of the features comes last: it makes the checksum count.
+            let mut first = superblock.clone();
+            first[0x28..0x2c].copy_from_slice(&before[0x28..0x2c]);
+            log.write_bytes(&first).map_err(damaged)?;
+        }
         let format = format_of(&superblock)?;
         Log { format, ..log }.write_superblock(&mut superblock).map_err(damaged)?;
         Ok((replayed, map, format, superblock))
@@ -356,15 +411,32 @@ impl Volume {
 
     /// Marks the image as mounted: not clean, or in need of recovery.
     fn mark_in_use(&self, journaled: bool) -> Result<()> {
-        let mut superblock = self.superblock.lock();
-        superblock.mnt_count = superblock.mnt_count.get().wrapping_add(1).into();
-        superblock.mtime = (Timestamp::now().secs as u32).into();
-        if journaled {
-            superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
-        } else {
-            superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
+        self.update_superblock(|superblock| {
+            superblock.mnt_count = superblock.mnt_count.get().wrapping_add(1).into();
+            superblock.mtime = (Timestamp::now().secs as u32).into();
+            if journaled {
+                superblock.feature_incompat = (superblock.feature_incompat.get() | incompat::RECOVER).into();
+            } else {
+                superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
+            }
+        })
+    }
+
+    /// Changes the superblock, durably. Memory may tear it, so there the log has it until it is home.
+    fn update_superblock(&self, change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let in_place = self.settings.memory.is_none() || self.has(mutant::SUPERBLOCK_IN_PLACE);
+        if in_place || self.journal.is_none() {
+            let mut superblock = self.superblock.lock();
+            change(&mut superblock);
+            return self.write_superblock(&mut superblock);
         }
-        self.write_superblock(&mut superblock)
+        let handle = self.begin(1)?;
+        self.change_superblock(&handle, |superblock| {
+            change(superblock);
+            superblock.wtime = (Timestamp::now().secs as u32).into();
+        })?;
+        drop(handle);
+        self.commit_all(true)
     }
 
     /// Writes the superblock at once.
@@ -411,12 +483,12 @@ impl Volume {
             let groups = self.groups.lock();
             (groups.free_blocks, groups.free_inodes)
         };
-        let mut superblock = self.superblock.lock();
-        superblock.set_free_blocks(free_blocks);
-        superblock.free_inodes_count = (free_inodes as u32).into();
-        superblock.feature_incompat = (superblock.feature_incompat.get() & !incompat::RECOVER).into();
-        superblock.state = (superblock.state.get() | STATE_CLEAN).into();
-        self.write_superblock(&mut superblock)
+        self.update_superblock(|superblock| {
+            superblock.set_free_blocks(free_blocks);
+            superblock.free_inodes_count = (free_inodes as u32).into();
+            superblock.feature_incompat = (superblock.feature_incompat.get() & !incompat::RECOVER).into();
+            superblock.state = (superblock.state.get() | STATE_CLEAN).into();
+        })
     }
 
     /// Makes everything durable.
@@ -424,6 +496,7 @@ impl Volume {
         self.check_running()?;
         for mapping in self.cache.dirty_since(Nanos(u64::MAX)) {
             if mapping.number() != 0 {
+                self.allocate_mapping(&mapping)?;
                 self.write_data(&mapping)?;
             }
         }
@@ -506,7 +579,10 @@ impl Volume {
         let old = old.filter(|_| self.settings.writes_back);
         for mapping in old.map(|old| self.cache.dirty_since(old)).unwrap_or_default() {
             // What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
-            let _ = if mapping.number() == 0 { self.write_metadata() } else { self.write_data(&mapping) };
+            let _ = match mapping.number() {
+                0 => self.write_metadata(),
+                _ => self.allocate_mapping(&mapping).and_then(|()| self.write_data(&mapping)),
+            };
         }
         if let Some(journal) = &self.journal
             && journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit)

@@ -1,4 +1,4 @@
-//! The bugs that can be seeded in ext2 and ext4.
+//! The bugs that can be seeded in ext2, ext4 and ext4-dax.
 
 use crate::mutant::Mutant;
 
@@ -57,8 +57,45 @@ pub(crate) const REPAIR_SHARES_BLOCKS: Mutant =
 pub(crate) const REPAIR_DROPS_NAMELESS: Mutant =
     Mutant::new("repair-drops-nameless", "repair: a file that lost its name is dropped");
 
+/// The size on the device grows when a write is delayed.
+pub(crate) const SIZE_BEFORE_BLOCKS: Mutant =
+    Mutant::new("size-before-blocks", "delayed: a size is committed before its blocks are allocated");
+/// Data is stored through the processor's cache and not flushed.
+pub(crate) const DATA_IN_CACHE: Mutant =
+    Mutant::new("data-in-cache", "dax: stored data is left in the processor's cache");
+/// What a write does not cover of a new block is not zeroed.
+pub(crate) const NEW_BLOCK_NOT_ZEROED: Mutant =
+    Mutant::new("new-block-not-zeroed", "dax: a new block shows what it held before");
+/// What the last block holds beyond the end is not zeroed when the file grows.
+pub(crate) const TAIL_NOT_ZEROED: Mutant =
+    Mutant::new("tail-not-zeroed", "dax: growth shows what was cut off");
+/// Mount and unmount write the superblock in place.
+pub(crate) const SUPERBLOCK_IN_PLACE: Mutant =
+    Mutant::new("superblock-in-place", "dax: a superblock that the log does not have is torn");
+/// A mount refuses a journal whose superblock is torn.
+pub(crate) const TORN_LOG_REFUSED: Mutant =
+    Mutant::new("torn-log-refused", "dax: the journal's torn superblock is refused");
+/// A mount judges group descriptors before the replay.
+pub(crate) const TORN_GROUP_REFUSED: Mutant =
+    Mutant::new("torn-group-refused", "dax: a descriptor that the log has is refused");
+
+/// Those of ext4-dax.
+pub(crate) const IN_MEMORY: [Mutant; 11] = [
+    DATA_IN_CACHE,
+    NEW_BLOCK_NOT_ZEROED,
+    TAIL_NOT_ZEROED,
+    SUPERBLOCK_IN_PLACE,
+    TORN_LOG_REFUSED,
+    TORN_GROUP_REFUSED,
+    REVOKE_LEFT_OUT,
+    TAIL_BEFORE_HOME,
+    ORPHAN_NOT_LISTED,
+    REPLAY_WITHOUT_COMMIT,
+    FSYNC_WITHOUT_COMMIT,
+];
 /// Those of ext4 with a journal.
-pub(crate) const JOURNALED: [Mutant; 11] = [
+pub(crate) const JOURNALED: [Mutant; 12] = [
+    SIZE_BEFORE_BLOCKS,
     COMMIT_WITHOUT_FLUSH,
     COMMIT_WITHOUT_FUA,
     REVOKE_LEFT_OUT,

@@ -499,6 +499,8 @@ impl Rename<'_, '_> {
             (true, true) if !volume.dir_is_empty(&gone, &gone_state)? => return Err(Error::NotEmpty),
             _ => {}
         }
+        // A program that replaces a file by a new one expects the old or the new contents after a crash.
+        volume.allocate_delayed(&moved, &mut state)?;
         let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
         let handle = volume.begin(2 * NAME_CREDITS)?;
         let new_dir = Arc::clone(self.to.0);

@@ -130,12 +130,13 @@ impl Volume {
         if !self.settings.preallocates {
             return self.allocate_blocks(handle, goal, want);
         }
-        if !self.device.port().grants_space() {
+        if !handle.is_promised() && !self.grants_space() {
             return Err(Error::NoSpace);
         }
         let block_bytes = u64::from(self.geo.block_bytes);
         let blocks = state.raw.size().div_ceil(block_bytes).max(index + u64::from(want));
         let mut groups = self.groups.lock();
+        let want = groups.allowance(handle, want)?;
         let run = if blocks * block_bytes > self.settings.stream_request.0 {
             self.window_run(handle, &mut groups, inode.ino, (index, want, blocks), goal)?
         } else {

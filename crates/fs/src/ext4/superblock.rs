@@ -12,6 +12,7 @@ use super::layout::{
     STATE_CLEAN, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c, group_flag, incompat, le16,
     put16, ro_compat,
 };
+use super::{Settings, mutant};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 
@@ -213,6 +214,11 @@ impl Geo {
         if self.gdt_csum && le16(bytes, 0x1e) != self.descriptor_checksum(group, bytes) {
             return Err(Error::Corrupt(format!("descriptor of group {group}: wrong checksum")));
         }
+        self.possible_descriptor(group, bytes)
+    }
+
+    /// Reads a descriptor whatever its checksum says.
+    pub(crate) fn possible_descriptor(&self, group: u32, bytes: &[u8]) -> Result<GroupDescriptor> {
         let descriptor = GroupDescriptor::of(bytes);
         let table_end = descriptor.inode_table().saturating_add(u64::from(self.table_blocks()));
         let inside = |block: u64| block > self.first_data_block && block < self.blocks;
@@ -273,6 +279,8 @@ pub(crate) struct Found {
     pub(crate) geo: Geo,
     /// Says that and which backup was used.
     pub(crate) note: Option<String>,
+    /// Its checksum is wrong.
+    pub(crate) torn: bool,
 }
 
 /// Reads `len` bytes at `off` whatever the device's logical block.
@@ -295,7 +303,8 @@ pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
     bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
 }
 
-fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), String> {
+/// The superblock at an offset, and whether its checksum is wrong.
+fn read_any(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo, bool), String> {
     let size = device.geometry().bytes.0;
     if off + SUPERBLOCK_BYTES as u64 > size {
         return Err("the device is too small".to_owned());
@@ -305,20 +314,43 @@ fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), Str
     if superblock.magic.get() != MAGIC {
         return Err(format!("magic {:#06x} instead of {MAGIC:#06x}", superblock.magic.get()));
     }
-    if superblock.has_ro_compat(ro_compat::METADATA_CSUM)
-        && superblock.checksum.get() != superblock.right_checksum()
-    {
-        return Err("wrong checksum".to_owned());
+    let torn = superblock.has_ro_compat(ro_compat::METADATA_CSUM)
+        && superblock.checksum.get() != superblock.right_checksum();
+    let geo = Geo::of(&superblock, size);
+    Ok((superblock, if torn { geo.map_err(|_| "wrong checksum".to_owned()) } else { geo }?, torn))
+}
+
+fn read_one(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo), String> {
+    match read_any(device, off)? {
+        (_, _, true) => Err("wrong checksum".to_owned()),
+        (superblock, geo, false) => Ok((superblock, geo)),
     }
-    let geo = Geo::of(&superblock, size)?;
-    Ok((superblock, geo))
+}
+
+/// Reads the primary superblock before a replay, on memory: its checksum may be wrong. Each of its fields is as it was before
+/// or after the write that was cut, and what leads to the journal never changes.
+fn load_torn(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
+    let (superblock, geo, torn) = read_any(&**device, SUPERBLOCK_OFFSET)
+        .map_err(|what| FsError::Damaged { design: "ext4", what: format!("superblock: {what}") })?;
+    Ok(Found { superblock, geo, note: None, torn })
+}
+
+/// Whether checksums of an image may be wrong until its log is replayed: where data lies in memory, the driver under the metadata
+/// stores words.
+pub(super) fn may_tear(settings: &Settings) -> bool {
+    settings.memory.is_some() && settings.mutant != Some(mutant::TORN_GROUP_REFUSED)
+}
+
+/// Reads the superblock before a replay.
+pub(super) fn load_to_replay(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<Found, FsError> {
+    if may_tear(settings) { load_torn(device).or_else(|_| load(device)) } else { load(device) }
 }
 
 /// Reads the superblock; where the primary is damaged, a backup of the usual places.
 pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
     let design = "ext4";
     let primary = match read_one(&**device, SUPERBLOCK_OFFSET) {
-        Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None }),
+        Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None, torn: false }),
         Err(what) => what,
     };
     for block_bytes in [1024_u64, 2048, 4096] {
@@ -332,7 +364,7 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
                 let note = format!(
                     "the primary superblock is bad ({primary}); the backup at block {block} was used"
                 );
-                return Ok(Found { superblock, geo, note: Some(note) });
+                return Ok(Found { superblock, geo, note: Some(note), torn: false });
             }
         }
     }
@@ -342,11 +374,13 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
     Err(FsError::WrongFormat { design, found: format!("no superblock ({primary}), and no backup") })
 }
 
-/// Reads the descriptors of all groups. Where an image is being repaired, a copy stands in for one that is damaged.
+/// Reads the descriptors of all groups. Where an image is being repaired, a copy stands in for one that is damaged; where it is
+/// about to be replayed and may tear, a checksum may be wrong, which is said in `torn`.
 pub(crate) fn load_descriptors(
     device: &dyn BlockDevice,
     geo: &Geo,
-    repairs: bool,
+    (repairs, tears): (bool, bool),
+    torn: &mut bool,
 ) -> Result<Vec<GroupDescriptor>, FsError> {
     let (mut all, mut block, mut loaded) = (Vec::with_capacity(geo.groups as usize), Vec::new(), u64::MAX);
     for group in 0..geo.groups {
@@ -355,7 +389,11 @@ pub(crate) fn load_descriptors(
             block = read_bytes(device, at * u64::from(geo.block_bytes), geo.block_bytes as usize)?;
             loaded = at;
         }
-        let found = geo.load_descriptor(group, &block[offset..offset + geo.descriptor_bytes]);
+        let bytes = &block[offset..offset + geo.descriptor_bytes];
+        let mut found = geo.load_descriptor(group, bytes);
+        if tears && found.is_err() {
+            (found, *torn) = (geo.possible_descriptor(group, bytes), true);
+        }
         let copy =
             |error| if repairs { copied_descriptor(device, geo, group).ok_or(error) } else { Err(error) };
         all.push(found.or_else(copy).map_err(super::damaged)?);

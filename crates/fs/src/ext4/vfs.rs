@@ -56,7 +56,7 @@ impl Volume {
         StatFs {
             block_size: self.geo.block_bytes,
             blocks: self.geo.blocks,
-            blocks_free: groups.free_blocks,
+            blocks_free: groups.free_blocks.saturating_sub(groups.reserved),
             files: self.geo.inodes(),
             files_free: groups.free_inodes,
             name_max: NAME_MAX,
@@ -173,6 +173,10 @@ impl FileSystem for Mounted {
         state.opens = state.opens.saturating_sub(1);
         inode.open.store(state.opens > 0, Relaxed);
         let dead = state.opens == 0 && state.raw.links.get() == 0;
+        if std::mem::take(&mut state.delayed.allocates_on_close) && !dead {
+            // What fails here fails at the next sync of the file.
+            let _ = self.0.allocate_delayed(&inode, &mut state);
+        }
         if state.opens == 0 {
             self.0.discard_windows(ino.0);
         }
@@ -190,9 +194,13 @@ impl FileSystem for Mounted {
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], flags: IoFlags) -> Result<usize> {
         let inode = self.0.inode(ino.0)?;
+        if flags.contains(IoFlags::DIRECT) {
+            self.0.settle_delayed(&inode)?;
+        }
         let state = inode.state.read();
         Volume::check_regular(&state)?;
         if flags.contains(IoFlags::DIRECT)
+            && self.0.memory().is_none()
             && let Some(bytes) = self.0.read_direct(&inode, &state, offset, buffer)?
         {
             return Ok(bytes);
@@ -206,7 +214,10 @@ impl FileSystem for Mounted {
         let mut state = inode.state.write();
         Volume::check_regular(&state)?;
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
-        let direct = flags.contains(IoFlags::DIRECT);
+        let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
+        if direct {
+            self.0.allocate_delayed(&inode, &mut state)?;
+        }
         let past = if direct { self.0.write_direct(&inode, &mut state, offset, data)? } else { None };
         let bytes = match past {
             Some(bytes) => bytes,
@@ -249,6 +260,7 @@ impl FileSystem for Mounted {
 
     fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {
         let inode = self.0.inode(ino.0)?;
+        self.0.settle_delayed(&inode)?;
         let state = inode.state.read();
         Volume::check_regular(&state)?;
         let size = u64::from(self.0.geo.block_bytes);

@@ -229,7 +229,7 @@ impl FsType for PmfsType {
         let size_of = |region: &Arc<Region>| region.read::<JournalDescriptor>(JOURNAL_DESCRIPTOR).ok();
         let descriptor = storage.memory().ok().and_then(size_of);
         let entries = descriptor.map(|found| JOURNAL_START..JOURNAL_START + u64::from(found.size));
-        entries.into_iter().chain([JOURNAL_DESCRIPTOR..TABLE_INODE]).collect()
+        entries.into_iter().chain(std::iter::once(JOURNAL_DESCRIPTOR..TABLE_INODE)).collect()
     }
 
     fn mutants(&self) -> &'static [Mutant] {

@@ -164,18 +164,30 @@ fn on_blocks() -> Vec<Subject> {
     let size = Bytes::mib(2);
     let ext2 = [("cache", "256k"), ("block_size", "1k"), ("lost_found", "false")];
     let journaled = ["ordered", "writeback", "journal"].map(|data| subject("ext4", &with(data)));
-    let all = journaled.into_iter().chain([subject("ext2", &ext2)]);
+    let undelayed = subject("ext4", &[&ext4[..], &[("delalloc", "false")]].concat());
+    let all = journaled.into_iter().chain([undelayed, subject("ext2", &ext2)]);
     all.map(|subject| Subject { size, ..subject }).collect()
 }
 
 #[test]
 fn a_crash_of_ext2_leaves_what_a_repair_can_mend() {
-    explore_on_blocks(&on_blocks()[3..]);
+    explore_on_blocks(&on_blocks()[4..]);
 }
 
 #[test]
 fn a_crash_of_a_design_on_a_block_device_leaves_what_its_journal_promises() {
-    explore_on_blocks(&on_blocks()[..3]);
+    explore_on_blocks(&on_blocks()[..4]);
+}
+
+/// Data in memory, metadata in blocks of the same memory: every line of both may be torn.
+fn in_memory() -> Subject {
+    let options = [("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+    Subject { size: Bytes::kib(5500), ..subject("ext4-dax", &options) }
+}
+
+#[test]
+fn a_crash_of_blocks_in_memory_leaves_what_the_journal_promises() {
+    explore_on_blocks(&[in_memory()]);
 }
 
 /// Programs that have found bugs of a design on a block device.

@@ -55,8 +55,12 @@ fn fail(subject: &Subject, first: usize) -> Tally {
             short.skip(first).step_by(6).collect()
         }
     };
+    fail_programs(subject, &chosen)
+}
+
+fn fail_programs(subject: &Subject, chosen: &[Program]) -> Tally {
     let began = std::time::Instant::now();
-    let tally = fail_many(subject, &chosen, (SEED, &Limits::default()), &|_| ());
+    let tally = fail_many(subject, chosen, (SEED, &Limits::default()), &|_| ());
     println!(
         "{subject}, seed {SEED}: {} programs, {} failures {:?}, {:?}, {} violations, {:.1} s",
         tally.programs,
@@ -93,6 +97,18 @@ fn every_failure_of_a_request_to_a_block_device_is_answered_and_undone_or_ends_a
         assert_eq!(tally.violations, []);
         assert!(Kind::ALL.iter().all(|kind| tally.injected.contains_key(kind)), "{:?}", tally.injected);
     }
+}
+
+#[test]
+fn every_failure_of_memory_that_holds_blocks_is_answered_and_undone_or_ends_all_changes() {
+    let options = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+    let subject = Subject { size: Bytes::kib(5500), ..subject("ext4-dax", options) };
+    // A mount looks at each line of the log, so there are many lines to poison: few programs.
+    let tally = fail_programs(
+        &subject,
+        &["append a block", "unlink", "rename foo bar", "rename over itself"].map(named),
+    );
+    assert_eq!(tally.violations, []);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Random operations on a design and on the reference, answer by answer, then tree by tree.
 //!
-//! Every design with every row of [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed. A failure prints the seed and
+//! Every design with every row of [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed, `WEIR_MODEL_FS=words`
+//! only designs whose names contain the words. A failure prints the seed and
 //! the shortest program that shows a difference.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
@@ -24,6 +25,8 @@ const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
 
+const DAX: &[(&str, &str)] = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+
 /// Ways of mounting a design: with its options, on a region of that size. Space runs out in the small ones.
 fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
     let pmfs = |options| with_options("pmfs", options);
@@ -44,8 +47,11 @@ fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
         (with_options("rcache", &[]), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::mib(8)),
         (with_options("ext4", EXT4), Bytes::kib(1500)),
+        (with_options("ext4", &[EXT4, &[("delalloc", "false")]].concat()), Bytes::mib(8)),
         (with_options("ext2", EXT2), Bytes::mib(8)),
         (with_options("ext2", EXT2), Bytes::kib(400)),
+        (with_options("ext4-dax", DAX), Bytes::mib(16)),
+        (with_options("ext4-dax", DAX), Bytes::kib(5200)),
     ]
 }
 
@@ -79,7 +85,11 @@ fn a_file_in_the_place_of_a_removed_one_is_written_back() {
 fn every_answer_is_that_of_the_reference() {
     let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
     for (index, (design, size)) in configurations().into_iter().enumerate() {
+        if !design.name().contains(&wanted) {
+            continue;
+        }
         let round = |number: usize| {
             let seed = (1000 * index + number) as u64;
             Round { design: Arc::clone(&design), size, seed, ops }

@@ -35,12 +35,15 @@ const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
 
+const DAX: &[(&str, &str)] = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+
 /// How each design is mounted.
 fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
     match design {
         "pmfs" => vec![PMFS],
         "ext2" => vec![EXT2],
         "ext4" => vec![EXT4],
+        "ext4-dax" => vec![DAX],
         _ => vec![BUFFERED, SYNC],
     }
 }
@@ -48,7 +51,10 @@ fn mounts(design: &str) -> Vec<&'static [(&'static str, &'static str)]> {
 fn seeded(design: &str, mutant: Mutant) -> Seeded {
     let subject = |options| Subject {
         design: with_mutant(design, options, mutant),
-        size: Bytes::mib(if design.starts_with("ext") { 2 } else { 1 }),
+        size: match design {
+            "ext4-dax" => Bytes::kib(5500),
+            _ => Bytes::mib(if design.starts_with("ext") { 2 } else { 1 }),
+        },
         promises: promises(design, options),
         mode: Mode::Adr,
     };
@@ -61,14 +67,30 @@ fn seeded(design: &str, mutant: Mutant) -> Seeded {
     }
 }
 
+/// Programs that show the bugs of ext4-dax; with all programs the search takes minutes.
+const SHOW_DAX: [&str; 8] = [
+    "creat foo",
+    "write 1 new",
+    "write three blocks, new",
+    "append inside a block",
+    "creat, append, fsync",
+    "a file in place of a directory",
+    "remount",
+    "remount with an orphan",
+];
+
 /// Seeds every bug into a design, finds it, and says which classes there were.
 fn recall(design: &str) -> BTreeSet<&'static str> {
-    let (programs, wanted) = (programs::all(), std::env::var("WEIR_RECALL").unwrap_or_default());
+    recall_with(design, &programs::all())
+}
+
+fn recall_with(design: &str, programs: &[Program]) -> BTreeSet<&'static str> {
+    let wanted = std::env::var("WEIR_RECALL").unwrap_or_default();
     let mutants = fs::by_name(design).expect("a design").mutants();
     let mutants: Vec<Mutant> =
         mutants.iter().copied().filter(|mutant| mutant.name().contains(&wanted)).collect();
     let all: Vec<Seeded> = mutants.iter().map(|mutant| seeded(design, *mutant)).collect();
-    for (mutant, found) in mutants.iter().zip(find_all(&all, &programs, (SEED, &Limits::of(2)), &|| ())) {
+    for (mutant, found) in mutants.iter().zip(find_all(&all, programs, (SEED, &Limits::of(2)), &|| ())) {
         let found = found.unwrap_or_else(|| panic!("{design}: {} is not found", mutant.name()));
         println!(
             "{}: {} by {:?}, {:?} with {:?} operations, {:?} images, {:?}: {}",
@@ -102,6 +124,14 @@ fn every_bug_seeded_in_hinfs_is_found() {
 #[test]
 fn every_bug_seeded_in_ext4_is_found() {
     assert_eq!(recall("ext4").len(), mutants_of("ext4"), "each bug stands for a class of its own");
+}
+
+#[test]
+fn every_bug_seeded_in_ext4_dax_is_found() {
+    let shows = |program: &Program| SHOW_DAX.contains(&program.name.as_str());
+    let programs: Vec<Program> = programs::all().into_iter().filter(shows).collect();
+    let found = recall_with("ext4-dax", &programs);
+    assert_eq!(found.len(), mutants_of("ext4-dax"), "each bug stands for a class of its own");
 }
 
 #[test]

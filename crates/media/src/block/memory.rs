@@ -57,7 +57,10 @@ impl MemoryDevice {
         match geometry.bytes.0 {
             0 => Err(MediaError::Empty),
             len if len > size => Err(MediaError::OutOfRange { offset: 0, len, size }),
-            _ => Ok(Arc::new(Self { region, geometry, port: Port::new(), exposed: false })),
+            _ => {
+                let port = Port::over(Arc::clone(&region));
+                Ok(Arc::new(Self { region, geometry, port, exposed: false }))
+            }
         }
     }
 

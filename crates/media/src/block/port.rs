@@ -15,6 +15,9 @@ pub struct Port {
     watch: Watch,
     /// The region whose taps and faults count instead.
     region: Option<Arc<Region>>,
+    /// The region below, whose taps hear the stores that carry requests out. They hear marks too, and a fault that leaves no
+    /// space is one of the device's.
+    below: Option<Arc<Region>>,
 }
 
 impl Default for Port {
@@ -26,12 +29,17 @@ impl Default for Port {
 impl Port {
     /// Without taps and without faults.
     pub fn new() -> Self {
-        Self { watch: Watch::new(), region: None }
+        Self { watch: Watch::new(), region: None, below: None }
+    }
+
+    /// Of a device on a region that tells its stores itself.
+    pub(super) fn over(region: Arc<Region>) -> Self {
+        Self { below: Some(region), ..Self::new() }
     }
 
     /// With the taps and faults of a region.
     pub(super) fn of(region: Arc<Region>) -> Self {
-        Self { watch: Watch::new(), region: Some(region) }
+        Self { region: Some(region), ..Self::new() }
     }
 
     fn watch(&self) -> &Watch {
@@ -131,12 +139,15 @@ impl Port {
 
     /// Whether a design's allocator may give out the block or inode that it is about to.
     pub fn grants_space(&self) -> bool {
-        !self.watch().drops(Target::Space)
+        !self.watch().drops(Target::Space) && self.below.as_ref().is_none_or(|region| region.grants_space())
     }
 
     /// Tells the taps what the design is doing.
     pub fn mark(&self, mark: Mark<'_>) {
         self.watch().tell(Event::Mark(mark));
+        if let Some(region) = &self.below {
+            region.mark(mark);
+        }
     }
 }
 

@@ -6,7 +6,7 @@
 //! | unit | variants |
 //! |---|---|
 //! | a line with cached entries | every prefix of its pieces |
-//! | one contiguous copy past the cache | none, all, either half, middle line, first or last word missing |
+//! | one contiguous copy past the cache | of the words that change: none, all, either half, middle line, first or last missing |
 //! | a line with a pending non-temporal piece and others | none, all, each piece alone, all but each |
 //! | caches that persist (`Mode::Eadr`) | every prefix of all cached pieces |
 //! | a sector of a block device, or several (`sectors`) | each version, or parts of the newest |
@@ -318,19 +318,24 @@ pub(super) fn keep_first_of_each(subsets: &mut Vec<Vec<bool>>) {
     subsets.extend(last);
 }
 
-/// The seven variants of a copy past the cache, over its pieces in the order of addresses.
+/// The seven variants of a copy past the cache, over those of its pieces that change something, in the order of addresses: of a
+/// block of metadata that is written whole, a few words.
 fn copy_unit(state: &Persistency, lines: &[(u64, &Line)]) -> Unit {
     let pieces: Vec<(u64, Vec<(&Entry, u64)>)> =
         lines.iter().map(|(number, line)| (*number, pieces_of(line))).collect();
-    let count: usize = pieces.iter().map(|(_, pieces)| pieces.len()).sum();
-    let middle = pieces[pieces.len() / 2].0;
+    let changing = changing_pieces(state, &pieces);
+    let count = changing.len();
+    let middle = changing.get(count / 2).map(|(_, number)| *number);
+    let before = |index: usize| changing.partition_point(|(other, _)| *other < index);
+    let first = changing.first().map(|(index, _)| *index);
+    let last = changing.last().map(|(index, _)| *index);
     let keeps: [&dyn Fn(u64, usize) -> bool; 7] = [
         &|_, _| false,
-        &|_, index| index < count / 2,
-        &|_, index| index >= count / 2,
-        &|number, _| number != middle,
-        &|_, index| index > 0,
-        &|_, index| index + 1 < count,
+        &|_, index| before(index) < count / 2,
+        &|_, index| before(index) >= count / 2,
+        &|number, _| Some(number) != middle,
+        &|_, index| Some(index) != first,
+        &|_, index| Some(index) != last,
         &|_, _| true,
     ];
     let mut subsets: Vec<Vec<bool>> = Vec::new();
@@ -346,6 +351,27 @@ fn copy_unit(state: &Persistency, lines: &[(u64, &Line)]) -> Unit {
         lines: lines.iter().map(|(number, _)| number * LINE).collect(),
         commits: if commits { vec![(0, variants.len() - 1)] } else { Vec::new() },
         variants,
+    }
+}
+
+/// The pieces that differ from what is guaranteed, by index and line; all, if none does.
+fn changing_pieces(state: &Persistency, pieces: &[(u64, Vec<(&Entry, u64)>)]) -> Vec<(usize, u64)> {
+    let all = pieces.iter().flat_map(|(number, pieces)| pieces.iter().map(move |piece| (*number, piece)));
+    let changes = |number: u64, (entry, piece): &(&Entry, u64)| {
+        let base = state.base.line(number);
+        let mut line = base;
+        entry.apply(*piece, &mut line);
+        line != base
+    };
+    let numbered = || all.clone().enumerate();
+    let changing: Vec<_> = numbered()
+        .filter(|(_, (number, piece))| changes(*number, piece))
+        .map(|(index, (number, _))| (index, number))
+        .collect();
+    if changing.is_empty() {
+        numbered().map(|(index, (number, _))| (index, number)).collect()
+    } else {
+        changing
     }
 }
 

@@ -7,7 +7,7 @@
 //! | L3 commit order | at a commit store, something that it makes reachable is not guaranteed |
 //! | L4 redundant flush | a flush of lines none of which had anything new |
 //! | L5 empty fence | a fence with nothing to order |
-//! | L6 torn commit | a commit store that is not one aligned word or pair |
+//! | L6 torn commit | a commit store that is not one aligned word or pair, and has no checksum |
 //! | L7 free before commit | bytes are freed while the pointer to them may still be what a crash leaves |
 //! | L8 read of luck | recovery reads bytes that the crash did not guarantee ([`super::ReadSet`]) |
 //!
@@ -210,7 +210,7 @@ impl Linter {
                 self.check_return(state, task, promise);
                 self.ops.remove(&task);
             }
-            Mark::Commit { at, needs } => {
+            Mark::Commit { at, needs } | Mark::CommitBlock { at, needs } => {
                 let late = |(off, len): &&(u64, u64)| !state.is_ready_for_commit(at, *off, *len);
                 for (off, len) in needs.iter().filter(late) {
                     self.report(Rule::CommitOrder, task, *off, *len);

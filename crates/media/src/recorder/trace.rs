@@ -24,6 +24,8 @@ pub enum OwnedMark {
     OpEnd(&'static str, Promise),
     /// See [`Mark::Commit`].
     Commit(u64, Vec<(u64, u64)>),
+    /// See [`Mark::CommitBlock`].
+    CommitBlock(u64, Vec<(u64, u64)>),
     /// See [`Mark::Free`]: offset, length, pointer.
     Free(u64, u64, u64),
     /// See [`Mark::RecoveryBegin`].
@@ -97,6 +99,7 @@ impl OwnedEvent {
                 Mark::OpBegin(op) => OwnedMark::OpBegin(op),
                 Mark::OpEnd(op, promise) => OwnedMark::OpEnd(op, promise),
                 Mark::Commit { at, needs } => OwnedMark::Commit(at, needs.to_vec()),
+                Mark::CommitBlock { at, needs } => OwnedMark::CommitBlock(at, needs.to_vec()),
                 Mark::Free { off, len, pointer } => OwnedMark::Free(off, len, pointer),
                 Mark::RecoveryBegin => OwnedMark::RecoveryBegin,
                 Mark::RecoveryEnd => OwnedMark::RecoveryEnd,
@@ -116,6 +119,7 @@ impl OwnedEvent {
                 OwnedMark::OpBegin(op) => Mark::OpBegin(op),
                 OwnedMark::OpEnd(op, promise) => Mark::OpEnd(op, *promise),
                 OwnedMark::Commit(at, needs) => Mark::Commit { at: *at, needs },
+                OwnedMark::CommitBlock(at, needs) => Mark::CommitBlock { at: *at, needs },
                 OwnedMark::Free(off, len, pointer) => Mark::Free { off: *off, len: *len, pointer: *pointer },
                 OwnedMark::RecoveryBegin => Mark::RecoveryBegin,
                 OwnedMark::RecoveryEnd => Mark::RecoveryEnd,
@@ -243,7 +247,7 @@ impl Replay {
 fn point_after(committing: &mut Vec<(TaskId, u64)>, task: TaskId, event: Event<'_>) -> Option<Point> {
     match event {
         Event::Mark(Mark::OpEnd(..)) => Some(Point::OpEnd),
-        Event::Mark(Mark::Commit { at, .. }) => {
+        Event::Mark(Mark::Commit { at, .. } | Mark::CommitBlock { at, .. }) => {
             committing.retain(|(other, _)| *other != task);
             committing.push((task, at));
             None

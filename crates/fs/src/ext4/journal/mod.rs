@@ -116,16 +116,29 @@ pub(crate) struct Handle<'a> {
     open: Option<&'a AtomicU32>,
     credits: u32,
     pub(crate) tid: u32,
+    /// It takes blocks that were reserved before.
+    promised: bool,
 }
 
 impl<'a> Handle<'a> {
     /// Without a journal, of a file system that is not mounted.
     pub(crate) fn none() -> Self {
-        Self { journal: None, open: None, credits: 0, tid: 0 }
+        Self { journal: None, open: None, credits: 0, tid: 0, promised: false }
     }
 
     pub(crate) fn journal(&self) -> Option<&'a Journal> {
         self.journal
+    }
+
+    /// The same for blocks that were reserved before.
+    pub(crate) fn reserved(mut self) -> Self {
+        self.promised = true;
+        self
+    }
+
+    /// Whether its blocks were reserved before.
+    pub(crate) fn is_promised(&self) -> bool {
+        self.promised
     }
 }
 
@@ -448,7 +461,10 @@ impl Journal {
             at = self.format.after(at);
         }
         let at = self.piece_offset(end)?;
-        self.log.device().port().mark(Mark::Commit { at, needs: &needs });
+        let needs: &[_] = &needs;
+        let checked = self.format.has_checksums();
+        let mark = if checked { Mark::CommitBlock { at, needs } } else { Mark::Commit { at, needs } };
+        self.log.device().port().mark(mark);
         Ok(())
     }
 
@@ -509,7 +525,7 @@ impl Volume {
                 running.handles += 1;
                 running.reserved += credits;
                 self.handles.fetch_add(1, Relaxed);
-                return Ok(Handle { journal: Some(journal), open, credits, tid });
+                return Ok(Handle { journal: Some(journal), open, credits, tid, promised: false });
             }
             drop(state);
             self.commit(tid)?;

@@ -7,6 +7,13 @@
 //! | replay | writes each block home unless a transaction at or after its own revoked it |
 //!
 //! A log is never longer than its blocks, so each pass ends. A transaction whose commit block is missing did not happen.
+//!
+//! # A torn superblock
+//!
+//! On memory a power loss may leave words of a block old ([`mend_torn`]). Two words of the journal's superblock change while it is
+//! in use: one holds the sequence number and the start of the log, the other the checksum. With either value of the first the
+//! image is right: a log that was just emptied is at home already and may be replayed again, and one that was just begun has no
+//! transaction yet.
 
 use std::collections::BTreeMap;
 
@@ -180,6 +187,11 @@ impl Log<'_> {
             let checksum = superblock_checksum(superblock);
             put_be32(superblock, 0xfc, checksum);
         }
+        self.write_bytes(superblock)
+    }
+
+    /// Writes the journal's superblock as it is.
+    pub(crate) fn write_bytes(&self, superblock: &[u8]) -> Result<()> {
         let mut data = superblock[..SUPERBLOCK_BYTES].to_vec();
         data.resize(self.format.block_bytes as usize, 0);
         let at = self.map.0.first().copied().unwrap_or_default();
@@ -187,6 +199,33 @@ impl Log<'_> {
         Ok(self.queue.write(&[Piece { off, data: &data, hint: Hint::None }], true)?)
     }
 }
+
+/// Makes the checksum of a journal's superblock right if it is that of the state before or after the write that was cut: the log
+/// empty or not, and a sequence number no farther away than the log is long. Anything else is damage, and stays.
+pub(crate) fn mend_torn(superblock: &mut [u8]) {
+    let has = be32(superblock, 0xfc);
+    let checked = be32(superblock, 0x28) & (format::incompat::CSUM_V2 | format::incompat::CSUM_V3) != 0;
+    if !checked || has == superblock_checksum(superblock) {
+        return;
+    }
+    let (sequence, start) = (be32(superblock, 0x18), be32(superblock, 0x1c));
+    let (first, end) = (be32(superblock, 0x14), be32(superblock, 0x10));
+    let other = if start == 0 { first } else { 0 };
+    let mut copy = superblock[..SUPERBLOCK_BYTES].to_vec();
+    put_be32(&mut copy, 0x1c, other);
+    let torn = (0..=end.min(MOST_STEPS)).any(|step| {
+        let near = if start == 0 { sequence.wrapping_sub(step) } else { sequence.wrapping_add(step) };
+        put_be32(&mut copy, 0x18, near);
+        superblock_checksum(&copy) == has
+    });
+    if torn {
+        let right = superblock_checksum(superblock);
+        put_be32(superblock, 0xfc, right);
+    }
+}
+
+/// Sequence numbers that are tried: a damaged length of the log must not take long.
+const MOST_STEPS: u32 = 1 << 16;
 
 /// The tags of a descriptor.
 fn tags(format: &Format, block: &[u8]) -> Vec<Tag> {

@@ -1,0 +1,256 @@
+//! Contents of files in memory (`ext4-dax`): a read is loads, a write is stores past the processor's cache; no page of a file is
+//! in the page cache. Metadata and journal stay blocks: they go through the cache to a RAM-disk driver over the same memory.
+//!
+//! # A write
+//!
+//! | step | what | a crash after it leaves |
+//! |---|---|---|
+//! | 1 | holes get unwritten blocks, whose borders become borders of extents; the transaction may commit | zeros, or holes |
+//! | 2 | bytes are stored; what the write does not cover of new blocks is zeroed; a fence | the same; old blocks have new words |
+//! | 3 | a second handle makes the blocks written and sets size and times | the same, until it commits |
+//!
+//! Step 3 needs no space, since step 1 made the borders. A write that needs no blocks has no step 1. A file with block maps, which
+//! have no unwritten blocks, does all in one handle, so that no commit comes before the data. Data needs no order of the journal:
+//! it is durable before the handle that shows it begins. An fsync therefore only commits.
+//!
+//! What the last block holds beyond the end is zeroed when the file grows, as everywhere here, and at once: after a crash the bytes
+//! of an uncommitted cut may be zero, as a page that write-back took early would leave them.
+//!
+//! # What a power loss may tear
+//!
+//! A block device keeps sectors whole; memory keeps aligned words of 8 bytes. The driver ends each request with a fence, so of the
+//! blocks that were stored since the last fence any words may be old. What the format has against that:
+//!
+//! | blocks | torn by a crash | why that is no harm |
+//! |---|---|---|
+//! | log, but for the commit block | no | durable before the commit block is stored |
+//! | commit block | yes | its checksum is wrong, or its first word is old: the transaction did not happen |
+//! | metadata at home, during a checkpoint | yes | the log has all of it until that is durable, and a mount replays it first |
+//! | group descriptors | as these | a mount reads them before the replay: their checksums are judged after it |
+//! | the superblock | as these | mount and unmount change it through the log too; what leads to the journal never changes |
+//! | the journal's superblock | yes | each value of the word that changes is right; `recovery::mend_torn` knows a torn checksum |
+//! | file data | yes | a write promises words |
+//!
+//! The kernel refuses a torn superblock; e2fsck then takes a backup. The note of an error in the superblock of a file system that
+//! has stopped is written in place; a power loss in that write may tear it.
+//!
+//! Source: Linux 4.0 to 5.15, `fs/dax.c` (`dax_iomap_actor`: `copy_from_iter_flushcache`), `fs/ext4/inode.c` and
+//! `drivers/nvdimm/pmem.c`; the kernel's documentation, "Direct Access for files". Linux refuses `data=journal` and blocks that are
+//! not pages; so does this.
+
+use std::sync::Arc;
+
+use ::vfs::Timestamp;
+use media::Region;
+use sim::Activity;
+
+use super::file::WRITE_CREDITS;
+use super::inode::{Inode, InodeState};
+use super::journal::Handle;
+use super::layout::flag;
+use super::map::Mapped;
+use super::{Volume, extent, mutant};
+use crate::error::{Error, Result};
+
+/// Blocks of a file that follow each other in memory.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The first block of the file.
+    index: u64,
+    /// The first block of the memory.
+    start: u64,
+    len: u64,
+    /// What it holds is not the file's.
+    fresh: bool,
+}
+
+impl Volume {
+    /// The memory that data lies in.
+    pub(crate) fn memory(&self) -> Option<&Arc<Region>> {
+        self.settings.memory.as_ref()
+    }
+
+    /// Reads a range inside of a file.
+    pub(super) fn load_data(
+        &self,
+        memory: &Region,
+        inode: &Inode,
+        state: &InodeState,
+        (offset, buffer): (u64, &mut [u8]),
+    ) -> Result<usize> {
+        let (size, end) = (self.block_bytes(), offset + buffer.len() as u64);
+        let mut at = offset;
+        while at < end {
+            let (index, inside) = (at / size, at % size);
+            let mapped = self.map(inode, state, index, end.div_ceil(size) - index)?;
+            let (Mapped::Blocks { len, .. } | Mapped::Hole(len)) = mapped;
+            let piece = (len.max(1) * size - inside).min(end - at);
+            let to = &mut buffer[(at - offset) as usize..][..piece as usize];
+            let _scope = sim::scope(Activity::DATA);
+            if let Mapped::Blocks { start, unwritten: false, .. } = mapped {
+                memory.load(start * size + inside, to)?;
+            } else {
+                sim::copy(piece);
+                to.fill(0);
+            }
+            at += piece;
+        }
+        Ok(buffer.len())
+    }
+
+    /// Zeroes bytes of the memory that are a file's, durably.
+    pub(super) fn zero_data(&self, memory: &Region, off: u64, len: u64) -> Result<()> {
+        if self.has(mutant::TAIL_NOT_ZEROED) {
+            return Ok(());
+        }
+        let _scope = sim::scope(Activity::DATA);
+        memory.nt_zero(off, len)?;
+        memory.fence();
+        Ok(())
+    }
+
+    /// Writes part of a file, at most what one handle may give blocks to; returns how many bytes, fewer when space runs out.
+    pub(super) fn store_chunk(
+        &self,
+        memory: &Region,
+        inode: &Arc<Inode>,
+        state: &mut InodeState,
+        (offset, data): (u64, &[u8]),
+    ) -> Result<usize> {
+        let size = self.block_bytes();
+        let (first, last) = (offset / size, (offset + data.len() as u64).div_ceil(size));
+        let extents = state.raw.has(flag::EXTENTS);
+        let mut runs = self.written_runs(inode, state, (first, last))?;
+        let mut handle = None;
+        if runs.is_none() {
+            let reserving = self.begin(WRITE_CREDITS)?;
+            runs = Some(self.reserve_runs(&reserving, inode, state, (first, last))?);
+            self.store_inode(&reserving, inode, state)?;
+            handle = Some(reserving).filter(|_| !extents);
+        }
+        let runs = runs.unwrap_or_default();
+        let reached = runs.last().map_or(first, |run| run.index + run.len);
+        let end = (offset + data.len() as u64).min(reached * size).max(offset);
+        if let Err(error) = self.store_data(memory, &runs, (offset, &data[..(end - offset) as usize])) {
+            drop(handle);
+            return self.give_up(inode, state, error);
+        }
+        let handle = match handle {
+            Some(handle) => handle,
+            None => self.begin(WRITE_CREDITS)?,
+        };
+        if extents {
+            self.make_written(&handle, inode, state, &runs)?;
+        }
+        if end > offset {
+            state.raw.set_size(end.max(state.raw.size()));
+            let now = Timestamp::now();
+            state.raw.set_mtime(now);
+            state.raw.set_ctime(now);
+        }
+        self.store_inode(&handle, inode, state)?;
+        Ok((end - offset) as usize)
+    }
+
+    /// The blocks of a range of a file, if all of them are there and written.
+    fn written_runs(
+        &self,
+        inode: &Inode,
+        state: &InodeState,
+        (first, last): (u64, u64),
+    ) -> Result<Option<Vec<Run>>> {
+        let (mut runs, mut index) = (Vec::new(), first);
+        while index < last {
+            let Mapped::Blocks { start, len, unwritten: false } =
+                self.map(inode, state, index, last - index)?
+            else {
+                return Ok(None);
+            };
+            runs.push(Run { index, start, len, fresh: false });
+            index += len;
+        }
+        Ok(Some(runs))
+    }
+
+    /// The blocks of a range of a file, unwritten ones where there are holes; fewer when space runs out.
+    fn reserve_runs(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        (first, last): (u64, u64),
+    ) -> Result<Vec<Run>> {
+        let (mut runs, mut index) = (Vec::new(), first);
+        while index < last {
+            let run = match self.map(inode, state, index, last - index)? {
+                Mapped::Blocks { start, len, unwritten } => Ok(Run { index, start, len, fresh: unwritten }),
+                Mapped::Hole(len) => self
+                    .map_new(handle, inode, state, (index, len), true)
+                    .map(|(start, len)| Run { index, start, len, fresh: true }),
+            };
+            let isolate = |run: Run| {
+                if run.fresh && state.raw.has(flag::EXTENTS) {
+                    extent::isolate(self, handle, inode, state, (run.index, run.index + run.len))?;
+                }
+                Ok(run)
+            };
+            match run.and_then(isolate) {
+                Ok(run) => {
+                    index += run.len;
+                    runs.push(run);
+                }
+                Err(Error::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// Stores the bytes of a write, and zeroes around them in new blocks.
+    fn store_data(&self, memory: &Region, runs: &[Run], (offset, data): (u64, &[u8])) -> Result<()> {
+        let (size, end) = (self.block_bytes(), offset + data.len() as u64);
+        let _scope = sim::scope(Activity::DATA);
+        for run in runs {
+            let (begin, after) = (run.index * size, (run.index + run.len) * size);
+            let (from, to) = (begin.max(offset), after.min(end));
+            let place = |at: u64| run.start * size + (at - begin);
+            if run.fresh && !self.has(mutant::NEW_BLOCK_NOT_ZEROED) {
+                memory.nt_zero(place(begin), from - begin)?;
+                memory.nt_zero(place(to), after - to)?;
+            }
+            let bytes = &data[(from - offset) as usize..(to - offset) as usize];
+            if self.has(mutant::DATA_IN_CACHE) {
+                memory.store(place(from), bytes)?;
+            } else {
+                memory.nt_store(place(from), bytes)?;
+            }
+        }
+        memory.fence();
+        Ok(())
+    }
+
+    /// Makes what a write reserved written: each stretch at once, since its blocks may be one extent.
+    fn make_written(
+        &self,
+        handle: &Handle<'_>,
+        inode: &Inode,
+        state: &mut InodeState,
+        runs: &[Run],
+    ) -> Result<()> {
+        let mut stretches: Vec<(u64, u64)> = Vec::new();
+        for run in runs.iter().filter(|run| run.fresh) {
+            match stretches.last_mut() {
+                Some((_, to)) if *to == run.index => *to += run.len,
+                _ => stretches.push((run.index, run.index + run.len)),
+            }
+        }
+        stretches.into_iter().try_for_each(|range| extent::convert(self, handle, inode, state, range))
+    }
+
+    /// The memory did not take the data: blocks beyond the end are freed, those of holes stay unwritten.
+    fn give_up<T>(&self, inode: &Inode, state: &mut InodeState, error: Error) -> Result<T> {
+        let end = state.raw.size().div_ceil(self.block_bytes());
+        self.cut(inode, state, end)?;
+        Err(error)
+    }
+}
