@@ -31,6 +31,6 @@ pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
-    Clock, FailureKind, HostRecord, HypothesisOutcome, JobRecord, OperationRecord, ResultFile, ResultsFile,
-    Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
+    Clock, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, OperationRecord,
+    ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, StepRecord, WorkerRecord,
 };

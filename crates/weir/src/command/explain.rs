@@ -16,7 +16,7 @@ use crate::{store, topics};
     after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99"
 )]
 pub(crate) struct Explain {
-    /// A result (file, folder or name of a run), a mount, an errno, an exit code or a metric
+    /// A result, a mount, an errno, an exit code, a metric, or the word that an error names
     what: String,
     /// Only cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE")]

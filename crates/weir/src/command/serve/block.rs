@@ -22,7 +22,7 @@ use crate::{interrupt, nbd::listen};
 #[command(after_help = "Example: weir serve block --medium ssd --size 1GiB --socket /tmp/ssd.sock\n\
                   then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client")]
 pub(crate) struct Block {
-    /// ssd, a preset of an SSD (fast24,allocation=on), or a medium of memory (hinfs), which makes NVMMBD; ram
+    /// ssd, ram, a preset of an SSD (fast24,allocation=on), or a medium (hinfs), which makes NVMMBD
     #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
     medium: String,
     /// The size that clients see

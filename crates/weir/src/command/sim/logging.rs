@@ -53,7 +53,7 @@ pub(super) struct Logging {
     /// Replay a trace instead of a workload: a file of --capture, or the text of valgrind --tool=lackey --trace-mem=yes
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Make a transaction of so many stores of a lackey trace, which knows none; 0: nothing is a transaction
+    /// Stores that make a transaction in a lackey trace, which marks none; 0: no transactions
     #[arg(long, value_name = "STORES", default_value_t = 16)]
     transaction: u64,
     /// Write what the workload asks of memory to a file instead, for --trace
