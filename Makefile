@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-suites evidence install lint docs bench build clean
+.PHONY: demo test test-mount test-suites test-package evidence install package lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
@@ -39,6 +39,15 @@ test-mount: build
 test-suites: build
 	tests/mount/suites.sh $(WEIR)
 
+# The Debian package in a bare Debian: installed, used, upgraded, removed, purged. As root.
+test-package: build
+	WEIR=$(WEIR) tests/package.sh
+
+# The Debian package, under target/debian; needs `cargo install cargo-deb`.
+package: build
+	packaging/stage.sh $(WEIR) $(TARGET)/package
+	$(CARGO) deb --no-build --no-strip -p weir
+
 # Every check at full size, into the ledger that the command carries: hours. As root.
 evidence: build
 	evidence/collect.sh $(WEIR)
@@ -52,6 +61,7 @@ install: build
 	  || echo "$(SBIN) is not writable: \`mount -t fuse.weir\` and fstab will not know this command"
 	install -D -m 644 packaging/weir@.service $(DESTDIR)$(PREFIX)/lib/systemd/system/weir@.service
 	$(WEIR) man --quiet $(SHARE)/man/man1
+	@mkdir -p $(SHARE)/man/man5 && mv $(SHARE)/man/man1/weir.toml.5 $(SHARE)/man/man5/
 	@mkdir -p $(SHARE)/bash-completion/completions $(SHARE)/zsh/site-functions $(SHARE)/fish/vendor_completions.d
 	$(WEIR) completion bash > $(SHARE)/bash-completion/completions/weir
 	$(WEIR) completion zsh > $(SHARE)/zsh/site-functions/_weir

@@ -1,4 +1,5 @@
-"""The rates in the JSON that compare.sh has collected: medians of fio's and Weir's, by job and direction, and their ratio."""
+"""The rates in the JSON that compare.sh has collected: medians of fio's and Weir's, by job and direction, their ratio, and
+that of their best rounds."""
 
 import json
 import os
@@ -46,7 +47,7 @@ def weir_rates(path):
 
 def main():
     work, rounds, jobs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8}   range of the ratio")
+    print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8} {'best/best':>9}   range of the ratio")
     for job in jobs:
         name = os.path.splitext(os.path.basename(job))[0]
         pairs = []
@@ -59,10 +60,11 @@ def main():
             if not both:
                 print(f"{name:<14} {key[0]:<10} {key[1]:<9} weir counts it apart (verify)")
                 continue
+            best = max(weir for _, weir in both) / max(fio for fio, _ in both)
             fio, weir = (statistics.median(side) for side in zip(*both))
             ratios = sorted(b / a for a, b in both)
             spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-            print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {statistics.median(ratios):>8.2f}   {spread}")
+            print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {statistics.median(ratios):>8.2f} {best:>9.2f}   {spread}")
 
 
 main()

@@ -1,12 +1,16 @@
 #!/bin/sh
 # fio and `weir bench` side by side: each job file on the same directory of the host, in turn, several rounds. Prints the median
-# rate of each and their ratio (weir/fio).
+# rate of each and their ratio (weir/fio), and the ratio of their best rounds, which other work on the host disturbs least.
 #
 #   tests/fio/compare.sh DIR [ROUNDS [JOB.fio …]]      default: 5 rounds of the job files that come with Weir
 #   WEIR=path/to/weir                                  default: target/release/weir
+#   LOOPS=n                                            passes of each job that ends by its size (default 1)
 #
-# Both run as threads of one process in a session of its own: on a busy host the scheduler shares its time by sessions, and fio's
-# processes have one each.
+# What makes the two comparable:
+# - Both read the same text. Three lines are put before it: thread=1 (both are threads of one process), invalidate=0 (neither
+#   empties the page cache), loops=n.
+# - Each runs in a session of its own, since the scheduler shares a busy host by sessions; root gives both priority over others.
+# - They take turns at being first, and nothing is left to be written back when either begins.
 #
 # Without fio, and where apt-get cannot install it, it says so and ends with 0: there is nothing to compare with.
 set -eu
@@ -32,20 +36,32 @@ fi
 
 work=$(mktemp -d "$dir/compare.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+
+# In a session of its own, before the other work of the host where that is allowed.
+alone() {
+    sync -f "$work"
+    setsid -w sh -c 'echo -15 2>/dev/null >/proc/self/autogroup; exec "$@"' alone "$@"
+}
+run_fio() {
+    mkdir -p "$work/fio"
+    (cd "$work/fio" && alone fio --output-format=json --output="$work/$name.$round.fio.json" "$work/$name.fio") >/dev/null
+    rm -rf "$work/fio"
+}
+run_weir() {
+    mkdir -p "$work/weir"
+    XDG_DATA_HOME="$work/store" alone "$weir" bench "$work/$name.fio" --fs "host:$work/weir" --clock real --json \
+        >"$work/$name.$round.weir.json" 2>"$work/$name.$round.err" ||
+        { cat "$work/$name.$round.err" >&2; exit 1; }
+}
+
 echo "$(fio --version), $rounds rounds, load $(cut -d' ' -f1-3 /proc/loadavg), $(stat -f -c %T "$dir")"
 for job in "$@"; do
-    job=$(realpath "$job")
     name=$(basename "$job" .fio)
-    { printf '[global]\nthread=1\n'; cat "$job"; } >"$work/$name.fio"
+    { printf '[global]\nthread=1\ninvalidate=0\nloops=%s\n' "${LOOPS:-1}"; cat "$job"; } >"$work/$name.fio"
     round=0
     while [ "$round" -lt "$rounds" ]; do
         round=$((round + 1))
-        mkdir -p "$work/fio" "$work/weir"
-        (cd "$work/fio" && setsid -w fio --output-format=json --output="$work/$name.$round.fio.json" "$work/$name.fio") >/dev/null
-        rm -rf "$work/fio"
-        XDG_DATA_HOME="$work/store" setsid -w "$weir" bench "$job" --fs "host:$work/weir" --clock real --json \
-            >"$work/$name.$round.weir.json" 2>"$work/$name.$round.err" ||
-            { cat "$work/$name.$round.err" >&2; exit 1; }
+        if [ $((round % 2)) = 1 ]; then run_fio; run_weir; else run_weir; run_fio; fi
     done
 done
 python3 "$here/compare.py" "$work" "$rounds" "$@"

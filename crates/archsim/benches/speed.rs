@@ -22,7 +22,7 @@ fn cpu_time(times: u64, mut body: impl FnMut()) -> Duration {
     };
     let before = now();
     (0..times).for_each(|_| body());
-    now() - before
+    now().saturating_sub(before)
 }
 
 /// Loads and stores of 16 KiB, over and over.

@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `hinfs` | the preset or the type of this name, with its defaults |
 //! | `hinfs,latency=400ns,round=ceil` | the same with other values |
+//! | `mine.toml`, `mine.toml,latency=1us` | the preset in a file, called by the file's name without its ending |
 //!
 //! A *type* is code: one file under `nvmm/` and one line in [`MEDIA`]. A *preset* is data: one file under
 //! `presets/media/` that names its type and gives values with their sources, and one line in `preset.rs`. A
 //! type of which no preset has the name is its own preset.
 
-use std::fmt;
+use std::path::Path;
+use std::{fmt, fs};
 
 use sim::{Bytes, Nanos, Rate};
 
@@ -192,6 +194,14 @@ pub enum MediumError {
         /// What was given.
         text: String,
     },
+    /// A preset file that cannot be read.
+    #[error("cannot read the medium file {path}: {what}")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What the operating system said.
+        what: String,
+    },
     /// A preset file that does not follow the format.
     #[error("medium preset {preset}: {what}")]
     BadPreset {
@@ -317,8 +327,19 @@ impl Medium {
         Ok(medium)
     }
 
-    /// The preset, or else the type, of this name.
+    /// The preset, the one in a file (`.toml`), or else the type, of this name.
     pub fn named(name: &str) -> Result<Self, MediumError> {
+        let file = Path::new(name);
+        if let (Some(stem), true) = (file.file_stem(), file.extension().is_some_and(|end| end == "toml")) {
+            let unreadable = |error: std::io::Error| MediumError::Unreadable {
+                path: name.to_owned(),
+                what: error.to_string(),
+            };
+            return Self::from_preset(
+                &stem.to_string_lossy(),
+                &fs::read_to_string(file).map_err(unreadable)?,
+            );
+        }
         if let Some((_, text)) = preset::PRESETS.iter().find(|(preset, _)| *preset == name) {
             return Self::from_preset(name, text);
         }
@@ -351,6 +372,18 @@ impl Medium {
             medium.set(param, &setting.value, &setting.source)?;
         }
         Ok(medium)
+    }
+
+    /// The medium as a preset file, with the source of each value.
+    pub fn to_toml(&self) -> String {
+        let head = [
+            format!("model = {:?}\nsummary = {:?}", self.kind.name(), self.summary),
+            format!("date = {:?}\nfitted_on = {:?}\n\n[parameters]", self.date, self.fitted_on),
+        ];
+        let parameter = |Param { name, value, source }: &Param| {
+            format!("{name} = {{ value = \"{value}\", source = {source:?} }}")
+        };
+        head.into_iter().chain(self.params.0.iter().map(parameter)).map(|line| line + "\n").collect()
     }
 
     fn of_type(name: &str, summary: &str, kind: &'static dyn MediumType) -> Self {

@@ -101,6 +101,20 @@ fn a_preset_of_ones_own_can_be_read() {
 }
 
 #[test]
+fn a_medium_in_a_file_is_taken_wherever_its_name_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let built_in = Medium::named("hinfs").unwrap();
+    std::fs::write(&path, built_in.to_toml()).unwrap();
+    let read = Medium::parse(path.to_str().unwrap()).unwrap();
+    assert_eq!((read.name(), read.parameters()), ("mine", built_in.parameters()));
+    let set = Medium::parse(&format!("{},latency=1us", path.display())).unwrap();
+    assert!(set.to_string().contains("latency=1000ns"), "{set}");
+    let told = message(folder.path().join("lost.toml").to_str().unwrap());
+    assert!(told.contains("cannot read the medium file") && told.contains("No such file"), "{told}");
+}
+
+#[test]
 fn a_preset_is_refused_for_unknown_keys_and_values_without_source() {
     let refused = |text: &str| Medium::from_preset("mine", text).expect_err("must be refused").to_string();
     let head = "model = \"hinfs\"\nsummary = \"s\"\ndate = \"2020\"\n";

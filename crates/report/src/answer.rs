@@ -7,7 +7,7 @@
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
 use crate::claims;
-use crate::units::{number, ratio};
+use crate::units::{Unit, number, ratio};
 use results::ResultFile;
 use results::statistics::{self, Comparison, Interval, LEAST_REPEATS, Verdict};
 
@@ -44,11 +44,29 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
             sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
         }
     } else {
-        sentences.push(format!("Only {} was measured, so nothing is compared.", designs.join("")));
+        sentences.push(alone(&cells, designs.first().copied().unwrap_or_default()));
     }
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
+}
+
+/// What a single design did: there is nothing to compare it with.
+fn alone(cells: &[Cell<'_>], design: &str) -> String {
+    let rate = |value: f64| Unit::OpsPerSecond.human(value);
+    let [only] = cells else {
+        return format!("Only {design} was measured, so nothing is compared.");
+    };
+    let rates = only.throughputs();
+    let median = statistics::median(&rates).unwrap_or(0.0);
+    let (least, most) =
+        rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
+    let runs = match rates.len() {
+        1 => "in one run".to_owned(),
+        runs => format!("in the median of {runs} runs, from {} to {}", rate(least), rate(most)),
+    };
+    let on = only.axis("workload").map_or_else(String::new, |name| format!(" on {}", axis::label(name, &[])));
+    format!("Only {design} was measured: {}{on}, {runs}.", rate(median))
 }
 
 /// The designs on one workload.

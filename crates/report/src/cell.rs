@@ -13,6 +13,8 @@ pub const BOOTSTRAP_SEED: u64 = 1;
 pub struct Cell<'a> {
     /// The cell: axis name to value.
     pub axes: &'a BTreeMap<String, String>,
+    /// Its number in the order in which cells first ran, from 1.
+    pub number: usize,
     /// Its repeats in the order in which they ran.
     pub samples: Vec<&'a Sample>,
 }
@@ -35,7 +37,7 @@ pub fn cells(results: &ResultFile) -> Vec<Cell<'_>> {
     for sample in &results.samples {
         let place = *places.entry(&sample.axes).or_insert(cells.len());
         if place == cells.len() {
-            cells.push(Cell { axes: &sample.axes, samples: Vec::new() });
+            cells.push(Cell { axes: &sample.axes, number: place + 1, samples: Vec::new() });
         }
         cells[place].samples.push(sample);
     }

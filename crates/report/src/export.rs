@@ -1,4 +1,11 @@
-//! Figures as files of their own, for papers: each chart as SVG that needs no style sheet, each figure's numbers as CSV.
+//! Figures as files of their own, for papers: each chart as SVG that needs no style sheet and as PDF with its fonts embedded, each
+//! figure's numbers as CSV.
+
+use std::sync::Arc;
+
+use svg2pdf::usvg::fontdb::{Database, Family, Query};
+use svg2pdf::usvg::{Options, Tree};
+use svg2pdf::{ConversionOptions, PageOptions};
 
 use crate::chart;
 use crate::figure::Figure;
@@ -9,12 +16,21 @@ use crate::{FigureError, Report};
 pub struct Exported {
     /// Its name.
     pub name: String,
-    /// Its text.
-    pub text: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// What was exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Export {
+    /// The files.
+    pub files: Vec<Exported>,
+    /// Why there is no PDF among them.
+    pub without_pdf: Option<String>,
 }
 
 /// Every figure of every result. One that cannot be drawn is left out; an error if none can.
-pub fn figures(report: &Report) -> Result<Vec<Exported>, FigureError> {
+pub fn figures(report: &Report) -> Result<Export, FigureError> {
     let (mut files, mut failed) = (Vec::new(), None);
     for section in &report.sections {
         for spec in &section.figures {
@@ -24,7 +40,51 @@ pub fn figures(report: &Report) -> Result<Vec<Exported>, FigureError> {
             }
         }
     }
-    if files.is_empty() { Err(failed.unwrap_or(FigureError::Empty)) } else { Ok(files) }
+    if files.is_empty() {
+        return Err(failed.unwrap_or(FigureError::Empty));
+    }
+    let without_pdf = add_pdfs(&mut files, &fonts()).err();
+    Ok(Export { files, without_pdf })
+}
+
+/// Families that a chart's text is set in, where the host has them; else any that it has.
+const SANS: [&str; 6] = ["Liberation Sans", "DejaVu Sans", "Noto Sans", "Arial", "Helvetica", "Nimbus Sans"];
+
+/// The fonts of the host.
+fn fonts() -> Database {
+    let mut fonts = Database::new();
+    fonts.load_system_fonts();
+    let has =
+        |name: &&str| fonts.query(&Query { families: &[Family::Name(name)], ..Query::default() }).is_some();
+    let any = || fonts.faces().next().and_then(|face| Some(face.families.first()?.0.clone()));
+    if let Some(name) = SANS.iter().find(|name| has(name)).map(|name| (*name).to_owned()).or_else(any) {
+        fonts.set_sans_serif_family(name);
+    }
+    fonts
+}
+
+/// Adds a PDF for each SVG. A PDF without its text would be wrong, so there is none on a host without fonts.
+fn add_pdfs(files: &mut Vec<Exported>, fonts: &Database) -> Result<(), String> {
+    if fonts.is_empty() {
+        return Err("this host has no font to set their text in; install one (Debian: fonts-dejavu-core), or turn the \
+                    SVG files into PDF where there is one"
+            .to_owned());
+    }
+    let options = Options { fontdb: Arc::new(fonts.clone()), ..Options::default() };
+    let drawings: Vec<(String, String)> = files
+        .iter()
+        .filter_map(|file| {
+            let stem = file.name.strip_suffix(".svg")?;
+            Some((stem.to_owned(), String::from_utf8_lossy(&file.bytes).into_owned()))
+        })
+        .collect();
+    for (stem, svg) in drawings {
+        let tree = Tree::from_str(&svg, &options).map_err(|error| format!("{stem}.svg: {error}"))?;
+        let pdf = svg2pdf::to_pdf(&tree, ConversionOptions::default(), PageOptions::default());
+        let bytes = pdf.map_err(|error| format!("{stem}.svg: {error}"))?;
+        files.push(Exported { name: format!("{stem}.pdf"), bytes });
+    }
+    Ok(())
 }
 
 fn export(plan: &str, figure: &Figure, files: &mut Vec<Exported>) {
@@ -32,9 +92,9 @@ fn export(plan: &str, figure: &Figure, files: &mut Vec<Exported>) {
     for panel in &figure.panels {
         let name =
             if panel.title.is_empty() { stem.clone() } else { format!("{stem}-{}", plain(&panel.title)) };
-        files.push(Exported { name: format!("{name}.svg"), text: chart::alone(figure, panel) });
+        files.push(Exported { name: format!("{name}.svg"), bytes: chart::alone(figure, panel).into_bytes() });
     }
-    files.push(Exported { name: format!("{stem}.csv"), text: csv(figure) });
+    files.push(Exported { name: format!("{stem}.csv"), bytes: csv(figure).into_bytes() });
 }
 
 /// A row for each point: the numbers as they are, without units chosen for people.

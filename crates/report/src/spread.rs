@@ -58,9 +58,8 @@ fn distribution(latency: &Histogram) -> Vec<(f64, f64)> {
     let all = latency.count().max(1) as f64;
     let (mut before, mut points) = (0, Vec::new());
     for (ns, count) in latency.values() {
-        if points.is_empty() {
-            points.push((ns.max(1) as f64, 0.0));
-        }
+        // Nothing lies between two values: the curve goes on level to the next, and rises there.
+        points.push((ns.max(1) as f64, before as f64 / all * 100.0));
         before += count;
         let part = before as f64 / all;
         points.push((ns.max(1) as f64, part * 100.0));
@@ -124,12 +123,13 @@ pub(crate) fn over_time_table(results: &ResultFile) -> Table {
         let rate = |ops: f64| Unit::OpsPerSecond.human(ops * 1e9 / series.step_ns.max(1) as f64);
         let sum: u64 = series.ops.iter().sum();
         let (least, most) = (series.ops.iter().min(), series.ops.iter().max());
-        table.rows.push(vec![
+        let row = vec![
             short(cell, &varying),
             rate(sum as f64 / series.ops.len().max(1) as f64),
             rate(least.copied().unwrap_or(0) as f64),
             rate(most.copied().unwrap_or(0) as f64),
-        ]);
+        ];
+        table.row_of(cell.number, row);
     }
     table
 }
@@ -156,7 +156,7 @@ pub(crate) fn percentiles(results: &ResultFile) -> Table {
             ];
             row.push(Unit::Nanos.human(s.mean_ns));
             row.extend([s.p50_ns, s.p90_ns, s.p99_ns, s.p99_9_ns, s.p99_99_ns, s.max_ns].map(ns));
-            table.rows.push(row);
+            table.row_of(cell.number, row);
         }
     }
     table
@@ -178,7 +178,7 @@ pub(crate) struct Origin {
 pub(crate) fn origins(results: &ResultFile) -> Vec<Origin> {
     let cells = cell::cells(results);
     let varying = cell::varying_axes(&cells);
-    let origin = |(at, cell): (usize, &Cell<'_>)| {
+    let origin = |cell: &Cell<'_>| {
         let each = cell.samples.iter().map(|sample| {
             let came = match &sample.failure {
                 Some(failure) => format!("failed: {}", failure.what),
@@ -190,13 +190,13 @@ pub(crate) fn origins(results: &ResultFile) -> Vec<Origin> {
         let only: Vec<String> =
             only.map(|(name, value)| format!(" --only {}", quoted(&format!("{name}={value}")))).collect();
         Origin {
-            number: at + 1,
+            number: cell.number,
             name: name(cell),
             samples: each.collect::<Vec<_>>().join(" · "),
             command: format!("weir run --like result.json{}", only.concat()),
         }
     };
-    cells.iter().enumerate().map(origin).collect()
+    cells.iter().map(origin).collect()
 }
 
 /// A word for a shell.

@@ -179,10 +179,7 @@ impl<'c> Summary<'c> {
         if self.failures {
             table.words("failed");
         }
-        let ordered = self.ordered(workload);
-        table.rows = ordered.iter().map(|cell| self.row(cell)).collect();
-        let number = |cell: &&Cell<'_>| self.cells.iter().position(|other| other.axes == cell.axes);
-        table.origins = ordered.iter().filter_map(|cell| number(cell).map(|at| at + 1)).collect();
+        self.ordered(workload).into_iter().for_each(|cell| table.row_of(cell.number, self.row(cell)));
         table
     }
 

@@ -29,8 +29,9 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// The rows; each has a cell for every column.
     pub rows: Vec<Vec<String>>,
-    /// For each row the number of the cell whose samples are behind it; empty where rows are no cells.
-    pub origins: Vec<usize>,
+    /// For each row the numbers of the cells whose samples are behind its entries, 0 for an entry that no cell is behind; may
+    /// be shorter than the rows.
+    pub origins: Vec<Vec<usize>>,
 }
 
 impl Column {
@@ -46,9 +47,31 @@ impl Table {
         Self { title: title.into(), ..Self::default() }
     }
 
-    /// Each row with the number of the cell whose samples are behind it.
-    pub fn rows_with_origins(&self) -> impl Iterator<Item = (Option<usize>, &Vec<String>)> {
-        self.rows.iter().enumerate().map(|(at, row)| (self.origins.get(at).copied(), row))
+    /// Each row: its entries, and the number of the cell whose samples are behind each.
+    pub fn rows_with_origins(&self) -> Vec<Vec<(Option<usize>, &String)>> {
+        let number = |row: usize, column: usize| {
+            self.origins
+                .get(row)
+                .and_then(|numbers| numbers.get(column))
+                .copied()
+                .filter(|number| *number > 0)
+        };
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let entries = row
+                .iter()
+                .enumerate()
+                .map(|(column, text)| (number(at, column).filter(|_| !text.is_empty()), text));
+            rows.push(entries.collect());
+        }
+        rows
+    }
+
+    /// Adds a row whose entries all come from cell number `origin`.
+    pub(crate) fn row_of(&mut self, origin: usize, row: Vec<String>) {
+        self.origins.resize(self.rows.len(), Vec::new());
+        self.origins.push(vec![origin; row.len()]);
+        self.rows.push(row);
     }
 
     /// Adds a column of words.

@@ -4,7 +4,7 @@
 mod sample;
 
 use report::figure::{OneOrMany, PublishedMark};
-use report::{Figure, FigureError, FigureSpec, Kind, Metric, Section, compare, compare_all, explain};
+use report::{Figure, FigureError, FigureSpec, Kind, Metric, Report, Section, compare, compare_all, explain};
 use results::ResultFile;
 use std::collections::BTreeMap;
 
@@ -262,10 +262,30 @@ fn a_comparison_is_a_page_that_needs_nothing_from_outside() {
     let file = sample::bars();
     let page = report::format::difference_html(&report::compare_by(&file, "fs", None).expect("it compares"));
     let page = page.expect("it renders");
-    for part in ["Of 16 cells", "role=\"img\"", "no difference detectable", "faster", "95 %"] {
+    for part in ["16 cells compared", "role=\"img\"", "no difference detectable", "faster", "95 %"] {
         assert!(page.contains(part), "{part}");
     }
     for foreign in ["http:", "https:", "<script", "<img"] {
         assert!(!page.contains(foreign), "{foreign}");
+    }
+}
+
+/// For a paper: each chart as SVG and as PDF, each figure's numbers as CSV.
+#[test]
+fn figures_are_exported_for_papers() {
+    let report = Report::new(vec![sample::bars()]).expect("its figures are right");
+    let export = report::export::figures(&report).expect("they can be drawn");
+    let ending = |ending: &str| export.files.iter().filter(|file| file.name.ends_with(ending)).count();
+    assert!(ending(".svg") > 0 && ending(".csv") > 0);
+    if let Some(why) = &export.without_pdf {
+        assert!(why.contains("no font") && ending(".pdf") == 0, "{why}");
+        eprintln!("no PDF was looked at: {why}");
+        return;
+    }
+    assert_eq!(ending(".pdf"), ending(".svg"));
+    for file in export.files.iter().filter(|file| file.name.rsplit('.').next() == Some("pdf")) {
+        assert!(file.bytes.starts_with(b"%PDF-"), "{}", file.name);
+        let has = |word: &[u8]| file.bytes.windows(word.len()).any(|window| window == word);
+        assert!(has(b"/FontFile"), "{}: its fonts are not embedded", file.name);
     }
 }

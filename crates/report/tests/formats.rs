@@ -43,6 +43,38 @@ fn the_same_results_give_the_same_bytes() {
     }
 }
 
+/// Parquet has the rows and columns of the CSV; numbers are numbers.
+#[test]
+fn parquet_holds_what_the_csv_holds() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+    use parquet::record::Field;
+    let report = all();
+    let bytes = by_name("parquet").unwrap().bytes(&report).unwrap();
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("it is Parquet");
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+    let text = render("csv", &report);
+    let mut csv = csv::Reader::from_reader(text.as_bytes());
+    let heads = csv.headers().unwrap().clone();
+    let mut compared = 0;
+    for (line, row) in csv.records().zip(&rows) {
+        for ((head, cell), (name, field)) in heads.iter().zip(line.unwrap().iter()).zip(row.get_column_iter())
+        {
+            assert_eq!(head, name);
+            let same = match field {
+                Field::Null => cell.is_empty(),
+                Field::Str(text) => text == cell,
+                Field::ULong(number) => number.to_string() == cell,
+                Field::Double(number) => number.to_string() == cell,
+                Field::Bool(flag) => flag.to_string() == cell,
+                other => panic!("{head}: {other:?}"),
+            };
+            assert!(same, "{head}: {field:?} and {cell:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 1000 && rows.len() == text.lines().count() - 1, "{compared} cells");
+}
+
 #[test]
 fn formats_have_names_of_their_own() {
     let names: BTreeSet<_> = FORMATS.iter().map(|format| format.name()).collect();

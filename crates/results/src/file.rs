@@ -74,17 +74,23 @@ impl ResultFile {
     /// Reads the result of a file that holds one, or all of a file that holds several, in its order.
     pub fn read_all(path: impl AsRef<Path>) -> Result<Vec<Self>, FileError> {
         let path = path.as_ref();
-        let (text, schema) = text_and_schema(path)?;
+        let text = fs::read(path).map_err(|source| io_error("read", path, source))?;
+        Self::parse_all(path, &text)
+    }
+
+    /// The same from the text of a file, which messages call `path`.
+    pub fn parse_all(path: &Path, text: &[u8]) -> Result<Vec<Self>, FileError> {
+        let schema = schema_of(path, text)?;
         if schema.as_ref().is_some_and(|schema| schema == RESULTS_SCHEMA) {
-            return Ok(parse::<ResultsFile>(path, &text, RESULTS_SCHEMA)?.results);
+            return Ok(parse::<ResultsFile>(path, text, RESULTS_SCHEMA)?.results);
         }
         check_schema(path, schema.as_ref(), RESULT_SCHEMA)?;
-        Ok(vec![parse(path, &text, RESULT_SCHEMA)?])
+        Ok(vec![parse(path, text, RESULT_SCHEMA)?])
     }
 
     /// Writes it whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
-        write_atomic(path.as_ref(), &to_json(self))
+        write_atomic(path.as_ref(), to_json(self))
     }
 
     /// The text of the file.
@@ -108,7 +114,7 @@ impl ClaimsFile {
 
     /// Writes it whole or not at all.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), FileError> {
-        write_atomic(path.as_ref(), &to_json(self))
+        write_atomic(path.as_ref(), to_json(self))
     }
 
     /// The text of the document.
@@ -130,15 +136,14 @@ struct Probe {
 }
 
 fn read<T: DeserializeOwned>(path: &Path, wanted: &'static str) -> Result<T, FileError> {
-    let (text, schema) = text_and_schema(path)?;
-    check_schema(path, schema.as_ref(), wanted)?;
+    let text = fs::read(path).map_err(|source| io_error("read", path, source))?;
+    check_schema(path, schema_of(path, &text)?.as_ref(), wanted)?;
     parse(path, &text, wanted)
 }
 
-fn text_and_schema(path: &Path) -> Result<(Vec<u8>, Option<serde_json::Value>), FileError> {
-    let text = fs::read(path).map_err(|source| io_error("read", path, source))?;
-    let probe: Probe = serde_json::from_slice(&text).map_err(|error| not_json(path, &error))?;
-    Ok((text, probe.schema))
+fn schema_of(path: &Path, text: &[u8]) -> Result<Option<serde_json::Value>, FileError> {
+    let probe: Probe = serde_json::from_slice(text).map_err(|error| not_json(path, &error))?;
+    Ok(probe.schema)
 }
 
 fn parse<T: DeserializeOwned>(path: &Path, text: &[u8], wanted: &'static str) -> Result<T, FileError> {
@@ -194,9 +199,9 @@ fn message(error: &serde_json::Error) -> String {
     text.split(" at line ").next().unwrap_or(&text).to_owned()
 }
 
-/// Writes `text` to `path` so that a reader sees the old file or the new one, never a part.
-pub fn write_atomic(path: &Path, text: &str) -> Result<(), FileError> {
-    let written = replace(path, |file| file.write_all(text.as_bytes()));
+/// Writes a text or bytes to `path` so that a reader sees the old file or the new one, never a part.
+pub fn write_atomic(path: &Path, text: impl AsRef<[u8]>) -> Result<(), FileError> {
+    let written = replace(path, |file| file.write_all(text.as_ref()));
     written.map_err(|source| io_error("write", path, source))
 }
 
@@ -250,7 +255,7 @@ mod tests {
         let file = |name| ResultFile::new(name, serde_json::Value::Null, 7, Clock::Virtual);
         file("z").write(&path).unwrap();
         assert_eq!(ResultFile::read_all(&path).unwrap(), [file("z")]);
-        write_atomic(&path, &ResultsFile::new(vec![&file("z"), &file("a")]).to_json()).unwrap();
+        write_atomic(&path, ResultsFile::new(vec![&file("z"), &file("a")]).to_json()).unwrap();
         assert_eq!(ResultFile::read_all(&path).unwrap(), [file("z"), file("a")]);
         let error = ResultFile::read(&path).unwrap_err().to_string();
         assert!(error.contains("several results"), "{error}");

@@ -31,6 +31,7 @@ pub use environment::Environment;
 pub use file::FileError;
 pub use histogram::{Histogram, Summary};
 pub use record::{
-    Clock, FailureKind, HostRecord, HypothesisOutcome, JobRecord, OperationRecord, PlacementRecord,
-    ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkerRecord,
+    Clock, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord, JobRecord, OperationRecord,
+    PlacementRecord, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord, SpanRecord, StepRecord,
+    WorkerRecord,
 };

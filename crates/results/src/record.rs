@@ -55,6 +55,9 @@ pub struct ResultFile {
     /// What a reader of any of its numbers must know: that the run was scaled down, that a cell runs on no medium.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// The texts that the plan names and does not hold, so that it can be repeated where they are not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<InputRecord>,
     /// One record for each cell and repeat, in the order in which they ran.
     pub samples: Vec<Sample>,
     /// What became of the plan's expectations.
@@ -63,6 +66,29 @@ pub struct ResultFile {
     /// What became of the published claims that the plan measures.
     #[serde(default)]
     pub claims: Vec<ClaimOutcome>,
+}
+
+/// A text that a plan names: a script, a machine, a medium.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRecord {
+    /// What it is.
+    pub kind: InputKind,
+    /// The name that the plan has for it.
+    pub name: String,
+    /// Its text when the plan ran.
+    pub text: String,
+}
+
+/// What a text is that a plan names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InputKind {
+    /// A script or job file.
+    Workload,
+    /// What CPU work costs, as TOML.
+    Machine,
+    /// The settings of a medium, as TOML.
+    Medium,
 }
 
 /// The results of several plans in one document: owned when it was read, borrowed to be written.
@@ -392,6 +418,7 @@ impl ResultFile {
             environment: Environment::default(),
             partial: false,
             notes: Vec::new(),
+            inputs: Vec::new(),
             samples: Vec::new(),
             hypotheses: Vec::new(),
             claims: Vec::new(),
@@ -482,6 +509,16 @@ impl OperationRecord {
 fn add_all(into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
     for (name, value) in from {
         *into.entry(name.clone()).or_default() += value;
+    }
+}
+
+impl fmt::Display for InputKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Workload => "workload",
+            Self::Machine => "machine",
+            Self::Medium => "medium",
+        })
     }
 }
 

@@ -5,9 +5,9 @@
 
 use results::claim::Claim;
 use results::{
-    ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, OperationRecord,
-    PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample, SampleFailure, SeriesRecord,
-    SpanRecord, StepRecord, WorkerRecord,
+    ClaimsFile, Clock, Environment, FailureKind, HostRecord, HypothesisOutcome, InputKind, InputRecord,
+    JobRecord, OperationRecord, PlacementRecord, ReadingOutcome, ResultFile, ResultsFile, Sample,
+    SampleFailure, SeriesRecord, SpanRecord, StepRecord, WorkerRecord,
 };
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -181,6 +181,7 @@ fn full_sample() -> Sample {
     sample.operations = vec![write];
     sample.steps = vec![StepRecord { name: "append".into(), ..StepRecord::default() }];
     sample.workers = vec![WorkerRecord { core: Some(3), ops: 10, ..WorkerRecord::default() }];
+    sample.jobs = vec![JobRecord { name: "log".into(), percentiles: vec![99.9], ..JobRecord::default() }];
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];
     sample.failure = Some(SampleFailure { kind: FailureKind::Corrupt, what: "fsck: x".into() });
@@ -201,6 +202,7 @@ fn full_file() -> ResultFile {
     let mut file = ResultFile::new("p", json!({"seed": 7}), 7, Clock::Virtual);
     file.environment = full_environment();
     file.notes = vec!["scaled down".into()];
+    file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
     file.samples = vec![full_sample()];
     file.claims = claims();
     file.hypotheses = vec![HypothesisOutcome {

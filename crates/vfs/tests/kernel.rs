@@ -26,7 +26,7 @@ fn waits(kernel_locks: bool, free: &[&str], work: fn(&Process, u16)) -> Vec<&'st
                 })
             })
             .collect();
-        tasks.into_iter().for_each(|task| task.join());
+        tasks.into_iter().for_each(sim::JoinHandle::join);
         Snapshot::of_run()
     });
     let ledger = ledger.expect("the run ends");

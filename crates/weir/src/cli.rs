@@ -52,7 +52,7 @@ pub(crate) enum Command {
     Baseline(c::baseline::Baseline),
     /// List designs, media, workloads, plans, papers, machines
     List(c::list::List),
-    /// Show everything about one of them
+    /// Show everything about a design, medium, workload, plan, paper or machine
     Show(c::show::Show),
     /// Say where the time of a result went, or what a word or error means
     Explain(c::explain::Explain),
@@ -68,9 +68,9 @@ pub(crate) enum Command {
     Mkfs(c::mkfs::Mkfs),
     /// Mount a file system
     Mount(c::mount::Mount),
-    /// Make everything on it durable
+    /// Write everything on a mount to its medium
     Sync(c::sync::Sync),
-    /// Unmount it, and wait until its pool is clean
+    /// Unmount a directory, and wait until its pool is clean
     Umount(c::umount::Umount),
     /// Check an image
     Fsck(c::fsck::Fsck),
@@ -123,6 +123,21 @@ mod tests {
     use clap::CommandFactory;
     use clap::error::ErrorKind;
 
+    /// The texts of README, CONTRIBUTING and every page below `docs/`.
+    fn documents() -> Vec<String> {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let (mut files, mut folders) =
+            (vec![root.join("README.md"), root.join("CONTRIBUTING.md")], vec![root.join("docs")]);
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { folders.push(path) } else { files.push(path) }
+            }
+        }
+        files.sort();
+        files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
@@ -131,7 +146,7 @@ mod tests {
     /// Commands in blocks of code, where two blanks end one, and those in backquotes, which may leave out what goes without saying.
     #[test]
     fn commands_in_the_documents_are_right() {
-        let documents = [include_str!("../../../README.md"), include_str!("../../../CONTRIBUTING.md")];
+        let documents = documents();
         let blocks = documents.iter().flat_map(|text| text.lines()).filter(|line| line.starts_with("weir "));
         let blocks = blocks.flat_map(|line| line.split("  ").next().unwrap_or(line).split("; "));
         let quoted = documents.iter().flat_map(|text| text.split('`').skip(1).step_by(2));

@@ -9,15 +9,15 @@ use results::{FailureKind, ResultFile, Sample};
 use sim::Bytes;
 
 use crate::failure::{Exit, Failure};
-use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Bar;
 use crate::store;
+use crate::{inputs, interrupt};
 
 /// How to run, and where results go.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct How {
-    /// Write a report; its ending is the format: .html .json .csv .md .txt
+    /// Write a report; its ending is the format: .html .json .csv .parquet .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
     /// Where all randomness starts [default: the plan's]
@@ -80,12 +80,14 @@ impl How {
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
+        let inputs: Vec<_> = plans.iter().map(inputs::of).collect();
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
         }
         let mut results = runner.run_all(&plans)?;
-        for result in &mut results {
+        for (result, inputs) in results.iter_mut().zip(inputs) {
             result.command = command();
+            result.inputs = inputs;
         }
         Ok(results)
     }

@@ -15,11 +15,13 @@
 
 #![forbid(unsafe_code)]
 
+mod bundle;
 mod checked;
 mod cli;
 mod command;
 mod experiment;
 mod failure;
+mod inputs;
 mod interrupt;
 mod mounted;
 mod nbd;

@@ -6,6 +6,7 @@ use lab::environment;
 use report::{Format, Report};
 use results::{FileError, ResultFile};
 
+use crate::bundle;
 use crate::failure::{Exit, Failure};
 
 /// The name that stands for the last run, where nothing else is called so.
@@ -71,7 +72,7 @@ pub(crate) fn date(seconds: u64) -> String {
     text.split(' ').next().unwrap_or(&text).to_owned()
 }
 
-/// Reads the results of a file, of a folder, of a mount as it is now, of a baseline, or of the run with that name in the data
+/// Reads the results of a file, a bundle, a folder, a mount as it is now, a baseline, or the run with that name in the data
 /// folder: at least one.
 pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
     if let Some(result) = of_mount(Path::new(name)) {
@@ -82,7 +83,11 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
     let last = if name == LATEST { latest().ok() } else { None };
     let places = [Some(PathBuf::from(name)), Some(baselines.join(name)), Some(runs.join(name)), last];
     for path in places.into_iter().flatten().filter(|path| path.exists()) {
-        let results = if path.is_dir() { read_folder(&path)? } else { ResultFile::read_all(&path)? };
+        let results = match &path {
+            folder if folder.is_dir() => read_folder(folder)?,
+            file if bundle::is_one(file) => bundle::read(file)?,
+            file => ResultFile::read_all(file)?,
+        };
         if !results.is_empty() {
             return Ok(results);
         }
@@ -172,6 +177,11 @@ fn try_writing(folder: &Path) -> std::io::Result<()> {
 /// Checks before a run that a report can be written: its ending, its folder, and that it is no folder itself.
 pub(crate) fn check_report(path: &Path) -> Result<(), Failure> {
     format_of(path)?;
+    check_file(path)
+}
+
+/// Checks that a file can be written.
+pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
     if path.is_dir() {
         return Err(Failure::usage(format!("{}: is a folder: name a file", path.display())));
     }
@@ -195,8 +205,8 @@ pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
 
 /// Writes a report in the format that the file's name ends in.
 pub(crate) fn write_report(report: &Report, path: &Path) -> Result<(), Failure> {
-    let text = format_of(path)?.render(report)?;
-    results::file::write_atomic(path, &text).map_err(Failure::from)
+    let bytes = format_of(path)?.bytes(report)?;
+    results::file::write_atomic(path, bytes).map_err(Failure::from)
 }
 
 #[cfg(test)]

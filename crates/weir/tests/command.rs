@@ -66,6 +66,23 @@ fn lists_and_shows_everything_there_is() {
     }
 }
 
+/// A page that the index leaves out is not found.
+#[test]
+fn the_index_of_the_documents_has_every_page_and_folder() {
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let index = std::fs::read_to_string(docs.join("README.md")).unwrap();
+    for entry in std::fs::read_dir(&docs).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        assert!(
+            name == "README.md" || index.contains(&format!("({name}")),
+            "docs/README.md does not name {name}"
+        );
+    }
+    for target in index.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+        assert!(docs.join(target).exists(), "docs/README.md names {target}, which is not there");
+    }
+}
+
 #[test]
 fn words_errors_and_exit_codes_are_explained() {
     for word in ["p99", "lock_wait", "ENOSPC", "130"] {

@@ -3,9 +3,43 @@
 use proptest::prelude::*;
 use workload::filebench::parse::parse;
 use workload::filebench::program::{Action, Amount, EndPolicy, Run, Snapshots, Step, Value};
+use workload::filebench::quirks::SWITCHES;
+use workload::filebench::vocabulary as words;
 use workload::filebench::{Overrides, PERSONALITIES, Program, load};
 
 const SET: &str = "define fileset name=data,path=/tmp,entries=10,dirwidth=20,size=4k,prealloc\n";
+
+/// The reference for users: it has every word that the language reads, and its example is right.
+#[test]
+fn the_reference_names_every_word_of_the_language() {
+    let reference = include_str!("../../../docs/wml.md");
+    let attributes = [
+        words::FLOWOP_ATTRIBUTES,
+        words::FILESET_ATTRIBUTES,
+        words::FILE_ATTRIBUTES,
+        words::PROCESS_ATTRIBUTES,
+        words::THREAD_ATTRIBUTES,
+        words::EVENTGEN_ATTRIBUTES,
+        words::RANDVAR_ATTRIBUTES,
+        words::CVAR_ATTRIBUTES,
+    ];
+    let operations = words::OPS.iter().map(|info| info.name);
+    let cvars = words::CVARS
+        .iter()
+        .flat_map(|cvar| std::iter::once(cvar.name).chain(cvar.parameters.iter().map(|(name, _)| *name)));
+    let switches = SWITCHES.iter().map(|switch| switch.name);
+    let all = attributes.into_iter().flatten().copied().chain(operations).chain(cvars).chain(switches);
+    let named = |word: &&str| {
+        let quoted = reference.split('`').skip(1).step_by(2);
+        quoted
+            .flat_map(|code| code.split(|c: char| !c.is_alphanumeric() && !"-_".contains(c)))
+            .any(|code| code == *word)
+    };
+    let missing: Vec<&str> = all.filter(|word| !named(word)).collect();
+    assert_eq!(missing, [""; 0], "docs/wml.md does not name them");
+    let example = reference.split("```").find(|block| block.contains("run 60")).expect("it has an example");
+    assert_eq!(warnings(example), [""; 0]);
+}
 
 fn accepted(source: &str) -> Program {
     load("a.f", source, &Overrides::new()).unwrap_or_else(|report| panic!("{source}\n{report}"))

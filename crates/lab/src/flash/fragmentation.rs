@@ -322,7 +322,7 @@ fn sequences_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error>
             let published = read(Dummy::Published)?;
             rows.push((format!("{what}, {allocation}, the program's"), published.0, published.1));
             let draws =
-                (SEED..SEED + DRAWS).map(|seed| read(Dummy::Random(seed))).collect::<Result<Vec<_>, _>>()?;
+                (SEED..=DRAWS).map(|seed| read(Dummy::Random(seed))).collect::<Result<Vec<_>, _>>()?;
             let (with_host, device): (Vec<f64>, Vec<f64>) = draws.into_iter().unzip();
             let (with_host, device) = (spread(&with_host), spread(&device));
             let names = ["least", "mean", "most", "standard deviation"];

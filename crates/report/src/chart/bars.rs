@@ -34,6 +34,9 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, palette: &Palette, size: Size
     for point in &panel.points {
         label(&mut svg, figure, panel, &frame, &layout, point);
     }
+    for (x, series) in &panel.failed {
+        failure(&mut svg, &frame, &layout, (*x, *series));
+    }
     frame.draw_x_title(&mut svg, &figure.x_label);
     svg.finish(&description(figure, panel))
 }
@@ -83,6 +86,13 @@ fn bar(
         let (low, high) = (frame.y(interval.low), frame.y(interval.high));
         whisker(svg, &look.whisker(), x + layout.bar / 2.0, low, high);
     }
+}
+
+/// The sign of a cell that has failed, where its bar would stand.
+fn failure(svg: &mut Svg, frame: &Frame, layout: &Layout, (x, series): (usize, usize)) {
+    let middle = layout.bar(x, series) + layout.bar / 2.0;
+    let word = if layout.bar >= svg.text_width("failed") { "failed" } else { "✕" };
+    svg.text("tick", (middle, frame.bottom - 6.0), Anchor::Middle, word);
 }
 
 /// The number over a bar, drawn last: nothing may lie over it.

@@ -16,7 +16,9 @@ const HATCH: &str = "h2";
 pub(crate) fn legend() -> Vec<(String, String)> {
     let key = |classes: &[&str]| {
         let mut svg = Svg::new(Size { class: "key", width: 34.0, height: 16.0, ..SMALL });
-        classes.iter().for_each(|class| svg.rect(class, (1.0, 1.0), (32.0, 14.0), ""));
+        for class in classes {
+            svg.rect(class, (1.0, 1.0), (32.0, 14.0), "");
+        }
         svg.finish("").replacen(" role=\"img\" aria-label=\"\"", " aria-hidden=\"true\"", 1)
     };
     vec![

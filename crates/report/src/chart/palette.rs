@@ -4,7 +4,7 @@
 
 use super::svg::{Svg, n};
 use super::{SMALL, Size};
-use crate::figure::{Kind, rank};
+use crate::figure::{Kind, fixed};
 
 /// Colours, hatchings, dashes and markers: eight of each. Names beyond the eighth pair colours and
 /// hatchings anew.
@@ -36,9 +36,8 @@ impl Palette {
     pub(crate) fn look(&self, kind: Kind, name: &str) -> Look {
         // An activity looks the same on every page; those that are not known follow in the order in which they appear.
         let place = |names: &[String]| names.iter().position(|known| known == name).unwrap_or(0);
-        let at = match (kind, rank(name)) {
-            (Kind::Breakdown, known) if known < PATTERNS => known,
-            (Kind::Breakdown, _) => PATTERNS + place(&self.activities),
+        let at = match kind {
+            Kind::Breakdown => fixed(name, place(&self.activities)),
             _ => place(&self.series),
         };
         Look { colour: at % PATTERNS, mark: (at + at / PATTERNS) % PATTERNS }
@@ -175,4 +174,27 @@ pub(crate) fn published_key() -> String {
     let mut svg = Svg::new(size);
     target(&mut svg, 17.0, 15.0, Band { low: 15.0, high: 1.0, open: (false, false) }, Some(8.0), "");
     svg.finish("").replacen(" role=\"img\" aria-label=\"\"", " aria-hidden=\"true\"", 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_activity_looks_the_same_whatever_else_is_on_the_page() {
+        let of = |names: &[&str], name| {
+            let mut palette = Palette::default();
+            for name in names {
+                palette.add(Kind::Breakdown, name);
+            }
+            palette.look(Kind::Breakdown, name)
+        };
+        let known = ["software", "lock wait", "medium wait", "core wait"];
+        for name in known {
+            assert_eq!(of(&known, name), of(&[name], name), "{name}");
+        }
+        let mut looks: Vec<Look> = known.iter().map(|name| of(&known, name)).collect();
+        looks.dedup();
+        assert_eq!(looks.len(), known.len(), "and no two look alike");
+    }
 }

@@ -48,7 +48,7 @@ fn draw_at(compared: &Compared, size: Size) -> String {
     }
     svg.line("axis", (x(1.0), 0.0), (x(1.0), bottom));
     for (row, cell) in cells.iter().enumerate() {
-        draw_cell(&mut svg, cell, row as f64 * ROW, &x, left);
+        draw_cell(&mut svg, cell, &brief(&cell.axes, cells), row as f64 * ROW, &x, left);
     }
     let title = format!("throughput of {} by that of {}", compared.new, compared.baseline);
     svg.text("title", (size.width / 2.0, bottom + font * 2.9), Anchor::Middle, &short(&title, &svg));
@@ -60,14 +60,14 @@ fn draw_at(compared: &Compared, size: Size) -> String {
     ))
 }
 
-fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f64, left: f64) {
+fn draw_cell(svg: &mut Svg, cell: &ComparedCell, name: &str, top: f64, x: &dyn Fn(f64) -> f64, left: f64) {
     let font = svg.size.font;
     let (colour, mark) = match cell.comparison.verdict {
         Verdict::Faster => ("k2", "▲ "),
         Verdict::Slower => ("k3", "▼ "),
         _ => ("k6", ""),
     };
-    let text = format!("{mark}{} · {}", ratio(cell.comparison.ratio), brief(&cell.axes));
+    let text = format!("{mark}{} · {name}", ratio(cell.comparison.ratio));
     svg.text("number", (left, top + font), Anchor::Start, &short(&text, svg));
     let y = top + font * 1.9;
     if let Some(interval) = cell.comparison.interval {
@@ -78,14 +78,17 @@ fn draw_cell(svg: &mut Svg, cell: &ComparedCell, top: f64, x: &dyn Fn(f64) -> f6
     svg.path(&format!("{colour} marker"), &square, &text);
 }
 
-/// The values of a cell without the names of their axes, for which a row of a narrow chart has no room.
-fn brief(axes: &BTreeMap<String, String>) -> String {
+/// The values of a cell on the axes that vary among `cells`, without the names of the axes: a row of a narrow chart has no room
+/// for them.
+fn brief(axes: &BTreeMap<String, String>, cells: &[ComparedCell]) -> String {
+    let varies = |name: &String| cells.iter().any(|other| other.axes.get(name) != axes.get(name));
+    let several = axes.keys().any(varies);
     let value = |(name, value): (&String, &String)| match name.as_str() {
         "workload" => value.rsplit('/').next().unwrap_or(value).to_owned(),
         "threads" => format!("{value} threads"),
         _ => axis::label(value, &[]),
     };
-    axes.iter().map(value).collect::<Vec<_>>().join(" · ")
+    axes.iter().filter(|(name, _)| !several || varies(name)).map(value).collect::<Vec<_>>().join(" · ")
 }
 
 /// As much of a text as fits.

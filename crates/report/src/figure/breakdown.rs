@@ -17,12 +17,24 @@ const LEAST_SHARE: f64 = 0.03;
 const MOST_KINDS: usize = 4;
 
 /// The order of known activities in a bar, bottom up along the path of a call; others follow by name.
-const ACTIVITIES: [&str; 8] =
-    ["software", "copy", "data", "metadata", "journal", "lock_wait", "medium_wait", "stall"];
+const ACTIVITIES: [&str; 11] = [
+    "software",
+    "copy",
+    "data",
+    "metadata",
+    "journal",
+    "lock_wait",
+    "medium_wait",
+    "stall",
+    "core_wait",
+    "generator",
+    "sleep",
+];
 
 /// The operations of one bar, longest first.
 struct Bar<'a> {
     name: &'a str,
+    cell: usize,
     operations: Vec<OperationRecord>,
 }
 
@@ -57,7 +69,7 @@ fn bars<'a>(
     for name in names {
         let here = cells.iter().filter(in_panel).filter(|cell| cell.axis(&spec.series) == Some(name));
         if let Some(cell) = only_one(&here.collect::<Vec<_>>())? {
-            bars.push(Bar { name, operations: cell.operations() });
+            bars.push(Bar { name, cell: cell.number, operations: cell.operations() });
         }
     }
     Ok(bars)
@@ -77,6 +89,15 @@ fn activities<'b>(bars: impl Iterator<Item = &'b Bar<'b>>) -> Vec<String> {
 /// The place of `activity` in a bar.
 pub(crate) fn rank(activity: &str) -> usize {
     ACTIVITIES.iter().position(|known| *known == activity).unwrap_or(ACTIVITIES.len())
+}
+
+/// The number by which a series of a breakdown looks the same on every page: that of its activity, or else one for the `place` of
+/// its name among the others.
+pub(crate) fn fixed(series: &str, place: usize) -> usize {
+    match rank(&series.replace(' ', "_")) {
+        known if known < ACTIVITIES.len() => known,
+        _ => ACTIVITIES.len() + place,
+    }
 }
 
 /// The kinds to show: as asked, or those that take a good share of the time of some design.
@@ -104,18 +125,21 @@ fn panel_of(prefix: &str, kind: &str, bars: &[Bar<'_>], activities: &[String]) -
     let mut points = Vec::new();
     for (x, bar) in having.iter().enumerate() {
         let operation = bar.operations.iter().find(|operation| operation.kind == kind)?;
-        points.extend(segments(x, operation, activities));
+        points.extend(segments(x, bar.cell, operation, activities));
     }
     let xs = having.iter().map(|bar| XValue { label: bar.name.to_owned(), number: None }).collect();
     let title = format!("{prefix}{kind}");
     (!points.is_empty()).then_some(Panel { title, xs, points, ..Panel::default() })
 }
 
-fn segments(x: usize, operation: &OperationRecord, activities: &[String]) -> Vec<Point> {
+fn segments(x: usize, cell: usize, operation: &OperationRecord, activities: &[String]) -> Vec<Point> {
     let each = |name: &String| Some(*operation.time_ns.get(name)? as f64 / operation.count.max(1) as f64);
     let estimate = |value| Estimate { value, interval: None, repeats: 1 };
     let values = activities.iter().map(each).enumerate();
-    values.filter_map(|(series, value)| value.map(|value| Point { x, series, y: estimate(value) })).collect()
+    let point = |(series, value): (usize, Option<f64>)| {
+        value.map(|value| Point { x, series, y: estimate(value), cell })
+    };
+    values.filter_map(point).collect()
 }
 
 fn figure(spec: &FigureSpec, activities: &[String], panels: Vec<Panel>) -> Figure {

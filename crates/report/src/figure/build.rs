@@ -116,18 +116,22 @@ impl<'a> Builder<'a> {
 
     fn panel(&self, panel: Option<&str>) -> Result<Panel, FigureError> {
         let xs = self.xs_of(panel);
-        let mut points = Vec::new();
+        let (mut points, mut failed) = (Vec::new(), Vec::new());
         for (x, x_value) in xs.iter().enumerate() {
             for (series, name) in self.series.iter().enumerate() {
-                let y = self.estimate(panel, x_value, name)?;
-                points.extend(y.map(|y| Point { x, series, y }));
+                let Some(cell) = self.cell(panel, x_value, name)? else { continue };
+                match self.estimate(panel, x_value, name)? {
+                    Some(y) => points.push(Point { x, series, y, cell: cell.number }),
+                    None if cell.failure().is_some() => failed.push((x, series)),
+                    None => {}
+                }
             }
         }
         let published =
             self.spec.published.iter().filter_map(|mark| self.published(mark, panel, &xs)).collect();
         let title = panel.map_or_else(String::new, |value| self.panel_title(value));
         let limits = self.limits(panel);
-        Ok(Panel { title, xs: self.x_values(&xs), points, published, limits, spans: Vec::new() })
+        Ok(Panel { title, xs: self.x_values(&xs), points, published, failed, limits, spans: Vec::new() })
     }
 
     /// For lines over the number of threads, what holds each back at its end.
@@ -162,9 +166,15 @@ impl<'a> Builder<'a> {
         in_panel && in_series && cell.axis(&self.spec.x) == Some(x)
     }
 
-    fn values(&self, panel: Option<&str>, x: &str, series: &str) -> Result<Vec<f64>, FigureError> {
+    /// The cell at a place; an error if there are several.
+    fn cell(&self, panel: Option<&str>, x: &str, series: &str) -> Result<Option<&Cell<'a>>, FigureError> {
         let found: Vec<_> = self.cells.iter().filter(|cell| self.at(cell, panel, x, Some(series))).collect();
-        Ok(only_one(&found)?.map_or_else(Vec::new, |cell| values(cell, &self.spec.metric)))
+        only_one(&found)
+    }
+
+    fn values(&self, panel: Option<&str>, x: &str, series: &str) -> Result<Vec<f64>, FigureError> {
+        let cell = self.cell(panel, x, series)?;
+        Ok(cell.map_or_else(Vec::new, |cell| values(cell, &self.spec.metric)))
     }
 
     fn estimate(&self, panel: Option<&str>, x: &str, series: &str) -> Result<Option<Estimate>, FigureError> {

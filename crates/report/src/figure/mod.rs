@@ -16,7 +16,7 @@ mod metric;
 mod spec;
 mod timeline;
 
-pub(crate) use breakdown::rank;
+pub(crate) use breakdown::{fixed, rank};
 pub use metric::Metric;
 pub use spec::{FigureSpec, Kind, OneOrMany, PublishedMark, XScale};
 
@@ -61,6 +61,8 @@ pub struct Panel {
     pub points: Vec<Point>,
     /// Published numbers that belong here.
     pub published: Vec<Published>,
+    /// Places, as position and series, whose cell has failed.
+    pub failed: Vec<(usize, usize)>,
     /// What holds a line back at its end, by series; for throughput over threads.
     pub limits: Vec<(usize, String)>,
     /// What happened when; of a timeline.
@@ -100,6 +102,8 @@ pub struct Point {
     pub series: usize,
     /// The value.
     pub y: Estimate,
+    /// The number of the cell that it is of.
+    pub cell: usize,
 }
 
 /// A published number and its band at one point.
@@ -179,6 +183,8 @@ impl Figure {
             table.words("published");
         }
         table.rows = self.panels.iter().flat_map(|panel| self.rows(panel)).collect();
+        let heads = 1 + usize::from(self.has_panels());
+        table.origins = self.panels.iter().flat_map(|panel| self.origins(panel, heads)).collect();
         table
     }
 
@@ -222,7 +228,26 @@ impl Figure {
     }
 
     fn cell(&self, panel: &Panel, x: usize, series: usize) -> String {
-        panel.point(x, series).map_or_else(|| "–".to_owned(), |point| self.human(&point.y))
+        let nothing = if panel.failed.contains(&(x, series)) { "failed" } else { "–" };
+        panel.point(x, series).map_or_else(|| nothing.to_owned(), |point| self.human(&point.y))
+    }
+
+    /// The cells behind the entries of the table's rows, of which the first `heads` entries are words.
+    fn origins<'a>(&'a self, panel: &'a Panel, heads: usize) -> impl Iterator<Item = Vec<usize>> + 'a {
+        (0..panel.xs.len()).map(move |x| {
+            let first = || panel.at(x).next().map_or(0, |point| point.cell);
+            let mut row = vec![0; heads];
+            if self.is_single() {
+                row.push(first());
+            } else {
+                let of = |series| panel.point(x, series).map_or(0, |point| point.cell);
+                row.extend((0..self.series.len()).map(of));
+            }
+            if self.kind == Kind::Breakdown {
+                row.push(first());
+            }
+            row
+        })
     }
 
     /// A value with its unit and interval.

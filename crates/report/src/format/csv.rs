@@ -25,7 +25,7 @@ impl Format for Csv {
         "a row for each sample and operation, for spreadsheets"
     }
 
-    fn render(&self, report: &Report) -> Result<String, RenderError> {
+    fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError> {
         let rows: Vec<Row> = report.sections.iter().flat_map(|section| rows(&section.results)).collect();
         let heads = heads(&rows);
         let mut writer = ::csv::Writer::from_writer(Vec::new());
@@ -33,13 +33,12 @@ impl Format for Csv {
         for row in &rows {
             writer.write_record(heads.iter().map(|head| row.get(head).map_or("", String::as_str)))?;
         }
-        let bytes = writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        Ok(writer.into_inner().map_err(|error| ::csv::Error::from(error.into_error()))?)
     }
 }
 
 /// Head to cell.
-type Row = BTreeMap<String, String>;
+pub(super) type Row = BTreeMap<String, String>;
 
 /// The heads that always come, in their order.
 const FIXED: [&str; 16] = [
@@ -63,7 +62,7 @@ const FIXED: [&str; 16] = [
 const LATENCIES: [&str; 10] = ["mean", "stddev", "min", "p50", "p90", "p95", "p99", "p99_9", "p99_99", "max"];
 
 /// `plan`, the axes, the fixed heads, the latencies, then ledgers and counters by name.
-fn heads(rows: &[Row]) -> Vec<String> {
+pub(super) fn heads(rows: &[Row]) -> Vec<String> {
     let mut heads = vec!["plan".to_owned()];
     let all: BTreeSet<&String> = rows.iter().flat_map(BTreeMap::keys).collect();
     let axes = all.iter().filter(|head| head.starts_with("axis."));
@@ -75,7 +74,7 @@ fn heads(rows: &[Row]) -> Vec<String> {
     heads
 }
 
-fn rows(results: &ResultFile) -> Vec<Row> {
+pub(super) fn rows(results: &ResultFile) -> Vec<Row> {
     let mut rows = Vec::new();
     for sample in &results.samples {
         rows.push(sample_row(&results.name, sample));

@@ -65,7 +65,8 @@ pub(crate) fn answer(compared: &ComparedResults) -> String {
         .filter(|(count, _)| *count > 0)
         .map(|(count, what)| format!("{count} {what}"))
         .collect();
-    format!("Of {} cells {}.", faster + slower + same + open, parts.join(", "))
+    let all = faster + slower + same + open;
+    format!("{all} {} compared: {}.", if all == 1 { "cell" } else { "cells" }, parts.join(", "))
 }
 
 fn table(compared: &Compared) -> Table {

@@ -30,8 +30,8 @@ impl Format for Html {
         "one page with charts, readable offline and without script"
     }
 
-    fn render(&self, report: &Report) -> Result<String, RenderError> {
-        Ok(Page::new(report).render()?)
+    fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError> {
+        Ok(Page::new(report).render()?.into_bytes())
     }
 }
 
@@ -49,7 +49,7 @@ struct Page {
 /// One result on the page.
 struct PageSection {
     id: String,
-    name: String,
+    heading: String,
     why: String,
     answer: String,
     fixed: String,
@@ -140,7 +140,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
     let id = format!("r{}", at + 1);
     let figures = section.figures.iter().zip(figures).enumerate();
     PageSection {
-        name: results.name.clone(),
+        heading: heading(results),
         why: results.why.clone(),
         answer: answer::sentences(results).join(" "),
         fixed: summary::fixed_axes(results).join(" "),
@@ -166,6 +166,16 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
         command: results.command.clone(),
         plan: plan_text(results),
         id,
+    }
+}
+
+/// The plan's name; a run from the command line, whose plan has none of its own, is called by what it ran.
+fn heading(results: &ResultFile) -> String {
+    let workloads = results.axis_values("workload");
+    match (results.name.as_str(), &workloads[..]) {
+        ("bench", [only]) => format!("bench {only}"),
+        ("bench", [first, .., last]) => format!("bench {first} to {last}"),
+        (name, _) => name.to_owned(),
     }
 }
 
@@ -210,6 +220,7 @@ fn dies_figure(id: &str, results: &ResultFile) -> Option<PageFigure> {
         panels: pictures.iter().map(panel).collect(),
         table: dies::table(&pictures),
         error: String::new(),
+        stacked: false,
     })
 }
 

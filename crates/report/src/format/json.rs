@@ -19,11 +19,11 @@ impl Format for Json {
         "everything that was recorded, for scripts and for rerunning"
     }
 
-    fn render(&self, report: &Report) -> Result<String, RenderError> {
+    fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError> {
         if let [section] = &report.sections[..] {
-            return Ok(section.results.to_json());
+            return Ok(section.results.to_json().into_bytes());
         }
         let results = report.sections.iter().map(|section| &section.results).collect();
-        Ok(ResultsFile::new(results).to_json())
+        Ok(ResultsFile::new(results).to_json().into_bytes())
     }
 }

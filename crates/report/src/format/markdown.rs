@@ -18,8 +18,8 @@ impl Format for Markdown {
         "tables to paste into an issue"
     }
 
-    fn render(&self, report: &Report) -> Result<String, RenderError> {
-        Ok(report.sections.iter().map(section).collect::<Vec<_>>().join("\n"))
+    fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError> {
+        Ok(report.sections.iter().map(section).collect::<Vec<_>>().join("\n").into_bytes())
     }
 }
 

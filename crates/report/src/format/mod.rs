@@ -5,6 +5,7 @@ mod difference;
 mod html;
 mod json;
 mod markdown;
+mod parquet;
 mod terminal;
 
 use crate::Report;
@@ -20,7 +21,12 @@ pub trait Format: Sync {
     /// What it is for, in one line.
     fn summary(&self) -> &'static str;
     /// The whole document.
-    fn render(&self, report: &Report) -> Result<String, RenderError>;
+    fn bytes(&self, report: &Report) -> Result<Vec<u8>, RenderError>;
+
+    /// The document as text, for the formats that are text.
+    fn render(&self, report: &Report) -> Result<String, RenderError> {
+        Ok(String::from_utf8_lossy(&self.bytes(report)?).into_owned())
+    }
 }
 
 /// Why a report could not be written down.
@@ -30,6 +36,9 @@ pub enum RenderError {
     /// The CSV writer refused.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] ::csv::Error),
+    /// The Parquet writer refused.
+    #[error("cannot write Parquet: {0}")]
+    Parquet(#[from] ::parquet::errors::ParquetError),
     /// The page's template refused.
     #[error("cannot write the page: {0}")]
     Page(#[from] askama::Error),
@@ -37,7 +46,7 @@ pub enum RenderError {
 
 /// Every format.
 pub const FORMATS: &[&dyn Format] =
-    &[&terminal::Terminal, &json::Json, &csv::Csv, &markdown::Markdown, &html::Html];
+    &[&terminal::Terminal, &json::Json, &csv::Csv, &parquet::Parquet, &markdown::Markdown, &html::Html];
 
 /// The format called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {

@@ -18,13 +18,13 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir bench fileserver varmail --fs pmfs,hinfs --threads 1,2,4,8")]
 pub(crate) struct Bench {
-    /// Workloads: filebench/varmail, a suite, or a .f file (`weir list workloads`)
+    /// Workloads: filebench/varmail, a suite, or a .f or .fio file (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
     /// Designs, or host:DIR for a directory of this host (`weir list fs`)
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     fs: Vec<String>,
-    /// A medium with its parameters: hinfs,latency=400ns; repeatable
+    /// A medium or a file, with parameters: hinfs,latency=400ns; repeatable
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
@@ -48,10 +48,10 @@ pub(crate) struct Bench {
     /// Turn a switch of the suite on, or off with NAME=false; repeatable
     #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
     switches: Vec<String>,
-    /// Set an option; hinfs.buffer=1GiB: of one design; repeatable
+    /// Set an option of each design that has it, or of one: hinfs.buffer=1GiB; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
-    /// Size of the region [default: half as much again as the files]
+    /// Size of the region [default: from the files and their growth]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
     /// How often each cell runs

@@ -45,7 +45,7 @@ impl Calibrate {
             std::fs::create_dir_all(folder)
                 .map_err(|error| Failure::io("make the folder", folder, &error))?;
         }
-        results::file::write_atomic(&path, &found.preset.to_toml())?;
+        results::file::write_atomic(&path, found.preset.to_toml())?;
         output.note(&format!("machine  {}", path.display()));
         Ok(())
     }

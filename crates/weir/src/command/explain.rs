@@ -20,7 +20,7 @@ use crate::{store, topics};
                   weir explain fragmentation FILE · weir explain fragmentation IMAGE:/PATH --medium nvme-a"
 )]
 pub(crate) struct Explain {
-    /// A result (file, folder or name of a run), a mount, an errno, an exit code or a metric; `fragmentation` with a file
+    /// A result, a mount, an errno, an exit code, a metric, or the word that an error names; `fragmentation` with a file
     what: String,
     /// With `fragmentation`: a file of this host, or one in an image (IMAGE:/PATH)
     file: Option<String>,

@@ -21,7 +21,7 @@ pub(crate) struct Fsck {
     /// The design [default: the one that recognises the image]
     #[arg(long)]
     fs: Option<String>,
-    /// Recover the image and repair what can be repaired, in place: copy it first if it is the only one
+    /// Recover the image and repair what can be repaired, in place; make a copy first
     #[arg(long)]
     repair: bool,
     /// The image

@@ -67,7 +67,7 @@ impl Man {
         std::fs::create_dir_all(folder).map_err(|error| Failure::io("make the folder", folder, &error))?;
         clap_mangen::generate_to(Cli::command(), folder)
             .map_err(|error| Failure::io("write into", folder, &error))?;
-        results::file::write_atomic(&folder.join("weir.toml.5"), &roff("WEIR.TOML", PLANS))?;
+        results::file::write_atomic(&folder.join("weir.toml.5"), roff("WEIR.TOML", PLANS))?;
         output.note(&format!("man pages  {}", folder.display()));
         Ok(())
     }

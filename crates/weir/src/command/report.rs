@@ -6,21 +6,26 @@ use clap::Args;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{experiment, store};
+use crate::{bundle, experiment, store};
 
 /// Show results as tables, JSON, CSV, Markdown or one HTML page.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir report result.json -o report.html -o table.csv")]
+#[command(
+    after_help = "Examples: weir report result.json -o report.html -o table.csv · weir report latest --bundle result.tar.gz"
+)]
 pub(crate) struct Report {
     /// Results: files, folders of runs, or names of runs in the data folder
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<String>,
-    /// Write into a file instead; the ending says the format: .html .json .csv .md .txt
+    /// Write into a file instead; the ending says the format: .html .json .csv .parquet .md .txt
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
-    /// Write each chart as SVG and each figure's numbers as CSV into this folder, for a paper
+    /// Write each chart as SVG and PDF and each figure's numbers as CSV into this folder, for a paper
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
+    /// Write one archive with results, page, plan, scripts, machine and media: `weir run --like FILE` runs it elsewhere
+    #[arg(long, value_name = "FILE")]
+    bundle: Option<PathBuf>,
 }
 
 impl Report {
@@ -34,13 +39,21 @@ impl Report {
         if let Some(folder) = &self.figures {
             std::fs::create_dir_all(folder)
                 .map_err(|error| Failure::io("make the folder", folder, &error))?;
-            let files = ::report::export::figures(&report)?;
-            for file in &files {
-                results::file::write_atomic(&folder.join(&file.name), &file.text)?;
+            let exported = ::report::export::figures(&report)?;
+            for file in &exported.files {
+                results::file::write_atomic(&folder.join(&file.name), &file.bytes)?;
             }
-            output.note(&format!("figures  {} files in {}", files.len(), folder.display()));
+            output.note(&format!("figures  {} files in {}", exported.files.len(), folder.display()));
+            if let Some(why) = exported.without_pdf {
+                output.note(&format!("no PDF: {why}"));
+            }
         }
-        if self.outputs.is_empty() && self.figures.is_none() {
+        if let Some(path) = &self.bundle {
+            store::check_file(path)?;
+            bundle::write(&report, path)?;
+            output.note(&format!("bundle   {}", path.display()));
+        }
+        if self.outputs.is_empty() && self.figures.is_none() && self.bundle.is_none() {
             experiment::print(&report, output)
         } else {
             Ok(())

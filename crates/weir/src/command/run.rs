@@ -2,22 +2,23 @@
 
 use clap::Args;
 use lab::Plan;
+use results::InputRecord;
 
 use crate::experiment::{self, How};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store;
+use crate::{inputs, store};
 
 /// Run a plan; without a name, a quick comparison.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Example: weir run my-plan.toml -o report.html · weir run --like result.json --only fs=hinfs"
+    after_help = "Examples: weir run my-plan.toml -o report.html · weir run --like result.json --only fs=hinfs"
 )]
 pub(crate) struct Run {
     /// A plan's name (`weir list plans`) or a file
     #[arg(default_value = "quick", hide_default_value = true)]
     name: String,
-    /// Run the plan of this result again: a file, a folder, or the name of a run
+    /// Run the plan of this result again: a file, a bundle, a folder, or the name of a run
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["name", "quick"])]
     like: Option<String>,
     /// Only the cells with this value of an axis; repeatable
@@ -34,11 +35,12 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn plan(&self) -> Result<Plan, Failure> {
-        let mut plan = match &self.like {
-            None => Plan::load(&self.name, self.quick)?,
+    /// The plan, and the texts that it must have where it is that of a result.
+    fn plan(&self) -> Result<(Plan, Vec<InputRecord>), Failure> {
+        let (mut plan, inputs) = match &self.like {
+            None => (Plan::load(&self.name, self.quick)?, Vec::new()),
             Some(name) => match &store::read(name)?[..] {
-                [only] => Plan::from_json(&only.plan)?,
+                [only] => (Plan::from_json(&only.plan)?, only.inputs.clone()),
                 several => {
                     let names: Vec<_> = several.iter().map(|result| result.name.as_str()).collect();
                     let message =
@@ -57,19 +59,32 @@ impl Run {
             // What is expected of the whole plan says nothing of a part.
             plan.expect.clear();
         }
-        Ok(plan)
+        Ok((plan, inputs))
     }
 
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let plan = self.plan()?;
+        let (plan, inputs) = self.plan()?;
         experiment::check_figures(&plan)?;
+        let mut restored = plan.clone();
+        let replaced = inputs::restore(&mut restored, &inputs)?;
+        if !replaced.is_empty() {
+            output.note(&format!("taken from the result, because here they differ: {}", replaced.join(", ")));
+        }
         if self.dry {
-            let cells = plan.cells()?.len();
+            let cells = restored.cells()?.len();
             output.note(&format!("{cells} cells, {} repeats each", plan.repeats));
             output.document(&plan.to_json());
             return Ok(());
         }
-        let results = self.how.run(std::slice::from_ref(&plan), output)?;
+        let mut results = self.how.run(std::slice::from_ref(&restored), output)?;
+        if !replaced.is_empty() {
+            // What is replaced goes on by the name that it had.
+            let seed = results.first().map_or(plan.seed, |result| result.seed);
+            for result in &mut results {
+                result.plan = Plan { seed, ..plan.clone() }.to_json();
+                result.inputs.clone_from(&inputs);
+            }
+        }
         let kept = self.how.keep(&plan.name, results, output)?;
         experiment::print(&kept.report, output)?;
         experiment::end(&kept)

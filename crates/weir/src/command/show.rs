@@ -1,5 +1,7 @@
 //! `weir show`: everything about one thing.
 
+use std::path::Path;
+
 use clap::Args;
 use fs::{FsType, OptionKind};
 use lab::claims::Paper;
@@ -16,12 +18,15 @@ use workload::suite::{self, Entry, Settings, Suite};
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Show everything about one design, medium, workload, plan, paper or machine.
+/// Show everything about a design, medium, workload, plan, paper or machine.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show hinfs-server")]
+#[command(
+    after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show plan quick · weir show plan mine.toml"
+)]
 pub(crate) struct Show {
-    /// Its name (`weir list`); a prefix such as medium: chooses among things of one name
-    name: String,
+    /// Its name (`weir list`) or file; before it may stand what it is: fs, medium, suite, workload, plan, paper, machine
+    #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
+    name: Vec<String>,
 }
 
 /// A kind of thing: its prefix, and how to show the one of that name, if there is one.
@@ -39,13 +44,19 @@ const KINDS: [(&str, Shower); 7] = [
 
 impl Show {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let (prefix, name) =
-            self.name.split_once(':').map_or((None, self.name.as_str()), |(p, n)| (Some(p), n));
+        let (prefix, name) = match &self.name[..] {
+            [kind, name] => (Some(kind.as_str()), name.as_str()),
+            [one] => one.split_once(':').map_or((None, one.as_str()), |(kind, name)| (Some(kind), name)),
+            _ => unreachable!("one or two words, as declared"),
+        };
+        if let Some(kind) = prefix.filter(|prefix| KINDS.iter().all(|(kind, _)| kind != prefix)) {
+            return Err(unknown_kind(kind));
+        }
         let wanted = KINDS.iter().filter(|(kind, _)| prefix.is_none_or(|prefix| prefix == *kind));
         let found = wanted.filter_map(|(kind, show)| Some((*kind, show(name)?)));
         let found = found.map(|(kind, text)| Ok((kind, text?))).collect::<Result<Vec<_>, Failure>>()?;
         if found.is_empty() {
-            return Err(unknown(&self.name));
+            return Err(unknown(name));
         }
         if output.is_json() {
             let things = found.iter().map(|(kind, text)| serde_json::json!({ "kind": kind, "text": text }));
@@ -58,7 +69,15 @@ impl Show {
     }
 }
 
+fn unknown_kind(kind: &str) -> Failure {
+    let advice = lab::error::nearest(kind, KINDS.iter().map(|(known, _)| *known));
+    Error::Unknown { what: "kind of thing", name: kind.to_owned(), advice }.into()
+}
+
 fn unknown(name: &str) -> Failure {
+    if let Some((kind, _)) = KINDS.iter().find(|(kind, _)| *kind == name) {
+        return Failure::usage(format!("weir show {kind}: name one; `weir list` shows what there is"));
+    }
     let designs = fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name);
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
@@ -174,9 +193,52 @@ fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<String, Failure> {
 }
 
 fn plan(name: &str) -> Option<Result<String, Failure>> {
-    let preset = PLANS.iter().find(|preset| preset.name == name)?;
-    let text = |plan: Plan| format!("{name} (plan): {}\n\n{}", plan.why, preset.text);
-    Some(Plan::load(name, false).map(text).map_err(Failure::from))
+    let file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
+    let text = match PLANS.iter().find(|preset| preset.name == name) {
+        Some(preset) => preset.text.to_owned(),
+        // A machine and a medium may be in such a file as well: only one of them is a plan.
+        None if file => std::fs::read_to_string(name).ok().filter(|text| text.contains("[plan]"))?,
+        None => return None,
+    };
+    Some(Plan::load(name, false).map_err(Failure::from).and_then(|plan| plan_text(name, &plan, &text)))
+}
+
+/// Every value in force with the place where it is said, then the plan's text.
+fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<String, Failure> {
+    let mut table = Table::new(format!("{name} (plan): {}", plan.why));
+    for column in ["value", "is", "said in"] {
+        table.words(column);
+    }
+    let said: toml::Table = text.parse().unwrap_or_default();
+    let in_plan = |key: &str| said.get("plan").and_then(|plan| plan.get(key)).is_some();
+    let document = plan.to_json();
+    let values = document.as_object().into_iter().flatten();
+    let simple = values.filter(|(key, value)| *key != "why" && !value.is_array() && !value.is_object());
+    for (key, value) in simple {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let place = if in_plan(key) { "[plan]" } else { "default" };
+        table.rows.push(vec![key.clone(), value, place.to_owned()]);
+    }
+    let row = |what: String, is: String, place: &str| vec![what, is, place.to_owned()];
+    for axis in &plan.axis {
+        let values: Vec<_> = axis.values.iter().map(|value| value.label.as_str()).collect();
+        let sets: Vec<_> = axis.sets.iter().map(ToString::to_string).collect();
+        let name =
+            if sets == [axis.name.as_str()] { String::new() } else { format!(" (sets {})", sets.join(", ")) };
+        table.rows.push(row(format!("axis {}{name}", axis.name), values.join(", "), "[[axis]]"));
+    }
+    for workload in &plan.workload {
+        let vars: Vec<_> = workload.vars.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let vars = if vars.is_empty() { "its own values".to_owned() } else { vars.join(", ") };
+        table.rows.push(row(format!("workload {}", workload.name), vars, "[[workload]]"));
+    }
+    let options = plan.fs.iter().map(|(key, value)| row(format!("option {key}"), value.clone(), "[fs]"));
+    table.rows.extend(options);
+    let expected = plan.expect.iter().map(|one| row("expected".to_owned(), one.to_string(), "[expect]"));
+    table.rows.extend(expected);
+    let cells = plan.cells()?.len();
+    table.rows.push(row("cells".to_owned(), format!("{cells}, {} runs of each", plan.repeats), "worked out"));
+    Ok(format!("{}\n{text}", table.to_text()))
 }
 
 fn paper(name: &str) -> Option<Result<String, Failure>> {

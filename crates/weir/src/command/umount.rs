@@ -18,7 +18,7 @@ pub(crate) struct Umount {
     /// The directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Take the directory back now, though something on it is in use; the rest follows when it is not
+    /// Detach the directory at once, even if files on it are open; the unmount ends when they are closed
     #[arg(short, long)]
     lazy: bool,
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rand::RngExt as _;
 use sim::Seed;
 
-use super::job::{Fallocate, JobSpec};
+use super::job::{Direction, Fallocate, JobSpec};
 use super::parse::Problem;
 
 /// The directory of all files.
@@ -152,6 +152,8 @@ pub(super) struct Laid {
     pub(super) fallocate: Fallocate,
     pub(super) fsync: bool,
     pub(super) pre_read: bool,
+    /// Bytes of each write of the layout, and of each read ahead.
+    pub(super) chunks: [u64; 2],
 }
 
 /// The files that are laid out, by path: each once, as large as the largest of its users wants it.
@@ -166,6 +168,7 @@ pub(super) fn laid(clones: &[JobClone]) -> BTreeMap<String, Laid> {
                 fallocate: spec.fallocate,
                 fsync: spec.create_fsync,
                 pre_read: spec.pre_read,
+                chunks: [Direction::Write, Direction::Read].map(|d| spec.sizes[d as usize].max()),
             };
             let known = laid.entry(file.path.clone()).or_insert_with(|| own.clone());
             known.size = known.size.max(own.size);

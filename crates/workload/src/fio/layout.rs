@@ -1,7 +1,9 @@
 //! Files before anything is measured.
 //!
 //! As fio does it: a file that is read, or overwritten, is written whole with random bytes; one that is only written is made
-//! empty, with its space reserved as `fallocate` says.
+//! empty, with its space reserved as `fallocate` says. A write of the layout is as large as the largest of the job, and so is a
+//! read ahead: the page cache of a host keeps a file in folios as large as the writes that made it, and a small write into a large
+//! folio costs more (ext4 of Linux looks at the state of every block of the folio).
 
 use rand::Rng as _;
 use sim::Seed;
@@ -11,9 +13,6 @@ use super::clones::{JobClone, Laid, ROOT};
 use super::job::Fallocate;
 use super::task::MODE;
 use crate::tree::CallFailed;
-
-/// Bytes of a write of the layout, and of a read ahead.
-const CHUNK: usize = 1 << 20;
 
 type Result<T> = std::result::Result<T, CallFailed>;
 
@@ -46,13 +45,13 @@ pub(super) fn file(calls: &dyn Syscalls, path: &str, laid: &Laid, seed: Seed) ->
     let fd = calls.open(path.as_bytes(), flags, MODE).map_err(CallFailed::of("open", path))?;
     reserve(calls, fd, path, laid)?;
     if laid.data {
-        write(calls, fd, path, laid.size, seed)?;
+        write(calls, fd, path, laid, seed)?;
     }
     if laid.fsync {
         calls.fsync(fd).map_err(CallFailed::of("fsync", path))?;
     }
     if laid.pre_read {
-        read(calls, fd, path)?;
+        read(calls, fd, path, laid.chunks[1])?;
     }
     calls.close(fd).map_err(CallFailed::of("close", path))
 }
@@ -80,12 +79,13 @@ fn reserve(calls: &dyn Syscalls, fd: Fd, path: &str, laid: &Laid) -> Result<()> 
     reserved.map_err(CallFailed::of("fallocate", path))
 }
 
-fn write(calls: &dyn Syscalls, fd: Fd, path: &str, size: u64, seed: Seed) -> Result<()> {
-    let mut data = vec![0; CHUNK.min(size as usize)];
+fn write(calls: &dyn Syscalls, fd: Fd, path: &str, laid: &Laid, seed: Seed) -> Result<()> {
+    let (size, chunk) = (laid.size, laid.chunks[0]);
+    let mut data = vec![0; chunk.min(size) as usize];
     let mut rng = seed.derive(path, 0).rng();
     let mut done = 0;
     while done < size {
-        let len = (size - done).min(CHUNK as u64) as usize;
+        let len = (size - done).min(chunk) as usize;
         rng.fill_bytes(&mut data[..len]);
         match calls.pwrite(fd, &data[..len], done) {
             Ok(0) => return Err(CallFailed::of("write", path)(Errno::ENOSPC)),
@@ -97,8 +97,8 @@ fn write(calls: &dyn Syscalls, fd: Fd, path: &str, size: u64, seed: Seed) -> Res
     Ok(())
 }
 
-fn read(calls: &dyn Syscalls, fd: Fd, path: &str) -> Result<()> {
-    let (mut data, mut done) = (vec![0; CHUNK], 0);
+fn read(calls: &dyn Syscalls, fd: Fd, path: &str, chunk: u64) -> Result<()> {
+    let (mut data, mut done) = (vec![0; chunk as usize], 0);
     loop {
         match calls.pread(fd, &mut data, done) {
             Ok(0) => return Ok(()),

@@ -64,7 +64,7 @@ pub(crate) struct Mount {
     /// Make the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Permissions of a new pool, in octal; of an existing one, the widest that are expected [default: 600]
+    /// Permissions of a new pool, in octal; of an existing one, the widest that it may have [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// First unmount a mount on DIR whose server has gone

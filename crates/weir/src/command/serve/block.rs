@@ -26,7 +26,7 @@ use crate::{interrupt, nbd::listen};
                   where the kernel has no nbd: weir serve block --medium ssd --mount DIR\n\
                   then, as root: losetup --direct-io=on --find --show DIR/disk")]
 pub(crate) struct Block {
-    /// ssd, a preset of an SSD (fast24,allocation=on), or a medium of memory (hinfs), which makes NVMMBD; ram
+    /// ssd, ram, a preset of an SSD (fast24,allocation=on), or a medium (hinfs), which makes NVMMBD
     #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
     medium: String,
     /// The size that clients see

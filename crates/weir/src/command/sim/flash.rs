@@ -48,7 +48,7 @@ pub(crate) struct Flash {
     /// Requests beyond the device: refuse the trace, or skip them
     #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
     beyond: Choice,
-    /// Clocks that run backwards: a bad line, or the time before
+    /// A time before that of the line above: refuse the trace, or take that line's time
     #[arg(long, value_enum, default_value_t = Backwards::Refuse, hide_possible_values = true, value_name = "refuse|clamp")]
     backwards: Backwards,
     /// What is written before the trace

@@ -78,7 +78,7 @@ pub(super) struct Logging {
     /// Take so many instructions of a trace of ChampSim
     #[arg(long, value_name = "COUNT", default_value_t = 10_000_000)]
     instructions: u64,
-    /// Make a transaction of so many stores of a trace that knows none (lackey, ChampSim); 0: nothing is a transaction
+    /// Stores that make a transaction in a trace that marks none (lackey, ChampSim); 0: no transactions
     #[arg(long, value_name = "STORES", default_value_t = 16)]
     transaction: u64,
     /// Write what the workload asks of memory to a file instead, for --trace
