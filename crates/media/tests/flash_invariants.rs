@@ -426,14 +426,14 @@ fn trail(model: &str) -> u64 {
 fn completions_and_places_are_those_of_the_first_version() {
     const SMALLEST: &str = "capacity=64MiB,blocks=64,trim=yes,over_provisioning=20";
     let known = [
-        ("fast24", 0xc6ff587f313749eb),
-        ("fast24,allocation=on", 0x8a61a077e8f37984),
-        ("fast24,gc=cost-benefit", 0xc79d50c23825a2b5),
-        ("fast24,gc=fifo,plane_reads=yes,erase=3ms", 0xf07a80fcfdc6ad62),
-        ("fast24,capacitor=no", 0x1960f1d3f4dbec02),
-        ("fast24,allocation=on,capacitor=no,early_release=no", 0x7374e81e62742d04),
-        ("nvmevirt.970pro", 0x98d213a311c1e64c),
-        ("nvme-a", 0x1e3ddabdf3ee74d0),
+        ("fast24", 0xc6ff_587f_3137_49eb),
+        ("fast24,allocation=on", 0x8a61_a077_e8f3_7984),
+        ("fast24,gc=cost-benefit", 0xc79d_50c2_3825_a2b5),
+        ("fast24,gc=fifo,plane_reads=yes,erase=3ms", 0xf07a_80fc_fdc6_ad62),
+        ("fast24,capacitor=no", 0x1960_f1d3_f4db_ec02),
+        ("fast24,allocation=on,capacitor=no,early_release=no", 0x7374_e81e_6274_2d04),
+        ("nvmevirt.970pro", 0x98d2_13a3_11c1_e64c),
+        ("nvme-a", 0x1e3d_dabd_f3ee_74d0),
     ];
     let trails = known.map(|(model, _)| (model, trail(&format!("{model},{SMALLEST}"))));
     assert_eq!(trails, known);
