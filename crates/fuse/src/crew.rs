@@ -51,6 +51,10 @@ const LONG_SLEEP: Duration = Duration::from_millis(10);
 /// A reader that finds a request waiting so often in succession asks for help.
 const BACKLOG: u32 = 8;
 
+/// One of several readers goes when it has slept so often in succession. With fewer than one program to each reader, one will do; when
+/// that was wrong, requests will wait again soon.
+const SPARE: u32 = 512;
+
 /// A read that takes no longer has found a request that was waiting.
 const AT_ONCE: Duration = Duration::from_micros(2);
 
@@ -284,6 +288,7 @@ impl Crew {
             return found;
         }
         patience.backlog = 0;
+        patience.waits += 1;
         self.begun.fetch_add(1, Relaxed);
         self.slept(slept, patience);
         found
@@ -292,7 +297,8 @@ impl Crew {
     /// A reader was asleep.
     fn slept(&self, span: Duration, patience: &mut Patience) {
         patience.slept(span);
-        if span > LONG_SLEEP {
+        if span > LONG_SLEEP || patience.waits >= SPARE {
+            patience.waits = 0;
             let mut state = self.state.lock();
             if let Some(watch) = state.parked.first() {
                 watch.unpark();
@@ -305,6 +311,7 @@ impl Crew {
     /// A request was waiting.
     fn found(&self, patience: &mut Patience) {
         self.begun.fetch_add(1, Relaxed);
+        patience.waits = 0;
         patience.backlog += 1;
         if patience.backlog >= BACKLOG {
             patience.backlog = 0;
@@ -370,6 +377,8 @@ struct Patience {
     needed: u32,
     /// Requests that were waiting, in succession.
     backlog: u32,
+    /// Sleeps of one of several readers, in succession.
+    waits: u32,
 }
 
 impl Patience {
@@ -380,7 +389,7 @@ impl Patience {
 
     fn new(longest: Duration) -> Self {
         let polls = false;
-        Self { longest, polls, hits: 0, misses: 0, short: 0, needed: Self::FEW, backlog: 0 }
+        Self { longest, polls, hits: 0, misses: 0, short: 0, needed: Self::FEW, backlog: 0, waits: 0 }
     }
 
     fn hit(&mut self) {
