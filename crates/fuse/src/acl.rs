@@ -1,12 +1,13 @@
-//! Access-control lists of POSIX.1e (draft 17), as the attributes `system.posix_acl_access` and `system.posix_acl_default` hold them.
+//! Access-control lists of POSIX.1e (draft 17), as the attributes `system.posix_acl_access` and `system.posix_acl_default` hold
+//! them.
 //!
 //! ```text
 //!   | version 2: u32 | tag: u16, permissions: u16, user or group: u32 | … sorted by tag, then by id
 //! ```
 //!
 //! With `FUSE_POSIX_ACL` the kernel reads the lists to check permissions. It leaves three things to the server: the mode and the
-//! list of a file agree (chmod changes the list, a new list the mode); a new file inherits the default list of its directory; a list
-//! that says no more than a mode is not kept.
+//! list of a file agree (chmod changes the list, a new list the mode); a new file inherits the default list of its directory; a
+//! list that says no more than a mode is not kept.
 //!
 //! References: acl(5); `include/uapi/linux/posix_acl_xattr.h` and `fs/posix_acl.c` of Linux.
 
@@ -136,13 +137,7 @@ mod tests {
     const NONE: u32 = u32::MAX;
 
     fn named() -> Acl {
-        list(&[
-            (USER_OBJ, 7, NONE),
-            (USER, 6, 1000),
-            (GROUP_OBJ, 5, NONE),
-            (MASK, 6, NONE),
-            (OTHER, 4, NONE),
-        ])
+        list(&[(USER_OBJ, 7, NONE), (USER, 6, 1000), (GROUP_OBJ, 5, NONE), (MASK, 6, NONE), (OTHER, 4, NONE)])
     }
 
     #[test]

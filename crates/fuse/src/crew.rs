@@ -1,8 +1,9 @@
 //! Which thread a request wakes.
 //!
-//! For a program that waits for each call, most of the time of a request is wake-ups: of a thread that serves it, and of the program
-//! again. Where two cores pass work to and fro, each wakes the other from its sleep, which takes longer than the service. So while
-//! one thread can serve all, one does: it serves what it reads by itself, and looks for the next request before it sleeps.
+//! For a program that waits for each call, most of the time of a request is wake-ups: of a thread that serves it, and of the
+//! program again. Where two cores pass work to and fro, each wakes the other from its sleep, which takes longer than the service.
+//! So while one thread can serve all, one does: it serves what it reads by itself, and looks for the next request before it
+//! sleeps.
 //!
 //! ```text
 //!              reads a request               finds none                    none for `poll`
@@ -13,14 +14,16 @@
 //!
 //! * **The right to read.** `reading` threads have it, at most `wanted`. A thread that is about to wait, for a lock, the disk or
 //!   anything else in `sim::sync`, hands it on ([`about_to_wait`]). Of the parked threads the one that came last gets it.
-//! * **More readers.** A reader that finds request after request waiting asks for one more, up to `most`. Several readers do not look
-//!   but sleep in `read(2)`, where the kernel wakes one for each request: every core is busy then, and a program and the thread that
-//!   serves it alternate on one core. A reader that has slept for long goes, unless it is the only one.
-//! * **The watch.** What cannot be seen to wait, such as a page fault in the pool, is noticed by the first parked thread: when nobody
-//!   has read for a millisecond and the same requests are served as before, it becomes a reader. It sleeps while the mount is idle.
-//! * **Polling.** A single reader that finds nothing looks again for `poll`, since the next request of a program that was just answered
-//!   often comes soon. It stops when that fails repeatedly, as it does when the programs are slow or have no core of their own, and
-//!   begins again when its sleeps are shorter than that. `poll` 0 never polls.
+//! * **More readers.** A reader that finds request after request waiting asks for one more, up to `most`. Several readers do not
+//!   look but sleep in `read(2)`, where the kernel wakes one for each request: every core is busy then, and a program and the
+//!   thread that serves it alternate on one core. A reader that has slept for long goes, and so does one
+//!   that mostly reads while another sleeps, unless it is the only one.
+//! * **The watch.** What cannot be seen to wait, such as a page fault in the pool, is noticed by the first parked thread: when
+//!   nobody has read for a millisecond and the same requests are served as before, it becomes a reader. It sleeps while the mount
+//!   is idle.
+//! * **Polling.** A single reader that finds nothing looks again for `poll`, since the next request of a program that was just
+//!   answered often comes soon. It stops when that fails repeatedly, as it does when the programs are slow or have no core of
+//!   their own, and begins again when its sleeps are shorter than that. `poll` 0 never polls.
 //!
 //! Descriptors of their own for several readers (`FUSE_DEV_IOC_CLONE`) would share the one queue of requests, and divide only the
 //! lists of those that are being served. Threads are not bound to cores: the kernel does not choose the reader by the core of the
@@ -51,9 +54,9 @@ const LONG_SLEEP: Duration = Duration::from_millis(10);
 /// A reader that finds a request waiting so often in succession asks for help.
 const BACKLOG: u32 = 8;
 
-/// One of several readers goes when it has slept so often in succession. With fewer than one program to each reader, one will do; when
+/// One of several readers judges after so many requests whether there are too many: when for most of them another was asleep. If
 /// that was wrong, requests will wait again soon.
-const SPARE: u32 = 512;
+const WINDOW: u32 = 512;
 
 /// A read that takes no longer has found a request that was waiting.
 const AT_ONCE: Duration = Duration::from_micros(2);
@@ -160,10 +163,11 @@ impl Crew {
     /// Keeps the right to read, or waits for it. False when the mount has gone.
     fn take_turn(&self) -> bool {
         loop {
+            let mut state = self.state.lock();
+            // Under the lock: after the end no thread may park any more.
             if self.ended.load(Relaxed) {
                 return false;
             }
-            let mut state = self.state.lock();
             let surplus = state.reading > state.wanted;
             if reads() && !surplus {
                 return true;
@@ -208,7 +212,10 @@ impl Crew {
         let me = thread::current().id();
         let (mut before, mut idle, mut is_first) = (self.begun.load(Relaxed), 0, true);
         loop {
-            if is_first && idle < IDLE_TICKS { thread::park_timeout(TICK) } else { thread::park() }
+            match is_first && idle < IDLE_TICKS {
+                true => thread::park_timeout(TICK),
+                false => thread::park(),
+            }
             if self.ended.load(Relaxed) {
                 return false;
             }
@@ -279,39 +286,43 @@ impl Crew {
         self.asleep.fetch_add(1, Relaxed);
         let found = self.device.read(buffer);
         self.asleep.fetch_sub(1, Relaxed);
-        let slept = since.elapsed();
+        let (slept, spare) = (since.elapsed(), self.asleep.load(Relaxed) > 0);
         if found.as_ref().is_ok_and(|found| *found == Read::Nothing) {
             return found; // there are not many any more
+        }
+        if patience.is_spare(spare) {
+            self.fewer();
         }
         if slept < AT_ONCE {
             self.found(patience);
             return found;
         }
         patience.backlog = 0;
-        patience.waits += 1;
         self.begun.fetch_add(1, Relaxed);
         self.slept(slept, patience);
         found
     }
 
+    fn fewer(&self) {
+        let mut state = self.state.lock();
+        let wanted = state.wanted;
+        self.want(&mut state, wanted - 1);
+    }
+
     /// A reader was asleep.
     fn slept(&self, span: Duration, patience: &mut Patience) {
         patience.slept(span);
-        if span > LONG_SLEEP || patience.waits >= SPARE {
-            patience.waits = 0;
-            let mut state = self.state.lock();
-            if let Some(watch) = state.parked.first() {
+        if span > LONG_SLEEP {
+            if let Some(watch) = self.state.lock().parked.first() {
                 watch.unpark();
             }
-            let wanted = state.wanted;
-            self.want(&mut state, wanted - 1);
+            self.fewer();
         }
     }
 
     /// A request was waiting.
     fn found(&self, patience: &mut Patience) {
         self.begun.fetch_add(1, Relaxed);
-        patience.waits = 0;
         patience.backlog += 1;
         if patience.backlog >= BACKLOG {
             patience.backlog = 0;
@@ -364,8 +375,8 @@ fn set_reads(reads: bool) {
     });
 }
 
-/// Whether a reader polls: what it has learned from its last attempts.
-#[derive(Debug)]
+/// Whether a reader polls, and how many are needed: what it has learned from its last requests.
+#[derive(Debug, Default)]
 struct Patience {
     longest: Duration,
     polls: bool,
@@ -377,8 +388,9 @@ struct Patience {
     needed: u32,
     /// Requests that were waiting, in succession.
     backlog: u32,
-    /// Sleeps of one of several readers, in succession.
-    waits: u32,
+    /// Requests of one of several readers, and those of them at which another was asleep.
+    window: u32,
+    spare: u32,
 }
 
 impl Patience {
@@ -388,8 +400,7 @@ impl Patience {
     const MANY: u32 = 1 << 12;
 
     fn new(longest: Duration) -> Self {
-        let polls = false;
-        Self { longest, polls, hits: 0, misses: 0, short: 0, needed: Self::FEW, backlog: 0, waits: 0 }
+        Self { longest, needed: Self::FEW, ..Self::default() }
     }
 
     fn hit(&mut self) {
@@ -405,6 +416,18 @@ impl Patience {
             (self.polls, self.hits, self.misses, self.short) = (false, 0, 0, 0);
             self.needed = (self.needed * 2).min(Self::MANY);
         }
+    }
+
+    /// One of several readers has read, while another was asleep or not. Says whether one of them is to go.
+    fn is_spare(&mut self, other_asleep: bool) -> bool {
+        self.window += 1;
+        self.spare += u32::from(other_asleep);
+        if self.window < WINDOW {
+            return false;
+        }
+        let most = self.spare > WINDOW / 2;
+        (self.window, self.spare) = (0, 0);
+        most
     }
 
     fn slept(&mut self, span: Duration) {
@@ -440,6 +463,13 @@ mod tests {
         assert!(!patience.polls, "it takes longer the second time");
         patience.slept(POLL * 2);
         assert_eq!(patience.short, 0, "a long sleep begins the count anew");
+    }
+
+    #[test]
+    fn a_reader_goes_when_another_was_asleep_most_of_the_time() {
+        let mut patience = Patience::new(POLL);
+        let judged = |patience: &mut Patience, of: u32| (0..WINDOW).any(|at| patience.is_spare(at % 4 < of));
+        assert!(!judged(&mut patience, 1) && judged(&mut patience, 3));
     }
 
     #[test]

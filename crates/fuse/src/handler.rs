@@ -374,8 +374,8 @@ impl Handler {
         let _ = fs.accessed(ino);
     }
 
-    /// Adds to `entries` the entries of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or
-    /// the directory does not know a kind.
+    /// Fills `entries` with those of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or the
+    /// directory does not know a kind.
     fn entries(
         &self,
         ino: Ino,

@@ -80,7 +80,8 @@ pub(crate) fn channel(device: &Arc<Device>) -> (Invalidator, Invalidations) {
     let (sender, receiver) = mpsc::channel();
     let waiting = Arc::new(AtomicU64::new(0));
     let device = Arc::clone(device);
-    let invalidations = Invalidations { receiver, waiting: Arc::clone(&waiting), device: Arc::clone(&device) };
+    let invalidations =
+        Invalidations { receiver, waiting: Arc::clone(&waiting), device: Arc::clone(&device) };
     (Invalidator { sender, waiting, most: most_waiting(), device }, invalidations)
 }
 

@@ -78,12 +78,7 @@ impl Server {
     }
 
     /// Comes to terms with the kernel.
-    fn meet(
-        fs: Arc<dyn FileSystem>,
-        fuse: OwnedFd,
-        mount: Attached,
-        options: &Options,
-    ) -> io::Result<Self> {
+    fn meet(fs: Arc<dyn FileSystem>, fuse: OwnedFd, mount: Attached, options: &Options) -> io::Result<Self> {
         let device = Arc::new(Device::new(fuse)?);
         let (invalidator, invalidations) = invalidate::channel(&device);
         let handler = Arc::new(Handler::new(fs, options, invalidator));

@@ -181,7 +181,10 @@ outgoing! {
     InvalInode { nodeid: u64, offset: i64, len: i64, }
 }
 
-const _: () = assert!(size_of::<InHeader>() == 40 && size_of::<InitIn>() == 64 && size_of::<SetattrIn>() == 88);
-const _: () = assert!(size_of::<OutHeader>() == 16 && size_of::<InitOut>() == 64 && size_of::<AttrRecord>() == 88);
-const _: () = assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104 && size_of::<StatfsOut>() == 80);
+const _: () =
+    assert!(size_of::<InHeader>() == 40 && size_of::<InitIn>() == 64 && size_of::<SetattrIn>() == 88);
+const _: () =
+    assert!(size_of::<OutHeader>() == 16 && size_of::<InitOut>() == 64 && size_of::<AttrRecord>() == 88);
+const _: () =
+    assert!(size_of::<EntryOut>() == 128 && size_of::<AttrOut>() == 104 && size_of::<StatfsOut>() == 80);
 const _: () = assert!(size_of::<ReadIn>() == 40 && size_of::<WriteIn>() == 40 && size_of::<Dirent>() == 24);

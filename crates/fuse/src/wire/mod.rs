@@ -81,8 +81,7 @@ impl Device {
 
     /// Has the kernel drop pages of a file; returns when it has.
     pub(crate) fn drop_pages(&self, nodeid: u64, offset: u64, len: u64) -> io::Result<()> {
-        let range =
-            abi::InvalInode { nodeid, offset: offset.cast_signed(), len: len.cast_signed() };
+        let range = abi::InvalInode { nodeid, offset: offset.cast_signed(), len: len.cast_signed() };
         let mut notice = Reply::new();
         notice.put(&range);
         notice.send(self, 0, abi::NOTIFY_INVAL_INODE)

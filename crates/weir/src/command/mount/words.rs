@@ -189,9 +189,8 @@ impl Words {
             }
             Some(("poll", micros)) => {
                 let micros = micros.parse().ok().filter(|micros| *micros <= POLL_MICROS_MOST);
-                let wrong = || {
-                    Failure::usage(format!("-o {word}: write microseconds, from 0 to {POLL_MICROS_MOST}"))
-                };
+                let wrong =
+                    || Failure::usage(format!("-o {word}: write microseconds, from 0 to {POLL_MICROS_MOST}"));
                 self.poll = Some(Duration::from_micros(micros.ok_or_else(wrong)?));
             }
             Some(("cache", _)) => {
