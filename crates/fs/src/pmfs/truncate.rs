@@ -25,9 +25,7 @@ use vfs::Timestamp;
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{
-    BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
-};
+use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
 use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
