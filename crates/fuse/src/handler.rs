@@ -374,8 +374,8 @@ impl Handler {
         let _ = fs.accessed(ino);
     }
 
-    /// Fills `entries` with those of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or the
-    /// directory does not know a kind.
+    /// Fills `entries` with those of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or
+    /// the directory does not know a kind.
     fn entries(
         &self,
         ino: Ino,
@@ -400,8 +400,8 @@ impl Handler {
         Ok(())
     }
 
-    /// Lists a directory after `cursor`, as much as goes into a reply of `limit` bytes. An error that comes after some entries were
-    /// given is left for the next request: the kernel is to hear of what it was given.
+    /// Lists a directory after `cursor`, as much as goes into a reply of `limit` bytes. An error that comes after some entries
+    /// were given is left for the next request: the kernel is to hear of what it was given.
     fn list(
         &self,
         ino: Ino,

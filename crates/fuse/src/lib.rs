@@ -40,8 +40,10 @@
 //!
 //! # Threads
 //!
-//! `crew` says which thread serves a request. Each joins the run that was current when the server was made, at its first request,
-//! so that the design finds its clock. Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
+//! `crew` says which thread serves a request. Each joins the run that was current when the server was made, at its first
+//! request, so that the design finds its clock.
+//!
+//! Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
 
 #![forbid(unsafe_code)]
 

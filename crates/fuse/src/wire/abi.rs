@@ -122,13 +122,16 @@ macro_rules! outgoing {
 
 incoming! {
     /// What every request begins with.
-    InHeader { len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, extensions: u32, }
+    InHeader {
+        len: u32, opcode: u32, unique: u64, nodeid: u64, uid: u32, gid: u32, pid: u32, extensions: u32,
+    }
     InitIn { major: u32, minor: u32, max_readahead: u32, flags: u32, flags2: u32, unused: [u32; 11], }
     ForgetIn { lookups: u64, }
     ForgetOne { nodeid: u64, lookups: u64, }
     BatchForgetIn { count: u32, unused: u32, }
     SetattrIn {
-        valid: u32, unused: u32, fh: u64, size: u64, lock_owner: u64, atime: i64, mtime: i64, ctime: i64, atime_nanos: u32,
+        valid: u32, unused: u32, fh: u64, size: u64, lock_owner: u64, atime: i64, mtime: i64, ctime: i64,
+        atime_nanos: u32,
         mtime_nanos: u32, ctime_nanos: u32, mode: u32, unused4: u32, uid: u32, gid: u32, unused5: u32,
     }
     MknodIn { mode: u32, rdev: u32, umask: u32, unused: u32, }
@@ -156,23 +159,28 @@ outgoing! {
     /// What every answer begins with.
     OutHeader { len: u32, error: i32, unique: u64, }
     InitOut {
-        major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16, congestion: u16, max_write: u32, time_gran: u32,
-        max_pages: u16, map_alignment: u16, flags2: u32, max_stack_depth: u32, request_timeout: u16, unused16: u16,
+        major: u32, minor: u32, max_readahead: u32, flags: u32, max_background: u16, congestion: u16,
+        max_write: u32, time_gran: u32,
+        max_pages: u16, map_alignment: u16, flags2: u32, max_stack_depth: u32, request_timeout: u16,
+        unused16: u16,
         unused: [u32; 10 - 5],
     }
     AttrRecord {
-        ino: u64, size: u64, blocks: u64, atime: i64, mtime: i64, ctime: i64, atime_nanos: u32, mtime_nanos: u32,
+        ino: u64, size: u64, blocks: u64, atime: i64, mtime: i64, ctime: i64, atime_nanos: u32, mtime_nanos:
+        u32,
         ctime_nanos: u32, mode: u32, nlink: u32, uid: u32, gid: u32, rdev: u32, block_size: u32, flags: u32,
     }
     EntryOut {
-        nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nanos: u32, attr_valid_nanos: u32,
+        nodeid: u64, generation: u64, entry_valid: u64, attr_valid: u64, entry_valid_nanos: u32,
+        attr_valid_nanos: u32,
         attr: AttrRecord,
     }
     AttrOut { valid: u64, valid_nanos: u32, unused: u32, attr: AttrRecord, }
     OpenOut { fh: u64, open_flags: u32, backing_id: u32, }
     WriteOut { size: u32, unused: u32, }
     StatfsOut {
-        blocks: u64, blocks_free: u64, blocks_available: u64, files: u64, files_free: u64, block_size: u32, name_max: u32,
+        blocks: u64, blocks_free: u64, blocks_available: u64, files: u64, files_free: u64, block_size: u32,
+        name_max: u32,
         fragment_size: u32, unused: u32, spare: [u32; 6],
     }
     GetxattrOut { size: u32, unused: u32, }
