@@ -31,7 +31,8 @@ const VERSION: u64 = 36;
 const COPY: u64 = 512;
 /// Fixtures of version 0.
 const OLD: [&str; 2] = ["pmfs-version-0-clean", "pmfs-version-0-killed"];
-const THIS: &str = "pmfs-version-1";
+const VERSION_1: &str = "pmfs-version-1";
+const THIS: &str = "pmfs-version-2";
 /// Designs on the format.
 const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
 
@@ -100,7 +101,7 @@ fn open_and_use(name: &'static str, fixture_name: &'static str) -> Tree {
         assert_eq!(observe(&*fs), Ok(changed));
         fs.unmount().expect("unmount again");
         for superblock in [0, COPY] {
-            assert_eq!(region.load_u32(superblock + VERSION), Ok(1), "{fixture_name}");
+            assert_eq!(region.load_u32(superblock + VERSION), Ok(2), "{fixture_name}");
         }
         tree
     })
@@ -118,9 +119,9 @@ fn an_image_of_version_0_shows_what_it_held_and_becomes_one_of_this_version() {
 }
 
 #[test]
-fn an_image_of_version_1_shows_what_it_held() {
-    for name in DESIGNS {
-        let tree = open_and_use(name, THIS);
+fn images_of_versions_1_and_2_show_what_they_held() {
+    for (name, fixture_name) in DESIGNS.into_iter().flat_map(|name| [VERSION_1, THIS].map(|it| (name, it))) {
+        let tree = open_and_use(name, fixture_name);
         check_names(&tree);
         assert_eq!(times(&tree["file"]), Some((at(-1, 999_999_999), at(8_000_000_000, 1))));
         let values: Vec<_> =
@@ -140,7 +141,7 @@ fn an_image_of_version_0_can_be_checked_and_shown_as_it_is() {
         pmfs.dump(&Storage::from(&region), "superblock", &mut shown).expect("it can be shown");
         assert!(String::from_utf8_lossy(&shown).contains("format version  0"));
         let done = pmfs.recover(&Storage::from(&fixture(OLD[1]))).expect("it can be recovered");
-        assert!(done.iter().any(|line| line.contains("version 0 became 1")), "{done:?}");
+        assert!(done.iter().any(|line| line.contains("version 0 became 2")), "{done:?}");
     });
 }
 
@@ -188,14 +189,93 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
         }
         let refused =
             pmfs.mount(&Storage::from(&region), &harness::options(pmfs, &[])).err().expect("refused");
-        assert!(matches!(refused, FsError::NewerFormat { found: 7, known: 1, .. }), "{refused}");
+        assert!(matches!(refused, FsError::NewerFormat { found: 7, known: 2, .. }), "{refused}");
         assert!(
-            refused.to_string().contains("version 7") && refused.to_string().contains("up to 1"),
+            refused.to_string().contains("version 7") && refused.to_string().contains("up to 2"),
             "{refused}"
         );
         assert!(pmfs.recover(&Storage::from(&region)).is_err());
         assert_eq!(region.load_u32(VERSION), Ok(7));
     });
+}
+
+/// Version 2 has trees of a fourth level.
+#[test]
+fn a_file_may_be_larger_than_512_gib() {
+    for name in DESIGNS {
+        virtually(1, move || {
+            let region = fixture(VERSION_1);
+            let fs = mount(name, &region);
+            let new = vfs::NewInode { perm: 0o600, owner: vfs::Owner::default() };
+            let ino = fs.create(fs.root(), b"large", &new).expect("a file").ino;
+            let size = |size| vfs::SetAttr { size: Some(size), ..vfs::SetAttr::default() };
+            let most = 256 << 40;
+            for offset in [0, (512 << 30) - 4096, 512 << 30, 16 << 40, most - 4096] {
+                let data = (offset as u64).to_le_bytes();
+                let written = fs.write(ino, offset, &data, vfs::IoFlags::empty());
+                assert_eq!(written.map(|written| written.bytes), Ok(8), "{name}: {offset}");
+            }
+            assert_eq!(fs.setattr(ino, &size(most + 1)).err(), Some(vfs::Errno::EFBIG));
+            fs.setattr(ino, &size(most)).expect("the largest size");
+            fs.unmount().expect("unmount");
+            assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
+            let fs = mount(name, &region);
+            assert_eq!(fs.seek(ino, (512 << 30) + 4096, vfs::SeekTo::Data), Ok(16 << 40), "{name}");
+            fs.setattr(ino, &size(16 << 40)).expect("a smaller size");
+            assert_eq!(fs.getattr(ino).map(|attr| attr.blocks), Ok(3 * 8), "{name}");
+            let mut bytes = [0; 8];
+            assert_eq!(fs.read(ino, 512 << 30, &mut bytes, vfs::IoFlags::empty()), Ok(8));
+            assert_eq!(u64::from_le_bytes(bytes), 512 << 30, "{name}");
+            let before = fs.statfs().expect("space").blocks_free;
+            fs.unlink(fs.root(), b"large").expect("it goes");
+            assert_eq!(fs.statfs().expect("space").blocks_free, before + 3 + 3 + 2 + 1 + 1, "{name}");
+            fs.unmount().expect("unmount again");
+            assert_eq!(design(name).fsck(&Storage::from(&region)).violations, []);
+        });
+    }
+}
+
+/// A file without a name gets one with what it holds, or leaves nothing; a crash leaves nothing of it either.
+#[test]
+fn a_nameless_file_gets_a_name_or_leaves_nothing() {
+    for name in DESIGNS {
+        virtually(1, move || {
+            let region = fixture(THIS);
+            let fs = mount(name, &region);
+            let new = vfs::NewInode { perm: 0o600, owner: vfs::Owner::default() };
+            let free = |fs: &dyn FileSystem| fs.statfs().expect("space").blocks_free;
+            let before = free(&*fs);
+            let (flags, root) = (vfs::IoFlags::empty(), fs.root());
+            let (first, second) = (fs.tmpfile(&new).expect("one"), fs.tmpfile(&new).expect("another"));
+            assert_eq!((first.nlink, second.nlink), (0, 0));
+            for attr in [first, second] {
+                fs.write(attr.ino, 0, &[7; 9000], flags).expect("space");
+            }
+            assert_eq!(fs.link(first.ino, root, b"named").map(|attr| attr.nlink), Ok(1));
+            fs.release(first.ino);
+            fs.release(second.ino);
+            assert_eq!(fs.link(second.ino, root, b"late").err(), Some(vfs::Errno::ENOENT));
+            let third = fs.tmpfile(&new).expect("a third");
+            fs.write(third.ino, 0, &[8; 9000], flags).expect("space");
+            fs.sync().expect("sync");
+            // As after a crash: the image without an unmount.
+            let mut bytes = vec![0; SIZE.0 as usize];
+            region.peek(0, &mut bytes).expect("a load");
+            fs.release(third.ino);
+            fs.unmount().expect("unmount");
+            let crashed = harness::region(SIZE);
+            crashed.store(0, &bytes).expect("a store");
+            for region in [&crashed, &region] {
+                let fs = mount(name, region);
+                let tree = observe(&*fs).expect("a sound tree");
+                assert_eq!(*tree["named"].content, [7; 9000], "{name}");
+                fs.unlink(root, b"named").expect("it is there");
+                assert_eq!(free(&*fs), before, "{name}: blocks of a file without a name");
+                fs.unmount().expect("unmount again");
+                assert_eq!(design(name).fsck(&Storage::from(region)).violations, []);
+            }
+        });
+    }
 }
 
 /// Makes the image that the fixture of this version was.

@@ -1,12 +1,9 @@
 //! The kernel's requests as calls of a [`FileSystem`].
 
 use std::cell::RefCell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use fuser::{FileAttr, FopenFlags, INodeNo, InitFlags, KernelConfig, ReplyEntry, Request};
 use rustix::mount::MountFlags;
 use sim::ledger::OpGuard;
 use sim::{Attached, Handle, Op, TaskSpec};
@@ -16,19 +13,23 @@ use vfs::{
     Result, SeekTo, SetAttr,
 };
 
-use crate::convert::{self, Numbers, generation};
-use crate::invalidate::{Invalidator, PLACES};
+use crate::acl::{self, Acl};
+use crate::convert::{Numbers, kind_bits};
+use crate::crew;
+use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
 use crate::times::{Times, is_stale};
+use crate::wire::abi::{self, InHeader, init};
+use crate::wire::{Device, Reply, Request};
 
 mod requests;
 
 /// How long the kernel may believe what it was told of names and attributes: nothing changes but through it.
-const FOR_LONG: Duration = Duration::from_secs(24 * 60 * 60);
+const FOR_LONG_SECS: u64 = 24 * 60 * 60;
 
 /// Largest read or write of one request.
-const REQUEST_BYTES: u32 = 1 << 20;
+pub(crate) const REQUEST_BYTES: u32 = 1 << 20;
 
 /// Longest name.
 const NAME_MAX: usize = 255;
@@ -37,18 +38,36 @@ const SETGID: u32 = 0o2000;
 const SET_ID: u32 = 0o6000;
 
 /// What is asked of the kernel, as far as it has it.
-const WISHES: [InitFlags; 8] = [
-    InitFlags::FUSE_PARALLEL_DIROPS,
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
-    InitFlags::FUSE_CACHE_SYMLINKS,
+const WISHES: u64 = init::ASYNC_READ
+    | init::BIG_WRITES
+    | init::MAX_PAGES
+    | init::INIT_EXT
+    | init::SETXATTR_EXT
+    // Handles of files that it has forgotten (name_to_handle_at, NFS) lead back to us.
+    | init::EXPORT_SUPPORT
+    | init::PARALLEL_DIROPS
+    | init::DO_READDIRPLUS
+    | init::READDIRPLUS_AUTO
+    | init::CACHE_SYMLINKS
     // In `Cache::Pages` only beside `invalidate.rs`.
-    InitFlags::FUSE_ASYNC_DIO,
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
-    InitFlags::FUSE_EXPLICIT_INVAL_DATA,
+    | init::ASYNC_DIO
+    | init::DIRECT_IO_ALLOW_MMAP
+    | init::EXPLICIT_INVAL_DATA
     // Without it the kernel asks for the capabilities of a file before each write.
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
-];
+    | init::HANDLE_KILLPRIV_V2;
+
+/// What becomes of the answer to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// It is sent.
+    Now,
+    /// Another thread sends it.
+    Later,
+    /// The kernel expects none.
+    Never,
+    /// It is sent, and no request follows.
+    End,
+}
 
 /// A file system as the kernel sees it.
 pub(crate) struct Handler {
@@ -65,13 +84,31 @@ pub(crate) struct Handler {
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
     invalidator: Invalidator,
+    /// Access-control lists are kept, and the kernel checks them.
+    lists: bool,
+    /// The kernel sends the long form of `SETXATTR`.
+    long_setxattr: AtomicBool,
+}
+
+/// What a new inode is to be.
+struct Birth {
+    new: NewInode,
+    /// The lists that it inherits: of accesses, and of what is made in it.
+    access: Option<Acl>,
+    default: Option<Acl>,
+}
+
+impl Birth {
+    /// Until a list is in its place, the group has no access: the list may give it less than the mode says.
+    fn begin(&self) -> NewInode {
+        let hidden = if self.access.is_some() { 0o077 } else { 0 };
+        NewInode { perm: self.new.perm & !hidden, ..self.new }
+    }
 }
 
 thread_local! {
-    /// The run to which this thread of fuser belongs.
+    /// The run to which this thread belongs.
     static TASK: RefCell<Option<Attached>> = const { RefCell::new(None) };
-    /// What is read on its way to the kernel.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Handler {
@@ -89,7 +126,39 @@ impl Handler {
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
             invalidator,
+            lists: options.lists,
+            long_setxattr: AtomicBool::new(false),
         }
+    }
+
+    /// Answers the first request. False when this is none that we understand.
+    pub(crate) fn meet(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> std::io::Result<bool> {
+        let Some(mut request) = Request::parse(bytes) else { return Ok(false) };
+        let unique = request.header.unique;
+        reply.clear();
+        match self.init(&mut request, reply) {
+            Ok(()) => reply.send(device, unique, 0).map(|()| true),
+            Err(errno) => reply.send(device, unique, -errno.number()).map(|()| false),
+        }
+    }
+
+    /// Serves a request. False when no other follows.
+    pub(crate) fn serve(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> bool {
+        let Some(request) = Request::parse(bytes) else { return false };
+        reply.clear();
+        let done = self.dispatch(request, reply);
+        let error = match done {
+            Ok(Answer::Later | Answer::Never) => return true,
+            Ok(_) => 0,
+            Err(errno) => -errno.number(),
+        };
+        // Who made the request may have gone meanwhile.
+        let _ = reply.send(device, request.header.unique, error);
+        done != Ok(Answer::End)
+    }
+
+    fn long_setxattr(&self) -> bool {
+        self.long_setxattr.load(Relaxed)
     }
 
     /// The design, for a thread that has joined the run: each request begins with [`Self::begin`] or [`Self::join_run`].
@@ -118,69 +187,151 @@ impl Handler {
         (self.result_so_far)()
     }
 
-    /// Asks for what the kernel offers.
-    fn negotiate(config: &mut KernelConfig) {
-        for wish in WISHES {
-            // What it lacks it does without.
-            let _ = config.add_capabilities(wish);
-        }
-        let _ = config.set_max_write(REQUEST_BYTES);
-        let _ = config.set_max_readahead(REQUEST_BYTES);
-        let _ = config.set_max_background(PLACES);
-    }
-
-    fn attr(&self, attr: &Attr) -> FileAttr {
-        self.numbers.attr(attr)
-    }
-
     /// How long the kernel may believe attributes. It does not hear of set-id bits that a direct write clears.
-    fn valid_for(&self, attr: &Attr) -> Duration {
+    fn valid_secs(&self, attr: &Attr) -> u64 {
         let may_be_cleared = self.cache == Cache::Direct && attr.perm & SET_ID != 0;
-        if may_be_cleared { Duration::ZERO } else { FOR_LONG }
+        if may_be_cleared { 0 } else { FOR_LONG_SECS }
+    }
+
+    fn put_attr(&self, attr: &Attr, reply: &mut Reply) {
+        let valid = self.valid_secs(attr);
+        reply.put(&abi::AttrOut { valid, valid_nanos: 0, unused: 0, attr: self.numbers.attr(attr) });
+    }
+
+    fn entry(&self, attr: &Attr) -> abi::EntryOut {
+        let valid = self.valid_secs(attr);
+        abi::EntryOut {
+            nodeid: self.numbers.node(attr.ino),
+            generation: u64::from(attr.generation),
+            entry_valid: valid,
+            attr_valid: valid,
+            attr: self.numbers.attr(attr),
+            ..abi::EntryOut::default()
+        }
     }
 
     /// Tells the kernel of an inode that a name leads to.
-    fn tell(&self, found: Result<Attr>, reply: ReplyEntry) {
-        let known = found.and_then(|attr| self.nodes.learn(self.fs(), attr.ino).map(|()| attr));
-        match known {
-            Ok(attr) => reply.entry(&self.valid_for(&attr), &self.attr(&attr), generation(&attr)),
-            Err(errno) => reply.error(convert::errno(errno)),
-        }
+    fn tell(&self, found: Result<Attr>, reply: &mut Reply) -> Result<()> {
+        let attr = found?;
+        self.nodes.learn(self.fs(), attr.ino)?;
+        reply.put(&self.entry(&attr));
+        Ok(())
+    }
+
+    /// Tells it of an inode of which it has the number: from a handle, which may be old.
+    fn tell_number(&self, ino: Ino, reply: &mut Reply) -> Result<()> {
+        self.nodes.learn(self.fs(), ino)?;
+        let attr = self.fs().getattr(ino).inspect_err(|_| self.nodes.forget(self.fs(), ino, 1))?;
+        reply.put(&self.entry(&attr));
+        Ok(())
+    }
+
+    /// The directory that a directory is in.
+    fn parent(&self, ino: Ino) -> Result<Ino> {
+        let mut parent = Err(Errno::ENOENT);
+        self.fs().readdir(ino, 0, &mut |entry| {
+            if entry.name == b".." {
+                parent = Ok(entry.ino);
+            }
+            parent.is_err()
+        })?;
+        parent
     }
 
     /// What a new inode starts with: in a set-group-id directory the directory's group, and a directory the bit as well. The kernel
-    /// has applied the umask, and taken the bit from files whose maker is not in the group.
-    fn new_inode(&self, request: &Request, parent: Ino, kind: FileKind, mode: u32) -> Result<NewInode> {
+    /// has taken the bit from files whose maker is not in the group. It has applied the umask, unless there are access-control
+    /// lists: a default list of the directory stands in its place.
+    fn new_inode(
+        &self,
+        from: &InHeader,
+        parent: Ino,
+        kind: FileKind,
+        (mode, umask): (u32, u32),
+    ) -> Result<Birth> {
         let directory = self.fs().getattr(parent)?;
-        let mut new =
-            NewInode { perm: mode & 0o7777, owner: Owner { uid: request.uid(), gid: request.gid() } };
+        let mut new = NewInode { perm: mode & 0o7777, owner: Owner { uid: from.uid, gid: from.gid } };
         if directory.perm & SETGID != 0 {
             new.owner.gid = directory.owner.gid;
             if kind == FileKind::Directory {
                 new.perm |= SETGID;
             }
         }
-        Ok(new)
+        if !self.lists || kind == FileKind::Symlink {
+            return Ok(Birth { new, access: None, default: None });
+        }
+        let Some(default) = self.list_of(parent, acl::DEFAULT)? else {
+            new.perm &= !umask;
+            return Ok(Birth { new, access: None, default: None });
+        };
+        let access = default.clone().inherited(new.perm);
+        new.perm = new.perm & !0o777 | access.perm();
+        let access = Some(access).filter(|access| !access.is_minimal());
+        Ok(Birth { new, access, default: Some(default).filter(|_| kind == FileKind::Directory) })
+    }
+
+    /// Gives a new inode its lists, and then its mode.
+    fn inherit(&self, birth: &Birth, attr: Attr) -> Result<Attr> {
+        let fs = self.fs();
+        if let Some(default) = &birth.default {
+            fs.setxattr(attr.ino, acl::DEFAULT, &default.bytes(), vfs::XattrMode::Set)?;
+        }
+        let Some(access) = &birth.access else { return Ok(attr) };
+        fs.setxattr(attr.ino, acl::ACCESS, &access.bytes(), vfs::XattrMode::Set)?;
+        fs.setattr(attr.ino, &SetAttr { perm: Some(birth.new.perm), ..SetAttr::default() })
+    }
+
+    /// A list of an inode.
+    fn list_of(&self, ino: Ino, name: &[u8]) -> Result<Option<Acl>> {
+        match self.fs().getxattr(ino, name) {
+            Ok(bytes) => Acl::parse(&bytes).map(Some).map_err(|_| Errno::EUCLEAN),
+            Err(Errno::ENODATA | Errno::EOPNOTSUPP) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// The mode has changed to `perm`, and the list with it.
+    fn list_follows(&self, ino: Ino, perm: u32) -> Result<()> {
+        if !self.lists {
+            return Ok(());
+        }
+        let Some(list) = self.list_of(ino, acl::ACCESS)? else { return Ok(()) };
+        self.fs().setxattr(ino, acl::ACCESS, &list.with_perm(perm).bytes(), vfs::XattrMode::Set)
+    }
+
+    /// Sets the list of accesses, and the mode with it. One that says no more than the mode is not kept.
+    fn set_list(&self, ino: Ino, value: &[u8], kill_setgid: bool) -> Result<()> {
+        let (fs, list) = (self.fs(), Acl::parse(value)?);
+        if list.is_minimal() {
+            match fs.removexattr(ino, acl::ACCESS) {
+                Ok(()) | Err(Errno::ENODATA) => {}
+                Err(errno) => return Err(errno),
+            }
+        } else {
+            fs.setxattr(ino, acl::ACCESS, &list.bytes(), vfs::XattrMode::Set)?;
+        }
+        let taken = if kill_setgid { 0o777 | SETGID } else { 0o777 };
+        let perm = fs.getattr(ino)?.perm & !taken | list.perm();
+        fs.setattr(ino, &SetAttr { perm: Some(perm), ..SetAttr::default() }).map(drop)
     }
 
     /// A file was opened: how the kernel is to treat it.
-    fn opened(&self, ino: Ino, flags: OpenFlags) -> FopenFlags {
+    fn opened(&self, ino: Ino, flags: OpenFlags) -> u32 {
         self.nodes.opened(ino, flags);
         match self.cache {
-            Cache::Direct => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
+            Cache::Direct => abi::open::DIRECT_IO | abi::open::PARALLEL_DIRECT_WRITES,
             // The first read after a change must be seen, for it moves the access time.
-            Cache::Pages if flags.contains(OpenFlags::READ) && self.wants_reads(ino) => FopenFlags::empty(),
-            Cache::Pages => FopenFlags::FOPEN_KEEP_CACHE,
+            Cache::Pages if flags.contains(OpenFlags::READ) && self.wants_reads(ino) => 0,
+            Cache::Pages => abi::open::KEEP_CACHE,
         }
     }
 
     /// A directory was opened. The kernel keeps what it lists until a name in it changes, which it sees itself; the first
     /// listing after a change must be seen, for it moves the access time.
-    fn opened_directory(&self, ino: Ino) -> FopenFlags {
+    fn opened_directory(&self, ino: Ino) -> u32 {
         match self.cache {
-            Cache::Direct => FopenFlags::empty(),
-            Cache::Pages if self.wants(self.times.policy(true), ino) => FopenFlags::FOPEN_CACHE_DIR,
-            Cache::Pages => FopenFlags::FOPEN_CACHE_DIR | FopenFlags::FOPEN_KEEP_CACHE,
+            Cache::Direct => 0,
+            Cache::Pages if self.wants(self.times.policy(true), ino) => abi::open::CACHE_DIR,
+            Cache::Pages => abi::open::CACHE_DIR | abi::open::KEEP_CACHE,
         }
     }
 
@@ -223,79 +374,111 @@ impl Handler {
         let _ = fs.accessed(ino);
     }
 
-    /// The entries of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or the directory
-    /// does not know a kind.
-    fn entries(&self, ino: Ino, cursor: u64, limit: usize, with_attr: bool) -> Result<Vec<Entry>> {
+    /// Fills `entries` with those of a directory after `cursor`, at most `limit`; with their attributes, if they are asked for or
+    /// the directory does not know a kind.
+    fn entries(
+        &self,
+        ino: Ino,
+        cursor: u64,
+        limit: usize,
+        with_attr: bool,
+        entries: &mut Entries,
+    ) -> Result<()> {
         let fs = self.fs();
-        let mut found = Vec::new();
+        entries.clear();
         fs.readdir(ino, cursor, &mut |entry| {
-            let name = entry.name.to_vec();
-            found.push(Entry { ino: entry.ino, kind: entry.kind, attr: None, next: entry.next, name });
-            found.len() < limit
+            entries.add(entry.ino, entry.kind, entry.next, entry.name);
+            entries.all.len() < limit
         })?;
-        for entry in found.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
+        for entry in entries.all.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
             match fs.getattr(entry.ino) {
                 Ok(attr) => (entry.kind, entry.attr) = (Some(attr.kind), Some(attr)),
                 Err(Errno::ENOENT) => entry.kind = None,
                 Err(errno) => return Err(errno),
             }
         }
-        Ok(found)
+        Ok(())
     }
 
-    /// Gives `add` the entries after `cursor` until it says that the reply is full. An error that comes after some were given
-    /// is left for the next request: the kernel is to hear of what it was given.
+    /// Lists a directory after `cursor`, as much as goes into a reply of `limit` bytes. An error that comes after some entries
+    /// were given is left for the next request: the kernel is to hear of what it was given.
     fn list(
         &self,
-        ino: INodeNo,
+        ino: Ino,
         cursor: u64,
-        with_attr: bool,
-        mut add: impl FnMut(&Entry, FileKind) -> bool,
+        (limit, with_attr): (usize, bool),
+        reply: &mut Reply,
     ) -> Result<()> {
-        /// What a reply of 4 KiB holds, about.
-        const AT_ONCE: usize = 64;
-        let ino = self.numbers.ino(ino);
+        /// Bytes of an entry with a name of middle length.
+        const MIDDLE: usize = 40;
+        let one = if with_attr { MIDDLE + size_of::<abi::EntryOut>() } else { MIDDLE };
+        let mut entries = Entries::default();
         let mut at = cursor;
         loop {
-            let entries = match self.entries(ino, at, AT_ONCE, with_attr) {
-                Ok(entries) => entries,
+            let at_once = (limit.saturating_sub(reply.len()) / one).max(1);
+            match self.entries(ino, at, at_once, with_attr, &mut entries) {
                 Err(errno) if at == cursor => return Err(errno),
                 Err(_) => return Ok(()),
-            };
-            for entry in &entries {
-                if let Some(kind) = entry.kind
-                    && add(entry, kind)
-                {
+                Ok(()) => {}
+            }
+            for entry in &entries.all {
+                if !self.list_one(entry, entries.name(entry), (limit, with_attr), reply) {
                     self.listed(ino);
                     return Ok(());
                 }
                 at = entry.next;
             }
-            if entries.len() < AT_ONCE {
+            if entries.all.len() < at_once {
                 self.listed(ino);
                 return Ok(());
             }
         }
     }
 
+    /// Adds an entry to a reply, unless it is full. One that has gone since it was listed is left out.
+    fn list_one(
+        &self,
+        entry: &Entry,
+        name: &[u8],
+        (limit, with_attr): (usize, bool),
+        reply: &mut Reply,
+    ) -> bool {
+        let Some(kind) = entry.kind else { return true };
+        let dirent = (self.numbers.node(entry.ino), entry.next, kind_bits(kind));
+        if !with_attr {
+            return reply.put_entry(limit, None, dirent, name);
+        }
+        let Some(attr) = &entry.attr else { return true };
+        // `.` and `..` are not lookups.
+        let counts = name != b"." && name != b"..";
+        if counts && self.nodes.learn(self.fs(), attr.ino).is_err() {
+            return true;
+        }
+        let fits = reply.put_entry(limit, Some(&self.entry(attr)), dirent, name);
+        if !fits && counts {
+            self.nodes.forget(self.fs(), attr.ino, 1);
+        }
+        fits
+    }
+
     /// Adds to a change of attributes that a new owner clears set-id bits, as new contents do unless root writes them. A change of
     /// nothing stands for contents that are about to change: the kernel sends one to hear what is left of the mode.
-    fn clearing_set_id(&self, request: &Request, ino: Ino, set: SetAttr) -> Result<SetAttr> {
+    fn clearing_set_id(&self, uid: u32, gid: u32, ino: Ino, set: SetAttr) -> Result<SetAttr> {
         let chown = set.uid.is_some() || set.gid.is_some();
         let contents = set.size.is_some() || set == SetAttr::default();
-        if set.perm.is_some() || !chown && (!contents || request.uid() == 0) {
+        if set.perm.is_some() || !chown && (!contents || uid == 0) {
             return Ok(set);
         }
         let attr = self.fs().getattr(ino)?;
         let subject = Subject { kind: attr.kind, perm: attr.perm, owner: attr.owner };
-        let who = Credentials::new(request.uid(), request.gid(), &[]);
+        let who = Credentials::new(uid, gid, &[]);
         let perm = if chown { who.perm_after_chown(&subject) } else { who.perm_after_write(&subject) };
         Ok(SetAttr { perm: (perm != attr.perm).then_some(perm), ..set })
     }
 
     /// Clears the set-id bits of a file whose contents a user other than root is about to change.
-    fn clear_set_id(&self, request: &Request, ino: Ino) -> Result<()> {
-        match self.clearing_set_id(request, ino, SetAttr::default())? {
+    fn clear_set_id(&self, from: &InHeader, ino: Ino) -> Result<()> {
+        match self.clearing_set_id(from.uid, from.gid, ino, SetAttr::default())? {
             SetAttr { perm: None, .. } => Ok(()),
             set => self.fs().setattr(ino, &set).map(drop),
         }
@@ -340,6 +523,7 @@ impl Handler {
         let written = self.fs().write(ino, offset, data, flags)?;
         self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
+            crew::about_to_wait();
             self.backing.sync()?;
         }
         Ok(written.bytes)
@@ -364,6 +548,7 @@ impl Handler {
     fn settled<T>(&self, changed: Result<T>) -> Result<T> {
         let changed = changed?;
         if self.names_wait {
+            crew::about_to_wait();
             self.backing.sync()?;
         }
         Ok(changed)
@@ -376,7 +561,7 @@ impl Handler {
     }
 
     /// The kernel has gone.
-    fn end(&self) {
+    pub(crate) fn end(&self) {
         self.nodes.forget_all(&*self.fs);
     }
 }
@@ -388,19 +573,37 @@ struct Entry {
     kind: Option<FileKind>,
     attr: Option<Attr>,
     next: u64,
-    name: Vec<u8>,
+    /// Where its name lies.
+    name: std::ops::Range<usize>,
 }
 
-impl Entry {
-    /// `.` and `..` are not lookups.
-    fn is_dots(&self) -> bool {
-        self.name == b"." || self.name == b".."
+/// Entries of a directory.
+#[derive(Default)]
+struct Entries {
+    all: Vec<Entry>,
+    names: Vec<u8>,
+}
+
+impl Entries {
+    fn clear(&mut self) {
+        self.all.clear();
+        self.names.clear();
+    }
+
+    fn add(&mut self, ino: Ino, kind: Option<FileKind>, next: u64, name: &[u8]) {
+        let start = self.names.len();
+        self.names.extend_from_slice(name);
+        self.all.push(Entry { ino, kind, attr: None, next, name: start..self.names.len() });
+    }
+
+    fn name(&self, entry: &Entry) -> &[u8] {
+        &self.names[entry.name.clone()]
     }
 }
 
 /// A name that a design accepts.
-fn name(name: &OsStr) -> Result<&[u8]> {
-    match name.as_bytes() {
+fn name(name: &[u8]) -> Result<&[u8]> {
+    match name {
         [] => Err(Errno::ENOENT),
         long if long.len() > NAME_MAX => Err(Errno::ENAMETOOLONG),
         name => Ok(name),

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread;
 
-use fuser::{INodeNo, Notifier, ReplyWrite};
+use crate::wire::abi::WriteOut;
+use crate::wire::{Device, Reply};
 
 /// Background requests that the kernel is asked to admit at a time, instead of 12: as many as it can be asked for.
 pub(crate) const PLACES: u16 = u16::MAX;
@@ -36,12 +37,28 @@ fn most_waiting() -> u64 {
 }
 
 /// A direct write that is done.
-struct Written {
-    node: INodeNo,
+#[derive(Debug)]
+pub(crate) struct Written {
+    node: u64,
     offset: u64,
     bytes: usize,
-    /// None when it was answered.
-    reply: Option<ReplyWrite>,
+    /// The number of the request. None when it was answered.
+    unique: Option<u64>,
+}
+
+impl Written {
+    pub(crate) fn new(node: u64, offset: u64, bytes: usize, unique: u64) -> Self {
+        Self { node, offset, bytes, unique: Some(unique) }
+    }
+
+    /// Answers it, if that has not been done. The program may have gone.
+    fn answer(&mut self, reply: &mut Reply, device: &Device) {
+        if let Some(unique) = self.unique.take() {
+            reply.clear();
+            reply.put(&WriteOut { size: self.bytes as u32, unused: 0 });
+            let _ = reply.send(device, unique, 0);
+        }
+    }
 }
 
 /// What hands direct writes over.
@@ -49,43 +66,45 @@ pub(crate) struct Invalidator {
     sender: Sender<Written>,
     waiting: Arc<AtomicU64>,
     most: u64,
+    device: Arc<Device>,
 }
 
 /// The other end, until the thread starts.
 pub(crate) struct Invalidations {
     receiver: Receiver<Written>,
     waiting: Arc<AtomicU64>,
+    device: Arc<Device>,
 }
 
-pub(crate) fn channel() -> (Invalidator, Invalidations) {
+pub(crate) fn channel(device: &Arc<Device>) -> (Invalidator, Invalidations) {
     let (sender, receiver) = mpsc::channel();
     let waiting = Arc::new(AtomicU64::new(0));
-    let invalidator = Invalidator { sender, waiting: Arc::clone(&waiting), most: most_waiting() };
-    (invalidator, Invalidations { receiver, waiting })
+    let device = Arc::clone(device);
+    let invalidations =
+        Invalidations { receiver, waiting: Arc::clone(&waiting), device: Arc::clone(&device) };
+    (Invalidator { sender, waiting, most: most_waiting(), device }, invalidations)
 }
 
 impl Invalidator {
-    /// Has the pages dropped over which `bytes` were written, and then answers.
-    pub(crate) fn answer(&self, node: INodeNo, offset: u64, bytes: usize, reply: ReplyWrite) {
-        let mut reply = Some(reply);
+    /// Has the pages dropped over which it was written, and then answers.
+    pub(crate) fn answer(&self, mut written: Written) {
         if self.waiting.fetch_add(1, Relaxed) >= self.most {
-            reply.take().expect("it was put there").written(bytes as u32);
+            written.answer(&mut Reply::new(), &self.device);
         }
         // The thread ends with the handler, not before.
-        let _ = self.sender.send(Written { node, offset, bytes, reply });
+        let _ = self.sender.send(written);
     }
 }
 
 impl Invalidations {
     /// Starts the thread, which ends when the [`Invalidator`] goes.
-    pub(crate) fn start(self, notifier: Notifier) -> std::io::Result<()> {
+    pub(crate) fn start(self) -> std::io::Result<()> {
         let run = move || {
-            for Written { node, offset, bytes, reply } in self.receiver {
-                // It refuses when it has no such inode any more.
-                let _ = notifier.inval_inode(node, offset.cast_signed(), (bytes as u64).cast_signed());
-                if let Some(reply) = reply {
-                    reply.written(bytes as u32);
-                }
+            let mut reply = Reply::new();
+            for mut written in self.receiver {
+                // The kernel refuses when it has no such inode any more.
+                let _ = self.device.drop_pages(written.node, written.offset, written.bytes as u64);
+                written.answer(&mut reply, &self.device);
                 self.waiting.fetch_sub(1, Relaxed);
             }
         };

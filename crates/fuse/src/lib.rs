@@ -1,7 +1,7 @@
-//! The kernel mount: any [`vfs::FileSystem`] behind `/dev/fuse`, on the crate `fuser`.
+//! The kernel mount: any [`vfs::FileSystem`] behind `/dev/fuse`, in the kernel's own protocol.
 //!
 //! ```text
-//!   program ── system call ──► kernel ── /dev/fuse ──► a thread of fuser ──► Handler ──► FileSystem
+//!   program ── system call ──► kernel ── /dev/fuse ──► a thread ──► Handler ──► FileSystem
 //!                              │ permissions, names in use,      │
 //!                              │ page cache, file locks          └ Nodes: what the kernel knows
 //! ```
@@ -9,6 +9,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `handler` | the kernel's requests as calls of a [`vfs::FileSystem`] |
+//! | `wire` | the protocol: requests and answers as bytes |
+//! | `crew` | the threads, and which of them a request wakes |
+//! | `acl` | access-control lists |
 //! | `nodes` | which inodes the kernel knows, and keeping them alive |
 //! | `convert` | numbers, attributes, flags, errors and times, converted between kernel and design |
 //! | `options` | [`Options`] |
@@ -37,19 +40,24 @@
 //!
 //! # Threads
 //!
-//! The threads belong to fuser; each joins the run that was current when the server was made, at its first request, so that the
-//! design finds its clock. Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
+//! `crew` says which thread serves a request. Each joins the run that was current when the server was made, at its first
+//! request, so that the design finds its clock.
+//!
+//! Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod attach;
 mod convert;
+mod crew;
 mod handler;
 mod invalidate;
 mod nodes;
 mod options;
 mod serve;
 mod times;
+mod wire;
 mod writeback;
 
 pub use options::{

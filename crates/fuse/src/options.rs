@@ -1,6 +1,7 @@
 //! How to mount.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::mount::MountFlags;
 use vfs::{AccessTimes, Result};
@@ -72,8 +73,14 @@ pub struct Options {
     pub cache: Cache,
     /// Every write is a synchronous one.
     pub synchronous: bool,
-    /// Threads that serve requests.
+    /// Threads that serve requests, those that wait among them.
     pub threads: usize,
+    /// How many of them may serve at once while none waits: no more than there are cores to spare for the server.
+    pub readers: usize,
+    /// How long a thread looks for the next request before it sleeps.
+    pub poll: Duration,
+    /// Keep access-control lists (acl(5)), and let the kernel check them.
+    pub lists: bool,
     /// What the attribute [`RESULT_XATTR`] of the root answers: what the file system has done so far. At most
     /// [`RESULT_BYTES_MAX`].
     pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,

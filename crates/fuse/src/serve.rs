@@ -1,15 +1,17 @@
 //! Mounting, serving, unmounting.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fuser::{Config, Session, SessionACL};
 use vfs::FileSystem;
 
 use crate::attach::{self, Attached};
-use crate::handler::Handler;
+use crate::crew::{Crew, Limits};
+use crate::handler::{Handler, REQUEST_BYTES};
 use crate::options::Options;
+use crate::wire::{Device, Read, Reply};
 use crate::{invalidate, writeback};
 
 /// Why a directory could not be mounted on.
@@ -53,9 +55,14 @@ pub enum MountError {
 
 /// A mounted file system, before and while its requests are served.
 pub struct Server {
-    session: Session<Handler>,
+    device: Arc<Device>,
+    handler: Arc<Handler>,
+    limits: Limits,
     mount: Attached,
 }
+
+/// What a request takes beyond its data.
+const HEAD_BYTES: usize = 4096;
 
 impl Server {
     /// Mounts `fs` on `dir`. Requests wait until [`Server::serve`]. Its threads will join the current run.
@@ -63,19 +70,34 @@ impl Server {
     /// The thread should have called [`become_flusher`](crate::become_flusher) before the design was mounted, which starts threads.
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
-        let (invalidator, invalidations) = invalidate::channel();
-        let handler = Handler::new(fs, options, invalidator);
         let (fuse, mount) = attach::attach(dir, options)?;
-        let session = Session::from_fd(handler, fuse, acl(options), config(options)).map_err(|error| {
+        Self::meet(fs, fuse, mount.clone(), options).map_err(|error| {
             let _ = mount.detach();
             MountError::Io { dir: dir.into(), error }
-        })?;
-        if let Err(error) = invalidations.start(session.notifier()) {
-            let _ = mount.detach();
-            return Err(MountError::Io { dir: dir.into(), error });
+        })
+    }
+
+    /// Comes to terms with the kernel.
+    fn meet(fs: Arc<dyn FileSystem>, fuse: OwnedFd, mount: Attached, options: &Options) -> io::Result<Self> {
+        let device = Arc::new(Device::new(fuse)?);
+        let (invalidator, invalidations) = invalidate::channel(&device);
+        let handler = Arc::new(Handler::new(fs, options, invalidator));
+        let mut buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
+        let bytes = loop {
+            device.wait();
+            match device.read(&mut buffer)? {
+                Read::Bytes(bytes) => break bytes,
+                Read::Nothing => {}
+                Read::End => return Err(io::Error::other("the mount has gone")),
+            }
+        };
+        if !handler.meet(&buffer[..bytes], &mut Reply::new(), &device)? {
+            return Err(io::Error::other("this kernel speaks another FUSE protocol than 7.31 and later"));
         }
+        invalidations.start()?;
         writeback::lift_limit(mount.dir());
-        Ok(Self { session, mount })
+        let limits = Limits { threads: options.threads.max(1), most: options.readers, poll: options.poll };
+        Ok(Self { device, handler, limits, mount })
     }
 
     /// What unmounts it, from any thread.
@@ -85,7 +107,25 @@ impl Server {
 
     /// Serves requests until the file system is unmounted, by whomever. The design stays mounted.
     pub fn serve(self) -> io::Result<()> {
-        self.session.run()
+        let crew = Crew::new(Arc::clone(&self.device), self.limits);
+        let threads = (0..self.limits.threads).map(|number| {
+            let (crew, handler) = (Arc::clone(&crew), Arc::clone(&self.handler));
+            let device = Arc::clone(&self.device);
+            let run = move || {
+                let mut buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
+                let mut reply = Reply::new();
+                crew.work(&mut buffer, |request| handler.serve(request, &mut reply, &device))
+            };
+            std::thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(run)
+        });
+        let threads = threads.collect::<io::Result<Vec<_>>>()?;
+        let ended = threads.into_iter().map(|thread| match thread.join() {
+            Ok(ended) => ended,
+            Err(_) => Err(io::Error::other("a thread that serves has panicked")),
+        });
+        let ended = ended.fold(Ok(()), |all, one| all.and(one));
+        self.handler.end();
+        ended
     }
 }
 
@@ -104,18 +144,6 @@ impl Unmounter {
     pub fn unmount(&self) -> io::Result<()> {
         self.0.detach()
     }
-}
-
-fn acl(options: &Options) -> SessionACL {
-    if options.allow_other { SessionACL::All } else { SessionACL::Owner }
-}
-
-fn config(options: &Options) -> Config {
-    let mut config = Config::default();
-    config.acl = acl(options);
-    config.n_threads = Some(options.threads.max(1));
-    config.clone_fd = true;
-    config
 }
 
 /// Whether a directory can be mounted on: it is there, no mount whose server has gone, and empty or allowed not to be.

@@ -125,7 +125,8 @@ pub trait FileSystem: Send + Sync {
     /// Notes that it is open once less; the last release of an inode without a name frees it.
     fn release(&self, ino: Ino);
 
-    /// Makes a nameless regular file that is open once (`O_TMPFILE`).
+    /// Makes a nameless regular file that is open once (`O_TMPFILE`). [`FileSystem::link`] can give it a name
+    /// while it is open; else its last release frees it, and so does a crash.
     fn tmpfile(&self, _new: &NewInode) -> Result<Attr> {
         Err(Errno::EOPNOTSUPP)
     }

@@ -181,7 +181,10 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 access_times: AccessTimes::Relative,
                 cache,
                 synchronous: false,
-                threads: threads(),
+                threads: threads().max(4),
+                readers: threads(),
+                poll: Duration::from_micros(50),
+                lists: false,
                 result_so_far: Arc::new(Vec::new),
                 backing: Arc::new(Memory(region)),
             };

@@ -26,7 +26,7 @@ use crate::pmfs;
 use crate::pmfs::file::{Piece, WriteRange, pieces};
 use crate::pmfs::inode::Inode;
 use crate::pmfs::journal::Transaction;
-use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, MAX_HEIGHT, RawInode};
+use crate::pmfs::layout::{BLOCK, BLOCK_SHIFT, INODE_SLOT, RawInode};
 use crate::pmfs::tree::{FILL_MAX, Filled, Tree};
 
 /// Log entries that the removal of a file's last name needs when it joins the open transaction: directory record and inode.
@@ -100,7 +100,7 @@ impl HiNfs {
             self.volume.region.fence();
             return Ok(written);
         }
-        if end > Tree::capacity(MAX_HEIGHT) << BLOCK_SHIFT {
+        if end > Tree::most_bytes(BLOCK_SHIFT) {
             return Err(Error::TooLarge);
         }
         let file = self.file(inode)?;

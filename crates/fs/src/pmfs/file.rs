@@ -14,7 +14,7 @@ use vfs::{FallocateMode, SeekTo, Timestamp};
 use super::Volume;
 use super::inode::Inode;
 use super::journal::Transaction;
-use super::layout::{BLOCK_SHIFT, MAX_HEIGHT, RawInode, ino};
+use super::layout::{BLOCK_SHIFT, RawInode, ino};
 use super::mutant;
 use super::tree::{FILL_MAX, Filled, Freed, Tree, fill_entries};
 use crate::error::{Error, Result};
@@ -129,7 +129,7 @@ impl Volume {
     ) -> Result<usize> {
         let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
         let tree = Tree::of(raw);
-        if end > Tree::capacity(MAX_HEIGHT) << tree.shift {
+        if end > Tree::most_bytes(tree.shift) {
             return Err(Error::TooLarge);
         }
         if offset > raw.size && !data.is_empty() {
@@ -324,7 +324,7 @@ impl Volume {
         (offset, len): (u64, u64),
     ) -> Result<()> {
         let end = offset.checked_add(len).ok_or(Error::TooLarge)?;
-        if end > Tree::capacity(MAX_HEIGHT) << raw.block_shift() {
+        if end > Tree::most_bytes(raw.block_shift()) {
             return Err(Error::TooLarge);
         }
         if mode.contains(FallocateMode::PUNCH_HOLE) {

@@ -48,6 +48,8 @@ const INODE_LINES: u64 = 2;
 pub(crate) struct InodeState {
     /// How often it is open.
     pub(crate) opens: u32,
+    /// It was made without a name, and may get one.
+    pub(crate) nameless: bool,
     /// Index of the names, of a directory that was searched.
     pub(crate) names: Option<Box<DirIndex>>,
 }

@@ -29,8 +29,8 @@ compile_error!("the format is little-endian and its structures are used as they 
 
 /// Identifies a PMFS image.
 pub(crate) const MAGIC: u16 = 0xEFFC;
-/// Version of the format that is written. All up to it can be read.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the format that is written. All up to it can be read: 1 added nanoseconds and attributes, 2 a fourth level of trees.
+pub(crate) const VERSION: u32 = 2;
 /// Largest image: an inode counts its blocks in 32 bits.
 pub(crate) const MAX_IMAGE: u64 = BLOCK << u32::BITS;
 /// Base block: tree nodes, directories, 4-KiB data blocks.
@@ -65,8 +65,8 @@ pub(crate) const FIRST_INO: u64 = 3 * INODE_SLOT;
 pub(crate) const FANOUT: u64 = 512;
 /// log2 of [`FANOUT`].
 pub(crate) const FANOUT_SHIFT: u32 = 9;
-/// Highest tree.
-pub(crate) const MAX_HEIGHT: u8 = 3;
+/// Highest tree. The published format has 3, which ends files of 4-KiB blocks at 512 GiB; with 4 they end at 256 TiB.
+pub(crate) const MAX_HEIGHT: u8 = 4;
 /// Most links of an inode.
 pub(crate) const MAX_LINKS: u16 = 32_000;
 /// Inode flag: blocks may exist beyond the end of the file.

@@ -167,6 +167,29 @@ impl Volume {
         Ok(raw)
     }
 
+    /// Makes a regular file without a name, which is open once. It is on the truncate list until it gets a name or is freed.
+    pub(crate) fn make_nameless(&self, new: &NewInode) -> Result<(&Inode, RawInode)> {
+        let inode = self.claim_inode()?;
+        let mut state = self.lock(inode);
+        let made = self.begin_names(&[(inode.offset, ino::HALF)], None).and_then(|tx| {
+            let raw = self.init_inode(inode, new, (FileKind::Regular, 0), (0, 0));
+            let work = raw.and_then(|mut raw| self.drop_link(inode, &mut raw, 1).map(|()| raw));
+            self.end(tx, work)
+        });
+        match made {
+            Ok(raw) => {
+                (state.opens, state.nameless) = (1, true);
+                Ok((inode, raw))
+            }
+            Err(error) => {
+                // A free slot on the list is allowed, but would be in the way of the next who gets it.
+                self.truncate_remove(inode).inspect_err(|_| self.journal.fail())?;
+                self.inodes.put(inode.ino);
+                Err(error)
+            }
+        }
+    }
+
     /// The first block of a directory or symbolic link, and the size that it makes; zeros for what has none.
     fn make_body(
         &self,
@@ -227,13 +250,18 @@ impl Volume {
         if is_dir(&self.raw(inode)?) {
             return Err(Error::NotPermitted);
         }
-        let _state = self.lock(inode);
+        let mut state = self.lock(inode);
         let mut raw = self.live(inode)?;
+        let was_nameless = raw.links == 0;
         match &raw {
             raw if is_dir(raw) => return Err(Error::NotPermitted),
-            raw if raw.links == 0 => return Err(Error::NoEntry),
+            raw if raw.links == 0 && !(state.nameless && state.opens > 0) => return Err(Error::NoEntry),
             raw if raw.links >= MAX_LINKS => return Err(Error::TooManyLinks),
             _ => open.commit_open(inode)?,
+        }
+        if was_nameless {
+            // After a crash between the commit and its removal from the list it has a name, and is cut to the size on the list.
+            self.truncate_resize(inode, raw.size)?;
         }
         let place = self.find_place(&dir.raw, &mut dir.state, name.len())?;
         let mut tx = self.begin_names(&[(inode.offset, ino::HALF), dir.half()], Some(place))?;
@@ -245,6 +273,11 @@ impl Volume {
         })();
         let inserted = self.end(tx, work)?;
         dir.inserted(name, &inserted);
+        if was_nameless {
+            state.nameless = false;
+            // The name is there: a list that cannot be changed ends all changes, not this call.
+            let _ = self.truncate_remove(inode).inspect_err(|_| self.journal.fail());
+        }
         Ok(raw)
     }
 
@@ -365,7 +398,7 @@ impl Volume {
         let raw = self.raw(inode)?;
         let dead = raw.links == 0 && raw.mode != 0 && state.opens == 0;
         if dead {
-            state.names = None;
+            (state.names, state.nameless) = (None, false);
             open.discard(inode)?;
             self.free_inode(inode)?;
         }
@@ -380,7 +413,7 @@ impl Volume {
                 if self.raw(inode)?.links > 0 || state.opens > 0 {
                     return Ok(());
                 }
-                state.names = None;
+                (state.names, state.nameless) = (None, false);
                 open.discard(inode)?;
                 self.free_inode(inode)
             });

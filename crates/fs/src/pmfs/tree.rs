@@ -3,7 +3,7 @@
 //! ```text
 //! height 0   root ──► data block 0
 //! height 1   root ──► node ──► 512 data blocks
-//! height 2   root ──► node ──► 512 nodes ──► 512² data blocks          (height 3: 512³)
+//! height 2   root ──► node ──► 512 nodes ──► 512² data blocks          (up to height 4: 512⁴)
 //! ```
 //!
 //! A null pointer anywhere is a hole. Blocks are counted in units of the inode's own data block size.
@@ -66,6 +66,12 @@ impl Tree {
     /// Blocks that a tree of `height` can map.
     pub(crate) fn capacity(height: u8) -> u64 {
         1 << (FANOUT_SHIFT * u32::from(height))
+    }
+
+    /// The largest size of a file whose data blocks have 2 to the `shift` bytes. The kernel counts in 63 bits.
+    pub(crate) fn most_bytes(shift: u32) -> u64 {
+        let bytes = u128::from(Self::capacity(MAX_HEIGHT)) << shift;
+        bytes.min(i64::MAX as u128) as u64
     }
 
     /// Where `block` lies, or none for a hole.

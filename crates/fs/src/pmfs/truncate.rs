@@ -25,9 +25,7 @@ use vfs::Timestamp;
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{
-    BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, MAX_HEIGHT, RawInode, TRUNCATE_HEAD, TruncateItem, ino,
-};
+use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
 use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
@@ -117,6 +115,15 @@ impl Volume {
         Ok(())
     }
 
+    /// Changes the size that an inode on the list is to have; durable on return. The caller holds its lock.
+    pub(crate) fn truncate_resize(&self, inode: &Inode, size: u64) -> Result<()> {
+        let at = inode.offset + INODE_BYTES;
+        self.region.store_u64(at, size)?;
+        self.region.flush(at, 8);
+        self.region.fence();
+        Ok(())
+    }
+
     /// Takes an inode off the list, if it is on it; durable on return.
     pub(crate) fn truncate_remove(&self, inode: &Inode) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
@@ -139,7 +146,7 @@ impl Volume {
     /// Changes the size of a file whose lock the caller holds for writing; durable on return. Also frees blocks beyond the end
     /// when the size stays the same.
     pub(crate) fn set_size(&self, inode: &Inode, raw: &mut RawInode, size: u64) -> Result<()> {
-        if size > Tree::capacity(MAX_HEIGHT) << raw.block_shift() {
+        if size > Tree::most_bytes(raw.block_shift()) {
             return Err(Error::TooLarge);
         }
         if size > raw.size || size == raw.size && raw.flags & FLAG_BEYOND_EOF == 0 {

@@ -387,6 +387,12 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         }
     }
 
+    fn tmpfile(&self, new: &NewInode) -> Result<Attr> {
+        self.before_change()?;
+        let (inode, raw) = self.volume().make_nameless(new)?;
+        Ok(inode.attr(&raw)?)
+    }
+
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], _flags: IoFlags) -> Result<usize> {
         let volume = self.volume();
         let inode = volume.inodes.get(ino.0)?;

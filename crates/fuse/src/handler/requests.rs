@@ -1,545 +1,539 @@
 //! One method for each request of the kernel.
 
-use std::ffi::OsStr;
-use std::io;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::SystemTime;
+use std::sync::atomic::Ordering::Relaxed;
 
-use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, INodeNo, KernelConfig, LockOwner, OpenFlags,
-    RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
-use vfs::{Errno, FallocateMode, FileKind, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
+use vfs::{Errno, FallocateMode, FileKind, NewInode, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
 
-use super::{BUFFER, Handler, name};
-use crate::convert::{self, errno, generation, io_flags, open_flags};
+use super::{Answer, Handler, WISHES, name};
+use crate::acl;
+use crate::convert::{self, io_flags, open_flags};
+use crate::crew;
+use crate::invalidate::Written;
 use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
+use crate::wire::abi::{self, opcode};
+use crate::wire::{Reply, Request};
+
+/// What ls(1) and others ask of each file. A kernel with SELinux answers it by itself.
+const SELINUX: &[u8] = b"security.selinux";
 
 /// Open files need no number of their own: what a request depends on comes with it.
-const NO_HANDLE: FileHandle = FileHandle(0);
-
-/// A reply that can be an error.
-trait Refuse {
-    fn refuse(self, error: fuser::Errno);
-}
-
-macro_rules! can_refuse {
-    ($($reply:ty),*) => {
-        $(impl Refuse for $reply {
-            fn refuse(self, error: fuser::Errno) {
-                self.error(error);
-            }
-        })*
-    };
-}
-
-can_refuse!(
-    ReplyAttr,
-    ReplyCreate,
-    ReplyData,
-    ReplyDirectory,
-    ReplyDirectoryPlus,
-    ReplyEmpty,
-    ReplyLseek,
-    ReplyOpen,
-    ReplyStatfs,
-    ReplyWrite,
-    ReplyXattr
-);
-
-/// Gives what came of a request, or its error.
-fn answer<T, R: Refuse>(result: Result<T>, reply: R, give: impl FnOnce(R, T)) {
-    match result {
-        Ok(value) => give(reply, value),
-        Err(error) => reply.refuse(errno(error)),
-    }
-}
-
-fn finish(result: Result<()>, reply: ReplyEmpty) {
-    answer(result, reply, |reply, ()| reply.ok());
-}
+const NO_HANDLE: u64 = 0;
 
 /// The name of an extended attribute. The kernel has checked who may use it, but not that there is such a namespace.
-fn attribute(text: &OsStr) -> Result<&[u8]> {
-    let name = text.as_bytes();
-    xattr::namespace(name).map(|_| name)
+fn attribute(name: &[u8], lists: bool) -> Result<&[u8]> {
+    if lists && acl::is_list(name) { Ok(name) } else { xattr::namespace(name).map(|_| name) }
 }
 
 /// Gives bytes, or how many they are when `size` is 0.
-fn answer_sized(result: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
-    answer(result, reply, |reply, bytes| match bytes.len() as u32 {
-        len if size == 0 => reply.size(len),
-        len if len > size => reply.error(fuser::Errno::ERANGE),
-        _ => reply.data(&bytes),
-    });
+fn sized(bytes: &[u8], size: u32, reply: &mut Reply) -> Result<()> {
+    match bytes.len() as u32 {
+        len if size == 0 => reply.put(&abi::GetxattrOut { size: len, unused: 0 }),
+        len if len > size => return Err(Errno::ERANGE),
+        _ => reply.put_bytes(bytes),
+    }
+    Ok(())
 }
 
-/// Whether a read or write is a program's own, past the page cache. The kernel names the owner of its locks only for those:
-/// `fuse_direct_io` does, reading and writing pages does not.
-fn is_direct(owner: Option<LockOwner>) -> bool {
-    owner.is_some()
-}
+impl Handler {
+    /// Does what a request asks for, and puts the answer into `reply`.
+    pub(super) fn dispatch(&self, request: Request<'_>, reply: &mut Reply) -> Result<Answer> {
+        let mut ask = request;
+        let ask = &mut ask;
+        match ask.header.opcode {
+            opcode::LOOKUP => self.lookup(ask, reply),
+            opcode::FORGET => return self.forget(ask),
+            opcode::BATCH_FORGET => return self.batch_forget(ask),
+            opcode::GETATTR => self.getattr(ask, reply),
+            opcode::SETATTR => self.setattr(ask, reply),
+            opcode::READLINK => self.readlink(ask, reply),
+            opcode::SYMLINK => self.symlink(ask, reply),
+            opcode::MKNOD => self.mknod(ask, reply),
+            opcode::MKDIR => self.mkdir(ask, reply),
+            opcode::UNLINK => self.unlink(ask),
+            opcode::RMDIR => self.rmdir(ask),
+            opcode::RENAME => self.rename(ask, false),
+            opcode::RENAME2 => self.rename(ask, true),
+            opcode::LINK => self.link(ask, reply),
+            opcode::OPEN => self.open(ask, reply),
+            opcode::CREATE => self.create(ask, reply),
+            opcode::TMPFILE => self.tmpfile(ask, reply),
+            opcode::RELEASE => self.release(ask),
+            opcode::READ => self.read(ask, reply),
+            opcode::WRITE => return self.write(ask, reply),
+            opcode::FSYNC | opcode::FSYNCDIR => self.fsync(ask),
+            opcode::OPENDIR => self.opendir(ask, reply),
+            opcode::READDIR => self.readdir(ask, reply, false),
+            opcode::READDIRPLUS => self.readdir(ask, reply, true),
+            opcode::RELEASEDIR => self.releasedir(ask),
+            opcode::STATFS => self.statfs(reply),
+            opcode::SETXATTR => self.setxattr(ask),
+            opcode::GETXATTR => self.getxattr(ask, reply),
+            opcode::LISTXATTR => self.listxattr(ask, reply),
+            opcode::REMOVEXATTR => self.removexattr(ask),
+            opcode::FALLOCATE => self.fallocate(ask),
+            opcode::LSEEK => self.lseek(ask, reply),
+            opcode::COPY_FILE_RANGE => self.copy_file_range(ask, reply),
+            opcode::DESTROY => return Ok(Answer::End),
+            // A close has nothing to do here, nothing is interrupted, and the rest the kernel does by itself.
+            _ => Err(Errno::ENOSYS),
+        }
+        .map(|()| Answer::Now)
+    }
 
-impl Filesystem for Handler {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        Self::negotiate(config);
+    /// The first request: the kernel says what it has, and is told what is wanted of it.
+    pub(crate) fn init(&self, request: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
+        if request.header.opcode != opcode::INIT {
+            return Err(Errno::EIO);
+        }
+        let kernel: abi::InitIn = request.take()?;
+        if kernel.major != abi::MAJOR || kernel.minor < abi::OLDEST_MINOR {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let has = u64::from(kernel.flags) | u64::from(kernel.flags2) << 32;
+        let lists = if self.lists { abi::init::POSIX_ACL | abi::init::DONT_MASK } else { 0 };
+        let wants = has & (WISHES | lists);
+        self.long_setxattr.store(wants & abi::init::SETXATTR_EXT != 0, Relaxed);
+        reply.put(&abi::InitOut {
+            major: abi::MAJOR,
+            minor: abi::MINOR,
+            max_readahead: kernel.max_readahead.min(super::REQUEST_BYTES),
+            flags: wants as u32,
+            max_background: crate::invalidate::PLACES,
+            congestion: crate::invalidate::PLACES / 4 * 3,
+            max_write: super::REQUEST_BYTES,
+            time_gran: 1,
+            max_pages: (super::REQUEST_BYTES >> 12) as u16,
+            flags2: (wants >> 32) as u32,
+            ..abi::InitOut::default()
+        });
         Ok(())
     }
 
-    fn destroy(&mut self) {
-        self.end();
-    }
-
-    fn lookup(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+    fn lookup(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::STAT);
-        let found = name(text).and_then(|name| self.fs().lookup(self.numbers.ino(parent), name));
-        self.tell(found, reply);
+        let parent = self.numbers.ino(ask.header.nodeid);
+        match name(ask.name()?)? {
+            b"." => self.tell_number(parent, reply),
+            b".." => self.tell_number(self.parent(parent)?, reply),
+            // The kernel may believe for long that there is no such name, too.
+            name => match self.fs().lookup(parent, name) {
+                Err(Errno::ENOENT) if self.cache == Cache::Pages => {
+                    let entry_valid = super::FOR_LONG_SECS;
+                    reply.put(&abi::EntryOut { entry_valid, ..abi::EntryOut::default() });
+                    Ok(())
+                }
+                found => self.tell(found, reply),
+            },
+        }
     }
 
-    fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
+    fn forget(&self, ask: &mut Request<'_>) -> Result<Answer> {
         self.join_run();
-        self.nodes.forget(self.fs(), self.numbers.ino(ino), count);
+        let forget: abi::ForgetIn = ask.take()?;
+        self.nodes.forget(self.fs(), self.numbers.ino(ask.header.nodeid), forget.lookups);
+        Ok(Answer::Never)
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+    fn batch_forget(&self, ask: &mut Request<'_>) -> Result<Answer> {
+        self.join_run();
+        let batch: abi::BatchForgetIn = ask.take()?;
+        for _ in 0..batch.count {
+            let one: abi::ForgetOne = ask.take()?;
+            self.nodes.forget(self.fs(), self.numbers.ino(one.nodeid), one.lookups);
+        }
+        Ok(Answer::Never)
+    }
+
+    fn getattr(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::STAT);
-        answer(self.fs().getattr(self.numbers.ino(ino)), reply, |reply, attr| {
-            reply.attr(&self.valid_for(&attr), &self.attr(&attr));
-        });
+        let attr = self.fs().getattr(self.numbers.ino(ask.header.nodeid))?;
+        self.put_attr(&attr, reply);
+        Ok(())
     }
 
-    fn setattr(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<SystemTime>,
-        _: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
+    fn setattr(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::SETATTR);
-        let ino = self.numbers.ino(ino);
-        let (atime, mtime) = (atime.map(convert::set_time), mtime.map(convert::set_time));
-        let set = SetAttr { perm: mode.map(|mode| mode & 0o7777), uid, gid, size, atime, mtime };
-        let set = self.clearing_set_id(request, ino, set);
-        let done = set.and_then(|set| self.fs().setattr(ino, &set));
+        let ino = self.numbers.ino(ask.header.nodeid);
+        let given: abi::SetattrIn = ask.take()?;
+        let has = |bit| given.valid & bit != 0;
+        let set = SetAttr {
+            perm: has(abi::set::MODE).then_some(given.mode & 0o7777),
+            uid: has(abi::set::UID).then_some(given.uid),
+            gid: has(abi::set::GID).then_some(given.gid),
+            size: has(abi::set::SIZE).then_some(given.size),
+            atime: has(abi::set::ATIME)
+                .then(|| convert::set_time(has(abi::set::ATIME_NOW), given.atime, given.atime_nanos)),
+            mtime: has(abi::set::MTIME)
+                .then(|| convert::set_time(has(abi::set::MTIME_NOW), given.mtime, given.mtime_nanos)),
+        };
+        let done = self.clearing_set_id(ask.header.uid, ask.header.gid, ino, set).and_then(|set| {
+            let attr = self.fs().setattr(ino, &set)?;
+            set.perm.map_or(Ok(()), |perm| self.list_follows(ino, perm))?;
+            Ok(attr)
+        });
         self.nodes.changed(ino);
-        answer(done, reply, |reply, attr| {
-            reply.attr(&self.valid_for(&attr), &self.attr(&attr));
-        });
+        self.put_attr(&done?, reply);
+        Ok(())
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+    fn readlink(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::READLINK);
-        let ino = self.numbers.ino(ino);
-        answer(self.fs().readlink(ino), reply, |reply, target| {
-            self.accessed(ino);
-            reply.data(&target);
-        });
+        let ino = self.numbers.ino(ask.header.nodeid);
+        let target = self.fs().readlink(ino)?;
+        self.accessed(ino);
+        reply.put_bytes(&target);
+        Ok(())
     }
 
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        text: &OsStr,
-        mode: u32,
-        _umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mknod(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::MKNOD);
-        let parent = self.numbers.ino(parent);
-        let made = FileKind::from_mode(mode).ok_or(Errno::EINVAL).and_then(|kind| {
-            let new = self.new_inode(request, parent, kind, mode)?;
-            self.fs().mknod(parent, name(text)?, kind, u64::from(rdev), &new)
-        });
-        self.nodes.changed(parent);
-        self.tell(self.settled(made), reply);
+        let given: abi::MknodIn = ask.take()?;
+        let kind = FileKind::from_mode(given.mode).ok_or(Errno::EINVAL)?;
+        self.make(ask, kind, (given.mode, given.umask), reply, |name, parent, new| {
+            self.fs().mknod(parent, name, kind, u64::from(given.rdev), new)
+        })
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        text: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
+    fn mkdir(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::MKDIR);
-        let parent = self.numbers.ino(parent);
-        let new = self.new_inode(request, parent, FileKind::Directory, mode);
-        let made = new.and_then(|new| self.fs().mkdir(parent, name(text)?, &new));
-        self.nodes.changed(parent);
-        self.tell(self.settled(made), reply);
+        let given: abi::MkdirIn = ask.take()?;
+        let mode = (given.mode, given.umask);
+        self.make(ask, FileKind::Directory, mode, reply, |name, parent, new| {
+            self.fs().mkdir(parent, name, new)
+        })
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
-        let _op = self.begin(ops::UNLINK);
-        let parent = self.numbers.ino(parent);
-        let done = name(text).and_then(|name| self.fs().unlink(parent, name));
-        self.nodes.changed(parent);
-        finish(self.settled(done), reply);
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, text: &OsStr, reply: ReplyEmpty) {
-        let _op = self.begin(ops::RMDIR);
-        let parent = self.numbers.ino(parent);
-        let done = name(text).and_then(|name| self.fs().rmdir(parent, name));
-        self.nodes.changed(parent);
-        finish(self.settled(done), reply);
-    }
-
-    fn symlink(&self, request: &Request, parent: INodeNo, text: &OsStr, target: &Path, reply: ReplyEntry) {
+    fn symlink(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::SYMLINK);
-        let parent = self.numbers.ino(parent);
-        let new = self.new_inode(request, parent, FileKind::Symlink, 0o777);
-        let target = target.as_os_str().as_bytes();
-        let made = new.and_then(|new| self.fs().symlink(parent, name(text)?, target, &new));
-        self.nodes.changed(parent);
-        self.tell(self.settled(made), reply);
+        let mut after = *ask;
+        after.name()?;
+        let target = after.name()?;
+        self.make(ask, FileKind::Symlink, (0o777, 0), reply, |name, parent, new| {
+            self.fs().symlink(parent, name, target, new)
+        })
     }
 
-    fn rename(
+    /// Makes an inode with a name, and tells the kernel of it.
+    fn make(
         &self,
-        _: &Request,
-        parent: INodeNo,
-        text: &OsStr,
-        new_parent: INodeNo,
-        new_text: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
+        ask: &mut Request<'_>,
+        kind: FileKind,
+        (mode, umask): (u32, u32),
+        reply: &mut Reply,
+        make: impl Fn(&[u8], vfs::Ino, &NewInode) -> Result<vfs::Attr>,
+    ) -> Result<()> {
+        let parent = self.numbers.ino(ask.header.nodeid);
+        let name = name(ask.name()?)?;
+        let new = self.new_inode(&ask.header, parent, kind, (mode, umask))?;
+        let made = make(name, parent, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        self.nodes.changed(parent);
+        self.tell(self.settled(made), reply)
+    }
+
+    fn unlink(&self, ask: &mut Request<'_>) -> Result<()> {
+        let _op = self.begin(ops::UNLINK);
+        let parent = self.numbers.ino(ask.header.nodeid);
+        let done = self.fs().unlink(parent, name(ask.name()?)?);
+        self.nodes.changed(parent);
+        self.settled(done)
+    }
+
+    fn rmdir(&self, ask: &mut Request<'_>) -> Result<()> {
+        let _op = self.begin(ops::RMDIR);
+        let parent = self.numbers.ino(ask.header.nodeid);
+        let done = self.fs().rmdir(parent, name(ask.name()?)?);
+        self.nodes.changed(parent);
+        self.settled(done)
+    }
+
+    fn rename(&self, ask: &mut Request<'_>, has_flags: bool) -> Result<()> {
         let _op = self.begin(ops::RENAME);
-        let (from, to) = (self.numbers.ino(parent), self.numbers.ino(new_parent));
-        let flags = vfs::RenameFlags::from_bits(flags.bits()).ok_or(Errno::EINVAL);
-        let done =
-            flags.and_then(|flags| self.fs().rename((from, name(text)?), (to, name(new_text)?), flags));
+        let (to, flags) = if has_flags {
+            let given: abi::Rename2In = ask.take()?;
+            (given.new_parent, given.flags)
+        } else {
+            (ask.take::<abi::RenameIn>()?.new_parent, 0)
+        };
+        let (from, to) = (self.numbers.ino(ask.header.nodeid), self.numbers.ino(to));
+        let flags = vfs::RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
+        let (old, new) = (name(ask.name()?)?, name(ask.name()?)?);
+        let done = self.fs().rename((from, old), (to, new), flags);
         self.nodes.changed(from);
         self.nodes.changed(to);
-        finish(self.settled(done), reply);
+        self.settled(done)
     }
 
-    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, text: &OsStr, reply: ReplyEntry) {
+    fn link(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::LINK);
-        let (ino, parent) = (self.numbers.ino(ino), self.numbers.ino(parent));
-        let made = name(text).and_then(|name| self.fs().link(ino, parent, name));
+        let given: abi::LinkIn = ask.take()?;
+        let (ino, parent) = (self.numbers.ino(given.nodeid), self.numbers.ino(ask.header.nodeid));
+        let made = self.fs().link(ino, parent, name(ask.name()?)?);
         self.nodes.changed(ino);
         self.nodes.changed(parent);
-        self.tell(self.settled(made), reply);
+        self.tell(self.settled(made), reply)
     }
 
-    fn open(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::OPEN);
-        let (ino, flags) = (self.numbers.ino(ino), open_flags(flags.0));
-        answer(self.fs().open(ino, flags), reply, |reply, ()| {
-            reply.opened(NO_HANDLE, self.opened(ino, flags));
-        });
+        let given: abi::OpenIn = ask.take()?;
+        let (ino, flags) = (self.numbers.ino(ask.header.nodeid), open_flags(given.flags));
+        self.fs().open(ino, flags)?;
+        let open_flags = self.opened(ino, flags);
+        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+        Ok(())
     }
 
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        text: &OsStr,
-        mode: u32,
-        _umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
+    fn create(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::CREATE);
-        let (fs, parent, flags) = (self.fs(), self.numbers.ino(parent), open_flags(flags));
-        let made = self.new_inode(request, parent, FileKind::Regular, mode).and_then(|new| {
-            let attr = self.settled(fs.create(parent, name(text)?, &new))?;
+        let given: abi::CreateIn = ask.take()?;
+        let (fs, parent) = (self.fs(), self.numbers.ino(ask.header.nodeid));
+        let name = name(ask.name()?)?;
+        let new = self.new_inode(&ask.header, parent, FileKind::Regular, (given.mode, given.umask))?;
+        let flags = open_flags(given.flags);
+        let made = fs.create(parent, name, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        let made = self.settled(made).and_then(|attr| {
             self.nodes.learn(fs, attr.ino)?;
             // The kernel does not hear of it when this fails, and will not forget it.
             fs.open(attr.ino, flags).inspect_err(|_| self.nodes.forget(fs, attr.ino, 1))?;
             Ok(attr)
         });
         self.nodes.changed(parent);
-        answer(made, reply, |reply, attr| {
-            let open = self.opened(attr.ino, flags);
-            reply.created(&self.valid_for(&attr), &self.attr(&attr), generation(&attr), NO_HANDLE, open);
-        });
+        self.put_opened(&made?, flags, reply);
+        Ok(())
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
+    fn tmpfile(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
+        let _op = self.begin(ops::CREATE);
+        let given: abi::CreateIn = ask.take()?;
+        let (fs, parent) = (self.fs(), self.numbers.ino(ask.header.nodeid));
+        let new = self.new_inode(&ask.header, parent, FileKind::Regular, (given.mode, given.umask))?;
+        // The design opens it for its maker.
+        let attr = fs.tmpfile(&new.begin())?;
+        let known = self.nodes.learn(fs, attr.ino).and_then(|()| self.inherit(&new, attr));
+        let attr = known.inspect_err(|_| fs.release(attr.ino))?;
+        self.put_opened(&attr, open_flags(given.flags), reply);
+        Ok(())
+    }
+
+    fn put_opened(&self, attr: &vfs::Attr, flags: vfs::OpenFlags, reply: &mut Reply) {
+        let open_flags = self.opened(attr.ino, flags);
+        reply.put(&self.entry(attr));
+        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+    }
+
+    fn release(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::CLOSE);
-        let ino = self.numbers.ino(ino);
-        self.nodes.closed(ino, open_flags(flags.0));
+        let given: abi::ReleaseIn = ask.take()?;
+        let ino = self.numbers.ino(ask.header.nodeid);
+        self.nodes.closed(ino, open_flags(given.flags));
         self.fs().release(ino);
-        reply.ok();
+        Ok(())
     }
 
-    /// A close has nothing to do here, and the kernel need not tell of another.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(fuser::Errno::ENOSYS);
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        flags: OpenFlags,
-        owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
+    fn read(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::READ);
-        let (fs, ino) = (self.fs(), self.numbers.ino(ino));
-        if !is_direct(owner) {
+        let given: abi::ReadIn = ask.take()?;
+        let ino = self.numbers.ino(ask.header.nodeid);
+        // The kernel names the owner of its locks only for a read past its page cache (`fuse_direct_io`).
+        if given.read_flags & abi::READ_LOCKOWNER == 0 {
             self.nodes.set_cached(ino);
         }
-        BUFFER.with_borrow_mut(|buffer| {
-            buffer.resize(buffer.len().max(size as usize), 0);
-            answer(
-                fs.read(ino, offset, &mut buffer[..size as usize], io_flags(flags)),
-                reply,
-                |reply, bytes| {
-                    if !open_flags(flags.0).contains(vfs::OpenFlags::NOATIME) {
-                        self.accessed(ino);
-                    }
-                    reply.data(&buffer[..bytes]);
-                },
-            );
-        });
+        let size = given.size.min(super::REQUEST_BYTES) as usize;
+        let bytes = self.fs().read(ino, given.offset, reply.room(size), io_flags(given.flags))?;
+        reply.shorten(bytes);
+        if !open_flags(given.flags).contains(vfs::OpenFlags::NOATIME) {
+            self.accessed(ino);
+        }
+        Ok(())
     }
 
-    fn write(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        how: WriteFlags,
-        flags: OpenFlags,
-        owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
+    fn write(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<Answer> {
         let _op = self.begin(ops::WRITE);
-        let (node, ino) = (ino, self.numbers.ino(ino));
-        if !is_direct(owner) {
+        let given: abi::WriteIn = ask.take()?;
+        let data = ask.data().get(..given.size as usize).ok_or(Errno::EIO)?;
+        let (node, ino) = (ask.header.nodeid, self.numbers.ino(ask.header.nodeid));
+        // As for a read.
+        let is_direct = given.write_flags & abi::WRITE_LOCKOWNER != 0;
+        if !is_direct {
             self.nodes.set_cached(ino);
         }
-        let clears = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let allowed = if clears { self.clear_set_id(request, ino) } else { Ok(()) };
-        let allowed = allowed.and_then(|()| self.drop_capabilities(ino));
-        let written = allowed.and_then(|()| self.put(ino, offset, data, io_flags(flags)));
+        if given.write_flags & abi::WRITE_KILL_SUIDGID != 0 {
+            self.clear_set_id(&ask.header, ino)?;
+        }
+        self.drop_capabilities(ino)?;
+        let written = self.put(ino, given.offset, data, io_flags(given.flags));
         self.nodes.changed(ino);
-        let stale = self.cache == Cache::Pages && is_direct(owner) && self.nodes.may_be_cached(ino);
-        answer(written, reply, |reply, bytes| match stale && bytes > 0 {
-            true => self.invalidator.answer(node, offset, bytes, reply),
-            false => reply.written(bytes as u32),
-        });
+        let bytes = written?;
+        if self.cache == Cache::Pages && is_direct && bytes > 0 && self.nodes.may_be_cached(ino) {
+            self.invalidator.answer(Written::new(node, given.offset, bytes, ask.header.unique));
+            return Ok(Answer::Later);
+        }
+        reply.put(&abi::WriteOut { size: bytes as u32, unused: 0 });
+        Ok(Answer::Now)
     }
 
-    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
+    /// Also of directories.
+    fn fsync(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::FSYNC);
-        finish(self.sync(self.numbers.ino(ino), data_only), reply);
+        let given: abi::FsyncIn = ask.take()?;
+        crew::about_to_wait();
+        self.sync(self.numbers.ino(ask.header.nodeid), given.flags & abi::FSYNC_DATA != 0)
     }
 
-    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        let _op = self.begin(ops::FSYNC);
-        finish(self.sync(self.numbers.ino(ino), data_only), reply);
-    }
-
-    fn opendir(&self, _: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn opendir(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::OPEN);
-        answer(self.fs().open(self.numbers.ino(ino), open_flags(flags.0)), reply, |reply, ()| {
-            reply.opened(NO_HANDLE, self.opened_directory(self.numbers.ino(ino)));
-        });
+        let given: abi::OpenIn = ask.take()?;
+        let ino = self.numbers.ino(ask.header.nodeid);
+        self.fs().open(ino, open_flags(given.flags))?;
+        let open_flags = self.opened_directory(ino);
+        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+        Ok(())
     }
 
-    fn readdir(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(&self, ask: &mut Request<'_>, reply: &mut Reply, with_attr: bool) -> Result<()> {
         let _op = self.begin(ops::READDIR);
-        let listed = self.list(ino, offset, false, |entry, kind| {
-            let (node, kind) = (self.numbers.node(entry.ino), convert::file_type(kind));
-            reply.add(node, entry.next, kind, OsStr::from_bytes(&entry.name))
-        });
-        answer(listed, reply, |reply, ()| reply.ok());
+        let given: abi::ReadIn = ask.take()?;
+        let limit = given.size.min(super::REQUEST_BYTES) as usize;
+        self.list(self.numbers.ino(ask.header.nodeid), given.offset, (limit, with_attr), reply)
     }
 
-    fn readdirplus(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let _op = self.begin(ops::READDIR);
-        let fs = self.fs();
-        let listed = self.list(ino, offset, true, |entry, _| {
-            let Some(attr) = &entry.attr else { return false };
-            let counts = !entry.is_dots();
-            if counts && self.nodes.learn(fs, attr.ino).is_err() {
-                return false; // it has gone since it was listed
-            }
-            let (node, name) = (self.numbers.node(attr.ino), OsStr::from_bytes(&entry.name));
-            let valid_for = self.valid_for(attr);
-            let full = reply.add(node, entry.next, name, &valid_for, &self.attr(attr), generation(attr));
-            if full && counts {
-                self.nodes.forget(fs, attr.ino, 1);
-            }
-            full
-        });
-        answer(listed, reply, |reply, ()| reply.ok());
-    }
-
-    fn releasedir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: OpenFlags, reply: ReplyEmpty) {
+    fn releasedir(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::CLOSE);
-        self.fs().release(self.numbers.ino(ino));
-        reply.ok();
+        self.fs().release(self.numbers.ino(ask.header.nodeid));
+        Ok(())
     }
 
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+    fn statfs(&self, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::STATFS);
-        answer(self.fs().statfs(), reply, |reply, space| {
-            reply.statfs(
-                space.blocks,
-                space.blocks_free,
-                self.fs().blocks_available(&space),
-                space.files,
-                space.files_free,
-                space.block_size,
-                space.name_max,
-                space.block_size,
-            );
+        let space = self.fs().statfs()?;
+        reply.put(&abi::StatfsOut {
+            blocks: space.blocks,
+            blocks_free: space.blocks_free,
+            blocks_available: self.fs().blocks_available(&space),
+            files: space.files,
+            files_free: space.files_free,
+            block_size: space.block_size,
+            name_max: space.name_max,
+            fragment_size: space.block_size,
+            ..abi::StatfsOut::default()
         });
+        Ok(())
     }
 
-    fn setxattr(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        text: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
+    fn setxattr(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::XATTR);
+        let (size, flags, kill) = if self.long_setxattr() {
+            let given: abi::SetxattrIn = ask.take()?;
+            (given.size, given.flags, given.setxattr_flags & abi::SETXATTR_ACL_KILL_SGID != 0)
+        } else {
+            let given: abi::SetxattrShort = ask.take()?;
+            (given.size, given.flags, false)
+        };
         let mode = match flags {
             1 => XattrMode::Create,
             2 => XattrMode::Replace,
             _ => XattrMode::Set,
         };
-        let ino = self.numbers.ino(ino);
-        let done = attribute(text).and_then(|name| self.fs().setxattr(ino, name, value, mode));
-        self.nodes.changed(ino);
-        finish(done, reply);
-    }
-
-    fn getxattr(&self, request: &Request, ino: INodeNo, text: &OsStr, size: u32, reply: ReplyXattr) {
-        if ino == INodeNo::ROOT && text == RESULT_XATTR {
-            return answer_sized(Ok(self.result()), size, reply);
-        }
-        if ino == INodeNo::ROOT && text == SYNC_XATTR {
-            let _op = self.begin(ops::SYNC);
-            return answer_sized(self.sync_all().map(|()| Vec::new()), size, reply);
-        }
-        let remount = text.to_str().and_then(|name| name.strip_prefix(REMOUNT_XATTR));
-        if let Some(words) = remount.filter(|_| ino == INodeNo::ROOT) {
-            let told = if request.uid() == 0 { Ok(self.times.remounted(words)) } else { Err(Errno::EPERM) };
-            let told = told.and_then(|known| if known { Ok(Vec::new()) } else { Err(Errno::EINVAL) });
-            return answer_sized(told, size, reply);
-        }
-        let _op = self.begin(ops::XATTR);
-        let value = attribute(text).and_then(|name| self.fs().getxattr(self.numbers.ino(ino), name));
-        answer_sized(value, size, reply);
-    }
-
-    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        let _op = self.begin(ops::XATTR);
-        let names = self.fs().listxattr(self.numbers.ino(ino));
-        answer_sized(names.map(|names| xattr::shown(&names, request.uid() == 0)), size, reply);
-    }
-
-    fn removexattr(&self, _: &Request, ino: INodeNo, text: &OsStr, reply: ReplyEmpty) {
-        let _op = self.begin(ops::XATTR);
-        let ino = self.numbers.ino(ino);
-        let done = attribute(text).and_then(|name| self.fs().removexattr(ino, name));
-        self.nodes.changed(ino);
-        finish(done, reply);
-    }
-
-    fn fallocate(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        len: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let _op = self.begin(ops::FALLOCATE);
-        let ino = self.numbers.ino(ino);
-        let mode = FallocateMode::from_bits(mode.cast_unsigned()).ok_or(Errno::EOPNOTSUPP);
-        let done = mode.and_then(|mode| {
-            self.clear_set_id(request, ino)?;
-            self.fs().fallocate(ino, mode, offset, len)
-        });
-        self.nodes.changed(ino);
-        finish(done, reply);
-    }
-
-    fn lseek(&self, _: &Request, ino: INodeNo, _: FileHandle, offset: i64, whence: i32, reply: ReplyLseek) {
-        let _op = self.begin(ops::SEEK);
-        let to = match whence {
-            3 => Ok(SeekTo::Data),
-            4 => Ok(SeekTo::Hole),
-            _ => Err(Errno::EINVAL),
+        let ino = self.numbers.ino(ask.header.nodeid);
+        let name = attribute(ask.name()?, self.lists)?;
+        let value = ask.data().get(..size as usize).ok_or(Errno::EIO)?;
+        let done = match name == acl::ACCESS {
+            true => self.set_list(ino, value, kill),
+            false => self.fs().setxattr(ino, name, value, mode),
         };
-        let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO);
-        let found = to.and_then(|to| self.seek(self.numbers.ino(ino), offset?, to));
-        answer(found, reply, |reply, offset| reply.offset(offset.cast_signed()));
+        self.nodes.changed(ino);
+        done
     }
 
-    fn copy_file_range(
-        &self,
-        request: &Request,
-        from: INodeNo,
-        _: FileHandle,
-        from_offset: u64,
-        to: INodeNo,
-        _: FileHandle,
-        to_offset: u64,
-        len: u64,
-        _: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
+    fn getxattr(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
+        let given: abi::GetxattrIn = ask.take()?;
+        let asked = ask.name()?;
+        if ask.header.nodeid == convert::KERNEL_ROOT
+            && let Some(value) = self.command(asked, ask.header.uid)
+        {
+            return sized(&value?, given.size, reply);
+        }
+        let _op = self.begin(ops::XATTR);
+        let name = attribute(asked, self.lists)?;
+        match self.fs().getxattr(self.numbers.ino(ask.header.nodeid), name) {
+            // Otherwise ls(1) would ask for it again for every file.
+            Err(Errno::ENODATA) if name == SELINUX => Err(Errno::EOPNOTSUPP),
+            value => sized(&value?, given.size, reply),
+        }
+    }
+
+    /// What an attribute of the root stands for that is in no list; none for any other attribute.
+    fn command(&self, name: &[u8], uid: u32) -> Option<Result<Vec<u8>>> {
+        let name = std::str::from_utf8(name).ok()?;
+        match name {
+            RESULT_XATTR => Some(Ok(self.result())),
+            SYNC_XATTR => {
+                let _op = self.begin(ops::SYNC);
+                crew::about_to_wait();
+                Some(self.sync_all().map(|()| Vec::new()))
+            }
+            name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
+                0 if self.times.remounted(words) => Ok(Vec::new()),
+                0 => Err(Errno::EINVAL),
+                _ => Err(Errno::EPERM),
+            }),
+        }
+    }
+
+    fn listxattr(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
+        let _op = self.begin(ops::XATTR);
+        let given: abi::GetxattrIn = ask.take()?;
+        let names = self.fs().listxattr(self.numbers.ino(ask.header.nodeid))?;
+        let names = xattr::shown(&names, ask.header.uid == 0);
+        let shown = names.split_inclusive(|byte| *byte == 0);
+        let shown = shown.filter(|name| self.lists || !acl::is_list(&name[..name.len() - 1]));
+        let shown: Vec<u8> = shown.flatten().copied().collect();
+        sized(&shown, given.size, reply)
+    }
+
+    fn removexattr(&self, ask: &mut Request<'_>) -> Result<()> {
+        let _op = self.begin(ops::XATTR);
+        let ino = self.numbers.ino(ask.header.nodeid);
+        let name = attribute(ask.name()?, self.lists)?;
+        let done = self.fs().removexattr(ino, name);
+        self.nodes.changed(ino);
+        done
+    }
+
+    fn fallocate(&self, ask: &mut Request<'_>) -> Result<()> {
+        let _op = self.begin(ops::FALLOCATE);
+        let given: abi::FallocateIn = ask.take()?;
+        let ino = self.numbers.ino(ask.header.nodeid);
+        let mode = FallocateMode::from_bits(given.mode).ok_or(Errno::EOPNOTSUPP)?;
+        self.clear_set_id(&ask.header, ino)?;
+        let done = self.fs().fallocate(ino, mode, given.offset, given.len);
+        self.nodes.changed(ino);
+        done
+    }
+
+    fn lseek(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
+        let _op = self.begin(ops::SEEK);
+        let given: abi::LseekIn = ask.take()?;
+        let to = match given.whence {
+            3 => SeekTo::Data,
+            4 => SeekTo::Hole,
+            _ => return Err(Errno::EINVAL),
+        };
+        let offset = u64::try_from(given.offset).map_err(|_| Errno::ENXIO)?;
+        let offset = self.seek(self.numbers.ino(ask.header.nodeid), offset, to)?;
+        reply.put(&abi::LseekOut { offset });
+        Ok(())
+    }
+
+    fn copy_file_range(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
         let _op = self.begin(ops::WRITE);
         /// More than the reply can say is not copied at once.
         const MOST: u64 = 1 << 30;
-        let (from, to) = (self.numbers.ino(from), self.numbers.ino(to));
-        let copied = self
-            .clear_set_id(request, to)
-            .and_then(|()| self.copy((from, from_offset), (to, to_offset), len.min(MOST)));
-        answer(copied, reply, |reply, bytes| reply.written(bytes as u32));
+        let given: abi::CopyFileRangeIn = ask.take()?;
+        let (from, to) = (self.numbers.ino(ask.header.nodeid), self.numbers.ino(given.to));
+        self.clear_set_id(&ask.header, to)?;
+        let bytes = self.copy((from, given.offset), (to, given.to_offset), given.len.min(MOST))?;
+        reply.put(&abi::WriteOut { size: bytes as u32, unused: 0 });
+        Ok(())
     }
 }

@@ -54,6 +54,8 @@ pub use rwlock::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use semaphore::Semaphore;
 pub use server::Server;
 
+use std::cell::Cell;
+
 use crate::context::{self, Context};
 use crate::ledger::{Activity, LockClass};
 use crate::units::Nanos;
@@ -104,9 +106,22 @@ fn book_wait(cx: &Context, class: &'static LockClass, ns: u64) {
     cx.ledger.add_lock_wait(cx.op.get(), class, ns);
 }
 
+thread_local! {
+    static BEFORE_WAIT: Cell<Option<fn()>> = const { Cell::new(None) };
+}
+
+/// Real clock: has `call` called on this thread before it waits for a lock, a notification or a permit. It may be called while the
+/// thread holds other locks of this crate, and must take none of them.
+pub fn before_wait(call: Option<fn()>) {
+    BEFORE_WAIT.set(call);
+}
+
 /// Real clock: runs `block`, which may wait, and books the time on the lock.
 #[cold]
 fn timed_wait<T>(class: &'static LockClass, block: impl FnOnce() -> T) -> T {
+    if let Some(call) = BEFORE_WAIT.get() {
+        call();
+    }
     let Some(cx) = context::current() else { return block() };
     let start = cx.now();
     let value = block();

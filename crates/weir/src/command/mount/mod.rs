@@ -43,7 +43,8 @@ use words::Words;
   weir umount /mnt/x
 
 Words of -o: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
-nodiratime relatime strictatime lazytime remount cache=pages|direct threads=N volatile dax,
+nodiratime relatime strictatime lazytime remount cache=pages|direct acl
+threads=N poll=MICROSECONDS volatile dax,
 and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows and a
 mount ignores (defaults, auto, user, nofail, x-…) is accepted. docs/mount.md says what each
 does."

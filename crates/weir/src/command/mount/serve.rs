@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use fs::{FsType, Options};
 use fuse::{Backing, MountError, Server};
 use media::Storage;
 use media::{Medium, Region};
 use pool::{PoolError, Source};
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::FileSystem;
 
@@ -41,6 +42,13 @@ pub(super) struct Job {
 /// The line by which the process in the background says that the mount is ready.
 pub(super) const READY: &str = "ready";
 
+/// Threads on a host of few cores: some may wait for its disk at the same time.
+const THREADS_LEAST: usize = 4;
+
+/// How long a server looks for the next request before it sleeps, by default: longer than it takes to wake the program on another
+/// core of a virtual machine, which it has answered.
+const POLL: Duration = Duration::from_micros(50);
+
 impl Job {
     pub(super) fn new(mount: &Mount, design: &'static dyn FsType, words: &Words) -> Result<Self, Failure> {
         let options = Options::resolve(design.name(), design.options(), &words.design)
@@ -67,6 +75,7 @@ impl Job {
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
         end_on_panic();
+        leave_no_core();
         fuse::become_flusher();
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
@@ -131,7 +140,8 @@ impl Job {
 
     /// What the kernel is told.
     fn fuse_options(&self, region: &Arc<Region>) -> fuse::Options {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let poll = if cores > 1 { POLL } else { Duration::ZERO };
         fuse::Options {
             source: self.source.to_string(),
             design: self.design.name().to_owned(),
@@ -141,7 +151,10 @@ impl Job {
             access_times: self.words.access_times.unwrap_or_default(),
             cache: self.words.cache,
             synchronous: self.words.synchronous,
-            threads: self.words.threads.unwrap_or(threads),
+            threads: self.words.threads.unwrap_or(cores.max(THREADS_LEAST)),
+            readers: cores,
+            poll: self.words.poll.unwrap_or(poll),
+            lists: self.words.lists,
             result_so_far: self.result_so_far(),
             backing: Arc::new(Pool { region: Arc::clone(region), volatile: self.words.volatile }),
         }
@@ -232,6 +245,13 @@ fn refused(error: &MountError) -> Failure {
 fn host() -> Machine {
     let cores = std::thread::available_parallelism().map_or(1, usize::from) as u16;
     Machine { name: "host".to_owned(), sockets: 1, cores_per_socket: cores, ..Machine::unit() }
+}
+
+/// No core dump: what users have written may be in this process's memory, and a dump goes where the host says.
+fn leave_no_core() {
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    let _ = setrlimit(Resource::Core, none);
+    let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
 }
 
 /// A panic ends the server where it stands: what it left half done in memory must not reach the pool, and what is in the pool is

@@ -1,6 +1,7 @@
 //! The words after `-o`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use fs::FsType;
 use fuse::{Cache, MountFlags};
@@ -19,6 +20,10 @@ pub(super) struct Words {
     pub(super) access_times: Option<AccessTimes>,
     pub(super) cache: Cache,
     pub(super) threads: Option<usize>,
+    /// How long a thread looks for the next request before it sleeps.
+    pub(super) poll: Option<Duration>,
+    /// Keep access-control lists.
+    pub(super) lists: bool,
     /// Every write is a synchronous one.
     pub(super) synchronous: bool,
     /// A sync does not wait for the disk under the pool.
@@ -28,6 +33,9 @@ pub(super) struct Words {
     /// Everything else: options of the design.
     pub(super) design: BTreeMap<String, String>,
 }
+
+/// The longest time to look for a request; a core that looks is lost for programs.
+const POLL_MICROS_MOST: u64 = 1000;
 
 /// Words of mount(8) that set a flag of the kernel, and those that clear it.
 const FLAGS: [(&str, &str, MountFlags); 8] = [
@@ -42,7 +50,7 @@ const FLAGS: [(&str, &str, MountFlags); 8] = [
 ];
 
 /// Our own, and those of mount(8) that are no flags.
-const OWN: [&str; 17] = [
+const OWN: [&str; 20] = [
     "remount",
     "allow_other",
     "nonempty",
@@ -58,6 +66,9 @@ const OWN: [&str; 17] = [
     "volatile",
     "dax",
     "threads=N",
+    "poll=N",
+    "acl",
+    "noacl",
     "sloppy",
     "fs=NAME",
 ];
@@ -104,6 +115,8 @@ impl Default for Words {
             access_times: None,
             cache: Cache::default(),
             threads: None,
+            poll: None,
+            lists: false,
             synchronous: false,
             volatile: false,
             dax: false,
@@ -158,6 +171,7 @@ impl Words {
             "cache=pages" => self.cache = Cache::Pages,
             "cache=direct" | "direct_io" => self.cache = Cache::Direct,
             "sync" | "async" => self.synchronous = word == "sync",
+            "acl" | "noacl" => self.lists = word == "acl",
             "volatile" => self.volatile = true,
             "dax" => self.dax = true,
             known if IGNORED.contains(&known) || known.starts_with("x-") || known.starts_with("X-") => {}
@@ -172,6 +186,12 @@ impl Words {
                 let threads = number.parse().ok().filter(|threads| (1..=256).contains(threads));
                 let wrong = || Failure::usage(format!("-o {word}: write a number from 1 to 256"));
                 self.threads = Some(threads.ok_or_else(wrong)?);
+            }
+            Some(("poll", micros)) => {
+                let micros = micros.parse().ok().filter(|micros| *micros <= POLL_MICROS_MOST);
+                let wrong =
+                    || Failure::usage(format!("-o {word}: write microseconds, from 0 to {POLL_MICROS_MOST}"));
+                self.poll = Some(Duration::from_micros(micros.ok_or_else(wrong)?));
             }
             Some(("cache", _)) => {
                 return Err(Failure::usage(format!("-o {word}: there are cache=pages and cache=direct")));
@@ -240,6 +260,7 @@ mod tests {
         let cases = [
             ("threads=0", "from 1 to 256"),
             ("threads=many", "from 1 to 256"),
+            ("poll=2000", "from 0 to 1000"),
             ("cache=none", "cache=pages"),
             ("alow_other", "did you mean \"allow_other\"?"),
             ("bufer=1GiB", "did you mean \"buffer\"?"),
