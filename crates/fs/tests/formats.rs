@@ -210,8 +210,8 @@ fn a_file_may_be_larger_than_512_gib() {
             let ino = fs.create(fs.root(), b"large", &new).expect("a file").ino;
             let size = |size| vfs::SetAttr { size: Some(size), ..vfs::SetAttr::default() };
             let most = 256 << 40;
-            for offset in [0, (512 << 30) - 4096, 512 << 30, 16 << 40, most - 4096] {
-                let data = (offset as u64).to_le_bytes();
+            for offset in [0_u64, (512 << 30) - 4096, 512 << 30, 16 << 40, most - 4096] {
+                let data = offset.to_le_bytes();
                 let written = fs.write(ino, offset, &data, vfs::IoFlags::empty());
                 assert_eq!(written.map(|written| written.bytes), Ok(8), "{name}: {offset}");
             }

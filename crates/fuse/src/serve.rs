@@ -119,11 +119,11 @@ impl Server {
             std::thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(run)
         });
         let threads = threads.collect::<io::Result<Vec<_>>>()?;
-        let ended = threads.into_iter().map(|thread| match thread.join() {
-            Ok(ended) => ended,
-            Err(_) => Err(io::Error::other("a thread that serves has panicked")),
-        });
-        let ended = ended.fold(Ok(()), |all, one| all.and(one));
+        let mut ended = Ok(());
+        for thread in threads {
+            let panicked = |_| Err(io::Error::other("a thread that serves has panicked"));
+            ended = ended.and(thread.join().unwrap_or_else(panicked));
+        }
         self.handler.end();
         ended
     }

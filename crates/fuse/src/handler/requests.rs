@@ -64,7 +64,10 @@ impl Handler {
             opcode::OPENDIR => self.opendir(ask, reply),
             opcode::READDIR => self.readdir(ask, reply, false),
             opcode::READDIRPLUS => self.readdir(ask, reply, true),
-            opcode::RELEASEDIR => self.releasedir(ask),
+            opcode::RELEASEDIR => {
+                self.releasedir(ask);
+                Ok(())
+            }
             opcode::STATFS => self.statfs(reply),
             opcode::SETXATTR => self.setxattr(ask),
             opcode::GETXATTR => self.getxattr(ask, reply),
@@ -397,10 +400,9 @@ impl Handler {
         self.list(self.numbers.ino(ask.header.nodeid), given.offset, (limit, with_attr), reply)
     }
 
-    fn releasedir(&self, ask: &mut Request<'_>) -> Result<()> {
+    fn releasedir(&self, ask: &Request<'_>) {
         let _op = self.begin(ops::CLOSE);
         self.fs().release(self.numbers.ino(ask.header.nodeid));
-        Ok(())
     }
 
     fn statfs(&self, reply: &mut Reply) -> Result<()> {

@@ -82,6 +82,9 @@ fn options(export: &Export) -> fuse::Options {
         synchronous: false,
         // Each waits for one request at a time: this is the queue depth that the device sees.
         threads: 8,
+        readers: 8,
+        poll: Duration::ZERO,
+        lists: false,
         result_so_far: Arc::new(Vec::new),
         backing: Arc::new(Memory),
     }
