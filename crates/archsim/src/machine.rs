@@ -136,7 +136,7 @@ machine! {
     fwb_trigger Word(&["both", "timer", "watermark"]), 0, 2, false, "what starts a scan";
     fwb_start Percent, 1, 99, false, "fill of the log that starts a scan";
     fwb_stall Percent, 2, 100, false, "fill of the log at which stores wait for the head";
-    fwb_queue Word(&["full", "watermark"]), 0, 1, false, "up to where scans fill the write queue: its end, or where reads would wait";
+    fwb_queue Word(&["full", "watermark"]), 0, 1, false, "up to where scans fill the write queue: its end, or where reads wait";
     fwb_propagate Word(&["yes", "no"]), 0, 1, false, "whether the fwb bit moves with its line";
     fwb_lag Count, 1, 2, false, "scans after which the head may pass";
     sw_fence Word(&["each", "once"]), 0, 1, false, "undo logging: a fence after each record, or one a transaction";

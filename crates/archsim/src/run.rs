@@ -210,7 +210,9 @@ impl Config {
             Some(trace) => self.check_trace(trace)?,
             None => drop(workload::by_name(&self.workload)?),
         }
-        let scheme = scheme::by_name(&self.scheme)?;
+        // Both unsafe ones have the same log.
+        let name = if self.scheme == UNSAFE_BASE { "unsafe-undo" } else { &self.scheme };
+        let scheme = scheme::by_name(name)?;
         let needed = scheme::software::Layout::new(&self.machine, scheme, self.threads).bytes();
         if needed > self.machine.memory {
             return Err(Error::Misfit(format!(

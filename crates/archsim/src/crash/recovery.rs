@@ -1,6 +1,7 @@
 //! Recovery: from an image of NVRAM to one that holds the effects of committed transactions, and of no others.
 //!
-//! 1. Read the superblock, which says how the log has grown, and records from the head on, until one is not whole or of another pass: that is the tail.
+//! 1. Read the superblock, which says how the log has grown, and records from the head on, until one is not whole or of another
+//!    pass: that is the tail.
 //! 2. A transaction is committed if its commit record was found. Numbers are used again, so an *instance* is a number, a thread
 //!    and how many commits of these came before.
 //! 3. Redo: in log order, new values of committed instances.

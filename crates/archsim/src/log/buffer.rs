@@ -69,7 +69,7 @@ impl LogBuffer {
     pub fn new(format: Format, machine: &Machine, late_superblock: bool) -> Self {
         let capacity = machine.log_buffer as usize;
         Self {
-            hold: (machine.log_coalesce == 1 && format.redo && capacity > 1).then_some(capacity - 1),
+            hold: (machine.log_coalesce == 1 && format.redo && capacity > 1).then(|| capacity - 1),
             area: format.area(),
             format,
             lines: VecDeque::with_capacity(3 * capacity + 8),

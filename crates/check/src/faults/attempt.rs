@@ -297,7 +297,10 @@ impl Ground<'_> {
     /// at the end.
     fn end(&mut self, free: Option<Free>) -> Result<u64, String> {
         self.close_all();
-        let (seen, space) = (observe(self.fs())?, self.space()?);
+        let seen = observe(self.fs())?;
+        // A delayed write has reserved the most that it may need.
+        self.fs().sync().map_err(|errno| format!("the sync at the end: {}", errno.name()))?;
+        let space = self.space()?;
         unmount(self.fs())?;
         fsck(&*self.subject.design, &self.region)?;
         self.mount()?;

@@ -24,7 +24,7 @@ pub(crate) struct Bench {
     /// Designs, or host:DIR for a directory of this host (`weir list fs`)
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     fs: Vec<String>,
-    /// A medium or a file, with parameters: hinfs,latency=400ns; repeatable
+    /// A medium, or its file: hinfs,latency=1us; repeatable
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
@@ -48,7 +48,7 @@ pub(crate) struct Bench {
     /// Turn a switch of the suite on, or off with NAME=false; repeatable
     #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
     switches: Vec<String>,
-    /// Set an option of each design that has it, or of one: hinfs.buffer=1GiB; repeatable
+    /// Set an option of a design: hinfs.buffer=1GiB; repeatable
     #[arg(short = 'O', long = "option", value_name = "[FS.]KEY=VALUE")]
     options: Vec<String>,
     /// Size of the region [default: from the files and their growth]

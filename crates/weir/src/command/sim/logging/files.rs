@@ -1,9 +1,9 @@
 //! `weir sim logging --fs`: what would hardware logging save a file system?
 //!
-//! A few calls run on the design in memory while a tap listens. What it hears becomes two traces. In the first, the design does what it
-//! does: its stores, stores past the caches, flushes, fences, its journal among them. In the second, the hardware keeps the promise:
-//! each call is a transaction, its journal, flushes and fences are left out, and stores past the caches of whole lines (data) stay,
-//! behind one fence before the commit. Only the memory's time is simulated; the design's instructions take none.
+//! A few calls run on the design in memory while a tap listens. What it hears becomes two traces. In the first, the design does
+//! what it does: its stores, stores past the caches, flushes, fences, its journal among them. In the second, the hardware keeps
+//! the promise: each call is a transaction, its journal, flushes and fences are left out, and stores past the caches of whole lines
+//! (data) stay, behind one fence before the commit. Only the memory's time is simulated; the design's instructions take none.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

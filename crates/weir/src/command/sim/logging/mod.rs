@@ -63,7 +63,8 @@ pub(super) struct Logging {
     #[arg(long, value_name = "KEY=VALUE,VALUE...")]
     sweep: Option<String>,
     /// Record what these file systems ask of memory in a few calls, and simulate it with their own protocol and under --scheme
-    #[arg(long, value_name = "FS,FS...", value_delimiter = ',', conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
+    #[arg(long, value_name = "FS,FS...", value_delimiter = ',')]
+    #[arg(conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
     fs: Vec<String>,
     /// Write a report as well; the ending says how (html, md, csv, json)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
