@@ -24,6 +24,8 @@ pub struct OptionSpec {
 pub enum OptionKind {
     /// A size: `4k`, `2GiB`.
     Size,
+    /// A size of memory that holds data: an experiment at a part of the published scale takes that part of it.
+    Cache,
     /// A time: `200ns`, `5s`.
     Time,
     /// A whole number.
@@ -39,7 +41,7 @@ pub enum OptionKind {
 impl OptionKind {
     fn expects(self) -> String {
         match self {
-            Self::Size => "a size such as 64k or 2GiB".to_owned(),
+            Self::Size | Self::Cache => "a size such as 64k or 2GiB".to_owned(),
             Self::Time => "a time such as 200ns or 5s".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Fraction => "a fraction such as 0.05 or 5%".to_owned(),
@@ -50,7 +52,7 @@ impl OptionKind {
 
     fn accepts(self, value: &str) -> bool {
         match self {
-            Self::Size => value.parse::<Bytes>().is_ok(),
+            Self::Size | Self::Cache => value.parse::<Bytes>().is_ok(),
             Self::Time => value.parse::<Nanos>().is_ok(),
             Self::Count => value.parse::<u64>().is_ok(),
             Self::Fraction => fraction(value).is_some(),

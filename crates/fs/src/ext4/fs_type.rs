@@ -47,7 +47,7 @@ const LOST_FOUND: OptionSpec = OptionSpec {
 };
 const CACHE: OptionSpec = OptionSpec {
     name: "cache",
-    kind: OptionKind::Size,
+    kind: OptionKind::Cache,
     default: "64MiB",
     help: "mount: memory of the page cache",
 };

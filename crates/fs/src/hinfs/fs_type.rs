@@ -55,7 +55,7 @@ pub(crate) static HINFS_WB: HinfsType = HinfsType {
 const OWN_OPTIONS: [OptionSpec; 12] = [
     OptionSpec {
         name: "buffer",
-        kind: OptionKind::Size,
+        kind: OptionKind::Cache,
         default: "2GiB",
         help: "mount: DRAM for the write buffer (paper: 2 GB)",
     },

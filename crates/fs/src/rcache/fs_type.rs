@@ -22,7 +22,7 @@ const NAME: &str = "rcache";
 const OWN_OPTIONS: [OptionSpec; 4] = [
     OptionSpec {
         name: "cache",
-        kind: OptionKind::Size,
+        kind: OptionKind::Cache,
         default: "0",
         help: "mount: DRAM for copies of pages; 0: as much as it takes (the paper gives no limit)",
     },

@@ -4,6 +4,7 @@
 //! same threads, sizes of files and of I/O. It shows which way a change goes, and its values are no one's to quote: a run is so
 //! short that what is done once in five or thirty seconds is not done.
 
+use fs::options::OptionKind;
 use sim::{Bytes, Nanos};
 
 use super::{Axis, AxisValue, Plan, Stop, Target};
@@ -48,19 +49,26 @@ impl Scale {
             workload.region = workload.region.map(tenth);
             workload.vars.entry("nfiles".to_owned()).and_modify(number);
         }
-        plan.fs.entry("buffer".to_owned()).and_modify(size);
+        plan.fs.iter_mut().filter(|(name, _)| is_cache(name)).for_each(|(_, value)| size(value));
         plan.axis.iter_mut().for_each(shrink_axis);
     }
 }
 
 fn shrink_axis(axis: &mut Axis) {
-    let is_buffer = axis.sets.contains(&Target::Option("buffer".to_owned()));
+    let sets_cache = axis.sets.iter().any(|target| matches!(target, Target::Option(name) if is_cache(name)));
     for AxisValue { value, options, .. } in &mut axis.values {
-        options.entry("buffer".to_owned()).and_modify(size);
-        if is_buffer {
+        options.iter_mut().filter(|(name, _)| is_cache(name)).for_each(|(_, value)| size(value));
+        if sets_cache {
             size(value);
         }
     }
+}
+
+/// Whether an option, perhaps with its design before a dot, is a size of memory that holds data.
+fn is_cache(option: &str) -> bool {
+    let name = option.rsplit('.').next().unwrap_or(option);
+    let mut specs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.options());
+    specs.any(|spec| spec.name == name && spec.kind == OptionKind::Cache)
 }
 
 fn tenth(bytes: Bytes) -> Bytes {

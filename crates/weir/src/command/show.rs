@@ -112,7 +112,7 @@ fn parts(design: &dyn FsType) -> String {
 
 fn takes(kind: OptionKind) -> String {
     match kind {
-        OptionKind::Size => "size".to_owned(),
+        OptionKind::Size | OptionKind::Cache => "size".to_owned(),
         OptionKind::Time => "time".to_owned(),
         OptionKind::Count => "number".to_owned(),
         OptionKind::Fraction => "fraction".to_owned(),
