@@ -122,7 +122,7 @@ pub(crate) fn word(kind: Kind) -> &'static str {
 /// What happens between the acknowledgement of transaction `number` - 1 and that of transaction `number`, of one thread.
 ///
 /// # Errors
-/// As [`crate::run`].
+/// As [`crate::run()`].
 pub fn timeline(config: &Config, number: u64) -> Result<Timeline, Error> {
     let config = Config { threads: 1, ..config.clone() };
     let scheme = config.check()?;

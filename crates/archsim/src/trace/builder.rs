@@ -1,7 +1,7 @@
 //! Traces of programs that were not written for the simulator.
 //!
 //! Pages get numbers in the order of their first use, and an access is split at words: all memory of the program is then one range
-//! of persistent memory. Where the program marks no transactions, [`Unmarked`] makes one of every so many stores.
+//! of persistent memory. Where the program marks no transactions, `Unmarked` makes one of every so many stores.
 
 use std::collections::BTreeMap;
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`replay`] | a trace on a device: latencies, dies, write amplification over time |
 //! | [`fragmentation`] | layouts and raw reads on a device, and the claims that they answer |
-//! | [`file`] | what the extents of a file cost on a device |
+//! | [`mod@file`] | what the extents of a file cost on a device |
 //! | [`host`] | what the host does around a request, priced by a machine |
 
 pub mod file;
