@@ -448,6 +448,10 @@ impl Volume {
         }
         let raw: RawInode = self.region.read(inode.offset)?;
         let loaded = replay(&self.region, &self.geometry, inode.ino, &raw)?;
+        if loaded.facts.is_dir() && loaded.names.parent == 0 {
+            // A walk up would take it for one that is not loaded, and lock what its caller has locked.
+            return Err(Error::Corrupt(format!("directory {} has no parent", inode.ino)));
+        }
         inode.accessed.store(0, Relaxed);
         inode.parent.store(loaded.names.parent, Relaxed);
         Ok(loaded)

@@ -248,7 +248,8 @@ impl Volume {
         let inode = self.inodes.get(number)?;
         // A directory must not be locked here: it may be above `parent`.
         let mode: u32 = self.region.read(inode.offset + ino::MODE)?;
-        if FileKind::from_mode(mode) == Some(FileKind::Directory) {
+        // A damaged mode does not hide that an inode is the directory that is locked.
+        if number == parent || FileKind::from_mode(mode) == Some(FileKind::Directory) {
             return Err(Error::NotPermitted);
         }
         let mut file = self.changing(inode)?;
