@@ -163,6 +163,9 @@ impl Volume {
         }
         self.make_log_room(&mut dir);
         let claim = self.claim_inode()?;
+        if claim.inode.ino == parent {
+            return Err(Error::Corrupt(format!("directory {parent} is in use and free")));
+        }
         let mut child = Self::lock_new(claim.inode);
         let mut plan = Self::plan();
         let body = self.make_body(claim.inode.ino, parent, plan.now, node)?;
