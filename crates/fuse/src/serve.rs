@@ -105,7 +105,7 @@ impl Server {
         Unmounter(self.mount.clone())
     }
 
-    /// Serves requests until the file system is unmounted, by whomever. The design stays mounted.
+    /// Serves requests until the file system is unmounted, by this server or by any other program. The design stays mounted.
     pub fn serve(self) -> io::Result<()> {
         let crew = Crew::new(Arc::clone(&self.device), self.limits);
         let threads = (0..self.limits.threads).map(|number| {

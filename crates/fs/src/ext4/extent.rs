@@ -581,9 +581,8 @@ pub(crate) fn convert(
     state: &mut InodeState,
     (from, to): (u64, u64),
 ) -> Result<()> {
+    isolate(volume, handle, inode, state, (from, to))?;
     let mut tree = Tree::of(volume, inode, state);
-    tree.split_at(handle, state, from)?;
-    tree.split_at(handle, state, to)?;
     let mut at = from;
     while at < to {
         let (found, until) = tree.find(state, at as u32)?;

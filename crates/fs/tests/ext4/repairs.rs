@@ -239,6 +239,18 @@ fn difference(before: &Shown, after: &Shown, taken: &[&str]) -> String {
     text
 }
 
+/// A sound image with the tree of [`fill`].
+fn made_and_filled(features: &[&str]) -> Arc<Region> {
+    let region = made_by_mkfs(features, MIB);
+    let filled = Arc::clone(&region);
+    virtually(7, move || {
+        let fs = judged("ext4", &[]).mount(&filled).expect("mount");
+        fill(&*fs);
+        fs.unmount().expect("unmount");
+    });
+    region
+}
+
 #[test]
 fn after_a_repair_e2fsck_finds_every_planted_fault_gone_and_nothing_else_lost() {
     if !has_e2fsck() || tool("debugfs").is_none() {
@@ -247,13 +259,7 @@ fn after_a_repair_e2fsck_finds_every_planted_fault_gone_and_nothing_else_lost() 
     }
     let mut wrong = Vec::new();
     for features in FEATURES {
-        let region = made_by_mkfs(features, MIB);
-        let filled = Arc::clone(&region);
-        virtually(7, move || {
-            let fs = judged("ext4", &[]).mount(&filled).expect("mount");
-            fill(&*fs);
-            fs.unmount().expect("unmount");
-        });
+        let region = made_and_filled(features);
         let before = shown(&region).expect("a sound image");
         let mut bytes = [0; 4];
         region.peek(1024 + 24, &mut bytes).expect("the superblock");
@@ -302,13 +308,7 @@ fn a_file_that_lost_its_name_or_a_piece_of_its_map_keeps_the_rest() {
         return;
     }
     for features in FEATURES {
-        let region = made_by_mkfs(features, MIB);
-        let filled = Arc::clone(&region);
-        virtually(7, move || {
-            let fs = judged("ext4", &[]).mount(&filled).expect("mount");
-            fill(&*fs);
-            fs.unmount().expect("unmount");
-        });
+        let region = made_and_filled(features);
         let before = shown(&region).expect("a sound image");
         let faulty = Faulty { image: save(&region), block_bytes: 0 };
         asked(&faulty, &["unlink /plain"]);

@@ -74,7 +74,7 @@ impl Device {
         let _ = poll(&mut this, None);
     }
 
-    /// Writes an answer or a notification. The kernel refuses it when nobody waits for it any more.
+    /// Writes an answer or a notification. The kernel refuses an answer to a request that was given up.
     fn write(&self, bytes: &[u8]) -> io::Result<()> {
         Ok(rustix::io::write(&self.0, bytes).map(drop)?)
     }
