@@ -6,8 +6,8 @@
 //!  16 destination memory 2 x 8 | 32 source memory 4 x 8         (address 0: none)
 //! ```
 //!
-//! An access has no size in the format: it counts as a word. A load that reads a register which the last load wrote waits for it.
-//! Like lackey's, these traces know no transactions.
+//! An access has no size in the format: it counts as a word. A load that reads a register which the last load wrote waits for it,
+//! unless an instruction that only computes has written the register since. Like lackey's, these traces know no transactions.
 
 use std::io::{Cursor, Read};
 
@@ -93,6 +93,8 @@ impl Import {
         }
         if accesses == 0 {
             self.to.builder.instructions(1);
+            let overwritten = |register: &&mut u8| record[10..12].contains(register);
+            self.loaded.iter_mut().filter(overwritten).for_each(|register| *register = 0);
         }
     }
 }
