@@ -25,7 +25,7 @@ record() { [ -z "${WEIR_LEDGER:-}" ] || "$weir" check record "$@" --failures 0 -
 cleanup() {
     local mounted
     if [ -n "$server" ]; then kill -9 "$server" 2>/dev/null || true; fi
-    awk -v below="$work/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts |
+    awk -v below="$work/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts | tac |
         while read -r mounted; do umount --lazy "$mounted" || true; done
     rm -rf "$work"
 }
