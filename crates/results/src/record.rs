@@ -345,6 +345,9 @@ pub struct WorkerRecord {
     pub errors: u64,
     /// From the start of the window to its last operation's end.
     pub elapsed_ns: u64,
+    /// Processor time of its loop, from its first operation on, warm-up included; none under the virtual clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_ns: Option<u64>,
 }
 
 /// The I/O of one direction of a job in one sample, in fio's terms. A job runs for a time of its own, so its rate is `count` by

@@ -53,6 +53,14 @@ pub fn now() -> Nanos {
     context::current().map_or(Nanos::ZERO, Context::now)
 }
 
+/// Processor time that the calling thread has used. None under the virtual clock, where a thread carries all tasks.
+pub fn cpu_time() -> Option<Nanos> {
+    (clock() == Clock::Real).then(|| {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    })
+}
+
 /// Private CPU work: `n` units of `work`, priced by the machine.
 #[inline]
 pub fn work(work: Work, n: u64) {

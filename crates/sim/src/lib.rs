@@ -59,7 +59,7 @@ mod virt;
 
 pub use cache::Recency;
 pub use clock::{
-    Clock, clock, copy, copy_cached, copy_cost, copy_past, cost_of, interact, medium, medium_until, now,
+    Clock, clock, copy, copy_cached, copy_cost, copy_past, cpu_time, cost_of, interact, medium, medium_until, now,
     sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};

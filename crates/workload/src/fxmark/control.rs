@@ -158,6 +158,7 @@ impl Control {
     fn repeat(&self, worker: &mut Worker<'_>, ended: &mut Ended) {
         let begin = Nanos(self.begin.load(Relaxed));
         let foreground = self.plan.is_foreground(worker.w);
+        let cpu_before = sim::cpu_time();
         let mut start = sim::now();
         let mut turn = start;
         while start.0 < self.end.load(Relaxed) && !self.interrupted() {
@@ -187,6 +188,7 @@ impl Control {
             start = if foreground { now } else { self.pace(&mut turn) };
         }
         ended.elapsed = sim::now().since(begin);
+        ended.cpu = sim::cpu_time().zip(cpu_before).map(|(now, before)| now.since(before));
     }
 
     /// Whether an operation that ended at `now` is one of the window.

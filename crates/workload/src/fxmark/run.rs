@@ -89,6 +89,8 @@ pub(super) struct Ended {
     pub(super) bytes: u64,
     pub(super) errors: u64,
     pub(super) elapsed: Nanos,
+    /// Processor time of its loop, under the real clock.
+    pub(super) cpu: Option<Nanos>,
     pub(super) latency: Histogram,
     pub(super) listing: Listing,
     /// The number of its next operation, counted or not.
@@ -188,6 +190,7 @@ impl Run {
                 ops: worker.ops,
                 errors: worker.errors,
                 elapsed_ns: worker.elapsed.0,
+                cpu_ns: worker.cpu.map(|cpu| cpu.0),
             });
         }
         let listings = || measured.iter().map(|worker| worker.listing);
