@@ -59,8 +59,8 @@ mod virt;
 
 pub use cache::Recency;
 pub use clock::{
-    Clock, clock, copy, copy_cached, copy_cost, copy_past, cpu_time, cost_of, interact, medium, medium_until, now,
-    sleep, sleep_until, work,
+    Clock, clock, copy, copy_cached, copy_cost, copy_past, cost_of, cpu_time, interact, medium, medium_until,
+    now, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Caches, Machine, Scheduling, Work};

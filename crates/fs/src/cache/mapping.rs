@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use sim::{LockClass, Mutex, MutexGuard, Nanos, RwLock, Work};
+use sim::{LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work};
 
 static PAGE: LockClass = LockClass::new("cache.page");
 static PAGES: LockClass = LockClass::new("cache.pages");
@@ -46,6 +46,8 @@ pub(crate) enum Growth {
 pub(crate) struct Page {
     index: u64,
     pub(crate) state: RwLock<PageState>,
+    /// When its bytes were copied last.
+    recency: Recency,
     referenced: AtomicBool,
     dirty: AtomicBool,
     gone: AtomicBool,
@@ -57,6 +59,11 @@ impl Page {
     /// Its place in its mapping.
     pub(crate) fn index(&self) -> u64 {
         self.index
+    }
+
+    /// Charges a copy of `len` bytes between the page and a buffer of the caller.
+    pub(crate) fn charge_copy(&self, len: u64) {
+        sim::copy_cached(&self.recency, len);
     }
 
     pub(crate) fn pin(&self) {
@@ -164,6 +171,7 @@ impl Mapping {
             state: RwLock::new(&PAGE, state),
             referenced: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
+            recency: Recency::new(),
             gone: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             owner: Weak::clone(&self.me),

@@ -69,9 +69,9 @@ impl Volume {
             let piece = (self.block_bytes() - inside).min(end - at);
             let page = self.page_for_read(inode, state, (index, (end - 1) / self.block_bytes()))?;
             let to = &mut buffer[(at - offset) as usize..][..piece as usize];
-            let page = page.state.read();
-            sim::copy(piece);
-            to.copy_from_slice(&page.bytes[inside as usize..][..piece as usize]);
+            let held = page.state.read();
+            page.charge_copy(piece);
+            to.copy_from_slice(&held.bytes[inside as usize..][..piece as usize]);
             at += piece;
         }
         Ok(len as usize)
@@ -293,7 +293,7 @@ impl Volume {
         if claimed.growth != Growth::None {
             state.growth = claimed.growth;
         }
-        sim::copy(data.len() as u64);
+        page.charge_copy(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         match handle.journal() {
             Some(journal) if journal.mode == DataMode::Journal => journal.add_as(block, &page),

@@ -201,7 +201,7 @@ impl Shared {
         let Some(pin) = entry.pin() else { return false };
         let frame = self.frame_of(entry).filter(|_| entry.is_for(page) && entry.source() == block);
         let Some(frame) = frame else { return false };
-        sim::copy(buffer.len() as u64);
+        frame.charge_copy(buffer.len() as u64);
         frame.copy(within as usize, buffer);
         let now = (sim::now().0 / TICK_NS) as u32;
         // The line is written only when the clock has moved.
@@ -283,7 +283,7 @@ impl Shared {
         let copied = match frame {
             Some(frame) => {
                 let loaded = self.region.load(source * BLOCK, &mut bytes).is_ok();
-                sim::copy(BLOCK);
+                frame.charge_copy(BLOCK);
                 frame.fill(&bytes);
                 loaded
             }

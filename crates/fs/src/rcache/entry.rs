@@ -3,6 +3,8 @@
 //! The atomics are those of the parent module: the standard library's in the cache, and `loom`'s in the test that tries the orders
 //! in which memory may show them.
 
+use sim::Recency;
+
 use super::atomics::{AtomicU32, AtomicU64, Ordering};
 use super::word::{State, Word};
 
@@ -150,16 +152,25 @@ impl Drop for Pin<'_> {
 
 /// A copy of a page, in words: those who read it and the copier may meet only where the word of the entry lets them, and even then
 /// do nothing that is undefined.
-pub(crate) struct Frame(Box<[AtomicU64]>);
+pub(crate) struct Frame {
+    words: Box<[AtomicU64]>,
+    /// When it was copied from or to last.
+    recency: Recency,
+}
 
 impl Frame {
     /// A frame of so many bytes, a multiple of eight.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self((0..bytes / 8).map(|_| AtomicU64::new(0)).collect())
+        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), recency: Recency::new() }
+    }
+
+    /// Charges a copy of `len` bytes between the frame and another buffer.
+    pub(crate) fn charge_copy(&self, len: u64) {
+        sim::copy_cached(&self.recency, len);
     }
 
     pub(crate) fn fill(&self, bytes: &[u8]) {
-        for (word, bytes) in self.0.iter().zip(bytes.chunks_exact(8)) {
+        for (word, bytes) in self.words.iter().zip(bytes.chunks_exact(8)) {
             word.store(u64::from_ne_bytes(bytes.try_into().expect("chunks of eight")), Ordering::Relaxed);
         }
     }
@@ -169,7 +180,7 @@ impl Frame {
         let mut at = within;
         let mut rest = buffer;
         while !rest.is_empty() {
-            let bytes = self.0[at / 8].load(Ordering::Relaxed).to_ne_bytes();
+            let bytes = self.words[at / 8].load(Ordering::Relaxed).to_ne_bytes();
             let from = at % 8;
             let len = rest.len().min(8 - from);
             let (part, after) = rest.split_at_mut(len);
