@@ -9,8 +9,11 @@
 //! |---|---|---|---|
 //! | `kernel.inodes` | when an inode comes into memory or leaves it | linking into a list | `s_inode_list_lock` (fs/inode.c) |
 //! | `kernel.inode_hash` | the same | linking into a hash chain | `inode_hash_lock` (fs/inode.c), one for all file systems |
+//! | `kernel.directory` | by a lookup that asks the design, and by what makes, removes, moves or lists names | all of it, for each directory | `i_mutex` (fs/namei.c, fs/readdir.c) of 4.2 |
 //! | `kernel.rename` | by a rename | moving the dentry between hash chains | `rename_lock` (fs/dcache.c, `d_move`) |
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
+//!
+//! `kernel.directory` is exclusive for lookups and listings too, as it was up to 4.6; later kernels share it among these.
 //!
 //! The list of inodes is that of a file system since 4.3 and was one for all before; a cell mounts one, so that is the same.
 //!
@@ -20,14 +23,28 @@
 //!
 //! An inode that is still open when its last name goes leaves memory at its last close; here it is charged with the name.
 //!
-//! Lock order: `kernel.rename_dirs` is taken before any lock of the design, the others are held over nothing.
+//! Lock order: claims of names, `kernel.rename_dirs`, `kernel.directory` (of two the smaller inode number first), locks of the design.
+//! The others are held over nothing.
+
+use std::sync::OnceLock;
 
 use sim::{LockClass, Mutex, MutexGuard, Work};
 
 static INODES: LockClass = LockClass::new("kernel.inodes");
+static DIRECTORY: LockClass = LockClass::new("kernel.directory");
 static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
 static RENAME: LockClass = LockClass::new("kernel.rename");
 static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
+
+/// The lock of one directory; it exists once the directory was used.
+#[derive(Debug, Default)]
+pub(crate) struct DirectoryLock(OnceLock<Box<Mutex<()>>>);
+
+impl DirectoryLock {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
+        self.0.get_or_init(|| Box::new(Mutex::new(&DIRECTORY, ()))).lock()
+    }
+}
 
 /// Lines of a doubly linked list that adding or removing an inode writes and another core had last: a neighbour.
 const NEIGHBOURS: u64 = 1;

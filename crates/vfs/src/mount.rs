@@ -10,6 +10,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use sim::MutexGuard;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
@@ -203,13 +204,25 @@ impl Mount {
         first: (&'a Arc<Vnode>, &'a [u8]),
         second: (&'a Arc<Vnode>, &'a [u8]),
     ) -> Result<(Claim<'a>, Claim<'a>)> {
+        // The kernel's locks of the directories are taken behind both claims.
+        let claim = |(dir, name): (&'a Arc<Vnode>, &'a [u8])| -> Result<Claim<'a>> {
+            let mut claim = self.claim(dir, name)?;
+            claim.held = None;
+            Ok(claim)
+        };
         if (first.0.ino, first.1) <= (second.0.ino, second.1) {
-            let a = self.claim(first.0, first.1)?;
-            Ok((a, self.claim(second.0, second.1)?))
+            let a = claim(first)?;
+            Ok((a, claim(second)?))
         } else {
-            let b = self.claim(second.0, second.1)?;
-            Ok((self.claim(first.0, first.1)?, b))
+            let b = claim(second)?;
+            Ok((claim(first)?, b))
         }
+    }
+
+    /// The kernel's lock of a directory, where the mount stands for a kernel.
+    #[inline]
+    pub(crate) fn lock_directory<'a>(&self, dir: &'a Vnode) -> Option<MutexGuard<'a, ()>> {
+        self.kernel.as_ref().map(|_| dir.directory.lock())
     }
 
     /// An inode comes into memory, or leaves it.
@@ -305,6 +318,8 @@ pub(crate) struct Claim<'a> {
     ticket: Ticket,
     /// What the name leads to; none when the claim has been settled.
     binding: Option<Binding>,
+    /// The kernel's lock of the directory, from the first question to the design on.
+    held: Option<MutexGuard<'a, ()>>,
 }
 
 /// What a call that may make a name finds.
@@ -322,7 +337,14 @@ impl<'a> Claim<'a> {
         name: &'a [u8],
         (ticket, binding): (Ticket, Binding),
     ) -> Self {
-        Self { mount, dir, name, ticket, binding: Some(binding) }
+        Self { mount, dir, name, ticket, binding: Some(binding), held: None }
+    }
+
+    /// Takes the kernel's lock of the directory, if there is one and the claim does not have it.
+    fn lock_directory(&mut self) {
+        if self.held.is_none() {
+            self.held = self.mount.lock_directory(self.dir);
+        }
     }
 
     /// What the name leads to.
@@ -350,6 +372,7 @@ impl<'a> Claim<'a> {
             }
             Some(Binding::Absent) | None => return Ok(()),
         }
+        self.lock_directory();
         self.binding = Some(match self.mount.fs.lookup(self.dir.ino, self.name) {
             Ok(attr) => {
                 self.mount.inode_moves();
@@ -362,34 +385,39 @@ impl<'a> Claim<'a> {
     }
 
     /// A new regular file.
-    pub(crate) fn create(self, new: &NewInode) -> Result<Arc<Vnode>> {
+    pub(crate) fn create(mut self, new: &NewInode) -> Result<Arc<Vnode>> {
+        self.lock_directory();
         let attr = self.mount.fs.create(self.dir.ino, self.name, new)?;
         Ok(self.made(&attr))
     }
 
     /// A new directory.
-    pub(crate) fn mkdir(self, new: &NewInode) -> Result<()> {
+    pub(crate) fn mkdir(mut self, new: &NewInode) -> Result<()> {
+        self.lock_directory();
         let attr = self.mount.fs.mkdir(self.dir.ino, self.name, new)?;
         self.made(&attr);
         Ok(())
     }
 
     /// A new node.
-    pub(crate) fn mknod(self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
+    pub(crate) fn mknod(mut self, kind: FileKind, rdev: u64, new: &NewInode) -> Result<()> {
+        self.lock_directory();
         let attr = self.mount.fs.mknod(self.dir.ino, self.name, kind, rdev, new)?;
         self.made(&attr);
         Ok(())
     }
 
     /// A new symbolic link.
-    pub(crate) fn symlink(self, target: &[u8], new: &NewInode) -> Result<()> {
+    pub(crate) fn symlink(mut self, target: &[u8], new: &NewInode) -> Result<()> {
+        self.lock_directory();
         let attr = self.mount.fs.symlink(self.dir.ino, self.name, target, new)?;
         self.made(&attr);
         Ok(())
     }
 
     /// Another name for `source`.
-    pub(crate) fn link(self, source: &Arc<Vnode>) -> Result<()> {
+    pub(crate) fn link(mut self, source: &Arc<Vnode>) -> Result<()> {
+        self.lock_directory();
         self.mount.note_linked(source);
         self.mount.fs.link(source.ino, self.dir.ino, self.name)?;
         source.changed();
@@ -398,14 +426,16 @@ impl<'a> Claim<'a> {
     }
 
     /// Removes the name of a file.
-    pub(crate) fn unlink(self) -> Result<()> {
+    pub(crate) fn unlink(mut self) -> Result<()> {
+        self.lock_directory();
         self.removing(|fs, dir, name| fs.unlink(dir, name))?;
         self.leads_to(None);
         Ok(())
     }
 
     /// Removes an empty directory.
-    pub(crate) fn rmdir(self) -> Result<()> {
+    pub(crate) fn rmdir(mut self) -> Result<()> {
+        self.lock_directory();
         self.removing(|fs, dir, name| fs.rmdir(dir, name))?;
         self.mark_removed();
         self.leads_to(None);
@@ -417,6 +447,7 @@ impl<'a> Claim<'a> {
         let from = (self.dir.ino, self.name);
         let kernel = self.mount.kernel.as_ref();
         let _turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
+        let _directories = self.lock_directories(&to);
         self.count_move();
         if flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
@@ -433,6 +464,14 @@ impl<'a> Claim<'a> {
         }
         kernel.inspect(|kernel| kernel.move_dentry());
         Ok(())
+    }
+
+    /// The kernel's locks of the directories of a rename.
+    fn lock_directories(&self, to: &Self) -> [Option<MutexGuard<'a, ()>>; 2] {
+        let (first, second) =
+            if self.dir.ino <= to.dir.ino { (self.dir, to.dir) } else { (to.dir, self.dir) };
+        let held = self.mount.lock_directory(first);
+        [held, if first.ino == second.ino { None } else { self.mount.lock_directory(second) }]
     }
 
     /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`.

@@ -23,6 +23,7 @@ use crate::credentials::Subject;
 use crate::errno::Result;
 use crate::file_system::FileSystem;
 use crate::flags::OpenFlags;
+use crate::kernel::DirectoryLock;
 
 static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
 
@@ -52,6 +53,8 @@ pub(crate) struct Vnode {
     /// The reference count as in the kernel: every call whose walk ends here moves this cache line to its
     /// core.
     references: Line,
+    /// Taken where the mount stands for a kernel.
+    pub(crate) directory: DirectoryLock,
     /// The parent of a directory; a held directory holds its ancestors.
     parent: Mutex<Option<Arc<Vnode>>>,
 }
@@ -72,6 +75,7 @@ impl Vnode {
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
             recency: Recency::now(),
             references: Line::new(),
+            directory: DirectoryLock::default(),
             parent: Mutex::new(parent.cloned()),
         })
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use memfs::MemFs;
 use sim::ledger::Snapshot;
 use sim::{Machine, Seed, Setup, TaskSpec};
-use vfs::{Credentials, FileKind, Mount, MountOptions, Process, RenameFlags, Syscalls, ops};
+use vfs::{Credentials, FileKind, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls, ops};
 
 /// The names of the locks that eight tasks on as many cores, each in a directory of its own, have waited for.
 fn waits(kernel_locks: bool, free: &[&str], work: fn(&Process, u16)) -> Vec<&'static str> {
@@ -68,6 +68,30 @@ fn renames_meet_at_the_rename_lock_and_those_between_directories_at_their_mutex(
     assert!(waits(true, &[], move_between).contains(&"kernel.rename_dirs"));
     assert!(!waits(true, &[], move_within).contains(&"kernel.rename_dirs"));
     assert!(waits(true, &[], move_within).contains(&"kernel.rename"));
+}
+
+/// All tasks in one directory.
+fn make_together(process: &Process, n: u16) {
+    let path = format!("/0/f{n}");
+    process.mknod(path.as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
+    process.unlink(path.as_bytes()).expect("there");
+}
+
+fn list_together(process: &Process, _: u16) {
+    let fd = process.open(b"/0", OpenFlags::READ, 0).expect("there");
+    process.getdents(fd, &mut |_| true).expect("a directory");
+    process.close(fd).expect("open");
+}
+
+#[test]
+fn changes_and_listings_of_one_directory_wait_for_its_lock() {
+    for work in [make_together as fn(&Process, u16), list_together] {
+        assert!(waits(true, &[], work).contains(&"kernel.directory"));
+    }
+    assert!(
+        !waits(true, &[], make_and_remove).contains(&"kernel.directory"),
+        "each has a directory of its own"
+    );
 }
 
 #[test]
