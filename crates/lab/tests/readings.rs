@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use lab::claims::Paper;
+use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::readings::{Variation, kept::Kept, run};
 use lab::{Plan, Progress, Runner, Settings, Silent};
@@ -118,7 +119,7 @@ fn claims_are_robust_sensitive_or_missed_and_shared_cells_run_once() {
     let pair = "generator+threads=slow+three";
     assert_eq!(names, ["default=default", "generator=slow", "threads=three", "buffer=four", pair]);
     let mut runner = Runner::new(Settings::default(), &Silent);
-    let outcome = run::run(&variations, &mut runner).unwrap().unwrap();
+    let outcome = run::run(&variations, &[], &mut runner).unwrap().unwrap();
     // Five times four cells; the third shares two with the first, the fourth two, the fifth two with the second.
     assert_eq!((outcome.size.asked, outcome.size.cells, outcome.size.known), (20, 14, 0));
     assert_eq!(class(&outcome.claims, "robust"), (Some(Class::Robust), vec![]));
@@ -157,7 +158,7 @@ fn an_interrupted_run_goes_on_with_the_cells_that_are_left() {
         let settings = Settings { jobs: 1, interrupt: Arc::clone(&stops.interrupt), ..Settings::default() };
         let mut runner = Runner::new(settings, &stops);
         runner.keep_in(Kept::open(&path, "this build").unwrap());
-        let outcome = run::run(&variations, &mut runner).unwrap();
+        let outcome = run::run(&variations, &[], &mut runner).unwrap();
         (outcome, stops.ran.load(Relaxed))
     };
     let (none, ran) = attempt(5);
@@ -168,6 +169,24 @@ fn an_interrupted_run_goes_on_with_the_cells_that_are_left() {
     assert_eq!((ran, outcome.size.known), (9, 5));
     let (again, ran) = attempt(usize::MAX);
     assert_eq!((ran, again.unwrap().claims), (0, outcome.claims));
+}
+
+#[test]
+fn what_a_reading_changes_in_a_medium_or_machine_it_changes_in_devices_without_a_plan() {
+    let paper = Paper::load("fragmentation").unwrap();
+    let names = paper.plans(&[]).unwrap();
+    let plans: Vec<Plan> = names.iter().map(|name| Scale::Tenth.load(name).unwrap()).collect();
+    let under = |name: &str, choice: &str| {
+        let variations = paper.variations(&plans, false).unwrap();
+        let found = variations.into_iter().find(|one| one.name == name && one.choice == choice).unwrap();
+        let device = found.paper.claims.into_iter().find_map(|claim| claim.device).unwrap();
+        (device.ssd, device.machine)
+    };
+    assert_eq!(under("default", "default"), ("fast24".into(), "fast24-server".into()));
+    assert_eq!(under("phase", "one").0, "fast24,phase=1");
+    assert_eq!(under("policy", "as_described").0, "fast24,append_skips=no,early_release=no");
+    assert!(under("host_cost", "fitted").1.starts_with("fast24-server,syscall="));
+    assert_eq!(under("appends", "eight"), under("default", "default"));
 }
 
 /// The canary: a reading that changes nothing would make every claim look robust.

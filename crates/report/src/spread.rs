@@ -13,6 +13,8 @@ use std::collections::BTreeMap;
 const MOST_CHARTS: usize = 24;
 /// Kinds of operations with a chart, those that take the most time first.
 const MOST_KINDS: usize = 4;
+/// Calls that a curve is drawn of: what fewer show is in the tables.
+const FEWEST_CALLS: u64 = 20;
 /// The largest quantile of a curve.
 const LAST_QUANTILE: f64 = 0.9999;
 
@@ -34,7 +36,8 @@ pub(crate) fn latencies(results: &ResultFile) -> Vec<Curves> {
             let line = |cell: &&Cell<'_>| {
                 let operation = cell.operations().into_iter().find(|operation| operation.kind == kind)?;
                 let points = distribution(&operation.latency_ns);
-                (points.len() > 1).then(|| (cell.axis(design).unwrap_or("all").to_owned(), points))
+                (operation.latency_ns.count() >= FEWEST_CALLS)
+                    .then(|| (cell.axis(design).unwrap_or("all").to_owned(), points))
             };
             let lines: Vec<_> = members.iter().filter_map(line).collect();
             if !lines.is_empty() {
@@ -87,6 +90,9 @@ pub(crate) fn over_time(results: &ResultFile) -> Vec<Curves> {
     for (place, members) in places(&cells, design) {
         let line = |cell: &&Cell<'_>| {
             let series = cell.measured().find_map(|sample| sample.series.as_ref())?;
+            if series.ops.iter().sum::<u64>() < FEWEST_CALLS {
+                return None;
+            }
             let step = series.step_ns as f64;
             let rate = |(at, ops): (usize, &u64)| (at as f64 * step, *ops as f64 * 1e9 / step);
             let points: Vec<(f64, f64)> = series.ops.iter().enumerate().map(rate).collect();

@@ -64,10 +64,29 @@ pub struct PaperClaim {
     /// How the number is computed from the cells of a plan.
     pub measure: Option<Measure>,
     /// The SSD that answers it by itself, without a file system.
-    pub device: Option<String>,
+    pub device: Option<Device>,
     /// What is known of a miss.
     pub known: String,
 }
+
+/// An SSD that is measured without a file system, and the machine around it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Device {
+    /// A medium of flash, with parameters.
+    pub ssd: String,
+    /// A machine, with values of its own if need be.
+    pub machine: String,
+}
+
+impl Device {
+    fn answers(&self) -> Result<Vec<Answer>, Error> {
+        let model = SsdModel::parse(&self.ssd).map_err(|error| Error::Setting(error.to_string()))?;
+        fragmentation::answers(&model, HostCost::of(&MachinePreset::load(&self.machine)?.machine))
+    }
+}
+
+/// What devices have answered.
+pub type DeviceAnswers = BTreeMap<Device, Vec<Answer>>;
 
 /// Results by the name of their plan.
 pub type Measured = BTreeMap<String, ResultFile>;
@@ -144,17 +163,19 @@ impl Paper {
         self.claims.iter().filter(move |claim| claim.measure.is_none() && wanted(&claim.claim.figure))
     }
 
-    /// What an SSD alone says of the claims that no plan measures; what it cannot say stays unmeasured.
-    pub fn judge_devices(&self, figures: &[String]) -> Result<Vec<ClaimOutcome>, Error> {
-        let mut answers: BTreeMap<&str, Vec<Answer>> = BTreeMap::new();
-        for device in self.unplanned(figures).filter_map(|claim| claim.device.as_deref()) {
+    /// What an SSD alone says of the claims that no plan measures; what it cannot say stays unmeasured. A device that has answered
+    /// before is not measured again.
+    pub fn judge_devices(
+        &self,
+        figures: &[String],
+        answers: &mut DeviceAnswers,
+    ) -> Result<Vec<ClaimOutcome>, Error> {
+        for device in self.unplanned(figures).filter_map(|claim| claim.device.as_ref()) {
             if !answers.contains_key(device) {
-                let model = SsdModel::parse(device).map_err(|error| Error::Setting(error.to_string()))?;
-                let host = HostCost::of(&MachinePreset::load(DEVICE_MACHINE)?.machine);
-                answers.insert(device, fragmentation::answers(&model, host)?);
+                answers.insert(device.clone(), device.answers()?);
             }
         }
-        Ok(self.unplanned(figures).map(|claim| claim.judge_device(&answers)).collect())
+        Ok(self.unplanned(figures).map(|claim| claim.judge_device(answers)).collect())
     }
 }
 
@@ -183,14 +204,14 @@ impl PaperClaim {
     }
 
     /// By what the device alone says.
-    fn judge_device(&self, answers: &BTreeMap<&str, Vec<Answer>>) -> ClaimOutcome {
+    fn judge_device(&self, answers: &DeviceAnswers) -> ClaimOutcome {
         let (seed, clock) = (fragmentation::SEED, Clock::Virtual);
         let missing = self.missing();
         if !missing.is_empty() {
             let reason = format!("not measured: needs {}", missing.join(", "));
             return self.claim.not_measured(reason, seed, clock);
         }
-        let answers = self.device.as_deref().and_then(|device| answers.get(device));
+        let answers = self.device.as_ref().and_then(|device| answers.get(device));
         match answers.and_then(|answers| answers.iter().find(|answer| answer.id == self.claim.id)) {
             Some(answer) if answer.complete => self.explained(self.claim.measured(answer.value, seed, clock)),
             _ => self.claim.not_measured("not measured: no plan measures it yet", seed, clock),
@@ -223,6 +244,10 @@ fn media(plan: &serde_json::Value) -> Vec<Medium> {
     names.iter().filter_map(|name| Medium::parse(name).ok()).collect()
 }
 
+fn device(ssd: String) -> Device {
+    Device { ssd, machine: DEVICE_MACHINE.to_owned() }
+}
+
 fn figure(table: &Table<'_>) -> Result<(String, Option<String>), Problem> {
     let id = table.need("id", "the figure's number")?.word()?;
     Ok((id, table.get("plan").map(|item| item.text()).transpose()?))
@@ -244,7 +269,7 @@ fn claim(table: &Table<'_>, paper: &str) -> Result<PaperClaim, Problem> {
         value: table.need("value", "how it is computed, in words")?.text()?,
         needs: table.get("needs").map_or(Ok(Vec::new()), |item| item.words())?,
         measure: table.get("measure").map(|item| item.read(Measure::read)).transpose()?,
-        device: table.get("device").map(|item| item.text()).transpose()?,
+        device: table.get("device").map(|item| item.text()).transpose()?.map(device),
         known: table.get("known").map_or(Ok(String::new()), |item| item.text())?,
     })
 }

@@ -11,17 +11,22 @@
 //! | `name` | another workload in the place of `workload`, which results go on calling by its name |
 //! | `quick` | `vars`, `stop` and `region` that win in a scaled-down plan |
 //!
+//! The plan `device` stands for the claims that a device answers without a plan: `machine` and `medium` change for these.
+//!
 //! In a scaled-down plan, which has fewer values, a new axis keeps of its values those that the plan has left, if there are any.
 
 use std::collections::BTreeMap;
 
 use sim::Bytes;
 
-use crate::claims::Paper;
+use crate::claims::{Device, Paper};
 use crate::document::{Item, Problem, Table};
 use crate::error::{Error, nearest};
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::plan::{Axis, AxisValue, Place, Plan, Stop, Target, Workload, read};
+
+/// The plan of claims that a device answers.
+const DEVICES: &str = "device";
 
 /// A change of some plans.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,6 +90,12 @@ impl Change {
         })
     }
 
+    /// Whether it is about the devices that answer claims without a plan.
+    pub(super) fn concerns_devices(&self) -> bool {
+        let named = self.plans.iter().any(|plan| plan == DEVICES);
+        (named || self.plans.is_empty()) && (self.machine.is_some() || !self.medium.is_empty())
+    }
+
     /// Whether it is about this plan.
     pub(super) fn concerns(&self, plan: &Plan) -> bool {
         self.plans.is_empty() || self.plans.contains(&plan.name)
@@ -93,7 +104,8 @@ impl Change {
     /// The plans that it names must be the paper's, and one of those that it concerns must have the workloads that it names.
     pub(super) fn check(&self, paper: &Paper, plans: &[Plan]) -> Result<(), Error> {
         let known: Vec<&str> = paper.figures.iter().filter_map(|(_, plan)| plan.as_deref()).collect();
-        if let Some(name) = self.plans.iter().find(|name| !known.contains(&name.as_str())) {
+        let is_known = |name: &str| name == DEVICES || known.contains(&name);
+        if let Some(name) = self.plans.iter().find(|name| !is_known(name)) {
             let advice = nearest(name, known.into_iter());
             return Err(self.at.problem(format!("the paper has no plan \"{name}\"; {advice}")));
         }
@@ -108,6 +120,14 @@ impl Change {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Makes the change in a device that answers a claim.
+    pub(super) fn apply_to_device(&self, device: &mut Device) {
+        if let Some(machine) = &self.machine {
+            device.machine.clone_from(machine);
+        }
+        device.ssd += &self.medium_keys();
     }
 
     /// Makes the change.
@@ -147,8 +167,13 @@ impl Change {
         }
     }
 
+    /// The parameters as they follow the name of a medium.
+    fn medium_keys(&self) -> String {
+        self.medium.iter().flat_map(|(key, value)| [",", key, "=", value]).collect()
+    }
+
     fn set_medium(&self, plan: &mut Plan) {
-        let keys: String = self.medium.iter().flat_map(|(key, value)| [",", key, "=", value]).collect();
+        let keys = self.medium_keys();
         if !plan.axis.iter().any(|axis| axis.sets.contains(&Target::Medium)) {
             plan.axis.extend(Axis::known("medium", [AxisValue::plain(DEFAULT_MEDIUM)]));
         }

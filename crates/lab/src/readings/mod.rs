@@ -227,6 +227,8 @@ impl Alternative {
             for plan in varied.plans.iter_mut().filter(|plan| change.concerns(plan)) {
                 change.apply(plan)?;
             }
+            let devices = varied.paper.claims.iter_mut().filter_map(|claim| claim.device.as_mut());
+            devices.filter(|_| change.concerns_devices()).for_each(|device| change.apply_to_device(device));
         }
         self.claims.iter().try_for_each(|change| change.apply(&mut varied.paper.claims))
     }

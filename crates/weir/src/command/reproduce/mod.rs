@@ -5,7 +5,7 @@ mod readings;
 use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
-use lab::claims::{Measured, Paper, PaperClaim};
+use lab::claims::{DeviceAnswers, Measured, Paper, PaperClaim};
 use lab::plan::Scale;
 use lab::presets::PAPERS;
 use lab::{Error, Plan};
@@ -108,14 +108,20 @@ impl Reproduce {
             return Err(Failure::usage("--readings needs a paper: `weir list papers` shows them"));
         }
         let mut results = Vec::new();
-        for Wanted { paper, plans, .. } in wanted {
+        for Wanted { paper, plans, figures } in wanted {
             if paper.subject.is_some() {
                 let claims = simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?;
                 self.judge(&claims)?;
                 continue;
             }
             let plans = self.plans(plans.iter(), output)?;
-            results.push(readings::measure(paper, &plans, (self.scale(), self.pairs), &self.how, output)?);
+            results.push(readings::measure(
+                paper,
+                (&plans, figures),
+                (self.scale(), self.pairs),
+                &self.how,
+                output,
+            )?);
         }
         if results.is_empty() {
             return Ok(());
@@ -152,7 +158,7 @@ impl Reproduce {
                 results.push(result);
                 continue;
             }
-            let alone = paper.judge_devices(figures)?;
+            let alone = paper.judge_devices(figures, &mut DeviceAnswers::new())?;
             if !alone.is_empty() {
                 let name = format!("{}-device", paper.name);
                 let mut result =
@@ -173,7 +179,6 @@ impl Reproduce {
         self.judge(&claims)
     }
 
-    /// The claims of simulated papers under every reading.
     /// The papers and plans that the targets name.
     fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
         let all = || PAPERS.iter().map(|paper| paper.name.to_owned()).collect();

@@ -22,7 +22,7 @@ use crate::store;
 /// Runs a paper under its readings.
 pub(super) fn measure(
     paper: &Paper,
-    plans: &[Plan],
+    (plans, figures): (&[Plan], &[String]),
     (scale, pairs): (Scale, bool),
     how: &How,
     output: &Output,
@@ -38,7 +38,7 @@ pub(super) fn measure(
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(&variations, &mut runner)?.ok_or_else(|| {
+    let outcome = run::run(&variations, figures, &mut runner)?.ok_or_else(|| {
         let message =
             "interrupted; the cells that have run are kept, and the same command goes on with the others";
         Failure::new(Exit::Interrupted, message)
