@@ -582,7 +582,7 @@ pub(crate) fn convert(
     (from, to): (u64, u64),
 ) -> Result<()> {
     isolate(volume, handle, inode, state, (from, to))?;
-    let mut tree = Tree::of(volume, inode, state);
+    let tree = Tree::of(volume, inode, state);
     let mut at = from;
     while at < to {
         let (found, until) = tree.find(state, at as u32)?;
