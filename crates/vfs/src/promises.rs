@@ -13,6 +13,7 @@
 //! | [`Promises::sync`] | what an fsync covers |
 //! | [`Promises::stale_data`] | whether a crash may show bytes that were never written to the file |
 //! | [`Promises::repaired`] | whether a crash may leave an image that contradicts itself, which a repair then makes sound |
+//! | [`Promises::names_may_tear`] | whether such an image may show a file under a name of which a part is another's |
 //! | [`Promises::times_may_tear`] | whether an interrupted write may leave the seconds of one time with the fraction of another |
 //!
 //! All designs promise that a change of names is atomic, that a call that failed has changed nothing, and that `sync` makes
@@ -75,6 +76,9 @@ pub struct Promises {
     /// contents: at its path, or, if names in a directory on that path were changed since, at least in `lost+found`. A count of
     /// links may have become another. Nothing is promised of the rest, nor that a change of names is atomic.
     pub repaired: bool,
+    /// With `repaired`: whether a file whose directory was changed may have a name there that is half its own and half another's.
+    /// It may where a change of one name moves the records of others, so that a sector boundary lies in them.
+    pub names_may_tear: bool,
 }
 
 impl Promises {
@@ -89,6 +93,7 @@ impl Promises {
         stale_data: false,
         times_may_tear: false,
         repaired: false,
+        names_may_tear: false,
     };
 
     /// Whether written data may be lost until it is synced.

@@ -31,6 +31,7 @@ impl Allowed<'_> {
     pub(crate) fn judge(&self, seen: &Tree) -> Result<(), String> {
         if self.promises.repaired {
             let last = if self.inside { self.done + 1 } else { self.done };
+            let seen = (seen, self.promises.names_may_tear);
             return repaired::judge(seen, self.ops, self.states, (self.done, last.min(self.ops.len())));
         }
         match (self.promises.metadata, self.promises.data) {

@@ -6,9 +6,10 @@
 //! | names in the directories on its path | it is |
 //! |---|---|
 //! | unchanged since | at its path |
-//! | changed by some operation since | at its path, in `lost+found`, or in a changed directory under a name that was torn |
+//! | changed by some operation since | at its path or in `lost+found`; if names may tear, in its directory under a torn name |
 //!
-//! A record of a directory that lies in two sectors may keep a name that is half old and half new: nothing tells a repair so.
+//! Names may tear ([`vfs::Promises::names_may_tear`]) where a change of one name moves the records of others: a record that comes
+//! to lie in two sectors may then have a name that is half its own. Nothing tells a repair so, and e2fsck keeps such a name.
 //!
 //! A directory that no operation has changed or named is where it was. Counts of links are not judged: stale names may lead to a
 //! file once more. Nothing else is judged here; that the image is sound and can be used, the explorer checks.
@@ -18,19 +19,19 @@ use crate::op::{File, Op, split};
 use crate::tree::{Entry, Tree};
 use vfs::FileKind;
 
-/// Judges what is seen after operations up to version `last` may have had an effect.
+/// Judges what is seen after operations up to version `last` may have had an effect; `tears`: names may tear.
 pub(super) fn judge(
-    seen: &Tree,
+    (seen, tears): (&Tree, bool),
     ops: &[Op],
     states: &States,
     (done, last): (usize, usize),
 ) -> Result<(), String> {
     let floor = states.history().metadata_floor(done);
-    judge_since(seen, (&states.trees[floor], &ops[floor..last]), &|_| true)?;
+    judge_since((seen, tears), (&states.trees[floor], &ops[floor..last]), &|_| true)?;
     for (at, op) in ops[..done].iter().enumerate().skip(floor) {
         if let Op::Fsync(File::At(path)) = op {
             let since = (&states.trees[at + 1], &ops[at + 1..last]);
-            judge_since(seen, since, &|other| other == path)?;
+            judge_since((seen, tears), since, &|other| other == path)?;
         }
     }
     Ok(())
@@ -38,7 +39,7 @@ pub(super) fn judge(
 
 /// Judges the paths that are wanted of a tree that was durable before these operations.
 fn judge_since(
-    seen: &Tree,
+    (seen, tears): (&Tree, bool),
     (tree, ops): (&Tree, &[Op]),
     wanted: &dyn Fn(&str) -> bool,
 ) -> Result<(), String> {
@@ -56,10 +57,10 @@ fn judge_since(
         }
         let moved = ancestors(path).any(|dir| changed.contains(&dir));
         let found = seen.get(path).filter(|other| same(other, entry));
-        let is_torn = |path: &str| {
-            changed.contains(&split(path).0) && !tree.contains_key(path) && !named.contains(&path)
-        };
-        let is_lost = |path: &str| path.starts_with("lost+found/") || is_torn(path);
+        let dir = split(path).0;
+        let is_torn = |path: &str| split(path).0 == dir && !tree.contains_key(path) && !named.contains(&path);
+        let torn = tears && changed.contains(&dir);
+        let is_lost = |path: &str| path.starts_with("lost+found/") || torn && is_torn(path);
         let lost = || seen.iter().any(|(path, other)| is_lost(path) && same(other, entry));
         if found.is_none() && !(moved && lost()) {
             let now = seen.get(path).map_or("is missing".to_owned(), |other| {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     fn judged(seen: &Tree, ops: &[Op]) -> bool {
-        judge_since(seen, (&durable(), ops), &|_| true).is_ok()
+        judge_since((seen, false), (&durable(), ops), &|_| true).is_ok()
     }
 
     #[test]
@@ -179,10 +180,21 @@ mod tests {
         moved.insert("lost+found/#12".into(), foo);
         assert!(judged(&moved, &[Op::Create("A/bar".into())]));
         assert!(!judged(&moved, &[Op::Create("A/C/bar".into())]), "A is as it was");
-        let mut torn = durable();
-        let foo = torn.remove("A/foo").expect("foo");
-        torn.insert("A/fo\u{f7ff}".into(), foo);
-        assert!(judged(&torn, &[Op::Create("A/bar".into())]));
-        assert!(!judged(&torn, &[Op::Create("bar".into())]), "A is as it was");
+    }
+
+    #[test]
+    fn a_torn_name_is_allowed_only_where_names_may_tear_and_in_the_directory_that_was_changed() {
+        let torn = |path: &str| {
+            let mut tree = durable();
+            let foo = tree.remove("A/foo").expect("foo");
+            tree.insert(path.into(), foo);
+            tree
+        };
+        let judged_torn = |seen: &Tree, op| judge_since((seen, true), (&durable(), &[op]), &|_| true).is_ok();
+        let (here, elsewhere) = (torn("A/fo\u{f7ff}"), torn("fo\u{f7ff}"));
+        assert!(judged_torn(&here, Op::Create("A/bar".into())));
+        assert!(!judged(&here, &[Op::Create("A/bar".into())]), "no record moves");
+        assert!(!judged_torn(&here, Op::Create("bar".into())), "A is as it was");
+        assert!(!judged_torn(&elsewhere, Op::Rename("A/x".into(), "y".into(), vfs::RenameFlags::empty())));
     }
 }

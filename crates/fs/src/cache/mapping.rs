@@ -1,10 +1,13 @@
 //! A mapping: the cached pages of an inode, or of the device.
+//!
+//! A lookup takes a lock of the host for one look, which is no lock of the modelled machine (Linux: an XArray under RCU). A task
+//! that adds or removes a page takes `cache.pages` besides (`xa_lock`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use sim::{LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work};
+use sim::{Activity, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work};
 
 static PAGE: LockClass = LockClass::new("cache.page");
 static PAGES: LockClass = LockClass::new("cache.pages");
@@ -24,10 +27,19 @@ pub(crate) struct PageState {
     pub(crate) uptodate: bool,
     /// How the file grew by this page since it was last written back: what a device is told that places data by it.
     pub(crate) growth: Growth,
-    /// The bytes are there when this time has come: they were read ahead.
-    pub(crate) ready_at: Nanos,
+    /// The bytes are there when this time has come, in nanoseconds: they were read ahead. 0: they are.
+    pub(crate) ready_at: AtomicU64,
     /// The use of this page reads the next window ahead (Linux: `PG_readahead`).
     pub(crate) marks_window: bool,
+    /// The transaction of a journal that has it, or had it.
+    pub(crate) transaction: u32,
+}
+
+impl PageState {
+    /// Whether a read needs nothing but the bytes.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.uptodate && !self.marks_window && self.ready_at.load(Relaxed) == 0
+    }
 }
 
 /// How a file grew by a page.
@@ -78,6 +90,21 @@ impl Page {
         self.pins.load(Relaxed) > 0
     }
 
+    /// Waits for bytes that were read ahead and are still on their way; whether it had to. The caller does not have the page's lock.
+    pub(crate) fn wait_until_ready(&self) -> bool {
+        let ready = Nanos(self.state.read().ready_at.load(Relaxed));
+        if ready == Nanos::ZERO {
+            return false;
+        }
+        let waits = ready > sim::now();
+        if waits {
+            sim::medium_until(Activity::DATA, ready);
+        }
+        // No task is earlier than this lock.
+        self.state.read().ready_at.store(0, Relaxed);
+        waits
+    }
+
     pub(crate) fn is_dirty(&self) -> bool {
         self.dirty.load(Relaxed)
     }
@@ -102,6 +129,7 @@ impl Page {
     /// Takes the page out of its mapping unless something beside the map and the caller has it.
     pub(super) fn forget_if_unused(self: &Arc<Self>) -> bool {
         let Some(owner) = self.owner.upgrade() else { return true };
+        let _changes = owner.changes.lock();
         let mut pages = owner.pages.write();
         let unused = Arc::strong_count(self) == 2 && !self.is_busy();
         if unused {
@@ -115,7 +143,9 @@ impl Page {
 /// The pages of an inode or of the device.
 pub(crate) struct Mapping {
     number: u64,
-    pages: RwLock<BTreeMap<u64, Arc<Page>>>,
+    /// A task that adds or removes a page has it.
+    changes: Mutex<()>,
+    pages: parking_lot::RwLock<BTreeMap<u64, Arc<Page>>>,
     dirty: Mutex<BTreeSet<u64>>,
     writing: Mutex<()>,
     me: Weak<Mapping>,
@@ -126,7 +156,8 @@ impl Mapping {
     pub(crate) fn new(number: u64) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             number,
-            pages: RwLock::new(&PAGES, BTreeMap::new()),
+            changes: Mutex::new(&PAGES, ()),
+            pages: parking_lot::RwLock::default(),
             dirty: Mutex::new(&DIRTY_INDEXES, BTreeSet::new()),
             writing: Mutex::new(&WRITING, ()),
             me: Weak::clone(me),
@@ -139,6 +170,7 @@ impl Mapping {
     }
 
     /// The page at `index`, if it is cached.
+    #[inline]
     pub(crate) fn get(&self, index: u64) -> Option<Arc<Page>> {
         sim::work(Work::STEP, 2);
         let pages = self.pages.read();
@@ -154,17 +186,14 @@ impl Mapping {
 
     /// The page at `index`, and whether it had to be made.
     pub(super) fn get_or_make(&self, index: u64, bytes: u32) -> (Arc<Page>, bool) {
-        let mut pages = self.pages.write();
-        if let Some(page) = pages.get(&index) {
-            return (Arc::clone(page), false);
-        }
         let state = PageState {
             bytes: vec![0; bytes as usize].into_boxed_slice(),
             block: if self.number == 0 { index } else { NO_BLOCK },
             uptodate: false,
             growth: Growth::None,
-            ready_at: Nanos::ZERO,
+            ready_at: AtomicU64::new(0),
             marks_window: false,
+            transaction: 0,
         };
         let page = Arc::new(Page {
             index,
@@ -176,6 +205,11 @@ impl Mapping {
             pins: AtomicU32::new(0),
             owner: Weak::clone(&self.me),
         });
+        let _changes = self.changes.lock();
+        let mut pages = self.pages.write();
+        if let Some(other) = pages.get(&index) {
+            return (Arc::clone(other), false);
+        }
         pages.insert(index, Arc::clone(&page));
         (page, true)
     }
@@ -191,7 +225,9 @@ impl Mapping {
     }
 
     pub(super) fn remove(&self, index: u64) -> bool {
-        match self.pages.write().remove(&index) {
+        let _changes = self.changes.lock();
+        let removed = self.pages.write().remove(&index);
+        match removed {
             Some(page) => {
                 page.gone.store(true, Relaxed);
                 true

@@ -13,7 +13,7 @@
 //! Eviction gives a second chance: a hit sets a bit of the page and takes no lock that all tasks share; the hand of the clock
 //! clears the bit once before it evicts.
 //!
-//! Lock order: a mapping's `writing`, a page, a mapping's `pages`, a mapping's `dirty`, the cache's `dirty`. The ring is a leaf
+//! Lock order: a mapping's `writing`, a page, a mapping's `changes`, a mapping's `dirty`, the cache's `dirty`. The ring is a leaf
 //! and is never held together with another. A page that is held is not evicted, so its holder may lock it.
 
 mod mapping;

@@ -3,6 +3,8 @@
 //! Blocks that a transaction frees stay *busy* until it has committed: after a crash before that they belong to their old owner.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::Volume;
 use super::journal::Handle;
@@ -11,42 +13,88 @@ use super::mutant;
 use super::preallocation::Preallocations;
 use crate::error::{Error, Result};
 
-/// The groups of a mounted file system.
-pub(crate) struct Groups {
-    pub(crate) descriptors: Vec<GroupDescriptor>,
-    /// Freed by a transaction that has not committed: first block, number of blocks.
-    busy: BTreeMap<u64, u32>,
-    busy_blocks: u64,
+/// How many blocks and inodes are free. What changes them has the lock of [`Groups`]; a look needs none (Linux: counters of each
+/// core, of which the sum is read).
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    blocks: AtomicU64,
+    inodes: AtomicU64,
+    /// Freed by transactions that have not committed.
+    busy: AtomicU64,
     /// Promised to delayed writes (`delayed.rs`).
-    pub(crate) reserved: u64,
-    /// Free, and meant for some file.
-    pub(super) set_aside: Preallocations,
-    pub(crate) free_blocks: u64,
-    pub(crate) free_inodes: u64,
+    reserved: AtomicU64,
 }
 
-impl Groups {
-    pub(crate) fn new(descriptors: Vec<GroupDescriptor>) -> Self {
-        let free_blocks = descriptors.iter().map(|group| u64::from(group.free_blocks())).sum();
-        let free_inodes = descriptors.iter().map(|group| u64::from(group.free_inodes())).sum();
-        let set_aside = Preallocations::default();
-        let (busy, busy_blocks, reserved) = (BTreeMap::new(), 0, 0);
-        Self { descriptors, busy, busy_blocks, reserved, set_aside, free_blocks, free_inodes }
+impl Space {
+    /// Blocks that the bitmaps have as free.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks.load(Relaxed)
+    }
+
+    pub(crate) fn inodes(&self) -> u64 {
+        self.inodes.load(Relaxed)
+    }
+
+    pub(crate) fn reserved(&self) -> u64 {
+        self.reserved.load(Relaxed)
     }
 
     /// Blocks that could be given out now.
     pub(super) fn unused(&self) -> u64 {
-        self.free_blocks.saturating_sub(self.busy_blocks)
+        self.blocks().saturating_sub(self.busy.load(Relaxed))
     }
 
     /// The same without those that are promised.
     pub(super) fn available(&self) -> u64 {
-        self.unused().saturating_sub(self.reserved)
+        self.unused().saturating_sub(self.reserved())
+    }
+
+    /// Whether a commit would make blocks free.
+    pub(crate) fn has_busy(&self) -> bool {
+        self.busy.load(Relaxed) > 0
+    }
+
+    fn add(count: &AtomicU64, more: i64) {
+        count.store(count.load(Relaxed).saturating_add_signed(more), Relaxed);
+    }
+}
+
+/// The groups of a mounted file system.
+pub(crate) struct Groups {
+    pub(crate) descriptors: Vec<GroupDescriptor>,
+    pub(crate) space: Arc<Space>,
+    /// Freed by a transaction that has not committed: first block, number of blocks.
+    busy: BTreeMap<u64, u32>,
+    /// Free, and meant for some file.
+    pub(super) set_aside: Preallocations,
+}
+
+impl Groups {
+    /// Nothing is promised, busy or set aside; `space` counts what the descriptors say.
+    pub(crate) fn new(descriptors: Vec<GroupDescriptor>, space: &Arc<Space>) -> Self {
+        let sum =
+            |count: fn(&GroupDescriptor) -> u32| descriptors.iter().map(|one| u64::from(count(one))).sum();
+        space.blocks.store(sum(GroupDescriptor::free_blocks), Relaxed);
+        space.inodes.store(sum(GroupDescriptor::free_inodes), Relaxed);
+        space.busy.store(0, Relaxed);
+        space.reserved.store(0, Relaxed);
+        let set_aside = Preallocations::default();
+        Self { descriptors, space: Arc::clone(space), busy: BTreeMap::new(), set_aside }
+    }
+
+    /// Promises blocks to delayed writes.
+    pub(super) fn reserve(&self, blocks: u64) {
+        Space::add(&self.space.reserved, blocks.cast_signed());
+    }
+
+    /// They are promised no more.
+    pub(super) fn unreserve(&self, blocks: u64) {
+        Space::add(&self.space.reserved, -blocks.cast_signed());
     }
 
     /// How many of `want` blocks a handle may take.
     pub(super) fn allowance(&self, handle: &Handle<'_>, want: u32) -> Result<u32> {
-        let most = if handle.is_promised() { self.unused() } else { self.available() };
+        let most = if handle.is_promised() { self.space.unused() } else { self.space.available() };
         if most == 0 { Err(Error::NoSpace) } else { Ok(most.min(u64::from(want)) as u32) }
     }
 
@@ -60,10 +108,6 @@ impl Groups {
     fn next_busy(&self, block: u64) -> Option<u64> {
         let busy = self.busy.range(block..).next().map(|(start, _)| *start);
         busy.into_iter().chain(self.set_aside.next(block)).min()
-    }
-
-    pub(crate) fn has_busy(&self) -> bool {
-        !self.busy.is_empty()
     }
 }
 
@@ -283,7 +327,7 @@ impl Volume {
             (at..at + len).for_each(|at| set_bit(bitmap, at));
         })?;
         groups.descriptors[group as usize] = descriptor;
-        groups.free_blocks = groups.free_blocks.saturating_sub(u64::from(len));
+        Space::add(&groups.space.blocks, -i64::from(len));
         Ok(())
     }
 
@@ -319,10 +363,10 @@ impl Volume {
                 return Err(self.corrupt(format!("blocks {at}+{len} were freed twice")));
             }
             groups.descriptors[group as usize] = descriptor;
-            groups.free_blocks += u64::from(len);
+            Space::add(&groups.space.blocks, i64::from(len));
             if let Some(journal) = handle.journal().filter(|_| !self.has(mutant::REUSED_BEFORE_COMMIT)) {
                 groups.busy.insert(at, len);
-                groups.busy_blocks += u64::from(len);
+                Space::add(&groups.space.busy, i64::from(len));
                 journal.free_later(at, len);
             }
             at += u64::from(len);
@@ -340,14 +384,14 @@ impl Volume {
         let mut groups = self.groups.lock();
         for (start, _) in freed {
             let len = groups.busy.remove(start).unwrap_or_default();
-            groups.busy_blocks -= u64::from(len);
+            Space::add(&groups.space.busy, -i64::from(len));
         }
     }
 
     /// Carries out `work`; if there is no space but a commit would give some, commits and tries again. The caller has no handle.
     pub(crate) fn with_space<R>(&self, work: impl Fn() -> Result<R>) -> Result<R> {
         match work() {
-            Err(Error::NoSpace) if self.groups.lock().has_busy() => {
+            Err(Error::NoSpace) if self.space.has_busy() => {
                 self.commit_all(false)?;
                 work()
             }
@@ -380,8 +424,8 @@ impl Volume {
     fn directory_group(&self, groups: &Groups, near: u32) -> u32 {
         let count = u64::from(self.geo.groups);
         let good = |group: &GroupDescriptor| {
-            u64::from(group.free_inodes()) * count >= groups.free_inodes
-                && u64::from(group.free_blocks()) * count >= groups.free_blocks
+            u64::from(group.free_inodes()) * count >= groups.space.inodes()
+                && u64::from(group.free_blocks()) * count >= groups.space.blocks()
                 && group.free_inodes() > 0
         };
         if good(&groups.descriptors[near as usize]) {
@@ -414,7 +458,7 @@ impl Volume {
         }
         self.change_inode_bitmap(handle, group, &mut descriptor, |bitmap| set_bit(bitmap, index))?;
         groups.descriptors[group as usize] = descriptor;
-        groups.free_inodes -= 1;
+        Space::add(&groups.space.inodes, -1);
         Ok(Some(index))
     }
 
@@ -475,7 +519,7 @@ impl Volume {
             return Err(self.corrupt(format!("inode {ino} was freed twice")));
         }
         groups.descriptors[group as usize] = descriptor;
-        groups.free_inodes += 1;
+        Space::add(&groups.space.inodes, 1);
         Ok(())
     }
 

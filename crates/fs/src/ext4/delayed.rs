@@ -16,7 +16,7 @@
 //! **The size on the device** (`i_disksize`) follows allocation: it stays where it was while blocks before the end are delayed,
 //! so no crash shows zeros that were never written.
 //!
-//! **Space.** No other allocation takes blocks that are [`reserved`](super::alloc::Groups::reserved), so write-back finds what
+//! **Space.** No other allocation takes blocks that are [`reserved`](super::alloc::Space::reserved), so write-back finds what
 //! the write was promised. For the map it counts as if each block became an extent of its own. When less than half as
 //! many blocks as are reserved would be left, a write allocates at once and gives an exact answer (`ext4_nonda_switch`).
 //!
@@ -111,10 +111,7 @@ impl Volume {
         if !self.delays(state) {
             return Ok(false);
         }
-        let short = {
-            let groups = self.groups.lock();
-            2 * groups.unused() < 3 * (groups.reserved + (last - first))
-        };
+        let short = 2 * self.space.unused() < 3 * (self.space.reserved() + (last - first));
         let on_device = state.delayed.disk_size.unwrap_or(state.raw.size()).div_ceil(self.block_bytes());
         if !short && !self.has_blocks(inode, state, (first.max(on_device), last))? {
             return Ok(true);
@@ -140,17 +137,17 @@ impl Volume {
             return 0;
         }
         sim::work(Work::STEP, 2);
-        let mut groups = self.groups.lock();
+        let groups = self.groups.lock();
         let mut got = len;
         loop {
             let map = state.map_need(self, state.delayed.len() + got).max(state.delayed.map);
             let need = got + (map - state.delayed.map);
-            if need <= groups.available() {
-                groups.reserved += need;
+            if need <= self.space.available() {
+                groups.reserve(need);
                 state.delayed.map = map;
                 break;
             }
-            got = groups.available().min(got - 1);
+            got = self.space.available().min(got - 1);
             if got == 0 {
                 return 0;
             }
@@ -164,8 +161,7 @@ impl Volume {
         if state.delayed.is_empty() {
             blocks += std::mem::take(&mut state.delayed.map);
         }
-        let mut groups = self.groups.lock();
-        groups.reserved = groups.reserved.saturating_sub(blocks);
+        self.groups.lock().unreserve(blocks);
     }
 
     /// Delayed blocks from `from` to before `to` are none any more: their pages were forgotten.
@@ -214,7 +210,9 @@ impl Volume {
                 }
                 self.unreserve(state, len);
             }
-            if let Some(journal) = handle.journal().filter(|journal| journal.mode == DataMode::Ordered) {
+            if let Some(journal) = handle.journal().filter(|journal| journal.mode == DataMode::Ordered)
+                && !self.has(mutant::DELAYED_NOT_ORDERED)
+            {
                 journal.order(&inode.mapping);
             }
             if let (Some(first), Some(on_device)) = (state.delayed.next(0), &mut state.delayed.disk_size) {
@@ -248,7 +246,7 @@ impl Volume {
         if !self.settings.delays {
             return Ok(());
         }
-        let inode = self.inodes.lock().get(&mapping.number()).map(Arc::clone);
+        let inode = self.inodes.get(mapping.number());
         let Some(inode) = inode.filter(|inode| Arc::ptr_eq(&inode.mapping, mapping)) else { return Ok(()) };
         let mut state = inode.state.write();
         self.allocate_delayed(&inode, &mut state)

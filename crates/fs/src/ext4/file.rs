@@ -8,6 +8,7 @@
 //! device know: a page that raised the size is an append, behind the block of the page before it; every other one an overwrite.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{FallocateMode, FileKind, SeekTo, Timestamp};
 use sim::Activity;
@@ -19,7 +20,7 @@ use super::journal::{DataMode, Handle};
 use super::layout::flag;
 use super::map::{Mapped, TRUNCATE_CREDITS};
 use super::mutant;
-use crate::cache::{Growth, NO_BLOCK, Page};
+use crate::cache::{Growth, NO_BLOCK, Page, PageState};
 use crate::error::{Error, Result};
 
 /// Blocks that one handle writes at most.
@@ -33,6 +34,12 @@ pub(super) struct Claimed {
     pub(super) block: u64,
     fresh: bool,
     growth: Growth,
+}
+
+/// Copies from a page to a program.
+fn copy_out(page: &Page, state: &PageState, inside: usize, to: &mut [u8]) {
+    page.charge_copy(to.len() as u64);
+    to.copy_from_slice(&state.bytes[inside..][..to.len()]);
 }
 
 impl Volume {
@@ -67,14 +74,28 @@ impl Volume {
         while at < end {
             let (index, inside) = (at / self.block_bytes(), at % self.block_bytes());
             let piece = (self.block_bytes() - inside).min(end - at);
-            let page = self.page_for_read(inode, state, (index, (end - 1) / self.block_bytes()))?;
             let to = &mut buffer[(at - offset) as usize..][..piece as usize];
-            let held = page.state.read();
-            page.charge_copy(piece);
-            to.copy_from_slice(&held.bytes[inside as usize..][..piece as usize]);
+            if !self.read_cached(inode, index, inside as usize, to) {
+                let page = self.page_for_read(inode, state, (index, (end - 1) / self.block_bytes()))?;
+                copy_out(&page, &page.state.read(), inside as usize, to);
+            }
             at += piece;
         }
         Ok(len as usize)
+    }
+
+    /// Copies from a page that is in the cache; false if there is more to do.
+    #[inline]
+    fn read_cached(&self, inode: &Inode, index: u64, inside: usize, to: &mut [u8]) -> bool {
+        let Some(page) = inode.mapping.get(index) else { return false };
+        let state = page.state.read();
+        if !state.is_at_hand() {
+            return false;
+        }
+        self.cache.count_hit();
+        inode.last_read.store(index, Relaxed);
+        copy_out(&page, &state, inside, to);
+        true
     }
 
     /// Reads one page, and waits.
@@ -108,8 +129,7 @@ impl Volume {
         if !page.state.read().uptodate {
             self.fill(inode, state, index, &page)?;
         }
-        let ready = page.state.read().ready_at;
-        sim::medium_until(Activity::DATA, ready);
+        page.wait_until_ready();
         Ok(page)
     }
 
@@ -142,7 +162,7 @@ impl Volume {
             done += written;
             if written < len {
                 // Blocks that were freed lately become usable by a commit.
-                if retried || !self.groups.lock().has_busy() {
+                if retried || !self.space.has_busy() {
                     break;
                 }
                 retried = true;
@@ -227,7 +247,9 @@ impl Volume {
         delay: bool,
     ) -> Result<Vec<Claimed>> {
         let old_end = state.raw.size().div_ceil(self.block_bytes());
-        let mut previous = match first.checked_sub(1).map(|before| self.map(inode, state, before, 1)) {
+        // Only new blocks at the end say what they follow.
+        let before = first.checked_sub(1).filter(|_| end > old_end);
+        let mut previous = match before.map(|before| self.map(inode, state, before, 1)) {
             Some(Ok(Mapped::Blocks { start, unwritten: false, .. })) => Growth::After(start),
             _ => Growth::First,
         };

@@ -232,6 +232,12 @@ impl ExtType {
         }
     }
 
+    /// Whether the journal of an image is one that no mount takes.
+    fn journal_is_lost(device: &Arc<dyn BlockDevice>) -> bool {
+        let volume = Volume::open(device, Settings { read_only: true, ..Settings::default() });
+        volume.is_ok_and(|volume| volume.check_journal().is_err())
+    }
+
     /// The memory that data goes to.
     fn memory(&self, storage: &Storage) -> Option<Arc<Region>> {
         storage.memory().ok().filter(|_| self.dax).map(Arc::clone)
@@ -273,6 +279,8 @@ impl FsType for ExtType {
             stale_data: !ordered,
             times_may_tear: false,
             repaired,
+            // Records move when the leaf of an index is split, or when the index is made.
+            names_may_tear: repaired && options.flag("dir_index"),
         }
     }
 
@@ -301,7 +309,7 @@ impl FsType for ExtType {
         } else if self.modern {
             Checking { small: EXT4_SMALL, tiny: EXT4_TINY, variants: OTHER_MODES }
         } else {
-            Checking { small: EXT2_SMALL, tiny: EXT2_TINY, variants: &[] }
+            Checking { small: EXT2_SMALL, tiny: EXT2_TINY, variants: &[&[("dir_index", "false")]] }
         }
     }
 
@@ -346,8 +354,11 @@ impl FsType for ExtType {
             return Ok(Vec::new());
         }
         let volume = match Volume::mount(&device, settings) {
-            // Only a list of orphans was to be worked off, and something else is wrong, too: the check tells.
-            Err(FsError::Damaged { what, .. }) if found.superblock.has_nothing_to_replay() => {
+            // Only a list of orphans was to be worked off, and something else is wrong, too, or the journal itself cannot be
+            // read: the check tells.
+            Err(FsError::Damaged { what, .. })
+                if found.superblock.has_nothing_to_replay() || Self::journal_is_lost(&device) =>
+            {
                 return Ok(vec![format!("not recovered: {what}")]);
             }
             mounted => mounted?,

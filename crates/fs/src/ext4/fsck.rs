@@ -34,7 +34,6 @@ use super::extent::Visited;
 use super::inode::{Inode, InodeState};
 use super::layout::{RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32};
 use super::{Settings, Volume, block_map, extent, htree};
-use crate::cache::Mapping;
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
 
@@ -59,7 +58,16 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) 
     for note in &volume.notes {
         report.violate("superblock_valid", note.clone());
     }
-    if volume.superblock.lock().has_incompat(incompat::RECOVER) {
+    let waits = volume.superblock.lock().has_incompat(incompat::RECOVER);
+    // In memory a mount mends what words have torn of it.
+    if waits
+        && volume.settings.memory.is_none()
+        && let Err(what) = volume.check_journal()
+    {
+        report.violate("journal_sound", format!("it has transactions, and cannot be read: {what}"));
+        return report;
+    }
+    if waits {
         report.notes.push("not recovered: the journal has transactions; nothing else was checked".to_owned());
         return report;
     }
@@ -163,13 +171,7 @@ impl Check<'_> {
             }
             return;
         };
-        let inode = Inode {
-            ino,
-            state: sim::RwLock::new(&INODE, state),
-            mapping: Mapping::new(ino),
-            open: false.into(),
-            readahead: super::readahead::Readahead::none(),
-        };
+        let inode = Inode::alone(ino, &INODE, state);
         let state = inode.state.read();
         if let Err(error) = self.check_map(&inode, &state) {
             self.report.violate("map_sound", format!("inode {ino}: {error}"));

@@ -1,10 +1,15 @@
 //! Inodes: the table on the device and the ones in memory.
+//!
+//! The inodes in memory are found by their numbers in shards. A lookup takes a lock of the host for one look, which is no lock of
+//! the modelled machine: there an open file or a cached name leads to its inode by a pointer. A task that reads an inode from the
+//! table, makes one or forgets one takes `ext4.inodes` of its shard (Linux: `inode_hash_lock`, one for all), so that no task puts
+//! an inode into memory as it was before another task freed it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use rustc_hash::FxHashMap;
-use sim::{LockClass, Mutex, RwLock};
+use sim::{LockClass, Mutex, MutexGuard, RwLock};
 use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -17,9 +22,12 @@ use crate::cache::Mapping;
 use crate::error::{Error, Result};
 
 static INODE: LockClass = LockClass::new("ext4.inode");
+static INODES: LockClass = LockClass::new("ext4.inodes");
 
-/// Inodes without users are forgotten when there are more than this.
+/// Inodes without users are forgotten when there are about this many in memory.
 const KEPT_INODES: usize = 50_000;
+/// Parts of the inodes in memory; neighbours in the table of a directory's files fall into different ones.
+const SHARDS: usize = 64;
 
 /// What an inode's lock protects.
 pub(crate) struct InodeState {
@@ -48,22 +56,90 @@ pub(crate) struct Inode {
     pub(crate) open: AtomicBool,
     /// What was read ahead.
     pub(crate) readahead: Mutex<Readahead>,
+    /// The block that was read last.
+    pub(crate) last_read: AtomicU64,
+    /// Free blocks may be set aside for it.
+    pub(crate) has_window: AtomicBool,
 }
 
 /// The inodes in memory, by number.
-pub(crate) type InodeTable = FxHashMap<u64, Arc<Inode>>;
+pub(crate) struct Inodes([Shard; SHARDS]);
+
+struct Shard {
+    /// A task that reads an inode in, makes one or forgets one has it.
+    changes: Mutex<()>,
+    known: parking_lot::RwLock<FxHashMap<u64, Arc<Inode>>>,
+}
+
+/// The right to put an inode into its shard or to take it out.
+struct ShardChange<'a> {
+    shard: &'a Shard,
+    _changes: MutexGuard<'a, ()>,
+}
+
+impl Inodes {
+    /// None.
+    pub(crate) fn new() -> Self {
+        let shard = || Shard { changes: Mutex::new(&INODES, ()), known: parking_lot::RwLock::default() };
+        Self(std::array::from_fn(|_| shard()))
+    }
+
+    fn shard(&self, ino: u64) -> &Shard {
+        &self.0[ino as usize % SHARDS]
+    }
+
+    /// The inode of a number, if it is in memory.
+    #[inline]
+    pub(crate) fn get(&self, ino: u64) -> Option<Arc<Inode>> {
+        self.shard(ino).known.read().get(&ino).map(Arc::clone)
+    }
+
+    fn change(&self, ino: u64) -> ShardChange<'_> {
+        let shard = self.shard(ino);
+        ShardChange { shard, _changes: shard.changes.lock() }
+    }
+
+    /// Forgets those that `unused` says are not needed.
+    pub(crate) fn forget_unused(&self, unused: impl Fn(&Arc<Inode>) -> bool) {
+        for shard in &self.0 {
+            let _changes = shard.changes.lock();
+            shard.known.write().retain(|_, inode| !unused(inode));
+        }
+    }
+}
+
+impl ShardChange<'_> {
+    fn insert(&self, inode: &Arc<Inode>) {
+        let mut known = self.shard.known.write();
+        if known.len() >= KEPT_INODES / SHARDS && known.len() == known.capacity() {
+            known.retain(|_, inode| !inode.is_unused());
+        }
+        known.insert(inode.ino, Arc::clone(inode));
+    }
+}
 
 impl Inode {
-    /// `tid`: a transaction that may have changed it.
-    fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
-        let state = InodeState { tid, ..InodeState::of(raw, extra) };
-        Arc::new(Self {
+    /// An inode that is in no shard.
+    pub(crate) fn alone(ino: u64, class: &'static LockClass, state: InodeState) -> Self {
+        Self {
             ino,
-            state: RwLock::new(&INODE, state),
+            state: RwLock::new(class, state),
             mapping: Mapping::new(ino),
             open: AtomicBool::new(false),
             readahead: Readahead::none(),
-        })
+            last_read: AtomicU64::new(u64::MAX),
+            has_window: AtomicBool::new(false),
+        }
+    }
+
+    /// `tid`: a transaction that may have changed it.
+    fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
+        Arc::new(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
+    }
+
+    /// Whether it may leave memory, by what its shard sees: only the shard has it, it is not open, and nothing of it is cached.
+    pub(crate) fn is_unused(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1 && !self.open.load(Relaxed) && self.mapping.is_empty()
     }
 }
 
@@ -171,7 +247,7 @@ impl Volume {
         }
         let per_group = u64::from(self.geo.inodes_per_group);
         let (group, index) = ((ino - 1) / per_group, (ino - 1) % per_group);
-        let table = self.groups.lock().descriptors[group as usize].inode_table();
+        let table = self.inode_tables[group as usize];
         let offset = index * self.geo.inode_bytes as u64;
         let block_bytes = u64::from(self.geo.block_bytes);
         Ok((table + offset / block_bytes, (offset % block_bytes) as usize))
@@ -180,13 +256,16 @@ impl Volume {
     /// The checksum of an inode's bytes in the table, and whether its upper half has a place there.
     pub(crate) fn inode_checksum(&self, ino: u64, bytes: &[u8]) -> (u32, bool) {
         let generation = super::layout::le32(bytes, 0x64);
-        let mut copy = bytes.to_vec();
-        put16(&mut copy, 0x7c, 0);
-        if has_wide_checksum(bytes) {
-            put16(&mut copy, 0x82, 0);
-        }
-        let checksum = crc32c(self.inode_seed(ino, generation), &copy);
-        if has_wide_checksum(bytes) { (checksum, true) } else { (checksum & 0xffff, false) }
+        let wide = has_wide_checksum(bytes);
+        let seed = crc32c(self.inode_seed(ino, generation), &bytes[..0x7c]);
+        // The fields of the checksum itself count as zero.
+        let checksum = if wide {
+            let upper = crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..0x82]);
+            crc32c(crc32c(upper, &[0; 2]), &bytes[0x84..])
+        } else {
+            crc32c(crc32c(seed, &[0; 2]), &bytes[0x7e..])
+        };
+        if wide { (checksum, true) } else { (checksum & 0xffff, false) }
     }
 
     /// Reads an inode from the table.
@@ -279,22 +358,21 @@ impl Volume {
 
     /// The inode of a number, read if it must be.
     pub(crate) fn inode(&self, ino: u64) -> Result<Arc<Inode>> {
-        if let Some(inode) = self.inodes.lock().get(&ino) {
-            return Ok(Arc::clone(inode));
+        if let Some(inode) = self.inodes.get(ino) {
+            return Ok(inode);
         }
         if ino != ROOT_INO && ino < self.geo.first_ino || ino == 0 || ino > self.geo.inodes() {
             return Err(Error::NoEntry);
         }
-        let (raw, extra) = self.read_inode(ino)?;
-        let mut table = self.inodes.lock();
-        if table.len() >= KEPT_INODES {
-            table.retain(|_, inode| {
-                Arc::strong_count(inode) > 1 || inode.open.load(Relaxed) || !inode.mapping.is_empty()
-            });
+        let change = self.inodes.change(ino);
+        if let Some(inode) = self.inodes.get(ino) {
+            return Ok(inode);
         }
+        let (raw, extra) = self.read_inode(ino)?;
         let tid = self.journal.as_ref().map_or(0, super::journal::Journal::current_tid);
-        let inode = table.entry(ino).or_insert_with(|| Inode::new(ino, raw, extra, tid));
-        Ok(Arc::clone(inode))
+        let inode = Inode::new(ino, raw, extra, tid);
+        change.insert(&inode);
+        Ok(inode)
     }
 
     /// A new inode in memory, for a number that was just allocated. It is not in the table yet.
@@ -312,13 +390,13 @@ impl Volume {
         raw.set_crtime(now);
         let extra = vec![0; self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)].into_boxed_slice();
         let inode = Inode::new(ino, raw, extra, 0);
-        self.inodes.lock().insert(ino, Arc::clone(&inode));
+        self.inodes.change(ino).insert(&inode);
         inode
     }
 
     /// Forgets an inode that is gone from the device.
     pub(crate) fn forget_inode(&self, ino: u64) {
-        self.inodes.lock().remove(&ino);
+        self.inodes.change(ino).shard.known.write().remove(&ino);
     }
 }
 

@@ -113,7 +113,7 @@ impl Volume {
         (from, to): (u64, u64),
     ) -> Result<bool> {
         state.last = None;
-        self.discard_windows(inode.ino);
+        self.discard_windows(inode);
         if from >= to {
             return Ok(true);
         }

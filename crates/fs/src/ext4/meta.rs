@@ -62,6 +62,14 @@ impl Volume {
         block: u64,
         change: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R> {
+        // As in `look`.
+        if let Some(page) = self.meta.get(block) {
+            let mut state = page.state.write();
+            if state.uptodate {
+                self.cache.count_hit();
+                return Ok(self.change_page(handle, &page, &mut state, change));
+            }
+        }
         let page = self.block(block)?;
         let mut state = page.state.write();
         Ok(self.change_page(handle, &page, &mut state, change))
@@ -93,7 +101,12 @@ impl Volume {
     ) -> R {
         let changed = change(&mut state.bytes);
         match handle.journal() {
-            Some(journal) => journal.add(page),
+            // A page that is in the transaction already stays there (Linux: `jbd2_write_access_granted`).
+            Some(_) if state.transaction == handle.tid => {}
+            Some(journal) => {
+                state.transaction = handle.tid;
+                journal.add_as(page.index(), page);
+            }
             None => self.cache.mark_dirty(&self.meta, page),
         }
         changed

@@ -50,20 +50,25 @@ const LEAST_BLOCKS: u64 = 50;
 /// Fewest blocks of a journal (jbd2).
 pub(super) const LEAST_JOURNAL: u32 = 1024;
 
+/// Blocks of the journal for a file system of so many blocks, as mke2fs chooses.
+pub(super) fn usual_journal(blocks: u64) -> u32 {
+    match blocks {
+        0..2_048 => 0,
+        2_048..32_768 => LEAST_JOURNAL,
+        32_768..262_144 => 4_096,
+        262_144..524_288 => 8_192,
+        _ => 16_384,
+    }
+}
+
 impl Plan {
     fn has_journal(&self) -> bool {
         self.journal_blocks != Some(0)
     }
 
-    /// The journal for a file system of so many blocks, as mke2fs chooses.
+    /// Blocks of the journal for a file system of so many blocks.
     fn journal(&self, blocks: u64) -> u32 {
-        self.journal_blocks.unwrap_or(match blocks {
-            0..2_048 => 0,
-            2_048..32_768 => LEAST_JOURNAL,
-            32_768..262_144 => 4_096,
-            262_144..524_288 => 8_192,
-            _ => 16_384,
-        })
+        self.journal_blocks.unwrap_or(usual_journal(blocks))
     }
 
     /// The smallest device that holds it.
@@ -342,7 +347,7 @@ impl Volume {
     }
 
     /// Makes the journal's inode and an empty log.
-    fn make_journal(&self, handle: &Handle<'_>, blocks: u32) -> Result<()> {
+    pub(super) fn make_journal(&self, handle: &Handle<'_>, blocks: u32) -> Result<()> {
         let inode = self.new_inode(JOURNAL_INO, (FileKind::Regular.mode_bits() | 0o600) as u16);
         let mut state = inode.state.write();
         state.raw.links = 1.into();

@@ -35,8 +35,12 @@
 //! # Lock order
 //!
 //! `ext4.rename`, inodes (a directory before what is in it; of two directories the ancestor first, else by number; of two files
-//! by number), then a handle of the journal, then `ext4.orphans`, `ext4.groups`, `ext4.superblock`, pages, `ext4.journal`. No task
-//! that has a handle waits for an inode. A commit takes no inode's lock.
+//! by number), then a handle of the journal, then `ext4.inodes` (of one shard), `ext4.orphans`, `ext4.groups`, `ext4.superblock`,
+//! pages, `ext4.journal`. No task that has a handle waits for an inode. A commit takes no inode's lock.
+//!
+//! A read or overwrite of what is cached, a stat, an open and a close take locks of their inode and its pages only, and a write
+//! the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a delayed
+//! block is promised its place, `ext4.orphans` and the superblock where an inode loses its last name.
 //!
 //! # When something is wrong
 //!
@@ -90,18 +94,18 @@ use crate::cache::{Growth, Mapping, PageCache, PageState};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
-use alloc::Groups;
-use inode::InodeTable;
+use alloc::{Groups, Space};
+use inode::{Inode, Inodes};
 use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES, be32};
 use journal::recovery::{Log, Replayed, mend_torn, set_features};
 use journal::{DataMode, Handle, Journal, JournalMap};
-use layout::{STATE_CLEAN, Superblock, compat, incompat};
+use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
 use superblock::{Found, Geo};
 
 static GROUPS: LockClass = LockClass::new("ext4.groups");
 static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock");
-static INODES: LockClass = LockClass::new("ext4.inodes");
+static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode");
 static RENAME: LockClass = LockClass::new("ext4.rename");
 static ORPHANS: LockClass = LockClass::new("ext4.orphans");
 static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
@@ -172,7 +176,11 @@ pub(crate) struct Volume {
     pub(crate) journal: Option<Journal>,
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) groups: Mutex<Groups>,
-    pub(crate) inodes: Mutex<InodeTable>,
+    /// What the groups have free.
+    pub(crate) space: Arc<Space>,
+    pub(crate) inodes: Inodes,
+    /// Where the inode table of each group begins.
+    inode_tables: Box<[u64]>,
     pub(crate) renames: Mutex<()>,
     /// Inodes without names that are open, or are being cut: the head of the list on the device first.
     pub(crate) orphans: Mutex<Vec<u64>>,
@@ -232,6 +240,7 @@ impl Volume {
         let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
         let descriptors =
             superblock::load_descriptors(&**device, &geo, (settings.repairs, tears), &mut torn)?;
+        let space = Arc::default();
         let seed = superblock.mkfs_time.get() ^ superblock.mnt_count.get() as u32;
         Ok(Self {
             geo,
@@ -240,8 +249,10 @@ impl Volume {
             meta: Mapping::new(0),
             journal: None,
             superblock: Mutex::new(&SUPERBLOCK, superblock),
-            groups: Mutex::new(&GROUPS, Groups::new(descriptors)),
-            inodes: Mutex::new(&INODES, InodeTable::default()),
+            inode_tables: descriptors.iter().map(GroupDescriptor::inode_table).collect(),
+            groups: Mutex::new(&GROUPS, Groups::new(descriptors, &space)),
+            space,
+            inodes: Inodes::new(),
             renames: Mutex::new(&RENAME, ()),
             orphans: Mutex::new(&ORPHANS, Vec::new()),
             settings,
@@ -347,7 +358,8 @@ impl Volume {
         let blocks = map.0.len() as u64;
         let format_of = |superblock: &[u8]| {
             Format::of(superblock, self.geo.block_bytes, blocks)
-                .map_err(|what| FsError::Damaged { design: "ext4", what: format!("journal: {what}") })
+                .map_err(|what| format!("journal: {what}; `weir fsck --repair` makes a new one"))
+                .map_err(|what| FsError::Damaged { design: "ext4", what })
         };
         let format = format_of(&superblock)?;
         let (blocks, mutant) = (self.geo.blocks, self.settings.mutant);
@@ -387,13 +399,7 @@ impl Volume {
     /// Where the blocks of the journal's inode are.
     pub(crate) fn journal_map(&self, number: u64) -> Result<JournalMap> {
         let (raw, extra) = self.read_inode(number)?;
-        let inode = inode::Inode {
-            ino: number,
-            state: sim::RwLock::new(&INODES, inode::InodeState::of(raw, extra)),
-            mapping: Mapping::new(number),
-            open: AtomicBool::new(false),
-            readahead: readahead::Readahead::none(),
-        };
+        let inode = Inode::alone(number, &JOURNAL_INODE, inode::InodeState::of(raw, extra));
         let state = inode.state.read();
         let end = state.raw.size() / u64::from(self.geo.block_bytes);
         if end > self.geo.blocks {
@@ -479,10 +485,7 @@ impl Volume {
 
     /// Writes a superblock that says how much is free and that nothing is to be recovered.
     pub(crate) fn leave_clean(&self) -> Result<()> {
-        let (free_blocks, free_inodes) = {
-            let groups = self.groups.lock();
-            (groups.free_blocks, groups.free_inodes)
-        };
+        let (free_blocks, free_inodes) = (self.space.blocks(), self.space.inodes());
         self.update_superblock(|superblock| {
             superblock.set_free_blocks(free_blocks);
             superblock.free_inodes_count = (free_inodes as u32).into();
@@ -522,10 +525,7 @@ impl Volume {
     /// Forgets what is cached and need not be kept: pages that are neither dirty nor in a transaction, inodes that are not open.
     pub(crate) fn drop_caches(&self) {
         self.cache.drop_clean();
-        let unused = |inode: &Arc<inode::Inode>| {
-            Arc::strong_count(inode) == 1 && !inode.open.load(Relaxed) && inode.mapping.is_empty()
-        };
-        self.inodes.lock().retain(|_, inode| !unused(inode));
+        self.inodes.forget_unused(Inode::is_unused);
     }
 
     /// Whether a seeded bug is switched on.

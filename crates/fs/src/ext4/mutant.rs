@@ -57,6 +57,10 @@ pub(crate) const REPAIR_SHARES_BLOCKS: Mutant =
 pub(crate) const REPAIR_DROPS_NAMELESS: Mutant =
     Mutant::new("repair-drops-nameless", "repair: a file that lost its name is dropped");
 
+/// Blocks of delayed writes are committed without their data.
+pub(crate) const DELAYED_NOT_ORDERED: Mutant =
+    Mutant::new("delayed-not-ordered", "delayed: blocks committed before the data that waited for them")
+        .shown_by(&["write new, rename over"]);
 /// The size on the device grows when a write is delayed.
 pub(crate) const SIZE_BEFORE_BLOCKS: Mutant =
     Mutant::new("size-before-blocks", "delayed: a size is committed before its blocks are allocated");
@@ -94,7 +98,8 @@ pub(crate) const IN_MEMORY: [Mutant; 11] = [
     FSYNC_WITHOUT_COMMIT,
 ];
 /// Those of ext4 with a journal.
-pub(crate) const JOURNALED: [Mutant; 12] = [
+pub(crate) const JOURNALED: [Mutant; 13] = [
+    DELAYED_NOT_ORDERED,
     SIZE_BEFORE_BLOCKS,
     COMMIT_WITHOUT_FLUSH,
     COMMIT_WITHOUT_FUA,

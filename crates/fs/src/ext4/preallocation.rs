@@ -16,6 +16,7 @@
 //! Source: Linux 5.15, `fs/ext4/mballoc.c`: `ext4_mb_group_or_file`, `ext4_mb_normalize_request`, `ext4_mb_use_preallocated`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering::Relaxed;
 
 use super::Volume;
 use super::alloc::Groups;
@@ -138,7 +139,7 @@ impl Volume {
         let mut groups = self.groups.lock();
         let want = groups.allowance(handle, want)?;
         let run = if blocks * block_bytes > self.settings.stream_request.0 {
-            self.window_run(handle, &mut groups, inode.ino, (index, want, blocks), goal)?
+            self.window_run(handle, &mut groups, inode, (index, want, blocks), goal)?
         } else {
             self.chunk_run(handle, &mut groups, want, goal)?
         };
@@ -202,10 +203,11 @@ impl Volume {
         &self,
         handle: &Handle<'_>,
         groups: &mut Groups,
-        ino: u64,
+        inode: &Inode,
         (index, want, blocks): (u64, u32, u64),
         goal: u64,
     ) -> Result<Option<Run>> {
+        let ino = inode.ino;
         if let Some(run) = groups.set_aside.take_window(ino, index, want) {
             return Ok(Some(run));
         }
@@ -214,6 +216,7 @@ impl Volume {
         let len = groups.set_aside.uncovered(ino, index, len).max(1);
         let Some((group, at, found)) = self.find_place(handle, groups, goal, len)? else { return Ok(None) };
         let run = Run { start: self.geo.group_start(group) + u64::from(at), len: found };
+        inode.has_window.store(true, Relaxed);
         groups.set_aside.windows.entry(ino).or_default().push(Window { index, run });
         Ok(groups.set_aside.take_window(ino, index, want))
     }
@@ -237,9 +240,9 @@ impl Volume {
     }
 
     /// Gives up what is set aside for a file: it was closed, cut or removed.
-    pub(crate) fn discard_windows(&self, ino: u64) {
-        if self.settings.preallocates {
-            self.groups.lock().set_aside.windows.remove(&ino);
+    pub(crate) fn discard_windows(&self, inode: &Inode) {
+        if inode.has_window.swap(false, Relaxed) {
+            self.groups.lock().set_aside.windows.remove(&inode.ino);
         }
     }
 }

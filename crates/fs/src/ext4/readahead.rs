@@ -16,6 +16,7 @@
 //! Source: Linux 5.15, `mm/readahead.c`: `ondemand_readahead`, `get_init_ra_size`, `get_next_ra_size`.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use sim::{Activity, LockClass, Mutex, Work};
 
@@ -40,8 +41,6 @@ pub(crate) struct Readahead {
     size: u64,
     /// The last window is submitted when this much of the one before is left.
     asynchronous: u64,
-    /// The last block that was read.
-    previous: u64,
 }
 
 /// Blocks to read, and how far from their end the marked page lies.
@@ -55,15 +54,16 @@ struct Window {
 impl Readahead {
     /// Nothing was read yet.
     pub(crate) fn none() -> Mutex<Self> {
-        Mutex::new(&READAHEAD, Self { previous: u64::MAX, ..Self::default() })
+        Mutex::new(&READAHEAD, Self::default())
     }
 
-    /// The next window for a program that asks for `wanted` blocks from `index` on and has met a page that is missing, or
-    /// (`marked`) the marked one. `cached` counts the pages in the cache before `index`, `missing` is the next one after it.
+    /// The next window for a program that asks for `wanted` blocks from `index` on, has read block `previous` last, and has met a
+    /// page that is missing, or (`marked`) the marked one. `cached` counts the pages in the cache before `index`, `missing` is the
+    /// next one after it.
     fn next(
         &mut self,
         (index, wanted): (u64, u64),
-        most: u64,
+        (most, previous): (u64, u64),
         marked: bool,
         cached: impl FnOnce(u64) -> u64,
         missing: impl FnOnce() -> Option<u64>,
@@ -78,7 +78,7 @@ impl Readahead {
             self.start = start;
             self.size = next_size(start - index + wanted, most);
             self.asynchronous = self.size;
-        } else if index == 0 || wanted > most || index.wrapping_sub(self.previous) <= 1 {
+        } else if index == 0 || wanted > most || index.wrapping_sub(previous) <= 1 {
             self.start = index;
             self.size = first_size(wanted, most);
             self.asynchronous = if self.size > wanted { self.size - wanted } else { self.size };
@@ -151,10 +151,8 @@ impl Volume {
             page.state.write().marks_window = false;
             self.read_ahead(inode, state, (index, last), true)?;
         }
-        inode.readahead.lock().previous = index;
-        let ready = page.state.read().ready_at;
-        if ready > sim::now() {
-            sim::medium_until(Activity::DATA, ready);
+        inode.last_read.store(index, Relaxed);
+        if page.wait_until_ready() {
             sim::work(Work::WAKEUP, 1);
         }
         Ok(page)
@@ -177,7 +175,7 @@ impl Volume {
         let has = |index: u64| inode.mapping.has(index);
         let window = inode.readahead.lock().next(
             (index, wanted),
-            most,
+            (most, inode.last_read.load(Relaxed)),
             marked,
             |most| (1..=most.min(index)).take_while(|step| has(index - step)).count() as u64,
             || (index + 1..=index + most).find(|index| !has(*index)),
@@ -237,7 +235,7 @@ impl Volume {
         for (state, arrival) in states.iter_mut().zip(arrivals) {
             if let Ok(at) = arrival {
                 state.uptodate = true;
-                state.ready_at = at;
+                state.ready_at.store(at.0, Relaxed);
             }
         }
     }
@@ -250,16 +248,16 @@ mod tests {
     /// Reads block after block; the windows that are submitted.
     fn sequence(blocks: u64) -> Vec<Window> {
         let (mut state, mut windows, mut cached, mut mark) = (Readahead::default(), Vec::new(), 0, None);
-        state.previous = u64::MAX;
         for index in 0..blocks {
             let marked = mark == Some(index);
             if index >= cached || marked {
-                let window = state.next((index, 1), 32, marked, |_| index, || Some(cached)).unwrap();
+                let previous = index.wrapping_sub(1);
+                let window =
+                    state.next((index, 1), (32, previous), marked, |_| index, || Some(cached)).unwrap();
                 cached = window.start + window.size;
                 mark = Some(cached - window.asynchronous);
                 windows.push(window);
             }
-            state.previous = index;
         }
         windows
     }
@@ -276,8 +274,8 @@ mod tests {
 
     #[test]
     fn a_read_at_random_reads_what_it_asks_for() {
-        let mut state = Readahead { previous: u64::MAX, ..Readahead::default() };
-        let window = state.next((1_000, 1), 32, false, |_| 0, || None);
+        let mut state = Readahead::default();
+        let window = state.next((1_000, 1), (32, u64::MAX), false, |_| 0, || None);
         assert_eq!(window, Some(Window { start: 1_000, size: 1, asynchronous: 0 }));
     }
 }

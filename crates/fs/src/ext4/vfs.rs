@@ -52,13 +52,12 @@ impl Volume {
     }
 
     fn stat_fs(&self) -> StatFs {
-        let groups = self.groups.lock();
         StatFs {
             block_size: self.geo.block_bytes,
             blocks: self.geo.blocks,
-            blocks_free: groups.free_blocks.saturating_sub(groups.reserved),
+            blocks_free: self.space.blocks().saturating_sub(self.space.reserved()),
             files: self.geo.inodes(),
-            files_free: groups.free_inodes,
+            files_free: self.space.inodes(),
             name_max: NAME_MAX,
         }
     }
@@ -178,7 +177,7 @@ impl FileSystem for Mounted {
             let _ = self.0.allocate_delayed(&inode, &mut state);
         }
         if state.opens == 0 {
-            self.0.discard_windows(ino.0);
+            self.0.discard_windows(&inode);
         }
         drop(state);
         if dead {
@@ -299,7 +298,7 @@ impl Volume {
         work: impl Fn(&mut S) -> DesignResult<R>,
     ) -> DesignResult<R> {
         match work(state) {
-            Err(Error::NoSpace) if self.groups.lock().has_busy() => {
+            Err(Error::NoSpace) if self.space.has_busy() => {
                 self.commit_all(false)?;
                 work(state)
             }

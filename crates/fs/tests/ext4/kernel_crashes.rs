@@ -113,6 +113,12 @@ fn crashed(design: &Arc<dyn Design>, number: u64, seed: u64) -> Arc<Region> {
     point.image(choice).region(Box::new(Null)).expect("memory")
 }
 
+fn look(root: &Path) -> BTreeMap<String, Shown> {
+    let mut found = BTreeMap::new();
+    by_kernel(root, root, &mut found);
+    found
+}
+
 fn copy(of: &Arc<Region>) -> Arc<Region> {
     let copy = check::design::region(Bytes(of.len()));
     let mut bytes = vec![0; of.len() as usize];
@@ -134,11 +140,6 @@ fn the_kernel_recovers_a_crashed_image_to_the_same_tree_as_we_do() {
         let region = crashed(&design, number, seed);
         let place = format!("seed {seed}, image {number}, data={data}");
         let image = save(&region);
-        let look = |root: &Path| {
-            let mut found = BTreeMap::new();
-            by_kernel(root, root, &mut found);
-            found
-        };
         let Some(kernel) = in_kernel(&image, "rw", look) else { return };
         let ours = copy(&region);
         let weir = by_us(&design, &ours).unwrap_or_else(|what| panic!("{place}: {what}"));
@@ -158,7 +159,7 @@ fn the_kernel_recovers_a_crashed_image_to_the_same_tree_as_we_do() {
 }
 
 #[test]
-fn e2fsck_finds_clean_what_we_repair_after_a_crash_of_ext2() {
+fn e2fsck_finds_clean_and_the_kernel_shows_alike_what_we_repair_after_a_crash_of_ext2() {
     if !has_e2fsck() {
         return;
     }
@@ -169,11 +170,14 @@ fn e2fsck_finds_clean_what_we_repair_after_a_crash_of_ext2() {
         let region = crashed(&design, number, seed);
         repaired += u64::from(e2fsck(&region).is_err());
         let place = format!("seed {seed}, image {number}");
-        by_us(&design, &region).unwrap_or_else(|what| panic!("{place}: {what}"));
+        let weir = by_us(&design, &region).unwrap_or_else(|what| panic!("{place}: {what}"));
         e2fsck(&region).unwrap_or_else(|said| panic!("{place}: after our repair: {said}"));
+        let Some(kernel) = in_kernel(&save(&region), "ro", look) else { return };
+        assert!(weir == kernel, "{place}: after our repair weir shows {weir:?}, the kernel {kernel:?}");
     }
     println!(
-        "seed {seed}: {count} crashed images of ext2, e2fsck complains of {repaired} and of none after our repair"
+        "seed {seed}: {count} crashed images of ext2, e2fsck complains of {repaired} and of none after our repair, \
+         and the kernel shows what weir shows"
     );
     assert!(repaired > 0, "some images need a repair");
 }

@@ -11,6 +11,7 @@ mod kernel_mounts;
 mod long_runs;
 mod placement;
 mod repairs;
+mod scaling;
 mod tools;
 
 use std::sync::Arc;

@@ -83,6 +83,17 @@ impl Faulty {
         std::fs::write(&self.image.0, all).expect("room");
     }
 
+    fn put_true(&self, at: u64, bytes: &[u8]) -> bool {
+        self.put(at, bytes);
+        true
+    }
+
+    /// Where the journal begins, if the image has one.
+    fn journal(&self) -> Option<u64> {
+        let has = self.word(1024 + 0x5c) & 4 != 0;
+        has.then(|| self.block("<8>", 0) * self.block_bytes)
+    }
+
     fn word(&self, at: u64) -> u32 {
         let bytes = self.bytes();
         u32::from_le_bytes(bytes[at as usize..][..4].try_into().expect("four bytes"))
@@ -92,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 20] = [
+const FAULTS: [Fault; 23] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -116,6 +127,29 @@ const FAULTS: [Fault; 20] = [
             image.put(1024, &[0; 1024]);
             image.block_bytes == 1024 // others have one group at this size, and so no copy
         },
+        &[],
+    ),
+    (
+        "the superblock of the journal is gone",
+        |image| {
+            let begins = image.journal();
+            begins.is_some_and(|at| image.put_true(at, &[0; 1024]))
+        },
+        &[],
+    ),
+    (
+        "the journal has transactions, and its superblock is gone",
+        |image| {
+            let incompat = image.word(1024 + 0x60);
+            image.debugfs(&format!("ssv feature_incompat {}", incompat | 4));
+            let begins = image.journal();
+            begins.is_some_and(|at| image.put_true(at, &[0; 1024]))
+        },
+        &[],
+    ),
+    (
+        "the inode of the journal is gone",
+        |image| image.journal().is_some() && asked(image, &["clri <8>"]),
         &[],
     ),
     (
@@ -318,5 +352,57 @@ fn a_file_that_lost_its_name_or_a_piece_of_its_map_keeps_the_rest() {
         let after = shown(&damaged).expect("a sound image");
         let found = after.iter().find(|(path, _)| path.starts_with("lost+found/#"));
         assert_eq!(found.map(|(_, shown)| shown), before.get("plain"), "{features:?}");
+    }
+}
+
+/// Tears the name of a record that lies in two sectors, as a power loss may: its inode and length, and what another record had
+/// there. The path with the name as it was, and with the torn one.
+fn tear_a_name(image: &Faulty, dir: &str) -> (String, String) {
+    let (all, block_bytes) = (image.bytes(), image.block_bytes as usize);
+    for index in 0..8 {
+        let begin = image.block(dir, index) as usize * block_bytes;
+        let (block, mut at) = (&all[begin..][..block_bytes], 0);
+        while at + 8 < block_bytes {
+            let (len, name_len) =
+                (usize::from(u16::from_le_bytes([block[at + 4], block[at + 5]])), usize::from(block[at + 6]));
+            let used = u32::from_le_bytes(block[at..at + 4].try_into().expect("four bytes")) != 0;
+            let (first, end) = (at + 8, at + 8 + name_len);
+            let sector = first.next_multiple_of(512);
+            if used && name_len > 8 && first < sector && sector < end {
+                let mut torn = block[first..end].to_vec();
+                torn[sector - first..].fill(b'Q');
+                image.put((begin + sector) as u64, &torn[sector - first..]);
+                let text = |name: &[u8]| format!("{dir}/{}", String::from_utf8_lossy(name))[1..].to_owned();
+                return (text(&block[first..end]), text(&torn));
+            }
+            at += len.max(8);
+        }
+    }
+    panic!("no record of {dir} lies in two sectors");
+}
+
+#[test]
+fn a_torn_name_is_kept_by_e2fsck_and_by_our_repair() {
+    if !has_e2fsck() || tool("debugfs").is_none() {
+        return;
+    }
+    for features in [&["-t", "ext2", "-b", "1024"][..], &["-t", "ext4", "-b", "1024", "-O", "^has_journal"]] {
+        let region = made_and_filled(features);
+        let before = shown(&region).expect("a sound image");
+        let faulty = Faulty { image: save(&region), block_bytes: 1024 };
+        let (old, torn) = tear_a_name(&faulty, "/many");
+        let damaged = check::design::region(Bytes::mib(MIB));
+        damaged.store(0, &faulty.bytes()).expect("it fits");
+        let output = run("e2fsck", &["-fy", &faulty.image.0]);
+        assert!(output.status.code().is_some_and(|code| code <= 1), "{features:?}: {output:?}");
+        let theirs = check::design::region(Bytes::mib(MIB));
+        theirs.store(0, &faulty.bytes()).expect("it fits");
+        repaired(&damaged).expect("a repair");
+        for (who, region) in [("e2fsck", &theirs), ("weir", &damaged)] {
+            e2fsck(region).unwrap_or_else(|said| panic!("{features:?}, after {who}: {said}"));
+            let after = shown(region).expect("a sound image");
+            assert_eq!(after.get(&torn), before.get(&old), "{features:?}, {who}: {old:?} became {torn:?}");
+            assert!(!after.contains_key(&old), "{features:?}, {who}");
+        }
     }
 }

@@ -212,11 +212,6 @@ impl Journal {
         }
     }
 
-    /// The same for a page of metadata.
-    pub(crate) fn add(&self, page: &Arc<Page>) {
-        self.add_as(page.index(), page);
-    }
-
     /// A block of metadata is freed.
     pub(crate) fn revoke(&self, block: u64, _page: Option<&Arc<Page>>) {
         let mut state = self.state.lock();

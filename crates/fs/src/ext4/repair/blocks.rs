@@ -6,7 +6,7 @@ use super::{Known, METADATA, Repair};
 use crate::error::{Error, Result};
 use crate::ext4::extent::{self, Extent, Salvaged, Visited};
 use crate::ext4::inode::{Inode, InodeState};
-use crate::ext4::layout::{RESIZE_INO, ROOT_INO, flag, group_flag, le32, put32};
+use crate::ext4::layout::{JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, group_flag, le32, put32};
 use crate::ext4::mutant;
 
 /// Pointers of an inode that lead to data.
@@ -73,6 +73,9 @@ impl Repair<'_> {
 
     fn mend_inode(&mut self, ino: u64) -> Result<()> {
         let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
+        if ino == JOURNAL_INO && self.lost_journal.is_some() {
+            return self.drop_journal();
+        }
         let inode = match self.inode(ino) {
             Ok(inode) => inode,
             Err(Error::Corrupt(_)) if !special => return self.blank(ino),

@@ -9,6 +9,7 @@
 //! | | counts how often each block is used |
 //! | | copies a block that two inodes have, for all but one of them; writes damaged trees of extents anew |
 //! | here | writes the bitmaps, descriptors and counts anew |
+//! | `journal` | makes a journal anew that no mount takes |
 //! | `names` | cuts directory blocks off where their records end to make sense |
 //! | | drops names that lead to nothing, a second time to a directory, or that occur twice |
 //! | | lets a directory whose index misses a name go without one |
@@ -22,6 +23,7 @@
 //! Source: e2fsck(8) and the passes that its sources describe.
 
 mod blocks;
+mod journal;
 mod names;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,7 +37,6 @@ use super::inode::{Inode, InodeState};
 use super::journal::Handle;
 use super::layout::{ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
 use super::{Settings, Volume, damaged, superblock};
-use crate::cache::Mapping;
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 
@@ -63,6 +64,8 @@ struct Repair<'a> {
     handle: Handle<'a>,
     /// A person asks for it: the damage need not be that of a crash.
     asked: bool,
+    /// What is wrong with the journal, when it is to be made anew.
+    lost_journal: Option<String>,
     /// How often each block is used.
     counts: Vec<u8>,
     /// Blocks before this one are in use.
@@ -74,6 +77,8 @@ struct Repair<'a> {
     attributes: BTreeMap<u64, u32>,
     /// What was mended, and how often.
     mended: BTreeMap<&'static str, u64>,
+    /// What became of a journal that was made anew.
+    journal_note: Option<String>,
 }
 
 /// Repairs an image that has been recovered, because a person asks for it; says what was done.
@@ -86,7 +91,7 @@ pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<
         // The copy does not know whether the journal is empty.
         let journaled = found.superblock.has_compat(compat::HAS_JOURNAL);
         volume.restore_superblock(journaled).map_err(damaged)?;
-        if journaled {
+        if journaled && volume.check_journal().is_ok() {
             Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
         }
     }
@@ -115,12 +120,14 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
         volume,
         handle: Handle::none(),
         asked,
+        lost_journal: if asked { journal::lost(volume)? } else { None },
         counts: vec![0; volume.geo.blocks as usize],
         first_free: 0,
         broken: BTreeSet::new(),
         inodes: BTreeMap::new(),
         attributes: BTreeMap::new(),
         mended: BTreeMap::new(),
+        journal_note: None,
     };
     repair.count_metadata();
     repair.mend_blocks()?;
@@ -129,13 +136,17 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
     }
     repair.write_maps()?;
     repair.mend_names()?;
+    if let Some(what) = repair.lost_journal.take() {
+        repair.make_journal(&what)?;
+    }
     volume.write_metadata()?;
     // Only what is durable may be called clean.
     volume.device.flush()?;
     repair.mend_superblock();
     volume.leave_clean()?;
     volume.device.flush()?;
-    Ok(repair.mended.iter().map(|(what, count)| format!("{count} {what}")).collect())
+    let mended = repair.mended.iter().map(|(what, count)| format!("{count} {what}"));
+    Ok(mended.chain(repair.journal_note).collect())
 }
 
 impl Repair<'_> {
@@ -178,13 +189,7 @@ impl Repair<'_> {
     /// An inode of the table as the code of a mounted file system takes it; it is in no cache.
     fn inode(&self, ino: u64) -> Result<Inode> {
         let (raw, extra) = self.volume.read_inode(ino)?;
-        Ok(Inode {
-            ino,
-            state: sim::RwLock::new(&INODE, InodeState::of(raw, extra)),
-            mapping: Mapping::new(ino),
-            open: false.into(),
-            readahead: crate::ext4::readahead::Readahead::none(),
-        })
+        Ok(Inode::alone(ino, &INODE, InodeState::of(raw, extra)))
     }
 
     /// Writes bitmaps, descriptors and counts of what is in use.
@@ -222,7 +227,7 @@ impl Repair<'_> {
                 volume.store_group(&self.handle, group, descriptor)?;
             }
         }
-        *volume.groups.lock() = Groups::new(descriptors);
+        *volume.groups.lock() = Groups::new(descriptors, &volume.space);
         if changed {
             self.note("times bitmaps and counts");
         }
