@@ -31,11 +31,16 @@ pub enum Spent {
     Fence,
     /// Waiting for a commit to be acknowledged.
     Commit,
+    /// Taking space in the log of the process.
+    LogSpace,
 }
 
 impl Spent {
     /// Names in records, in the order of the counters.
-    pub const NAMES: [&'static str; 5] = ["compute", "load", "store_buffer", "fence", "commit"];
+    pub const NAMES: [&'static str; Self::COUNT] =
+        ["compute", "load", "store_buffer", "fence", "commit", "log_space"];
+    /// How many there are.
+    pub const COUNT: usize = 6;
 }
 
 /// An entry of the window: an operation with the instructions before it.
@@ -163,7 +168,7 @@ pub struct Thread {
     /// Whether there are more.
     pub finished: bool,
     /// Where time went, by [`Spent`].
-    pub spent: [Ps; 5],
+    pub spent: [Ps; Spent::COUNT],
     /// Instructions of the program and of logging.
     pub instructions: [u64; 2],
     /// Times at which transactions were acknowledged, since the engine last took them.
@@ -218,7 +223,7 @@ impl Thread {
             ops: Vec::new(),
             cursor: 0,
             finished: false,
-            spent: [0; 5],
+            spent: [0; Spent::COUNT],
             instructions: [0; 2],
             acknowledged: Vec::new(),
             acknowledged_total: 0,

@@ -11,12 +11,13 @@ use crate::error::Error;
 use crate::fwb::{Phase, Scanner};
 use crate::log::buffer::LogBuffer;
 use crate::log::record::{Kind as RecordKind, Record};
+use crate::log::shared::SharedLog;
 use crate::machine::{LINE, Machine, Ps};
 use crate::memory::Cause;
 use crate::memory::controller::{Controller, Done, Write};
 use crate::op::{Kind, Op};
-use crate::scheme::software::{Layout, VOLATILE};
-use crate::scheme::{Hardware, Scheme};
+use crate::scheme::software::{Layout, VOLATILE, shares};
+use crate::scheme::{Hardware, Scheme, Software};
 use crate::timeline::{Lane, Span};
 
 /// Where threads get their operations from.
@@ -40,6 +41,10 @@ pub struct Flaws {
     pub early_acknowledge: bool,
     /// Recovery may stop at a torn bit only.
     pub bare_torn_bit: bool,
+    /// The head of a shared software log passes what other threads need.
+    pub head_ignores_threads: bool,
+    /// Space of a shared software log is used again before the superblock is durable.
+    pub early_reuse: bool,
 }
 
 /// What became durable, and when.
@@ -129,6 +134,7 @@ pub struct EngineStats {
 pub struct Engine<F: Feed> {
     machine: Machine,
     hardware: Option<Hardware>,
+    software: Option<Software>,
     persistent_caches: bool,
     flaws: Flaws,
     cycle: Ps,
@@ -140,6 +146,8 @@ pub struct Engine<F: Feed> {
     pub controller: Controller,
     /// The hardware log.
     pub log: Option<LogBuffer>,
+    /// The software log that threads share.
+    pub shared: Option<SharedLog>,
     /// Scans.
     pub scanner: Option<Scanner>,
     /// Where operations come from.
@@ -163,6 +171,8 @@ pub struct Engine<F: Feed> {
     nexts: Vec<Ps>,
     /// Whether another thread may have changed than the one that acts.
     stale: bool,
+    /// Whether another thread may act now that waited.
+    woken: bool,
     /// Counts.
     pub stats: EngineStats,
     /// Kept where crashes are explored.
@@ -178,21 +188,24 @@ impl<F: Feed> Engine<F> {
     pub fn new(machine: &Machine, scheme: &Scheme, threads: usize, flaws: Flaws, feed: F) -> Self {
         let layout = Layout::new(machine, scheme, threads as u64);
         let cores = machine.cores as usize;
-        let shared = |thread: usize| threads > cores && (thread + cores < threads || thread >= cores);
+        let halves = |thread: usize| threads > cores && (thread + cores < threads || thread >= cores);
         let log = scheme.hardware.map(|_| {
             let mut format = layout.log(0, scheme, machine);
             format.crc = !flaws.bare_torn_bit;
             LogBuffer::new(format, machine, flaws.late_superblock)
         });
+        let shared = shares(scheme, machine).then(|| SharedLog::new(layout.log(0, scheme, machine), threads));
         Self {
             hardware: scheme.hardware,
+            software: scheme.software,
             persistent_caches: scheme.persistent_caches,
             flaws,
             cycle: machine.cycle(),
-            threads: (0..threads).map(|at| Thread::new(machine, at % cores, shared(at))).collect(),
+            threads: (0..threads).map(|at| Thread::new(machine, at % cores, halves(at))).collect(),
             caches: Hierarchy::new(machine),
             controller: Controller::new(machine),
             log,
+            shared,
             scanner: scheme.hardware.is_some_and(|hardware| hardware.fwb).then(|| Scanner::new(machine)),
             feed,
             waiters: Vec::new(),
@@ -208,6 +221,7 @@ impl<F: Feed> Engine<F> {
             scans_without_progress: 0,
             nexts: vec![0; threads],
             stale: true,
+            woken: false,
             stats: EngineStats::default(),
             tracker: None,
             spans: None,
@@ -657,4 +671,5 @@ impl<F: Feed> Engine<F> {
     }
 }
 
+mod shared;
 mod thread;

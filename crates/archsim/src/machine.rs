@@ -139,6 +139,7 @@ machine! {
     fwb_queue Word(&["full", "watermark"]), 0, 1, false, "up to where scans fill the write queue: its end, or where reads wait";
     fwb_propagate Word(&["yes", "no"]), 0, 1, false, "whether the fwb bit moves with its line";
     fwb_lag Count, 1, 2, false, "scans after which the head may pass";
+    sw_log Word(&["process", "thread"]), 0, 1, false, "a software log: one for the process, or one for each thread";
     sw_fence Word(&["each", "once"]), 0, 1, false, "undo logging: a fence after each record, or one a transaction";
     sw_record Word(&["packed", "padded"]), 0, 1, false, "software records: one after the other, or each in lines of its own";
     sw_cost Percent, 1, 1000, false, "instructions of software logging against the counts of the documentation";

@@ -16,6 +16,12 @@ pub enum Kind {
     Clwb,
     /// Wait until all earlier write-backs and stores past the caches are durable.
     Fence,
+    /// Take space for a record in the log of the process: an atomic addition to its tail.
+    TakeSpace,
+    /// Say from where on the thread needs that log.
+    Release,
+    /// Move that log's head, if a quarter of the log is used.
+    Truncate,
     /// Begin a transaction (hardware).
     Begin,
     /// Commit a transaction (hardware).
@@ -37,9 +43,10 @@ pub struct Op {
     pub words: u16,
     /// Instructions before it.
     pub gap: u32,
-    /// Byte address; transaction number.
+    /// Byte address; transaction number; of [`Kind::TakeSpace`]: whether the record is the first of its transaction.
     pub addr: u64,
-    /// Value stored; place of the bytes of a store past the caches.
+    /// Value stored; place of the bytes of a store past the caches or of a record; of [`Kind::Release`]: whether the open
+    /// transaction is needed still.
     pub value: u64,
 }
 

@@ -67,7 +67,7 @@ pub struct Outcome {
     /// Instructions of the program, and of logging.
     pub instructions: [u64; 2],
     /// Time of threads by [`Spent`].
-    pub spent: [Ps; 5],
+    pub spent: [Ps; Spent::COUNT],
     /// Lines moved to and from NVRAM, by [`Cause`].
     pub lines: [u64; 5],
     /// Energy by cause.
@@ -154,6 +154,9 @@ impl Feed for ProgramFeed {
         while self.program.ops.is_empty() && self.left[thread] > 0 {
             self.left[thread] -= 1;
             runner.workload.step(&mut self.program, &mut runner.rng);
+        }
+        if self.program.ops.is_empty() {
+            self.program.end();
         }
         std::mem::swap(ops, &mut self.program.ops);
         !ops.is_empty()
@@ -295,7 +298,7 @@ struct Snapshot {
     time: Ps,
     transactions: u64,
     instructions: [u64; 2],
-    spent: [Ps; 5],
+    spent: [Ps; Spent::COUNT],
     lines: [u64; 5],
     energy: [u64; 5],
     counters: Vec<(&'static str, u64)>,
@@ -306,7 +309,7 @@ struct Snapshot {
 fn snapshot(engine: &Engine<ProgramFeed>) -> Snapshot {
     let (transactions, time) = engine.acknowledged;
     let mut instructions = [0; 2];
-    let mut spent = [0; 5];
+    let mut spent = [0; Spent::COUNT];
     for thread in &engine.threads {
         instructions.iter_mut().zip(thread.instructions).for_each(|(sum, own)| *sum += own);
         spent.iter_mut().zip(thread.spent).for_each(|(sum, own)| *sum += own);
@@ -338,8 +341,9 @@ fn snapshot(engine: &Engine<ProgramFeed>) -> Snapshot {
     if let Some(log) = &engine.log {
         counters.extend([("hw_log_bytes", log.bytes), ("superblocks", log.superblocks)]);
     }
+    let shared = engine.shared.as_ref().map(|log| log.stats).unwrap_or_default();
     let growths = engine.log.as_ref().map_or(engine.feed.program.growths() as u64, LogBuffer::growths);
-    counters.push(("log_growths", growths));
+    counters.push(("log_growths", growths + shared.growths));
     if let Some(scanner) = &engine.scanner {
         let stats = scanner.stats;
         counters.extend([
@@ -350,7 +354,10 @@ fn snapshot(engine: &Engine<ProgramFeed>) -> Snapshot {
             ("head_advances", stats.advances),
         ]);
     }
-    let executed = engine.feed.program.executed;
+    let mut executed = engine.feed.program.executed;
+    executed.fences += shared.fences;
+    executed.log_stores += shared.stores;
+    executed.log_growths += shared.growths;
     let accesses = engine.stats.accesses;
     let (lines, energy) = (memory.lines, memory.energy);
     Snapshot { time, transactions, instructions, spent, lines, energy, counters, executed, accesses }

@@ -111,6 +111,9 @@ impl Timeline {
 pub(crate) fn word(kind: Kind) -> &'static str {
     match kind {
         Kind::NtStore => "log store",
+        Kind::TakeSpace => "log space",
+        Kind::Release => "log release",
+        Kind::Truncate => "log head",
         Kind::Clwb => "clwb",
         Kind::Fence => "fence",
         Kind::Begin => "begin",

@@ -187,7 +187,7 @@ fn the_campaign_notices_schemes_without_promises() {
 #[test]
 fn every_mutant_is_caught() {
     for mutant in Mutant::ALL {
-        let verdict = campaign(&crash_config("fwb", 1).unwrap(), Some(mutant), 100_000).unwrap();
+        let verdict = campaign(&crash_config(mutant.scheme(), 1).unwrap(), Some(mutant), 100_000).unwrap();
         assert!(verdict.failures > 0, "{} after {} crashes", mutant.name(), verdict.points);
     }
 }

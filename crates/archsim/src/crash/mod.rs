@@ -108,7 +108,8 @@ impl Recording {
             ));
         }
         let hardware = engine.log.as_ref().map_or(0, |log| log.growths() as usize);
-        let growths = engine.feed.program.growths().max(hardware);
+        let shared = engine.shared.as_ref().map_or(0, |log| log.stats.growths as usize);
+        let growths = engine.feed.program.growths().max(hardware).max(shared);
         if growths > 0 {
             start.resize((layout.extent(layout.growths).next_multiple_of(4096) / 8) as usize, 0);
         }

@@ -5,7 +5,7 @@ use crate::engine::Flaws;
 use crate::error::{Error, unknown};
 use crate::machine::Machine;
 
-/// An error in the protocol of `fwb`.
+/// An error in the protocol of `fwb`, or in that of a software log that threads share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutant {
     /// A log buffer of 256 lines, and data that do not wait for it.
@@ -28,11 +28,17 @@ pub enum Mutant {
     ReverseRedo,
     /// Recovery takes a number that is used again for one transaction.
     NoInstance,
+    /// The head of a shared software log passes what other threads need.
+    HeadIgnoresThreads,
+    /// Space of a shared software log is used again before the superblock that frees it is durable.
+    EarlyReuse,
+    /// Recovery of a shared software log stops at the first record that is not whole.
+    StopAtHole,
 }
 
 impl Mutant {
     /// All.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::BufferByTime,
         Self::NoPropagation,
         Self::HeadIgnoresActive,
@@ -43,6 +49,9 @@ impl Mutant {
         Self::EarlyAcknowledge,
         Self::ReverseRedo,
         Self::NoInstance,
+        Self::HeadIgnoresThreads,
+        Self::EarlyReuse,
+        Self::StopAtHole,
     ];
 
     /// The name on the command line.
@@ -58,6 +67,18 @@ impl Mutant {
             Self::EarlyAcknowledge => "early-acknowledge",
             Self::ReverseRedo => "reverse-redo",
             Self::NoInstance => "no-instance",
+            Self::HeadIgnoresThreads => "head-ignores-threads",
+            Self::EarlyReuse => "early-reuse",
+            Self::StopAtHole => "stop-at-hole",
+        }
+    }
+
+    /// The scheme whose protocol it breaks.
+    pub fn scheme(self) -> &'static str {
+        match self {
+            Self::HeadIgnoresThreads => "undo-clwb",
+            Self::EarlyReuse | Self::StopAtHole => "redo-clwb",
+            _ => "fwb",
         }
     }
 
@@ -78,6 +99,7 @@ impl Mutant {
         let changes: &[(&str, &str)] = match self {
             Self::BufferByTime => &[("log_buffer", "256"), ("log_bound", "timing")],
             Self::NoPropagation => &[("fwb_propagate", "no"), ("fwb_lag", "1")],
+            Self::HeadIgnoresThreads | Self::EarlyReuse | Self::StopAtHole => &[("sw_log", "process")],
             _ => &[],
         };
         changes.iter().try_for_each(|(key, value)| machine.set(key, value))
@@ -91,6 +113,8 @@ impl Mutant {
             early_record: self == Self::EarlyRecord,
             early_acknowledge: self == Self::EarlyAcknowledge,
             bare_torn_bit: self == Self::BareTornBit,
+            head_ignores_threads: self == Self::HeadIgnoresThreads,
+            early_reuse: self == Self::EarlyReuse,
         }
     }
 
@@ -100,6 +124,7 @@ impl Mutant {
             any_pass: self == Self::NoTornBit,
             reverse_redo: self == Self::ReverseRedo,
             no_instance: self == Self::NoInstance,
+            stop_at_hole: self == Self::StopAtHole,
         }
     }
 }

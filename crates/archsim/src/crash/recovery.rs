@@ -1,7 +1,8 @@
 //! Recovery: from an image of NVRAM to one that holds the effects of committed transactions, and of no others.
 //!
 //! 1. Read the superblock, which says how the log has grown, and records from the head on, until one is not whole or of another
-//!    pass: that is the tail.
+//!    pass: that is the tail. Threads that share a software log fill it side by side, so there recovery goes on behind such a
+//!    hole, up to where the log would be full.
 //! 2. A transaction is committed if its commit record was found. Numbers are used again, so an *instance* is a number, a thread
 //!    and how many commits of these came before.
 //! 3. Redo: in log order, new values of committed instances.
@@ -25,6 +26,8 @@ pub struct Flaws {
     pub reverse_redo: bool,
     /// An instance is its number and thread only.
     pub no_instance: bool,
+    /// A log with holes ends at the first.
+    pub stop_at_hole: bool,
 }
 
 /// A word that recovery writes.
@@ -36,7 +39,7 @@ pub fn recover(image: &mut [u64], logs: &[Format], flaws: Flaws) -> Vec<Written>
     let mut heads = Vec::new();
     for format in logs {
         let (format, head) = format.of_image(&|addr| image[(addr / 8) as usize]);
-        let (records, tail) = scan(image, &format, head, flaws.any_pass);
+        let (records, tail) = scan(image, &format, head, flaws);
         replay(image, &format, &records, flaws, &mut writes);
         heads.push((format, tail));
     }
@@ -55,19 +58,26 @@ fn put(image: &mut [u64], addr: u64, value: u64, writes: &mut Vec<Written>) {
     }
 }
 
-/// The whole records from the head on, and the tail.
-fn scan(image: &[u64], format: &Format, head: u64, any_pass: bool) -> (Vec<Record>, u64) {
+/// The whole records from the head on, and the tail. In a log with holes they stand behind records that are not whole, too.
+fn scan(image: &[u64], format: &Format, head: u64, flaws: Flaws) -> (Vec<Record>, u64) {
     let read = |addr: u64| image[(addr / 8) as usize];
-    let mut position = head;
-    let mut records = Vec::new();
+    let holes = format.holes && !flaws.stop_at_hole;
     // A log that has grown holds at most what all its areas hold.
-    while position - head < 2 * format.area().size
-        && let Some((record, bytes)) = format.decode(position, &read, any_pass)
-    {
-        records.push(record);
-        position += bytes;
+    let end = if holes { format.end_after(head) } else { head + 2 * format.area().size };
+    let (mut position, mut tail) = (head, head);
+    let mut records = Vec::new();
+    while position < end {
+        if let Some((record, bytes)) = format.decode(position, &read, flaws.any_pass) {
+            records.push(record);
+            position += bytes;
+            tail = position;
+        } else if holes {
+            position += format.hole_step();
+        } else {
+            break;
+        }
     }
-    (records, position)
+    (records, tail)
 }
 
 fn replay(image: &mut [u64], format: &Format, records: &[Record], flaws: Flaws, writes: &mut Vec<Written>) {

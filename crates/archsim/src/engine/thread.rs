@@ -1,8 +1,8 @@
 //! What a hardware thread does: fetching operations, loads, and the head of the store buffer.
 
 use super::{
-    Access, Cause, Deferred, Engine, Feed, Kind, LINE, Lane, Op, Persist, Ps, Record, RecordKind, Span,
-    Spent, Stuck, UNKNOWN, VOLATILE, Waiting, Write,
+    Access, Cause, Deferred, Engine, Feed, Kind, LINE, Lane, Op, Persist, Ps, Record, RecordKind, SharedLog,
+    Span, Spent, Stuck, UNKNOWN, VOLATILE, Waiting, Write,
 };
 use crate::timeline;
 
@@ -12,7 +12,8 @@ impl<F: Feed> Engine<F> {
         loop {
             let thread = &self.threads[who];
             let (store, next) = (thread.next_store(), thread.next());
-            if next == UNKNOWN || next > others || next >= self.next_event() {
+            if next == UNKNOWN || next > others || next >= self.next_event() || self.woken {
+                self.woken = false;
                 return;
             }
             if store == next {
@@ -36,7 +37,12 @@ impl<F: Feed> Engine<F> {
             }
         }
         let op = thread.ops[thread.cursor];
-        let store = !matches!(op.kind, Kind::Load | Kind::LoadAfterLoad | Kind::Compute | Kind::Acknowledge);
+        let store = match op.kind {
+            Kind::Load | Kind::LoadAfterLoad | Kind::Compute | Kind::Acknowledge => false,
+            // The branch that is not taken.
+            Kind::Truncate => self.shared.as_ref().is_some_and(SharedLog::is_due),
+            _ => true,
+        };
         let count = op.instructions() as u32;
         if !thread.make_room(count, store) {
             thread.blocked = true;
@@ -62,6 +68,7 @@ impl<F: Feed> Engine<F> {
         let thread = &mut self.threads[who];
         let (spent, done) = match op.kind {
             Kind::Fence => (Spent::Fence, UNKNOWN),
+            Kind::TakeSpace | Kind::Truncate => (Spent::LogSpace, UNKNOWN),
             Kind::Commit => (Spent::Commit, UNKNOWN),
             _ => (Spent::Compute, 0),
         };
@@ -154,10 +161,13 @@ impl<F: Feed> Engine<F> {
     fn store_step(&mut self, who: usize, now: Ps) {
         let pending = *self.threads[who].stores.front().expect("it acts");
         let moved = match pending.op.kind {
-            Kind::Store => self.store(who, pending.op, now),
+            Kind::Store => self.store(who, self.placed_store(who, pending.op), now),
             Kind::NtStore => self.store_past(who, pending.op, now),
             Kind::Clwb => self.write_back(who, pending.op.addr / LINE, now).map(|()| now + self.cycle),
             Kind::Fence => self.fence(who, now),
+            Kind::TakeSpace => self.take_space(who, pending.op, now),
+            Kind::Release => self.release(who, pending.op, now),
+            Kind::Truncate => self.truncate(who, now),
             Kind::Begin => {
                 self.begin(who, pending.op.addr);
                 Ok(now + self.cycle)
@@ -167,7 +177,10 @@ impl<F: Feed> Engine<F> {
         if let Ok(next) = moved {
             let begun = self.threads[who].waiting_since.min(now);
             let Op { kind, addr, .. } = pending.op;
-            let line = if matches!(kind, Kind::Fence | Kind::Begin | Kind::Commit) { 0 } else { addr / LINE };
+            let line = match kind {
+                Kind::Store | Kind::NtStore | Kind::Clwb => self.placed(who, addr) / LINE,
+                _ => 0,
+            };
             self.note(Lane::Core, timeline::word(kind), line, (begun, next));
         }
         let thread = &mut self.threads[who];
@@ -177,10 +190,10 @@ impl<F: Feed> Engine<F> {
                 thread.waiting_since = UNKNOWN;
                 thread.store_time = next;
                 thread.unblock(now);
-                if matches!(pending.op.kind, Kind::Store | Kind::Clwb | Kind::NtStore) {
-                    self.stats.accesses += 1;
-                }
+                let access = [Kind::Store, Kind::Clwb, Kind::NtStore, Kind::TakeSpace, Kind::Release];
+                self.stats.accesses += u64::from(access.contains(&pending.op.kind));
                 match pending.op.kind {
+                    Kind::TakeSpace | Kind::Truncate => self.complete(who, pending.slot, next),
                     Kind::Fence => self.complete(who, pending.slot, now),
                     Kind::Commit => self.committed(who, pending.slot, now),
                     _ => {}
@@ -193,7 +206,7 @@ impl<F: Feed> Engine<F> {
         }
     }
 
-    fn store(&mut self, who: usize, op: Op, now: Ps) -> Result<Ps, Stuck> {
+    pub(super) fn store(&mut self, who: usize, op: Op, now: Ps) -> Result<Ps, Stuck> {
         let line = op.addr / LINE;
         let core = self.threads[who].core;
         let logged = self.hardware.is_some() && self.transactions[who].active && op.addr < VOLATILE;
@@ -351,16 +364,16 @@ impl<F: Feed> Engine<F> {
         if !self.controller.has_room() {
             return Err(Stuck::WriteQueue);
         }
-        if let Some(dirt) = self.caches.take_out(op.addr / LINE) {
-            self.evict(op.addr / LINE, &dirt, now);
+        let line = self.placed(who, op.addr) / LINE;
+        if let Some(dirt) = self.caches.take_out(line) {
+            self.evict(line, &dirt, now);
         }
         let (most, idle) = (self.machine.wc_lines as usize, self.machine.wc_idle * self.cycle);
         for word in 0..u64::from(op.words) {
-            let addr = op.addr + 8 * word;
+            let (addr, value) = self.placed_word(who, &op, word);
             while let Some(victim) = self.threads[who].combine_victim(addr / LINE, most, now, idle) {
                 self.send_combined(who, victim, now);
             }
-            let value = if self.tracker.is_some() { self.feed.payload(op.value, word as usize) } else { 0 };
             if self.threads[who].combine(addr, value, now) {
                 let line = addr / LINE;
                 let at = self.threads[who].combining.iter().position(|open| open.line == line);
@@ -398,7 +411,7 @@ impl<F: Feed> Engine<F> {
         Ok(())
     }
 
-    fn fence(&mut self, who: usize, now: Ps) -> Result<Ps, Stuck> {
+    pub(super) fn fence(&mut self, who: usize, now: Ps) -> Result<Ps, Stuck> {
         while !self.threads[who].combining.is_empty() {
             if !self.controller.has_room() {
                 return Err(Stuck::WriteQueue);

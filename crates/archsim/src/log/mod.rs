@@ -5,5 +5,6 @@
 
 pub mod buffer;
 pub mod record;
+pub mod shared;
 
 pub use record::Format;

@@ -97,6 +97,8 @@ pub struct Format {
     pub crc: bool,
     /// Whether each record begins a line.
     pub padded: bool,
+    /// Whether records become durable in any order, so that there may be whole ones behind one that is not.
+    pub holes: bool,
     /// Its further areas.
     pub growth: Growth,
 }
@@ -128,8 +130,23 @@ impl Format {
 
     /// From the start of a record to that of the next, in words.
     pub fn step(&self, kind: Kind) -> usize {
-        let length = self.length(kind);
+        self.stride(self.length(kind))
+    }
+
+    /// The same of a record of so many words.
+    pub fn stride(&self, length: usize) -> usize {
         if self.padded { length.next_multiple_of(LINE as usize / 8) } else { length }
+    }
+
+    /// Behind the last position that records can take before the head moves from `head`.
+    pub fn end_after(&self, head: u64) -> u64 {
+        let area = self.area();
+        head.max(area.start) + area.size
+    }
+
+    /// How many bytes behind a position that is no record's start the next can begin: records are of an even number of words.
+    pub fn hole_step(&self) -> u64 {
+        if self.padded { LINE } else { 16 }
     }
 
     /// The first address of what a record for `addr` covers.
@@ -205,20 +222,21 @@ impl Format {
         let mut out = [0; MOST_WORDS];
         let kind = if record.kind == Kind::Update { 1 } else { 2 };
         let sides = u64::from(self.undo) << 1 | u64::from(self.redo);
-        // Parity 1 in the first pass: zeroes are no record.
-        let torn = 1 - self.parity(position);
-        out[0] = torn << 63
-            | kind << 61
-            | sides << 59
-            | u64::from(record.thread) << 48
-            | u64::from(record.tx) << 32;
+        out[0] = kind << 61 | sides << 59 | u64::from(record.thread) << 48 | u64::from(record.tx) << 32;
         out[1] = record.addr;
         if record.kind == Kind::Update {
             self.payload(record, &mut out);
         }
-        let length = self.length(record.kind);
-        out[0] |= u64::from(checksum(&out[..length]));
+        self.seal(&mut out[..self.length(record.kind)], position);
         out
+    }
+
+    /// Sets what depends on the position of a record of these words: torn bit and checksum.
+    pub fn seal(&self, words: &mut [u64], position: u64) {
+        // Parity 1 in the first pass: zeroes are no record.
+        let torn = 1 - self.parity(position);
+        words[0] = words[0] << 1 >> 33 << 32 | torn << 63;
+        words[0] |= u64::from(checksum(words));
     }
 
     fn payload(&self, record: &Record, out: &mut [u64; MOST_WORDS]) {
@@ -293,7 +311,17 @@ mod tests {
     use super::*;
 
     fn format(words: usize, undo: bool, redo: bool) -> Format {
-        Format { base: 0, size: 1024, words, undo, redo, crc: true, padded: false, growth: Growth::default() }
+        Format {
+            base: 0,
+            size: 1024,
+            words,
+            undo,
+            redo,
+            crc: true,
+            padded: false,
+            holes: false,
+            growth: Growth::default(),
+        }
     }
 
     #[test]

@@ -151,7 +151,7 @@ fn other_specs() -> Vec<Value> {
         json!({
             "id": "F10", "title": "Crashes that broke a promise", "kind": "heat", "x": "mutant", "series": "scheme",
             "metric": "counter.crash_failures", "only": { "figure": "F10" },
-            "caption": "Schemes must have none without a mutant, and each mutant of fwb at least one.",
+            "caption": "Schemes must have none without a mutant, and each mutant at least one.",
         }),
         json!({
             "id": "F12", "title": "Where the time of a transaction goes", "kind": "breakdown", "series": "scheme",
@@ -283,7 +283,7 @@ pub fn timelines(scale: Scale, seed: u64) -> Result<Vec<Sample>, Error> {
 /// The records of the crash campaign.
 pub fn crash_samples(crashes: &Crashes, seed: u64) -> Vec<Sample> {
     let schemes = crashes.schemes.iter().map(|(scheme, verdict)| (*scheme, "none", verdict));
-    let mutants = crashes.mutants.iter().map(|(mutant, verdict)| ("fwb", mutant.name(), verdict));
+    let mutants = crashes.mutants.iter().map(|(mutant, verdict)| (mutant.scheme(), mutant.name(), verdict));
     let sample = |(scheme, mutant, verdict): (&str, &str, &crate::crash::Verdict)| {
         let axes = [("figure", "F10"), ("workload", "archsim/crash"), ("scheme", scheme), ("mutant", mutant)];
         let axes = axes.map(|(axis, value)| (axis.to_owned(), value.to_owned())).into();

@@ -407,7 +407,7 @@ fn average(how: Average, pairs: &[(f64, f64)]) -> f64 {
 pub struct Crashes {
     /// Of each scheme that promises something.
     pub schemes: Vec<(&'static str, Verdict)>,
-    /// Of each mutant of `fwb`.
+    /// Of each mutant.
     pub mutants: Vec<(Mutant, Verdict)>,
 }
 
@@ -442,9 +442,9 @@ impl Crashes {
         let schemes =
             promising.iter().map(|scheme| Ok((scheme.name, campaign(&config(scheme.name)?, None, each)?)));
         let schemes = schemes.collect::<Result<_, Error>>()?;
-        let mutants = Mutant::ALL
-            .iter()
-            .map(|mutant| Ok((*mutant, campaign(&config("fwb")?, Some(*mutant), points.max(patience))?)));
+        let mutants = Mutant::ALL.iter().map(|mutant| {
+            Ok((*mutant, campaign(&config(mutant.scheme())?, Some(*mutant), points.max(patience))?))
+        });
         Ok(Self { schemes, mutants: mutants.collect::<Result<_, Error>>()? })
     }
 

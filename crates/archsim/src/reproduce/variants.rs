@@ -148,6 +148,7 @@ pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
         "log_bound" | "commit" | "fwb_stall" => ordered,
         "log_grow" => ordered || scheme.software.is_some(),
         "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_queue" | "fwb_propagate" | "fwb_lag" => scans,
+        "sw_log" => scheme.software.is_some(),
         "sw_fence" => scheme.software.is_some_and(|software| software.undo),
         // The program's loop of write-backs at commit is scaled, too.
         "sw_cost" => scheme.software.is_some() || scheme.hardware.is_some_and(|hardware| hardware.clwb),
@@ -273,7 +274,7 @@ mod tests {
     }
 
     /// Another legal value of each key that some run does not read.
-    const OTHERS: [(&str, &str); 19] = [
+    const OTHERS: [(&str, &str); 20] = [
         ("log_buffer", "64"),
         ("log_enqueue", "11"),
         ("log_bound", "timing"),
@@ -288,6 +289,7 @@ mod tests {
         ("fwb_propagate", "no"),
         ("fwb_lag", "2"),
         ("sw_fence", "once"),
+        ("sw_log", "thread"),
         ("sw_cost", "200%"),
         ("sw_record", "padded"),
         ("wc_lines", "1"),

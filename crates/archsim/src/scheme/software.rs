@@ -17,9 +17,12 @@
 //! Redo logging stores in place and writes back after its acknowledgement; a fence for these stands before the log is truncated
 //! and nowhere else, since the records stay until then.
 //!
-//! `sw_cost` scales the instructions that stand here as numbers. A software log is a thread's own, an equal share of `log_size`.
+//! `sw_cost` scales the instructions that stand here as numbers. A software log is that of the process ([`process`]) or, with
+//! `sw_log = thread`, each thread's own, an equal share of `log_size`.
 
-use super::Scheme;
+mod process;
+
+use super::{Scheme, Software};
 use crate::log::Format;
 use crate::log::record::{Growth, Kind as RecordKind, MOST_GROWTHS, MOST_WORDS, Record};
 use crate::machine::{LINE, Machine};
@@ -45,7 +48,7 @@ pub struct Layout {
     pub heap_bytes: u64,
     /// Bytes of one log.
     pub log_bytes: u64,
-    /// Logs: one for hardware, one a thread for software.
+    /// Logs: one, or for software with `sw_log = thread` one a thread.
     pub logs: u64,
     /// How often a log can grow.
     pub growths: usize,
@@ -54,7 +57,7 @@ pub struct Layout {
 impl Layout {
     /// Of a run.
     pub fn new(machine: &Machine, scheme: &Scheme, threads: u64) -> Self {
-        let logs = if scheme.software.is_some() { threads } else { 1 };
+        let logs = if scheme.software.is_some() && !shares(scheme, machine) { threads } else { 1 };
         let log_bytes = machine.log_size / logs / LINE * LINE;
         // The same under every scheme, so that data lie in the same banks.
         let heap = (machine.log_size + threads * Format::SUPERBLOCK).next_multiple_of(4096);
@@ -96,9 +99,14 @@ impl Layout {
         };
         let base = index * (self.log_bytes + Format::SUPERBLOCK);
         let padded = scheme.software.is_some() && machine.sw_record == 1;
-        let growth = self.growth(index);
-        Format { base, size: self.log_bytes, words, undo, redo, crc: true, padded, growth }
+        let (growth, holes) = (self.growth(index), shares(scheme, machine));
+        Format { base, size: self.log_bytes, words, undo, redo, crc: true, padded, holes, growth }
     }
+}
+
+/// Whether the threads of a process share a software log.
+pub fn shares(scheme: &Scheme, machine: &Machine) -> bool {
+    scheme.software.is_some() && machine.sw_log == 0
 }
 
 /// A software log of a thread.
@@ -113,6 +121,9 @@ struct Log {
 #[derive(Clone, Debug, Default)]
 struct Open {
     active: bool,
+    /// Shared log: whether it has a record, and whether the thread has ended.
+    has_records: bool,
+    ended: bool,
     lines: Vec<u64>,
     /// Blocks that have a record, and whether it is out of date.
     logged: Vec<(u64, bool)>,
@@ -145,6 +156,7 @@ pub struct Executed {
 pub struct Program {
     scheme: Scheme,
     layout: Layout,
+    shared: bool,
     memory: Vec<u64>,
     logs: Vec<Log>,
     open: Vec<Open>,
@@ -177,6 +189,7 @@ impl Program {
         Self {
             scheme: *scheme,
             layout,
+            shared: shares(scheme, machine),
             memory: vec![0; (layout.heap_bytes / 8) as usize],
             logs: (0..threads as u64).map(|thread| log(thread % layout.logs)).collect(),
             open: vec![Open::default(); threads],
@@ -274,6 +287,9 @@ impl Program {
 
     fn append(&mut self, record: &Record) {
         let cached = self.scheme.software.is_some_and(|software| software.cached_log);
+        if self.shared {
+            return self.append_shared(record, cached);
+        }
         let step = 8 * self.logs[self.thread].format.step(record.kind) as u64;
         self.make_space(step);
         let log = &mut self.logs[self.thread];
@@ -339,7 +355,7 @@ impl Program {
     }
 
     /// Writes a block's record; `store`: the word that is about to change.
-    fn log_block(&mut self, software: super::Software, base: u64, store: Option<(u64, u64)>) {
+    fn log_block(&mut self, software: Software, base: u64, store: Option<(u64, u64)>) {
         self.work(RECORD);
         let mut record = self.record(RecordKind::Update, base);
         let at = self.word(base);
@@ -363,7 +379,7 @@ impl Program {
     }
 
     /// Records of the newest values, where they were put off until the commit.
-    fn log_newest(&mut self, software: super::Software) {
+    fn log_newest(&mut self, software: Software) {
         if !self.first_only || !software.redo {
             return;
         }
@@ -380,7 +396,10 @@ impl Program {
     }
 
     /// The log is needed no more from its tail on; the superblock says so before its space runs out.
-    fn truncate(&mut self, software: super::Software) {
+    fn truncate(&mut self, software: Software) {
+        if self.shared {
+            return self.truncate_shared(software);
+        }
         let log = &self.logs[self.thread];
         let area = log.format.area();
         if (log.tail - log.mirrored.max(area.start)) * 4 < area.size {
@@ -408,13 +427,17 @@ impl Program {
         self.open[self.thread].lines = lines;
     }
 
-    fn commit_software(&mut self, software: super::Software) {
+    fn commit_software(&mut self, software: Software) {
         let forced = software.ordered && !software.cached_log;
         self.work(CALL);
         self.log_newest(software);
         if !software.in_place {
             if forced {
                 self.add(Kind::Fence, 0, 0);
+            }
+            if self.shared {
+                // The fence covers the data of earlier transactions.
+                self.release(true);
             }
         } else if forced {
             self.write_back();
@@ -523,6 +546,7 @@ impl PmCtx for Program {
         }
         open.lines.clear();
         open.logged.clear();
+        open.has_records = false;
         let number = open.number;
         if self.scheme.software.is_some() {
             self.work(CALL);
