@@ -61,6 +61,15 @@ impl Attached {
         }
     }
 
+    /// Aborts the connection: all that wait for an answer, and the threads that wait for a request, hear that the mount has gone.
+    /// Takes root, or the kernel's control files (fusectl), which may not be mounted: then nothing happens.
+    pub(crate) fn abort(&self) {
+        let Some((_, number)) = self.device.filter(|known| device(&self.dir) == Some(*known)) else { return };
+        if rustix::mount::unmount(&self.dir, UnmountFlags::FORCE | UnmountFlags::DETACH).is_err() {
+            let _ = std::fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
+        }
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }

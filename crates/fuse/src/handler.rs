@@ -15,12 +15,13 @@ use vfs::{
 
 use crate::acl::{self, Acl};
 use crate::convert::{Numbers, kind_bits};
-use crate::crew;
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
+use crate::panics::{self, Panics};
+use crate::threads;
 use crate::times::{Times, is_stale};
-use crate::wire::abi::{self, InHeader, init};
+use crate::wire::abi::{self, InHeader, init, opcode};
 use crate::wire::{Device, Reply, Request};
 
 mod requests;
@@ -88,6 +89,7 @@ pub(crate) struct Handler {
     lists: bool,
     /// The kernel sends the long form of `SETXATTR`.
     long_setxattr: AtomicBool,
+    panics: Panics,
 }
 
 /// What a new inode is to be.
@@ -128,6 +130,7 @@ impl Handler {
             invalidator,
             lists: options.lists,
             long_setxattr: AtomicBool::new(false),
+            panics: Panics::default(),
         }
     }
 
@@ -146,14 +149,26 @@ impl Handler {
     pub(crate) fn serve(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> bool {
         let Some(request) = Request::parse(bytes) else { return false };
         reply.clear();
-        let done = self.dispatch(request, reply);
+        let (unique, number) = (request.header.unique, request.header.opcode);
+        if let Some(done) = panics::caught(|| self.dispatch(request, reply)) {
+            return Self::answer(done, unique, reply, device);
+        }
+        let unanswered = [opcode::FORGET, opcode::BATCH_FORGET].contains(&number);
+        let done = if unanswered { Ok(Answer::Never) } else { Err(Errno::EIO) };
+        Self::answer(done, unique, reply, device);
+        self.panics.tell(number, &*self.backing);
+        true
+    }
+
+    /// Sends what has come of a request. False when no other follows.
+    fn answer(done: Result<Answer>, unique: u64, reply: &mut Reply, device: &Device) -> bool {
         let error = match done {
             Ok(Answer::Later | Answer::Never) => return true,
             Ok(_) => 0,
             Err(errno) => -errno.number(),
         };
         // Who made the request may have gone meanwhile.
-        let _ = reply.send(device, request.header.unique, error);
+        let _ = reply.send(device, unique, error);
         done != Ok(Answer::End)
     }
 
@@ -213,17 +228,27 @@ impl Handler {
     /// Tells the kernel of an inode that a name leads to.
     fn tell(&self, found: Result<Attr>, reply: &mut Reply) -> Result<()> {
         let attr = found?;
-        self.nodes.learn(self.fs(), attr.ino)?;
+        self.nodes.learn(attr.ino);
         reply.put(&self.entry(&attr));
         Ok(())
     }
 
     /// Tells it of an inode of which it has the number: from a handle, which may be old.
     fn tell_number(&self, ino: Ino, reply: &mut Reply) -> Result<()> {
-        self.nodes.learn(self.fs(), ino)?;
+        self.nodes.learn_pinned(self.fs(), ino)?;
         let attr = self.fs().getattr(ino).inspect_err(|_| self.nodes.forget(self.fs(), ino, 1))?;
         reply.put(&self.entry(&attr));
         Ok(())
+    }
+
+    /// A name is about to be removed or replaced: what it leads to stays usable as long as the kernel knows it.
+    fn pin(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        match self.fs().lookup(parent, name) {
+            Ok(attr) => self.nodes.pin(self.fs(), attr.ino),
+            // The call says so itself, or there is nothing to replace.
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// The directory that a directory is in.
@@ -449,14 +474,10 @@ impl Handler {
             return reply.put_entry(limit, None, dirent, name);
         }
         let Some(attr) = &entry.attr else { return true };
-        // `.` and `..` are not lookups.
-        let counts = name != b"." && name != b"..";
-        if counts && self.nodes.learn(self.fs(), attr.ino).is_err() {
-            return true;
-        }
         let fits = reply.put_entry(limit, Some(&self.entry(attr)), dirent, name);
-        if !fits && counts {
-            self.nodes.forget(self.fs(), attr.ino, 1);
+        // `.` and `..` are not lookups.
+        if fits && name != b"." && name != b".." {
+            self.nodes.learn(attr.ino);
         }
         fits
     }
@@ -523,7 +544,7 @@ impl Handler {
         let written = self.fs().write(ino, offset, data, flags)?;
         self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
-            crew::about_to_wait();
+            threads::about_to_wait();
             self.backing.sync()?;
         }
         Ok(written.bytes)
@@ -548,7 +569,7 @@ impl Handler {
     fn settled<T>(&self, changed: Result<T>) -> Result<T> {
         let changed = changed?;
         if self.names_wait {
-            crew::about_to_wait();
+            threads::about_to_wait();
             self.backing.sync()?;
         }
         Ok(changed)

@@ -40,6 +40,13 @@ pub trait Backing: Send + Sync {
 
     /// Makes durable what the design has made durable on its medium: where that is a file, the host writes it to its disk.
     fn sync(&self) -> Result<()>;
+
+    /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a change
+    /// may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
+    fn panicked(&self, operation: &str, changes: bool) {
+        let _ = changes;
+        eprintln!("{operation}: the file system has panicked; its callers are answered EIO");
+    }
 }
 
 /// What the kernel keeps of file data.
