@@ -130,7 +130,7 @@ fn by_helper(dir: &Path, options: &Options) -> Result<OwnedFd, MountError> {
     Err(MountError::NotAllowed { dir: dir.into(), why: why_refused(&said, dir) })
 }
 
-/// What the helper's answer means for who has called us.
+/// What the helper's answer means for the user who has called us.
 fn why_refused(said: &str, dir: &Path) -> String {
     if said.contains("user_allow_other") {
         return "-o allow_other takes a line \"user_allow_other\" in /etc/fuse.conf, which only root can add; \

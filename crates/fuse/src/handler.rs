@@ -26,7 +26,7 @@ use crate::wire::{Device, Reply, Request};
 
 mod requests;
 
-/// How long the kernel may believe what it was told of names and attributes: nothing changes but through it.
+/// How long the kernel may cache names and attributes: nothing changes but through it.
 const FOR_LONG_SECS: u64 = 24 * 60 * 60;
 
 /// Largest read or write of one request.
@@ -93,14 +93,14 @@ pub(crate) struct Handler {
 }
 
 /// What a new inode is to be.
-struct Birth {
+struct Creation {
     new: NewInode,
     /// The lists that it inherits: of accesses, and of what is made in it.
     access: Option<Acl>,
     default: Option<Acl>,
 }
 
-impl Birth {
+impl Creation {
     /// Until a list is in its place, the group has no access: the list may give it less than the mode says.
     fn begin(&self) -> NewInode {
         let hidden = if self.access.is_some() { 0o077 } else { 0 };
@@ -135,7 +135,12 @@ impl Handler {
     }
 
     /// Answers the first request. False when this is none that we understand.
-    pub(crate) fn meet(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> std::io::Result<bool> {
+    pub(crate) fn negotiate(
+        &self,
+        bytes: &[u8],
+        reply: &mut Reply,
+        device: &Device,
+    ) -> std::io::Result<bool> {
         let Some(mut request) = Request::parse(bytes) else { return Ok(false) };
         let unique = request.header.unique;
         reply.clear();
@@ -167,7 +172,7 @@ impl Handler {
             Ok(_) => 0,
             Err(errno) => -errno.number(),
         };
-        // Who made the request may have gone meanwhile.
+        // The program that made the request may have gone meanwhile.
         let _ = reply.send(device, unique, error);
         done != Ok(Answer::End)
     }
@@ -202,7 +207,7 @@ impl Handler {
         (self.result_so_far)()
     }
 
-    /// How long the kernel may believe attributes. It does not hear of set-id bits that a direct write clears.
+    /// How long the kernel may cache attributes. It does not hear of set-id bits that a direct write clears.
     fn valid_secs(&self, attr: &Attr) -> u64 {
         let may_be_cleared = self.cache == Cache::Direct && attr.perm & SET_ID != 0;
         if may_be_cleared { 0 } else { FOR_LONG_SECS }
@@ -272,7 +277,7 @@ impl Handler {
         parent: Ino,
         kind: FileKind,
         (mode, umask): (u32, u32),
-    ) -> Result<Birth> {
+    ) -> Result<Creation> {
         let directory = self.fs().getattr(parent)?;
         let mut new = NewInode { perm: mode & 0o7777, owner: Owner { uid: from.uid, gid: from.gid } };
         if directory.perm & SETGID != 0 {
@@ -282,27 +287,27 @@ impl Handler {
             }
         }
         if !self.lists || kind == FileKind::Symlink {
-            return Ok(Birth { new, access: None, default: None });
+            return Ok(Creation { new, access: None, default: None });
         }
         let Some(default) = self.list_of(parent, acl::DEFAULT)? else {
             new.perm &= !umask;
-            return Ok(Birth { new, access: None, default: None });
+            return Ok(Creation { new, access: None, default: None });
         };
         let access = default.clone().inherited(new.perm);
         new.perm = new.perm & !0o777 | access.perm();
         let access = Some(access).filter(|access| !access.is_minimal());
-        Ok(Birth { new, access, default: Some(default).filter(|_| kind == FileKind::Directory) })
+        Ok(Creation { new, access, default: Some(default).filter(|_| kind == FileKind::Directory) })
     }
 
     /// Gives a new inode its lists, and then its mode.
-    fn inherit(&self, birth: &Birth, attr: Attr) -> Result<Attr> {
+    fn inherit(&self, creation: &Creation, attr: Attr) -> Result<Attr> {
         let fs = self.fs();
-        if let Some(default) = &birth.default {
+        if let Some(default) = &creation.default {
             fs.setxattr(attr.ino, acl::DEFAULT, &default.bytes(), vfs::XattrMode::Set)?;
         }
-        let Some(access) = &birth.access else { return Ok(attr) };
+        let Some(access) = &creation.access else { return Ok(attr) };
         fs.setxattr(attr.ino, acl::ACCESS, &access.bytes(), vfs::XattrMode::Set)?;
-        fs.setattr(attr.ino, &SetAttr { perm: Some(birth.new.perm), ..SetAttr::default() })
+        fs.setattr(attr.ino, &SetAttr { perm: Some(creation.new.perm), ..SetAttr::default() })
     }
 
     /// A list of an inode.

@@ -77,14 +77,19 @@ impl Server {
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
         let (fuse, mount) = attach::attach(dir, options)?;
-        Self::meet(fs, fuse, mount.clone(), options).map_err(|error| {
+        Self::negotiate(fs, fuse, mount.clone(), options).map_err(|error| {
             let _ = mount.detach();
             MountError::Io { dir: dir.into(), error }
         })
     }
 
-    /// Comes to terms with the kernel.
-    fn meet(fs: Arc<dyn FileSystem>, fuse: OwnedFd, mount: Attached, options: &Options) -> io::Result<Self> {
+    /// Negotiates the protocol with the kernel (`FUSE_INIT`), and starts what serving needs.
+    fn negotiate(
+        fs: Arc<dyn FileSystem>,
+        fuse: OwnedFd,
+        mount: Attached,
+        options: &Options,
+    ) -> io::Result<Self> {
         let device = Arc::new(Device::new(fuse)?);
         let (invalidator, invalidations) = invalidate::channel(&device);
         let handler = Arc::new(Handler::new(fs, options, invalidator));
@@ -97,7 +102,7 @@ impl Server {
                 Read::End => return Err(io::Error::other("the mount has gone")),
             }
         };
-        if !handler.meet(&buffer[..bytes], &mut Reply::new(), &device)? {
+        if !handler.negotiate(&buffer[..bytes], &mut Reply::new(), &device)? {
             return Err(io::Error::other("this kernel speaks another FUSE protocol than 7.31 and later"));
         }
         invalidations.start()?;

@@ -9,7 +9,7 @@
 //!              reads a request               finds none                    none for `poll`
 //!   reader ───────────────────► serves ───► polls ───────────────────────► sleeps
 //!     ▲                           │ about to wait: hands the right to read on
-//!     └── the last that came ◄────┴── parked (a stack)      monitor: the first of them checks every millisecond
+//!     └── the last that came ◄────┴── parked (a stack)      monitor: the first of them checks now and then
 //! ```
 //!
 //! * **Readers.** `readers` threads have the right to read, at most `wanted`. A thread that is about to wait, for a lock, the disk
@@ -19,8 +19,8 @@
 //!   thread that serves it alternate on one core. A reader that has slept for long goes, and so does one
 //!   that mostly reads while another sleeps, unless it is the only one.
 //! * **The monitor.** A wait that does not pass through `sim::sync`, such as a page fault in the pool, is noticed by the first
-//!   parked thread: when no request was read for a millisecond and no reader sleeps, it becomes a reader. It sleeps while the
-//!   mount is idle.
+//!   parked thread: when no request was read for one to four milliseconds and no reader sleeps, it becomes a reader. It sleeps
+//!   while the mount is idle.
 //! * **Adaptive polling.** A single reader that finds nothing polls for `poll`, since the next request of a program that was just
 //!   answered often comes soon. It stops when that fails repeatedly, as it does when the programs are slow or have no core of
 //!   their own, and begins again when its sleeps are shorter than that ([`Adaptive`]). `poll` 0 never polls.
@@ -45,8 +45,9 @@ use parking_lot::Mutex;
 use crate::polling::Adaptive;
 use crate::wire::{Device, Read};
 
-/// How often the monitor checks.
+/// After so long the monitor checks; while requests are served, after twice as long each time, up to the second.
 const TICK: Duration = Duration::from_millis(1);
+const TICK_LONGEST: Duration = Duration::from_millis(4);
 
 /// After so many checks of an idle mount the monitor sleeps until it is woken.
 const IDLE_TICKS: u32 = 20;
@@ -83,6 +84,8 @@ pub(crate) struct RequestThreads {
     asleep: AtomicUsize,
     /// Several threads read: none of them polls.
     many: AtomicBool,
+    /// More threads read than should: one of them is to park.
+    surplus: AtomicBool,
     ended: AtomicBool,
 }
 
@@ -128,6 +131,7 @@ impl RequestThreads {
             begun: AtomicU64::new(0),
             asleep: AtomicUsize::new(0),
             many: AtomicBool::new(false),
+            surplus: AtomicBool::new(false),
             ended: AtomicBool::new(false),
         })
     }
@@ -161,22 +165,24 @@ impl RequestThreads {
 
     /// Keeps the right to read, or waits for it. False when the mount has gone.
     fn take_turn(&self) -> bool {
+        if reads() && !self.surplus.load(Relaxed) {
+            return !self.ended.load(Relaxed);
+        }
         loop {
             let mut state = self.state.lock();
             // Under the lock: after the end no thread may park any more.
             if self.ended.load(Relaxed) {
                 return false;
             }
-            let surplus = state.readers > state.wanted;
-            if reads() && !surplus {
+            if reads() && state.readers <= state.wanted {
                 return true;
             }
             if reads() {
-                state.readers -= 1;
+                self.add_readers(&mut state, -1);
                 set_reads(false);
             }
             if state.readers < state.wanted {
-                state.readers += 1;
+                self.add_readers(&mut state, 1);
                 set_reads(true);
                 return true;
             }
@@ -192,17 +198,22 @@ impl RequestThreads {
     /// Gives the right to read to the thread that was parked last. The caller has given it up.
     fn hand_on(&self) {
         let mut state = self.state.lock();
-        state.readers -= 1;
+        self.add_readers(&mut state, -1);
         if state.readers == 0 {
-            Self::wake_one(&mut state);
+            self.wake_one(&mut state);
         }
     }
 
-    fn wake_one(state: &mut State) {
+    fn wake_one(&self, state: &mut State) {
         if let Some(thread) = state.parked.pop() {
-            state.readers += 1;
+            self.add_readers(state, 1);
             thread.unpark();
         }
+    }
+
+    fn add_readers(&self, state: &mut State, count: isize) {
+        state.readers = state.readers.saturating_add_signed(count);
+        self.surplus.store(state.readers > state.wanted, Relaxed);
     }
 
     /// A parked thread waits until it is given the right to read, or takes it as the monitor, which the first of them is: when all
@@ -210,9 +221,10 @@ impl RequestThreads {
     fn wait_for_turn(&self) -> bool {
         let me = thread::current().id();
         let (mut before, mut idle, mut is_first) = (self.begun.load(Relaxed), 0, true);
+        let mut tick = TICK;
         loop {
             match is_first && idle < IDLE_TICKS {
-                true => thread::park_timeout(TICK),
+                true => thread::park_timeout(tick),
                 false => thread::park(),
             }
             if self.ended.load(Relaxed) {
@@ -231,14 +243,14 @@ impl RequestThreads {
                 self.take_as_monitor(&mut state);
                 return true;
             }
-            (before, idle) = (begun, 0);
+            (before, idle, tick) = (begun, 0, (2 * tick).min(TICK_LONGEST));
         }
     }
 
     /// The first parked thread becomes a reader beside those that are blocked, and the next one the monitor.
     fn take_as_monitor(&self, state: &mut State) {
         state.parked.remove(0);
-        state.readers += 1;
+        self.add_readers(state, 1);
         self.want(state, state.wanted.max(state.readers));
         if let Some(next) = state.parked.first() {
             next.unpark();
@@ -248,6 +260,7 @@ impl RequestThreads {
     /// Changes the number of readers; several of them sleep in `read(2)`.
     fn want(&self, state: &mut State, wanted: usize) {
         state.wanted = wanted.max(1);
+        self.surplus.store(state.readers > state.wanted, Relaxed);
         let many = state.wanted > 1;
         if self.many.swap(many, Relaxed) != many {
             // It cannot fail on a descriptor that is open; if it did, readers would poll in vain, or wait.
@@ -329,7 +342,7 @@ impl RequestThreads {
             let more = state.wanted + 1;
             if more <= self.limits.most {
                 self.want(&mut state, more);
-                Self::wake_one(&mut state);
+                self.wake_one(&mut state);
             }
         }
     }

@@ -287,11 +287,7 @@ impl Volume {
         }
         let (raw, extra) = self.read_inode(ino)?;
         let mut table = self.inodes.lock();
-        if table.len() >= KEPT_INODES {
-            table.retain(|_, inode| {
-                Arc::strong_count(inode) > 1 || inode.open.load(Relaxed) || !inode.mapping.is_empty()
-            });
-        }
+        self.forget_unused(&mut table);
         let tid = self.journal.as_ref().map_or(0, super::journal::Journal::current_tid);
         let inode = table.entry(ino).or_insert_with(|| Inode::new(ino, raw, extra, tid));
         Ok(Arc::clone(inode))
@@ -312,8 +308,23 @@ impl Volume {
         raw.set_crtime(now);
         let extra = vec![0; self.geo.inode_bytes.saturating_sub(RAW_INODE_BYTES)].into_boxed_slice();
         let inode = Inode::new(ino, raw, extra, 0);
-        self.inodes.lock().insert(ino, Arc::clone(&inode));
+        let mut table = self.inodes.lock();
+        self.forget_unused(&mut table);
+        table.insert(ino, Arc::clone(&inode));
+        drop(table);
         inode
+    }
+
+    /// Forgets inodes that are not used and can be read again, when there are many. While most are used, this is tried again when
+    /// there are twice as many.
+    fn forget_unused(&self, table: &mut InodeTable) {
+        if table.len() < self.inodes_limit.load(Relaxed).max(KEPT_INODES) {
+            return;
+        }
+        table.retain(|_, inode| {
+            Arc::strong_count(inode) > 1 || inode.open.load(Relaxed) || !inode.mapping.is_empty()
+        });
+        self.inodes_limit.store(2 * table.len(), Relaxed);
     }
 
     /// Forgets an inode that is gone from the device.

@@ -78,7 +78,7 @@ mod vfs;
 mod xattr;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 
 use ::vfs::Timestamp;
 use media::Region;
@@ -173,6 +173,8 @@ pub(crate) struct Volume {
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) groups: Mutex<Groups>,
     pub(crate) inodes: Mutex<InodeTable>,
+    /// Unused inodes are looked for when there are more than this.
+    inodes_limit: AtomicUsize,
     pub(crate) renames: Mutex<()>,
     /// Inodes without names that are open, or are being cut: the head of the list on the device first.
     pub(crate) orphans: Mutex<Vec<u64>>,
@@ -242,6 +244,7 @@ impl Volume {
             superblock: Mutex::new(&SUPERBLOCK, superblock),
             groups: Mutex::new(&GROUPS, Groups::new(descriptors)),
             inodes: Mutex::new(&INODES, InodeTable::default()),
+            inodes_limit: AtomicUsize::new(0),
             renames: Mutex::new(&RENAME, ()),
             orphans: Mutex::new(&ORPHANS, Vec::new()),
             settings,

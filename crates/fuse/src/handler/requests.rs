@@ -8,7 +8,7 @@ use super::{Answer, Handler, WISHES, name};
 use crate::acl;
 use crate::convert::{self, io_flags, open_flags};
 use crate::invalidate::Written;
-use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
+use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR};
 use crate::threads;
 use crate::wire::abi::{self, opcode};
 use crate::wire::{Reply, Request};
@@ -118,7 +118,7 @@ impl Handler {
         match name(ask.name()?)? {
             b"." => self.tell_number(parent, reply),
             b".." => self.tell_number(self.parent(parent)?, reply),
-            // The kernel may believe for long that there is no such name, too.
+            // The kernel may cache for long that there is no such name, too.
             name => match self.fs().lookup(parent, name) {
                 Err(Errno::ENOENT) if self.cache == Cache::Pages => {
                     let entry_valid = super::FOR_LONG_SECS;
@@ -482,6 +482,12 @@ impl Handler {
                 threads::about_to_wait();
                 Some(self.sync_all().map(|()| Vec::new()))
             }
+            TRIM_XATTR if uid == 0 || uid == rustix::process::geteuid().as_raw() => {
+                let _op = self.begin(ops::SYNC);
+                threads::about_to_wait();
+                Some(self.fs().trim().map(|bytes| bytes.to_string().into_bytes()))
+            }
+            TRIM_XATTR => Some(Err(Errno::EPERM)),
             name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
                 0 if self.times.remounted(words) => Ok(Vec::new()),
                 0 => Err(Errno::EINVAL),

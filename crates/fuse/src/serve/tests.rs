@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
@@ -12,10 +13,14 @@ use vfs::{
 };
 
 use super::*;
+use crate::nodes::Nodes;
 use crate::options::{Backing, Cache};
 
-/// A design with a root directory, of which looking up a name and making a directory panic.
-struct Broken;
+/// A design with a root directory, of which looking up a name and making a directory panic. It counts how often inodes are open.
+#[derive(Default)]
+struct Broken {
+    opens: AtomicI64,
+}
 
 impl FileSystem for Broken {
     fn root(&self) -> Ino {
@@ -85,9 +90,12 @@ impl FileSystem for Broken {
         self.getattr(ino)
     }
     fn open(&self, _: Ino, _: OpenFlags) -> Result<()> {
+        self.opens.fetch_add(1, Relaxed);
         Ok(())
     }
-    fn release(&self, _: Ino) {}
+    fn release(&self, _: Ino) {
+        self.opens.fetch_sub(1, Relaxed);
+    }
     fn read(&self, _: Ino, _: u64, _: &mut [u8], _: IoFlags) -> Result<usize> {
         Err(Errno::EISDIR)
     }
@@ -164,7 +172,7 @@ fn a_call_that_panics_is_answered_eio_and_reported_once_and_the_mount_goes_on() 
         return;
     }
     let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
-    let server = Server::new(Arc::new(Broken), folder.path(), &options(&told)).unwrap();
+    let server = Server::new(Arc::new(Broken::default()), folder.path(), &options(&told)).unwrap();
     let unmounting = Unmounting(server.unmounter());
     let serving = thread::spawn(move || server.serve());
     let eio = Some(Errno::EIO.number());
@@ -186,7 +194,7 @@ fn when_a_thread_cannot_read_those_that_sleep_end_as_well() {
         return;
     }
     let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
-    let server = Server::new(Arc::new(Broken), folder.path(), &options(&told)).unwrap();
+    let server = Server::new(Arc::new(Broken::default()), folder.path(), &options(&told)).unwrap();
     let _unmounting = Unmounting(server.unmounter());
     let limits = Limits { threads: 3, most: 3, poll: Duration::ZERO };
     let threads = RequestThreads::new(Arc::clone(&server.device), limits);
@@ -206,4 +214,39 @@ fn when_a_thread_cannot_read_those_that_sleep_end_as_well() {
     assert!(began.elapsed() < ABORT, "the sleepers have not ended");
     assert!(matches!(ends.try_recv(), Err(TryRecvError::Disconnected)), "a thread is left");
     assert!(fs::metadata(folder.path().join("new")).is_err(), "no caller waits for ever");
+}
+
+#[test]
+fn an_inode_is_open_in_the_design_from_the_loss_of_a_name_until_the_kernel_forgets_it() {
+    let (design, nodes) = (Broken::default(), Nodes::new());
+    let opens = || design.opens.load(Relaxed);
+    for number in (0..1000).map(|number| number * 128) {
+        nodes.learn(Ino(number));
+        nodes.learn(Ino(number));
+    }
+    assert_eq!(opens(), 0, "what keeps its name is not open");
+    nodes.pin(&design, Ino(128)).unwrap();
+    nodes.pin(&design, Ino(128)).unwrap();
+    nodes.pin(&design, Ino(7)).unwrap();
+    assert_eq!(opens(), 1, "once, and not what the kernel does not know");
+    nodes.forget(&design, Ino(128), 1);
+    assert_eq!(opens(), 1);
+    nodes.forget(&design, Ino(128), 1);
+    nodes.forget(&design, Ino(256), 2);
+    assert_eq!(opens(), 0);
+    nodes.learn_pinned(&design, Ino(5)).unwrap();
+    nodes.learn_pinned(&design, Ino(5)).unwrap();
+    assert_eq!(opens(), 1);
+    nodes.set_cached(Ino(384));
+    assert!(nodes.may_be_cached(Ino(384)) && !nodes.may_be_cached(Ino(256)));
+    let both = OpenFlags::READ | OpenFlags::WRITE;
+    nodes.opened(Ino(384), both);
+    nodes.opened(Ino(384), both);
+    nodes.closed(Ino(384), both);
+    assert!(nodes.may_be_mapped(Ino(384)) && nodes.may_be_cached(Ino(384)));
+    nodes.closed(Ino(384), both);
+    nodes.closed(Ino(384), both);
+    assert!(!nodes.may_be_mapped(Ino(384)) && nodes.may_be_cached(Ino(384)));
+    nodes.forget_all(&design);
+    assert_eq!(opens(), 0);
 }
