@@ -68,6 +68,17 @@ pub trait FsType: Sync {
         Err(FsError::NoRepair { design: self.name() })
     }
 
+    /// Grows an unmounted file system to the size of its storage, which was made larger; returns the size before. Nothing changes
+    /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
+    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
+        Err(FsError::NoGrowth { design: self.name(), advice: "copy its files to a larger pool" })
+    }
+
+    /// Whether it asks for the host's space before it stores to a block ([`Region::back`]), so that its pool may have holes.
+    fn may_have_holes(&self) -> bool {
+        false
+    }
+
     /// The bytes of an image that only serve to undo or redo other stores after a crash. None where it has no such place, or does
     /// not tell.
     fn journal(&self, _: &Storage) -> Vec<Range<u64>> {
@@ -189,6 +200,14 @@ pub enum FsError {
     NoRepair {
         /// The design.
         design: &'static str,
+    },
+    /// The design cannot make a file system larger.
+    #[error("{design} cannot be resized: {advice}")]
+    NoGrowth {
+        /// The design.
+        design: &'static str,
+        /// What to do instead.
+        advice: &'static str,
     },
     /// The image is damaged beyond what mounting may repair.
     #[error("{design} image is damaged: {what}; look with `weir fsck`")]

@@ -61,6 +61,15 @@ impl Attached {
         }
     }
 
+    /// Aborts the connection: all that wait for an answer, and the threads that wait for a request, hear that the mount has gone.
+    /// Takes root, or the kernel's control files (fusectl), which may not be mounted: then nothing happens.
+    pub(crate) fn abort(&self) {
+        let Some((_, number)) = self.device.filter(|known| device(&self.dir) == Some(*known)) else { return };
+        if rustix::mount::unmount(&self.dir, UnmountFlags::FORCE | UnmountFlags::DETACH).is_err() {
+            let _ = std::fs::write(format!("/sys/fs/fuse/connections/{number}/abort"), "1");
+        }
+    }
+
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
@@ -121,7 +130,7 @@ fn by_helper(dir: &Path, options: &Options) -> Result<OwnedFd, MountError> {
     Err(MountError::NotAllowed { dir: dir.into(), why: why_refused(&said, dir) })
 }
 
-/// What the helper's answer means for who has called us.
+/// What the helper's answer means for the user who has called us.
 fn why_refused(said: &str, dir: &Path) -> String {
     if said.contains("user_allow_other") {
         return "-o allow_other takes a line \"user_allow_other\" in /etc/fuse.conf, which only root can add; \

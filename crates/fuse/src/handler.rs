@@ -15,17 +15,18 @@ use vfs::{
 
 use crate::acl::{self, Acl};
 use crate::convert::{Numbers, kind_bits};
-use crate::crew;
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
+use crate::panics::{self, Panics};
+use crate::threads;
 use crate::times::{Times, is_stale};
-use crate::wire::abi::{self, InHeader, init};
+use crate::wire::abi::{self, InHeader, init, opcode};
 use crate::wire::{Device, Reply, Request};
 
 mod requests;
 
-/// How long the kernel may believe what it was told of names and attributes: nothing changes but through it.
+/// How long the kernel may cache names and attributes: nothing changes but through it.
 const FOR_LONG_SECS: u64 = 24 * 60 * 60;
 
 /// Largest read or write of one request.
@@ -88,17 +89,18 @@ pub(crate) struct Handler {
     lists: bool,
     /// The kernel sends the long form of `SETXATTR`.
     long_setxattr: AtomicBool,
+    panics: Panics,
 }
 
 /// What a new inode is to be.
-struct Birth {
+struct Creation {
     new: NewInode,
     /// The lists that it inherits: of accesses, and of what is made in it.
     access: Option<Acl>,
     default: Option<Acl>,
 }
 
-impl Birth {
+impl Creation {
     /// Until a list is in its place, the group has no access: the list may give it less than the mode says.
     fn begin(&self) -> NewInode {
         let hidden = if self.access.is_some() { 0o077 } else { 0 };
@@ -128,11 +130,17 @@ impl Handler {
             invalidator,
             lists: options.lists,
             long_setxattr: AtomicBool::new(false),
+            panics: Panics::default(),
         }
     }
 
     /// Answers the first request. False when this is none that we understand.
-    pub(crate) fn meet(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> std::io::Result<bool> {
+    pub(crate) fn negotiate(
+        &self,
+        bytes: &[u8],
+        reply: &mut Reply,
+        device: &Device,
+    ) -> std::io::Result<bool> {
         let Some(mut request) = Request::parse(bytes) else { return Ok(false) };
         let unique = request.header.unique;
         reply.clear();
@@ -146,14 +154,26 @@ impl Handler {
     pub(crate) fn serve(&self, bytes: &[u8], reply: &mut Reply, device: &Device) -> bool {
         let Some(request) = Request::parse(bytes) else { return false };
         reply.clear();
-        let done = self.dispatch(request, reply);
+        let (unique, number) = (request.header.unique, request.header.opcode);
+        if let Some(done) = panics::caught(|| self.dispatch(request, reply)) {
+            return Self::answer(done, unique, reply, device);
+        }
+        let unanswered = [opcode::FORGET, opcode::BATCH_FORGET].contains(&number);
+        let done = if unanswered { Ok(Answer::Never) } else { Err(Errno::EIO) };
+        Self::answer(done, unique, reply, device);
+        self.panics.tell(number, &*self.backing);
+        true
+    }
+
+    /// Sends what has come of a request. False when no other follows.
+    fn answer(done: Result<Answer>, unique: u64, reply: &mut Reply, device: &Device) -> bool {
         let error = match done {
             Ok(Answer::Later | Answer::Never) => return true,
             Ok(_) => 0,
             Err(errno) => -errno.number(),
         };
-        // Who made the request may have gone meanwhile.
-        let _ = reply.send(device, request.header.unique, error);
+        // The program that made the request may have gone meanwhile.
+        let _ = reply.send(device, unique, error);
         done != Ok(Answer::End)
     }
 
@@ -187,7 +207,7 @@ impl Handler {
         (self.result_so_far)()
     }
 
-    /// How long the kernel may believe attributes. It does not hear of set-id bits that a direct write clears.
+    /// How long the kernel may cache attributes. It does not hear of set-id bits that a direct write clears.
     fn valid_secs(&self, attr: &Attr) -> u64 {
         let may_be_cleared = self.cache == Cache::Direct && attr.perm & SET_ID != 0;
         if may_be_cleared { 0 } else { FOR_LONG_SECS }
@@ -213,17 +233,27 @@ impl Handler {
     /// Tells the kernel of an inode that a name leads to.
     fn tell(&self, found: Result<Attr>, reply: &mut Reply) -> Result<()> {
         let attr = found?;
-        self.nodes.learn(self.fs(), attr.ino)?;
+        self.nodes.learn(attr.ino);
         reply.put(&self.entry(&attr));
         Ok(())
     }
 
     /// Tells it of an inode of which it has the number: from a handle, which may be old.
     fn tell_number(&self, ino: Ino, reply: &mut Reply) -> Result<()> {
-        self.nodes.learn(self.fs(), ino)?;
+        self.nodes.learn_pinned(self.fs(), ino)?;
         let attr = self.fs().getattr(ino).inspect_err(|_| self.nodes.forget(self.fs(), ino, 1))?;
         reply.put(&self.entry(&attr));
         Ok(())
+    }
+
+    /// A name is about to be removed or replaced: what it leads to stays usable as long as the kernel knows it.
+    fn pin(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        match self.fs().lookup(parent, name) {
+            Ok(attr) => self.nodes.pin(self.fs(), attr.ino),
+            // The call says so itself, or there is nothing to replace.
+            Err(Errno::ENOENT | Errno::ENOTDIR) => Ok(()),
+            Err(errno) => Err(errno),
+        }
     }
 
     /// The directory that a directory is in.
@@ -247,7 +277,7 @@ impl Handler {
         parent: Ino,
         kind: FileKind,
         (mode, umask): (u32, u32),
-    ) -> Result<Birth> {
+    ) -> Result<Creation> {
         let directory = self.fs().getattr(parent)?;
         let mut new = NewInode { perm: mode & 0o7777, owner: Owner { uid: from.uid, gid: from.gid } };
         if directory.perm & SETGID != 0 {
@@ -257,27 +287,27 @@ impl Handler {
             }
         }
         if !self.lists || kind == FileKind::Symlink {
-            return Ok(Birth { new, access: None, default: None });
+            return Ok(Creation { new, access: None, default: None });
         }
         let Some(default) = self.list_of(parent, acl::DEFAULT)? else {
             new.perm &= !umask;
-            return Ok(Birth { new, access: None, default: None });
+            return Ok(Creation { new, access: None, default: None });
         };
         let access = default.clone().inherited(new.perm);
         new.perm = new.perm & !0o777 | access.perm();
         let access = Some(access).filter(|access| !access.is_minimal());
-        Ok(Birth { new, access, default: Some(default).filter(|_| kind == FileKind::Directory) })
+        Ok(Creation { new, access, default: Some(default).filter(|_| kind == FileKind::Directory) })
     }
 
     /// Gives a new inode its lists, and then its mode.
-    fn inherit(&self, birth: &Birth, attr: Attr) -> Result<Attr> {
+    fn inherit(&self, creation: &Creation, attr: Attr) -> Result<Attr> {
         let fs = self.fs();
-        if let Some(default) = &birth.default {
+        if let Some(default) = &creation.default {
             fs.setxattr(attr.ino, acl::DEFAULT, &default.bytes(), vfs::XattrMode::Set)?;
         }
-        let Some(access) = &birth.access else { return Ok(attr) };
+        let Some(access) = &creation.access else { return Ok(attr) };
         fs.setxattr(attr.ino, acl::ACCESS, &access.bytes(), vfs::XattrMode::Set)?;
-        fs.setattr(attr.ino, &SetAttr { perm: Some(birth.new.perm), ..SetAttr::default() })
+        fs.setattr(attr.ino, &SetAttr { perm: Some(creation.new.perm), ..SetAttr::default() })
     }
 
     /// A list of an inode.
@@ -449,14 +479,10 @@ impl Handler {
             return reply.put_entry(limit, None, dirent, name);
         }
         let Some(attr) = &entry.attr else { return true };
-        // `.` and `..` are not lookups.
-        let counts = name != b"." && name != b"..";
-        if counts && self.nodes.learn(self.fs(), attr.ino).is_err() {
-            return true;
-        }
         let fits = reply.put_entry(limit, Some(&self.entry(attr)), dirent, name);
-        if !fits && counts {
-            self.nodes.forget(self.fs(), attr.ino, 1);
+        // `.` and `..` are not lookups.
+        if fits && name != b"." && name != b".." {
+            self.nodes.learn(attr.ino);
         }
         fits
     }
@@ -523,7 +549,7 @@ impl Handler {
         let written = self.fs().write(ino, offset, data, flags)?;
         self.backing.fence();
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
-            crew::about_to_wait();
+            threads::about_to_wait();
             self.backing.sync()?;
         }
         Ok(written.bytes)
@@ -548,7 +574,7 @@ impl Handler {
     fn settled<T>(&self, changed: Result<T>) -> Result<T> {
         let changed = changed?;
         if self.names_wait {
-            crew::about_to_wait();
+            threads::about_to_wait();
             self.backing.sync()?;
         }
         Ok(changed)

@@ -10,11 +10,13 @@
 //! |---|---|
 //! | `handler` | the kernel's requests as calls of a [`vfs::FileSystem`] |
 //! | `wire` | the protocol: requests and answers as bytes |
-//! | `crew` | the threads, and which of them a request wakes |
+//! | `threads` | request threads: which of them a request wakes |
+//! | `polling` | adaptive polling |
 //! | `acl` | access-control lists |
 //! | `nodes` | which inodes the kernel knows, and keeping them alive |
 //! | `convert` | numbers, attributes, flags, errors and times, converted between kernel and design |
 //! | `options` | [`Options`] |
+//! | `panics` | what becomes of a request in which the design panics |
 //! | `attach` | the directory and the kernel: mount(2), or `fusermount3` for users |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
 //! | `invalidate` | dropping cached pages after direct writes |
@@ -40,8 +42,9 @@
 //!
 //! # Threads
 //!
-//! `crew` says which thread serves a request. Each joins the run that was current when the server was made, at its first
-//! request, so that the design finds its clock.
+//! `threads` says which thread serves a request. Each joins the run that was current when the server was made, at its first
+//! request, so that the design finds its clock. A panic of the design ends a request, not its thread: the caller is answered `EIO`
+//! ([`Backing::panicked`]).
 //!
 //! Lock order: a shard of the nodes comes before all locks of the design, and only one is held at a time.
 
@@ -50,19 +53,23 @@
 mod acl;
 mod attach;
 mod convert;
-mod crew;
 mod handler;
 mod invalidate;
 mod nodes;
 mod options;
+mod panics;
+mod polling;
 mod serve;
+mod threads;
 mod times;
 mod wire;
 mod writeback;
 
 pub use options::{
-    Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR, remount_xattr, time_flags,
+    Backing, Cache, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR, remount_xattr,
+    time_flags,
 };
+pub use panics::is_serving;
 pub use rustix::mount::MountFlags;
 pub use serve::{MountError, Server, Unmounter, check_directory};
 pub use writeback::become_flusher;

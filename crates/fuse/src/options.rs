@@ -12,9 +12,13 @@ pub const RESULT_XATTR: &str = "weir.result";
 /// The longest value of an attribute that a kernel passes on.
 pub const RESULT_BYTES_MAX: usize = 64 << 10;
 
-/// An attribute of the root, in no list: who asks for it has everything made durable, and gets nothing. The kernel does not tell
+/// An attribute of the root, in no list: to ask for it makes everything durable, and gets nothing. The kernel does not tell
 /// this server of sync(2) and syncfs(2).
 pub const SYNC_XATTR: &str = "weir.sync";
+
+/// An attribute of the root, in no list: root, or the user who serves, asks for it to have the space of free blocks given back to the
+/// host; it answers how many bytes that was, in decimal digits.
+pub const TRIM_XATTR: &str = "weir.trim";
 
 /// The beginning of an attribute of the root, in no list: root asks for it with the words that follow to tell the server how the
 /// kernel has changed the mount ([`remount_xattr`]). The kernel itself tells nothing.
@@ -34,12 +38,19 @@ pub fn remount_xattr(flags: MountFlags, access_times: Option<AccessTimes>) -> St
 
 /// The medium under a design, as far as a mount has to do with it.
 pub trait Backing: Send + Sync {
-    /// Orders what the calling thread has written before everything that comes later: who syncs a file may be another thread
-    /// than who wrote it.
+    /// Orders what the calling thread has written before everything that comes later: the thread that syncs a file may be another
+    /// than the one that wrote it.
     fn fence(&self);
 
     /// Makes durable what the design has made durable on its medium: where that is a file, the host writes it to its disk.
     fn sync(&self) -> Result<()>;
+
+    /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a change
+    /// may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
+    fn panicked(&self, operation: &str, changes: bool) {
+        let _ = changes;
+        eprintln!("{operation}: the file system has panicked; its callers are answered EIO");
+    }
 }
 
 /// What the kernel keeps of file data.

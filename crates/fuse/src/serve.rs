@@ -4,13 +4,16 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
 
 use vfs::FileSystem;
 
 use crate::attach::{self, Attached};
-use crate::crew::{Crew, Limits};
 use crate::handler::{Handler, REQUEST_BYTES};
 use crate::options::Options;
+use crate::threads::{Limits, RequestThreads};
 use crate::wire::{Device, Read, Reply};
 use crate::{invalidate, writeback};
 
@@ -61,6 +64,9 @@ pub struct Server {
     mount: Attached,
 }
 
+/// How long a thread may take to end after the connection was aborted.
+const ABORT: Duration = Duration::from_secs(5);
+
 /// What a request takes beyond its data.
 const HEAD_BYTES: usize = 4096;
 
@@ -71,14 +77,19 @@ impl Server {
     pub fn new(fs: Arc<dyn FileSystem>, dir: &Path, options: &Options) -> Result<Self, MountError> {
         check_directory(dir, options.non_empty)?;
         let (fuse, mount) = attach::attach(dir, options)?;
-        Self::meet(fs, fuse, mount.clone(), options).map_err(|error| {
+        Self::negotiate(fs, fuse, mount.clone(), options).map_err(|error| {
             let _ = mount.detach();
             MountError::Io { dir: dir.into(), error }
         })
     }
 
-    /// Comes to terms with the kernel.
-    fn meet(fs: Arc<dyn FileSystem>, fuse: OwnedFd, mount: Attached, options: &Options) -> io::Result<Self> {
+    /// Negotiates the protocol with the kernel (`FUSE_INIT`), and starts what serving needs.
+    fn negotiate(
+        fs: Arc<dyn FileSystem>,
+        fuse: OwnedFd,
+        mount: Attached,
+        options: &Options,
+    ) -> io::Result<Self> {
         let device = Arc::new(Device::new(fuse)?);
         let (invalidator, invalidations) = invalidate::channel(&device);
         let handler = Arc::new(Handler::new(fs, options, invalidator));
@@ -91,7 +102,7 @@ impl Server {
                 Read::End => return Err(io::Error::other("the mount has gone")),
             }
         };
-        if !handler.meet(&buffer[..bytes], &mut Reply::new(), &device)? {
+        if !handler.negotiate(&buffer[..bytes], &mut Reply::new(), &device)? {
             return Err(io::Error::other("this kernel speaks another FUSE protocol than 7.31 and later"));
         }
         invalidations.start()?;
@@ -106,26 +117,50 @@ impl Server {
     }
 
     /// Serves requests until the file system is unmounted, by this server or by any other program. The design stays mounted.
+    ///
+    /// When a thread cannot read requests any more, the mount ends: callers hear `ENOTCONN`.
     pub fn serve(self) -> io::Result<()> {
-        let crew = Crew::new(Arc::clone(&self.device), self.limits);
-        let threads = (0..self.limits.threads).map(|number| {
-            let (crew, handler) = (Arc::clone(&crew), Arc::clone(&self.handler));
-            let device = Arc::clone(&self.device);
-            let run = move || {
-                let mut buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
-                let mut reply = Reply::new();
-                crew.work(&mut buffer, |request| handler.serve(request, &mut reply, &device))
-            };
-            std::thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(run)
-        });
-        let threads = threads.collect::<io::Result<Vec<_>>>()?;
-        let mut ended = Ok(());
-        for thread in threads {
-            let panicked = |_| Err(io::Error::other("a thread that serves has panicked"));
-            ended = ended.and(thread.join().unwrap_or_else(panicked));
+        let threads = RequestThreads::new(Arc::clone(&self.device), self.limits);
+        let (sender, ends) = mpsc::channel();
+        for number in 0..self.limits.threads {
+            let buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
+            if let Err(error) = self.start_thread(&threads, number, buffer, sender.clone()) {
+                threads.end();
+                let _ = sender.send(Err(error));
+                break;
+            }
         }
+        drop(sender);
+        let ended = self.wait_for_end(&ends);
         self.handler.end();
         ended
+    }
+
+    /// Starts a request thread that reads into `buffer`, and tells how it ended.
+    fn start_thread(
+        &self,
+        threads: &Arc<RequestThreads>,
+        number: usize,
+        mut buffer: Vec<u8>,
+        ends: Sender<io::Result<()>>,
+    ) -> io::Result<()> {
+        let (threads, handler) = (Arc::clone(threads), Arc::clone(&self.handler));
+        let device = Arc::clone(&self.device);
+        let run = move || {
+            let mut reply = Reply::new();
+            let end = threads.work(&mut buffer, |request| handler.serve(request, &mut reply, &device));
+            let _ = ends.send(end);
+        };
+        thread::Builder::new().name(format!("weir-fuse-{number}")).spawn(run).map(drop)
+    }
+
+    /// Waits until all threads have ended. After an error the connection is aborted, which ends those that sleep until a request
+    /// comes; where that is not allowed they are left behind, and serve no request that comes.
+    fn wait_for_end(&self, ends: &Receiver<io::Result<()>>) -> io::Result<()> {
+        let Some(error) = ends.iter().find_map(Result::err) else { return Ok(()) };
+        self.mount.abort();
+        while ends.recv_timeout(ABORT).is_ok() {}
+        Err(error)
     }
 }
 
@@ -163,3 +198,6 @@ pub fn check_directory(dir: &Path, non_empty: bool) -> Result<(), MountError> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -61,6 +61,11 @@ pub trait FileSystem: Send + Sync {
         Ok(())
     }
 
+    /// Gives the host the space of free blocks back; returns the bytes. `EOPNOTSUPP` where free blocks must keep theirs.
+    fn trim(&self) -> Result<u64> {
+        Err(Errno::EOPNOTSUPP)
+    }
+
     // ---- names ----
 
     /// The inode called `name` in `parent`. `ENOENT`, `ENOTDIR`.

@@ -72,6 +72,10 @@ pub(crate) enum Command {
     Sync(c::sync::Sync),
     /// Unmount a directory, and wait until its pool is clean
     Umount(c::umount::Umount),
+    /// Make an unmounted pool larger
+    Resize(c::resize::Resize),
+    /// Give the host the space of a pool's free blocks back
+    Trim(c::trim::Trim),
     /// Check an image
     Fsck(c::fsck::Fsck),
     /// Compare designs with a model, or crash them everywhere
@@ -107,6 +111,8 @@ impl Command {
             Self::Mount(command) => command.run(output),
             Self::Sync(command) => command.run(),
             Self::Umount(command) => command.run(output),
+            Self::Resize(command) => command.run(output),
+            Self::Trim(command) => command.run(output),
             Self::Fsck(command) => command.run(output),
             Self::Check(command) => command.run(output),
             Self::Dump(command) => command.run(output),

@@ -5,10 +5,13 @@
 //! use is refused.
 
 use std::fmt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::File;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
+
+use sim::Bytes;
 
 use crate::failure::Failure;
 use crate::mounted;
@@ -57,6 +60,12 @@ pub(crate) fn permit(path: &Path, is_new: bool, asked: Option<Mode>, output: &Ou
         ));
     }
     Ok(())
+}
+
+/// Makes a file that takes no space of the host yet.
+pub(crate) fn make_sparse(path: &Path, size: Bytes) -> Result<(), Failure> {
+    let file = File::options().write(true).create_new(true).mode(Mode::OWNER_ONLY.0).open(path);
+    file.and_then(|file| file.set_len(size.0)).map_err(|error| Failure::io("make", path, &error))
 }
 
 /// How often a pool that is being left is looked at.

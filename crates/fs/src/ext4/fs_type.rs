@@ -372,6 +372,12 @@ impl FsType for ExtType {
         repair::ask(&self.device(storage)?, &settings)
     }
 
+    fn grow(&self, _: &Storage) -> Result<Bytes, FsError> {
+        let advice =
+            "its format is Linux's, whose tools grow it: `truncate -s SIZE POOL`, then `resize2fs POOL`";
+        Err(FsError::NoGrowth { design: self.name(), advice })
+    }
+
     fn fsck(&self, storage: &Storage) -> FsckReport {
         match self.device(storage) {
             Ok(device) => fsck::check(&device, self.memory(storage)),

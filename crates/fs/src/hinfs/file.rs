@@ -12,10 +12,12 @@
 
 use std::ops::Range;
 
-use sim::{Activity, MutexGuard, Work};
+use sim::{Activity, Work};
 use vfs::Timestamp;
 
-use super::file_buffer::{BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, OpenTransaction, lines_of};
+use super::file_buffer::{
+    BlockWrite, Buffered, FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransaction, lines_of,
+};
 use super::in_flight::Wanted;
 use super::lrw::Owner;
 use super::mutant;
@@ -70,7 +72,7 @@ impl HiNfs {
         let len = raw.size.saturating_sub(offset).min(out.len() as u64);
         for piece in pieces(offset, len, raw.block_shift()) {
             let part = &mut out[piece.at..piece.at + piece.len as usize];
-            let buffer = file.state.lock();
+            let buffer = file.lock();
             sim::work(Work::STEP, index_steps(&buffer));
             match buffer.blocks.get(&piece.block) {
                 Some(block) => block.read(&self.volume.region, piece.within as usize, part)?,
@@ -201,7 +203,7 @@ impl HiNfs {
         file: &FileSlot,
         range: (u64, u64),
     ) -> Result<OpenTransaction> {
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
         if let Some(mut open) = buffer.open.take() {
             match self.make_room(raw, &mut open.tx, range) {
                 Ok(true) => return Ok(open),
@@ -266,7 +268,7 @@ impl HiNfs {
         mut open: OpenTransaction,
         sync: bool,
     ) -> Result<()> {
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
         if buffer.waits_for == 0 || self.volume.has(mutant::SIZE_AHEAD_OF_DATA) {
             drop(buffer);
             return self.commit(open);
@@ -378,7 +380,7 @@ impl HiNfs {
         &self,
         inode: &Inode,
         file: &'a FileSlot,
-        (mut buffer, buffered): (MutexGuard<'a, FileBuffer>, bool),
+        (mut buffer, buffered): (LockedBuffer<'a>, bool),
         write: &BlockWrite,
         data: &[u8],
     ) -> Result<()> {
@@ -392,7 +394,7 @@ impl HiNfs {
             let (page, entry, stalled) = self.pool.take(Owner { slot, block });
             add(&self.counters.lazy_misses, 1);
             add(&self.counters.stalls, u64::from(stalled));
-            buffer = file.state.lock();
+            buffer = file.lock();
             let line_writes = self.forget_ghost(&mut buffer, block);
             buffer.blocks.insert(block, Buffered::new(page, entry, write.at, line_writes));
             file.note_len(&buffer);
@@ -491,7 +493,7 @@ impl HiNfs {
             }
             let Some((entry, owner)) = pool.ghosts.take_oldest() else { return Ok(()) };
             drop(pool);
-            let mut buffer = self.file_of_slot(owner.slot)?.state.lock();
+            let mut buffer = self.file_of_slot(owner.slot)?.lock();
             let mut pool = self.pool.lock();
             let stale = buffer.ghosts.get(&owner.block).is_some_and(|ghost| ghost.entry == entry);
             if stale && !pool.ghosts.is_linked(entry) {

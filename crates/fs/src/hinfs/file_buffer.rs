@@ -17,12 +17,13 @@
 //! inode's lock, and not while it writes (`in_flight.rs`).
 
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use media::nvmm::Region;
-use sim::{LINE_BYTES, LockClass, Mutex, Nanos, PAGE_BYTES, Recency};
+use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency};
 
 use super::lrw::EntryId;
 use super::pool::Page;
@@ -31,11 +32,43 @@ use crate::pmfs::journal::Transaction;
 
 static FILE: LockClass = LockClass::new("hinfs.file");
 
-/// A file's place in the table of buffers.
+/// A file's place in the table of buffers. Most files have no buffer at a time.
 pub(crate) struct FileSlot {
     /// Buffered blocks, for readers that need not lock when there are none.
     buffered: AtomicU32,
-    pub(crate) state: Mutex<FileBuffer>,
+    state: Mutex<Option<Box<FileBuffer>>>,
+}
+
+const _: () = assert!(size_of::<FileSlot>() <= 72);
+
+/// The right to use the buffer of a file.
+pub(crate) struct LockedBuffer<'a>(pub(super) MutexGuard<'a, Option<Box<FileBuffer>>>);
+
+impl Deref for LockedBuffer<'_> {
+    type Target = FileBuffer;
+    fn deref(&self) -> &FileBuffer {
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+impl DerefMut for LockedBuffer<'_> {
+    fn deref_mut(&mut self) -> &mut FileBuffer {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl LockedBuffer<'_> {
+    /// Gives the memory of a buffer back that says nothing.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            self.clear();
+        }
+    }
+
+    /// Forgets everything that was known of the file.
+    pub(crate) fn clear(&mut self) {
+        *self.0 = None;
+    }
 }
 
 /// The buffer of one file.
@@ -98,7 +131,33 @@ pub(crate) struct Ghost {
     pub(crate) entry: EntryId,
 }
 
+/// What is known of a file without a buffer.
+static EMPTY: FileBuffer = FileBuffer {
+    blocks: BTreeMap::new(),
+    ghosts: BTreeMap::new(),
+    open: None,
+    ticket_taken: false,
+    waits_for: 0,
+    last_sync: None,
+    last_judged_eager: false,
+    unjudged: Vec::new(),
+    lost: None,
+};
+
 impl FileBuffer {
+    /// Whether it says no more than one that was just made.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
+            && self.ghosts.is_empty()
+            && self.open.is_none()
+            && !self.ticket_taken
+            && self.waits_for == 0
+            && self.last_sync.is_none()
+            && !self.last_judged_eager
+            && self.unjudged.is_empty()
+            && self.lost.is_none()
+    }
+
     /// The open transaction waits for `block` from now on.
     pub(crate) fn mark_in_tx(&mut self, block: u64) {
         if let Some(buffered) = self.blocks.get_mut(&block).filter(|buffered| !buffered.in_tx) {
@@ -110,7 +169,12 @@ impl FileBuffer {
 
 impl FileSlot {
     pub(crate) fn new() -> Self {
-        Self { buffered: AtomicU32::new(0), state: Mutex::new(&FILE, FileBuffer::default()) }
+        Self { buffered: AtomicU32::new(0), state: Mutex::new(&FILE, None) }
+    }
+
+    /// Locks the buffer.
+    pub(crate) fn lock(&self) -> LockedBuffer<'_> {
+        LockedBuffer(self.state.lock())
     }
 
     /// Whether nothing of the file is buffered. The caller holds the inode's lock, so nothing will be.

@@ -243,6 +243,14 @@ impl FsType for HinfsType {
         pmfs::fs_type::check(storage)
     }
 
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        pmfs::recovery::grow(storage.memory()?).map(Bytes).map_err(|error| error.of(self.name))
+    }
+
+    fn may_have_holes(&self) -> bool {
+        true
+    }
+
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         pmfs::repair::repair(storage.memory()?)
     }

@@ -23,9 +23,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::nvmm::Region;
-use sim::{Activity, Condvar, LockClass, MutexGuard};
+use sim::{Activity, Condvar, LockClass};
 
-use super::file_buffer::{Buffered, FileBuffer, FileSlot, runs};
+use super::file_buffer::{Buffered, FileBuffer, FileSlot, LockedBuffer, runs};
 use super::mutant;
 use super::pool::Page;
 use super::{HiNfs, add};
@@ -46,11 +46,11 @@ impl WritebackWait {
     }
 
     /// Unlocks the file until some write-back has ended.
-    fn wait<'a>(&self, buffer: MutexGuard<'a, FileBuffer>) -> MutexGuard<'a, FileBuffer> {
+    fn wait<'a>(&self, buffer: LockedBuffer<'a>) -> LockedBuffer<'a> {
         self.waiting.fetch_add(1, Relaxed);
-        let buffer = self.ended.wait(buffer);
+        let guard = self.ended.wait(buffer.0);
         self.waiting.fetch_sub(1, Relaxed);
-        buffer
+        LockedBuffer(guard)
     }
 
     /// A write-back has ended; its file is locked.
@@ -111,8 +111,8 @@ impl HiNfs {
         &self,
         file: &'a FileSlot,
         blocks: RangeInclusive<u64>,
-    ) -> MutexGuard<'a, FileBuffer> {
-        let mut buffer = file.state.lock();
+    ) -> LockedBuffer<'a> {
+        let mut buffer = file.lock();
         while buffer.blocks.range(blocks.clone()).any(|(_, buffered)| buffered.in_flight) {
             buffer = self.writeback_wait.wait(buffer);
         }
@@ -120,12 +120,8 @@ impl HiNfs {
     }
 
     /// Locks a file when `block` is not in flight, and says whether it is buffered.
-    pub(crate) fn lock_block<'a>(
-        &self,
-        file: &'a FileSlot,
-        block: u64,
-    ) -> (MutexGuard<'a, FileBuffer>, bool) {
-        let mut buffer = file.state.lock();
+    pub(crate) fn lock_block<'a>(&self, file: &'a FileSlot, block: u64) -> (LockedBuffer<'a>, bool) {
+        let mut buffer = file.lock();
         loop {
             match buffer.blocks.get(&block) {
                 Some(buffered) if buffered.in_flight => buffer = self.writeback_wait.wait(buffer),
@@ -142,9 +138,12 @@ impl HiNfs {
     pub(crate) fn write_out<'a>(
         &self,
         file: &'a FileSlot,
-        mut buffer: MutexGuard<'a, FileBuffer>,
+        mut buffer: LockedBuffer<'a>,
         wanted: &Wanted,
-    ) -> Result<(MutexGuard<'a, FileBuffer>, u64)> {
+    ) -> Result<(LockedBuffer<'a>, u64)> {
+        if buffer.is_empty() {
+            return Ok((buffer, 0));
+        }
         let dirty = buffer.blocks.range_mut(wanted.blocks.clone());
         let mut batch: Vec<InFlight> = dirty
             .filter(|(_, buffered)| wanted.includes(buffered) && !buffered.in_flight)
@@ -159,6 +158,7 @@ impl HiNfs {
         if batch.is_empty() {
             // No block is written: two tasks that wait for the write-back of a third must not wake each other.
             self.commit_if_done(&mut buffer)?;
+            buffer.shrink();
             return Ok((buffer, 0));
         }
         drop(buffer);
@@ -169,9 +169,10 @@ impl HiNfs {
         // Also after an error: another task that tries again cannot fence this task's stores.
         self.volume.region.fence();
         drop(scope);
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
         let written_out = self.finish_write_out(file, &mut buffer, batch);
         self.commit_if_done(&mut buffer)?;
+        buffer.shrink();
         Ok((buffer, written_out?))
     }
 
@@ -206,9 +207,9 @@ impl HiNfs {
     pub(crate) fn flush<'a>(
         &self,
         file: &'a FileSlot,
-        mut buffer: MutexGuard<'a, FileBuffer>,
+        mut buffer: LockedBuffer<'a>,
         wanted: &Wanted,
-    ) -> Result<MutexGuard<'a, FileBuffer>> {
+    ) -> Result<LockedBuffer<'a>> {
         loop {
             let lines;
             (buffer, lines) = self.write_out(file, buffer, wanted)?;

@@ -3,9 +3,9 @@
 //! The order is always: lines to the medium, fence, commit of the transaction that waited for them. No step may be skipped if a
 //! later one follows.
 
-use sim::{MutexGuard, Work};
+use sim::Work;
 
-use super::file_buffer::{FileBuffer, FileSlot, Ghost, OpenTransaction};
+use super::file_buffer::{FileBuffer, FileSlot, Ghost, LockedBuffer, OpenTransaction};
 use super::in_flight::Wanted;
 use super::lrw::Owner;
 use super::{HiNfs, add};
@@ -53,8 +53,8 @@ impl HiNfs {
     pub(crate) fn complete<'a>(
         &self,
         file: &'a FileSlot,
-        buffer: MutexGuard<'a, FileBuffer>,
-    ) -> Result<MutexGuard<'a, FileBuffer>> {
+        buffer: LockedBuffer<'a>,
+    ) -> Result<LockedBuffer<'a>> {
         if buffer.open.is_none() {
             return Ok(buffer);
         }
@@ -64,13 +64,13 @@ impl HiNfs {
     /// The same for a file that is not locked.
     pub(crate) fn complete_file(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
-        self.complete(file, file.state.lock()).map(drop)
+        self.complete(file, file.lock()).map(drop)
     }
 
     /// Writes back everything of a file and commits its transaction, so that PMFS alone may go on with it.
     pub(crate) fn settle_file(&self, inode: &Inode) -> Result<()> {
         let file = self.file(inode)?;
-        self.flush(file, file.state.lock(), &Wanted::ALL).map(drop)
+        self.flush(file, file.lock(), &Wanted::ALL).map(drop)
     }
 
     /// Drops the buffered blocks from `first` on: a truncation cuts them off. None of them may be waited for, unless the file
@@ -102,8 +102,8 @@ impl HiNfs {
         lost.map_or(Ok(()), Err)
     }
 
-    fn sync_file<'a>(&self, slot: u64, file: &'a FileSlot) -> Result<MutexGuard<'a, FileBuffer>> {
-        let mut buffer = file.state.lock();
+    fn sync_file<'a>(&self, slot: u64, file: &'a FileSlot) -> Result<LockedBuffer<'a>> {
+        let mut buffer = file.lock();
         sim::work(Work::STEP, (buffer.blocks.len() + buffer.unjudged.len()) as u64);
         if self.settings.checker {
             self.judge(&mut buffer, slot);
@@ -200,7 +200,10 @@ impl OpenTransactions for HiNfs {
 
     fn take_open(&self, inode: &Inode, entries: u32) -> Result<Option<Transaction>> {
         let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
+        if buffer.open.is_none() {
+            return Ok(None);
+        }
         match buffer.open.take() {
             None => Ok(None),
             Some(open) if open.tx.room() > entries => {
@@ -225,9 +228,11 @@ impl OpenTransactions for HiNfs {
     fn discard(&self, inode: &Inode) -> Result<()> {
         self.drop_from(inode, 0)?;
         let file = self.file(inode)?;
-        let mut buffer = file.state.lock();
-        self.commit_if_done(&mut buffer)?;
-        *buffer = FileBuffer::default();
+        let mut buffer = file.lock();
+        if !buffer.is_empty() {
+            self.commit_if_done(&mut buffer)?;
+        }
+        buffer.clear();
         Ok(())
     }
 }

@@ -124,7 +124,7 @@ impl HiNfs {
     /// Writes a chosen block back, unless it was written again, has gone or is in flight.
     fn write_back_block(&self, entry: EntryId, owner: Owner) -> Result<()> {
         let file = self.file_of_slot(owner.slot)?;
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
         let same = buffer.blocks.get(&owner.block).is_some_and(|buffered| buffered.entry == entry);
         if !same || self.pool.lock().blocks.is_linked(entry) {
             return Ok(());
@@ -144,7 +144,7 @@ impl HiNfs {
         // Ended transactions that are not yet cleaned still count in the fullness.
         self.volume.journal.clean()?;
         let file = self.file_of_slot(slot)?;
-        let mut buffer = file.state.lock();
+        let mut buffer = file.lock();
         if buffer.open.as_ref().is_none_or(|open| open.ticket != Some(ticket)) {
             buffer.ticket_taken = true;
             add(&self.counters.transactions_gone, 1);

@@ -24,6 +24,10 @@ static BLOCKS: LockClass = LockClass::new("nova.blocks");
 /// The most blocks that a shard keeps for removals.
 const RESERVE_MAX: u64 = 16;
 
+/// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
+const TRIM_LEAST: u64 = 16;
+const TRIM_MOST: u64 = 4096;
+
 /// What blocks are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
@@ -142,7 +146,40 @@ impl Blocks {
         while blocks < most && map.take(first + blocks) {
             blocks += 1;
         }
-        Some(Extent { offset: (shard as u64 * self.per_shard + first) * BLOCK, blocks })
+        let extent = Extent { offset: (shard as u64 * self.per_shard + first) * BLOCK, blocks };
+        self.backed(&mut map, first, extent)
+    }
+
+    /// An extent that was taken, if the host has space for it; otherwise its blocks are free again.
+    fn backed(&self, map: &mut FreeMap, first: u64, extent: Extent) -> Option<Extent> {
+        if self.region.back(extent.offset, extent.blocks * BLOCK) {
+            return Some(extent);
+        }
+        (first..first + extent.blocks).for_each(|block| {
+            map.put(block);
+        });
+        None
+    }
+
+    /// Gives the host the space of free blocks back, run by run, which are in use meanwhile; returns the bytes.
+    pub(crate) fn trim(&self) -> Result<u64> {
+        let mut bytes = 0;
+        for shard in 0..self.shards.len() {
+            let (base, mut from) = (shard as u64 * self.per_shard, 0);
+            loop {
+                let run = self.shards[shard].lock().take_next_run(from, TRIM_MOST);
+                let Some((first, blocks)) = run else { break };
+                let extent = Extent { offset: (base + first) * BLOCK, blocks };
+                let punched = match blocks >= TRIM_LEAST {
+                    true => self.region.punch(extent.offset, blocks * BLOCK),
+                    false => Ok(0),
+                };
+                self.put(extent)?;
+                bytes += punched?;
+                from = first + blocks;
+            }
+        }
+        Ok(bytes)
     }
 
     /// Takes one block.
@@ -162,7 +199,9 @@ impl Blocks {
             if map.free() >= count + self.reserve
                 && let Some(first) = map.take_run(count, 1)
             {
-                return Ok((shard as u64 * self.per_shard + first) * BLOCK);
+                let extent =
+                    Extent { offset: (shard as u64 * self.per_shard + first) * BLOCK, blocks: count };
+                return self.backed(&mut map, first, extent).map(|run| run.offset).ok_or(Error::NoSpace);
             }
         }
         Err(Error::NoSpace)

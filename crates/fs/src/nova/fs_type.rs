@@ -124,6 +124,18 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     Ok(done)
 }
 
+/// Grows an image to its region; returns the size before.
+pub(crate) fn grow(region: &Arc<Region>) -> Result<Bytes, FsError> {
+    recover(region)?;
+    let (superblock, _) = superblock::load(region)?;
+    let size = (region.len() / BLOCK * BLOCK).min(MAX_IMAGE);
+    if size > superblock.size {
+        superblock::resize(region, &superblock, size).map_err(recovery::damaged)?;
+        recover(region)?;
+    }
+    Ok(Bytes(superblock.size))
+}
+
 /// Checks storage that holds the format.
 pub(crate) fn check(storage: &Storage) -> FsckReport {
     match storage.memory() {
@@ -179,6 +191,14 @@ impl FsType for NovaType {
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         recover(storage.memory()?)
+    }
+
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        grow(storage.memory()?)
+    }
+
+    fn may_have_holes(&self) -> bool {
+        true
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

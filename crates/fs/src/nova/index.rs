@@ -108,6 +108,10 @@ impl BlockIndex {
         if self.root.is_none() {
             if page < SMALL {
                 if self.small.len() <= page as usize {
+                    // Most files have one page, and no more memory than for one.
+                    if page == 0 {
+                        self.small.reserve_exact(1);
+                    }
                     self.small.resize(page as usize + 1, Place::HOLE);
                 }
                 return &mut self.small[page as usize];

@@ -4,11 +4,13 @@
 //! chunks; a new one is zeroed before it is linked. Which numbers are in use is known in DRAM only; each shard gives out its lowest
 //! free slot, under a lock of its own.
 //!
-//! An inode's log is replayed when the inode is first used ([`Volume::loaded`]). What is kept then: attributes, the log's pages,
-//! and the index of blocks or names.
+//! An inode's log is replayed when the inode is first used ([`Volume::changing`]). What is kept then: attributes, the log's pages,
+//! and the index of blocks or names. Of files that are not open that is forgotten when many others were used since.
 //!
 //! Lock order: `nova.inode` (see `namei.rs`), then `nova.inode_table`, then `nova.blocks`.
 
+use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -81,12 +83,67 @@ pub(crate) struct Inode {
     pub(crate) state: RwLock<InodeState>,
     /// Attributes as the last writer left them, for those who ask without locking, as the kernel's `stat` does. It has a lock of
     /// the host's, held for one copy.
-    seen: parking_lot::Mutex<Option<Attr>>,
+    seen: parking_lot::Mutex<Option<Seen>>,
     /// Of a directory that is loaded: what `..` leads to, for those who walk up without locking. 0: not known.
     pub(crate) parent: AtomicU64,
     /// The last access that was noted in place; 0: none since the time was set.
     accessed: AtomicU64,
     recency: Recency,
+}
+
+const _: () = assert!(size_of::<Inode>() <= 208);
+
+/// Attributes without what all inodes have in common, or follows from the rest; times are packed.
+#[derive(Clone, Copy)]
+struct Seen {
+    size: u64,
+    blocks: u64,
+    atime: u64,
+    mtime: u64,
+    ctime: u64,
+    mode: NonZeroU32,
+    nlink: u32,
+    uid: u32,
+    gid: u32,
+    rdev: u32,
+    generation: u32,
+}
+
+impl Seen {
+    /// None for a device number that does not fit.
+    fn of(attr: &Attr) -> Option<Self> {
+        Some(Self {
+            size: attr.size,
+            blocks: attr.blocks,
+            atime: pack(attr.atime),
+            mtime: pack(attr.mtime),
+            ctime: pack(attr.ctime),
+            mode: NonZeroU32::new(attr.kind.mode_bits() | attr.perm)?,
+            nlink: attr.nlink,
+            uid: attr.owner.uid,
+            gid: attr.owner.gid,
+            rdev: u32::try_from(attr.rdev).ok()?,
+            generation: attr.generation,
+        })
+    }
+
+    fn attr(&self, ino: u64) -> Option<Attr> {
+        Some(Attr {
+            ino: Ino(ino),
+            kind: FileKind::from_mode(self.mode.get())?,
+            perm: self.mode.get() & 0o7777,
+            nlink: self.nlink,
+            owner: Owner { uid: self.uid, gid: self.gid },
+            rdev: u64::from(self.rdev),
+            size: self.size,
+            blocks: self.blocks,
+            block_size: BLOCK as u32,
+            atime: unpack(self.atime),
+            mtime: unpack(self.mtime),
+            ctime: unpack(self.ctime),
+            generation: self.generation,
+        })
+    }
 }
 
 /// Lines that a task waits for that finds an inode by its number: its slot in DRAM, and what is loaded.
@@ -162,7 +219,8 @@ impl DerefMut for Changing<'_> {
 impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let attr = self.state.loaded.as_ref().filter(|loaded| loaded.facts.links > 0);
-        *self.inode.seen.lock() = attr.and_then(|loaded| self.inode.attr(loaded).ok());
+        let attr = attr.and_then(|loaded| self.inode.attr(loaded).ok());
+        *self.inode.seen.lock() = attr.as_ref().and_then(Seen::of);
     }
 }
 
@@ -251,7 +309,12 @@ pub(crate) struct Inodes {
     shards: Vec<InodeShard>,
     slots_per_chunk: u64,
     chunks_max: u64,
+    /// The inodes that are loaded, the first of them longest; some may have been unloaded since.
+    loaded: parking_lot::Mutex<VecDeque<u64>>,
 }
+
+/// So many inodes stay loaded that are not open.
+const KEPT_LOADED: usize = 1 << 16;
 
 impl Inodes {
     /// Without a chunk.
@@ -263,7 +326,8 @@ impl Inodes {
             slots: SlotTable::new(chunks_max, slots_per_chunk),
             free: Mutex::new(&INODE_TABLE, FreeSlots::default()),
         };
-        Self { shards: (0..geometry.shards).map(shard).collect(), slots_per_chunk, chunks_max }
+        let (shards, loaded) = ((0..geometry.shards).map(shard).collect(), parking_lot::Mutex::default());
+        Self { shards, slots_per_chunk, chunks_max, loaded }
     }
 
     /// The inode `number`, in use or not.
@@ -295,6 +359,17 @@ impl Inodes {
         free.chunks.push(FreeMap::new(self.slots_per_chunk));
         free.offsets.push(offset);
         Ok(chunk)
+    }
+
+    /// An inode was loaded.
+    pub(crate) fn note_loaded(&self, number: u64) {
+        self.loaded.lock().push_back(number);
+    }
+
+    /// The inode that was loaded longest ago, when too many are.
+    fn next_to_unload(&self) -> Option<u64> {
+        let mut loaded = self.loaded.lock();
+        if loaded.len() > KEPT_LOADED { loaded.pop_front() } else { None }
     }
 
     /// Says that a number is not in use.
@@ -438,6 +513,7 @@ impl Volume {
         let mut state = inode.state.write();
         if state.loaded.is_none() {
             state.loaded = Some(Box::new(self.load(inode)?));
+            self.inodes.note_loaded(inode.ino);
         }
         Ok(Changing { inode, state })
     }
@@ -457,6 +533,26 @@ impl Volume {
         Ok(loaded)
     }
 
+    /// Unloads files that were loaded long ago and are not open, when too many are. The caller holds no lock.
+    pub(crate) fn unload_old(&self) {
+        const AT_ONCE: usize = 2;
+        for _ in 0..AT_ONCE {
+            let Some(number) = self.inodes.next_to_unload() else { return };
+            let Ok(inode) = self.inodes.get(number) else { continue };
+            let mut state = inode.state.write();
+            let Some(loaded) = &state.loaded else { continue };
+            if state.opens > 0
+                || loaded.facts.links == 0
+                || loaded.facts.is_dir()
+                || self.check_sound().is_err()
+            {
+                self.inodes.note_loaded(number);
+            } else {
+                state.loaded = None;
+            }
+        }
+    }
+
     /// Locks an inode that the caller has just claimed. It can be used as any other once it has become live.
     pub(crate) fn lock_new(inode: &Inode) -> Changing<'_> {
         Changing { inode, state: inode.state.write() }
@@ -466,13 +562,14 @@ impl Volume {
     pub(crate) fn get_attr(&self, number: u64) -> Result<Attr> {
         let inode = self.inodes.get(number)?;
         sim::interact();
-        if let Some(attr) = *inode.seen.lock() {
+        let seen = *inode.seen.lock();
+        if let Some(attr) = seen.and_then(|seen| seen.attr(number)) {
             return Ok(attr);
         }
         let loaded = self.reading(inode)?;
         let attr = inode.attr(&loaded)?;
         if loaded.facts.links > 0 {
-            *inode.seen.lock() = Some(attr);
+            *inode.seen.lock() = Seen::of(&attr);
         }
         Ok(attr)
     }
@@ -487,8 +584,8 @@ impl Volume {
         self.region.mark(Mark::Commit { at, needs: &[] });
         self.region.store_u64(at, pack(now))?;
         inode.accessed.store(pack(now), Relaxed);
-        if let Some(attr) = seen.as_mut() {
-            attr.atime = unpack(pack(now));
+        if let Some(seen) = seen.as_mut() {
+            seen.atime = pack(now);
         }
         Ok(())
     }

@@ -66,7 +66,7 @@ pub(crate) struct Log {
     /// In the order of the chain.
     pub(crate) pages: Vec<PageUse>,
     /// Of a long log: where in `pages` a page is.
-    places: FxHashMap<u64, usize>,
+    places: Option<Box<FxHashMap<u64, usize>>>,
 }
 
 /// Pages that are looked for one by one, from the end.
@@ -82,16 +82,17 @@ impl Log {
         if self.pages.len() <= FEW_PAGES {
             return self.pages.iter_mut().rev().find(|known| known.page == page);
         }
-        for place in self.places.len()..self.pages.len() {
-            self.places.insert(self.pages[place].page, place);
+        let places = self.places.get_or_insert_default();
+        for place in places.len()..self.pages.len() {
+            places.insert(self.pages[place].page, place);
         }
-        self.pages.get_mut(*self.places.get(&page)?)
+        self.pages.get_mut(*places.get(&page)?)
     }
 
     /// Replaces the pages: some were cleaned away.
     pub(crate) fn set_pages(&mut self, pages: Vec<PageUse>) {
         self.pages = pages;
-        self.places.clear();
+        self.places = None;
     }
 
     /// One more page or name whose entry is in log page `page`.
@@ -220,7 +221,7 @@ impl<'a> Reader<'a> {
 
     /// Where the log ends and which pages it has, after its last entry was read.
     pub(crate) fn into_log(self) -> Log {
-        Log { tail: self.tail, pages: self.pages, places: FxHashMap::default() }
+        Log { tail: self.tail, pages: self.pages, places: None }
     }
 }
 
@@ -289,6 +290,10 @@ impl Append<'_> {
     pub(crate) fn apply(mut self, log: &mut Log) {
         log.tail = self.at;
         let pages = std::mem::take(&mut self.pages);
+        // Most logs have one page, and no more memory than for one.
+        if log.pages.is_empty() {
+            log.pages.reserve_exact(pages.len());
+        }
         log.pages.extend(pages.iter().map(|page| PageUse { page: page / BLOCK, ..PageUse::default() }));
     }
 }

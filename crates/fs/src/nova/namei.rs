@@ -182,6 +182,7 @@ impl Volume {
         append.apply(&mut dir.log);
         apply_name(&mut dir, (written.0, &written.1), name);
         claim.keep();
+        self.inodes.note_loaded(child.inode.ino);
         child.become_live(body.into_loaded(facts))
     }
 
@@ -226,6 +227,7 @@ impl Volume {
         self.store_state(inode, word, &[(inode.offset + 8, ino::NEXT_CHUNK - 8)])?;
         claim.keep();
         self.orphans.fetch_add(1, Relaxed);
+        self.inodes.note_loaded(inode.ino);
         let attr = file.become_live(Loaded { facts: Facts { links: 0, ..facts }, ..Loaded::default() });
         *file.state() = InodeState { opens: 1, nameless: true, loaded: file.state().loaded.take() };
         attr

@@ -4,13 +4,14 @@
 //! directory continues from: whatever else comes and goes, it meets each name that stays exactly once.
 
 use std::hash::Hasher;
+use std::ops::{Deref, DerefMut};
 
 use hashbrown::HashTable;
 use media::nvmm::Region;
 use sim::Work;
 
 use super::layout::{NAME_HEADER, NameEntry};
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A name that is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +22,15 @@ pub(crate) struct Known {
     pub(crate) ino: u64,
 }
 
-/// All names but `.` and `..`.
+/// All names of a directory but `.` and `..`; nothing for any other inode.
 #[derive(Default)]
-pub(crate) struct Names {
+pub(crate) struct Names(Option<Box<NameTable>>);
+
+/// What a directory knows of its names.
+pub(crate) struct NameTable {
     table: HashTable<u32>,
-    slots: Vec<Option<Known>>,
+    /// A slot whose name lies nowhere (`at` is 0) is free.
+    slots: Vec<Known>,
     free: Vec<u32>,
     /// What `..` leads to.
     pub(crate) parent: u64,
@@ -40,7 +45,34 @@ fn hash_of(name: &[u8]) -> u64 {
     hasher.finish().wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-impl Names {
+static EMPTY: NameTable =
+    NameTable { table: HashTable::new(), slots: Vec::new(), free: Vec::new(), parent: 0, parent_at: 0 };
+
+impl Deref for Names {
+    type Target = NameTable;
+    fn deref(&self) -> &NameTable {
+        self.0.as_deref().unwrap_or(&EMPTY)
+    }
+}
+
+impl DerefMut for Names {
+    fn deref_mut(&mut self) -> &mut NameTable {
+        self.0.get_or_insert_with(|| {
+            let (table, slots, free) = (HashTable::new(), Vec::new(), Vec::new());
+            Box::new(NameTable { table, slots, free, parent: 0, parent_at: 0 })
+        })
+    }
+}
+
+impl Known {
+    const FREE: Self = Self { hash: 0, at: 0, ino: 0 };
+
+    fn is_free(&self) -> bool {
+        self.at == 0
+    }
+}
+
+impl NameTable {
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
@@ -50,8 +82,7 @@ impl Names {
         sim::work(Work::MISS, 1);
         let hash = hash_of(name);
         for slot in self.table.iter_hash(hash) {
-            let known = self.slots[*slot as usize]
-                .ok_or_else(|| Error::Corrupt("a name without its slot".to_owned()))?;
+            let known = self.slots[*slot as usize];
             if known.hash == hash && entry_is(region, known.at, name)? {
                 return Ok(Some((*slot, known)));
             }
@@ -63,18 +94,19 @@ impl Names {
     pub(crate) fn insert(&mut self, name: &[u8], at: u64, ino: u64) {
         let known = Known { hash: hash_of(name), at, ino };
         let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
+            self.slots.push(Known::FREE);
             self.slots.len() as u32 - 1
         });
-        self.slots[slot as usize] = Some(known);
+        self.slots[slot as usize] = known;
         let slots = &self.slots;
-        let rehash = |slot: &u32| slots[*slot as usize].map_or(0, |known| known.hash);
+        let rehash = |slot: &u32| slots[*slot as usize].hash;
         self.table.insert_unique(known.hash, slot, rehash);
     }
 
     /// Takes the name in a slot out; answers where its entry lies now.
     pub(crate) fn remove(&mut self, slot: u32) -> Option<u64> {
-        let known = self.slots.get_mut(slot as usize)?.take()?;
+        let slot_in_use = self.slots.get_mut(slot as usize).filter(|known| !known.is_free())?;
+        let known = std::mem::replace(slot_in_use, Known::FREE);
         if let Ok(found) = self.table.find_entry(known.hash, |other| *other == slot) {
             found.remove();
         }
@@ -84,20 +116,17 @@ impl Names {
 
     /// The entry of a name has moved from `from` to `to`.
     pub(crate) fn moved(&mut self, from: &Known, to: u64) {
-        let found = self
-            .table
-            .iter_hash(from.hash)
-            .find(|slot| self.slots[**slot as usize].is_some_and(|known| known.at == from.at));
-        if let Some(known) = found.and_then(|slot| self.slots[*slot as usize].as_mut()) {
-            known.at = to;
+        let found = self.table.iter_hash(from.hash).find(|slot| self.slots[**slot as usize].at == from.at);
+        if let Some(slot) = found {
+            self.slots[*slot as usize].at = to;
         }
     }
 
     /// The first name in a slot from `slot` on.
     pub(crate) fn next_from(&self, slot: u64) -> Option<(u64, Known)> {
         let rest = self.slots.get(slot as usize..)?;
-        let found = rest.iter().position(Option::is_some)?;
-        Some((slot + found as u64, rest[found]?))
+        let found = rest.iter().position(|known| !known.is_free())?;
+        Some((slot + found as u64, rest[found]))
     }
 }
 

@@ -350,7 +350,8 @@ impl Volume {
         let wanted = (blocks.len() + inodes.len()).div_ceil(SAVED_RANGES).max(1);
         let places = blocks.iter().flat_map(|(first, last)| *first..=*last).map(|block| block * BLOCK);
         let places: Vec<_> = places.take(wanted).collect();
-        if places.len() < wanted {
+        let backed = places.iter().all(|at| self.region.back(*at, BLOCK));
+        if places.len() < wanted || !backed {
             return Ok(());
         }
         write_saved(&self.region, &places, &blocks, &inodes)?;
@@ -374,7 +375,7 @@ fn merge(one: Result<Marks>, other: Result<Marks>, first: u64) -> Result<Marks> 
 }
 
 /// Stores the clean word; durable on return.
-fn store_clean(region: &Region, value: u64) -> Result<()> {
+pub(crate) fn store_clean(region: &Region, value: u64) -> Result<()> {
     region.fence();
     region.mark(Mark::Commit { at: CLEAN, needs: &[] });
     region.store_u64(CLEAN, value)?;

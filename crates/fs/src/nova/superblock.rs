@@ -10,6 +10,7 @@ use zerocopy::IntoBytes;
 use super::layout::{
     BLOCK, COPY, Geometry, INODE_BYTES, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock, VERSION, checksum,
 };
+use super::recovery::store_clean;
 use crate::error::Result;
 use crate::fs_type::FsError;
 
@@ -105,10 +106,27 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
-/// What is wrong with the copy of a superblock that can be used.
+/// Says that the file system has `size` bytes. The list of free blocks that unmounting has saved lacks the new ones, so the next
+/// mount has to find them by a scan. The copy is changed first: while the two differ, either size is that of a file system that can
+/// be mounted.
+pub(crate) fn resize(region: &Region, superblock: &Superblock, size: u64) -> Result<()> {
+    store_clean(region, 0)?;
+    let mut new = Superblock { size, ..*superblock };
+    new.checksum = new.compute_checksum();
+    store(region, COPY, &new)?;
+    store(region, 0, &new)
+}
+
+/// What is wrong with the copy of a superblock that can be used. It may have the new size of a file system that was to grow.
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
+    let repeats = |copy: &Superblock| {
+        let Superblock { size, checksum, .. } = *superblock;
+        copy.size >= size
+            && copy.fault(region.len()).is_none()
+            && Superblock { size, checksum, ..*copy } == *superblock
+    };
     match region.read::<Superblock>(COPY) {
-        Ok(copy) if copy == *superblock => None,
+        Ok(copy) if repeats(&copy) => None,
         Ok(_) => Some("the copy of the superblock differs from it".to_owned()),
         Err(error) => Some(format!("the copy of the superblock cannot be read: {error}")),
     }

@@ -111,12 +111,14 @@ impl Volume {
 
 impl Mounted {
     fn inode(&self, ino: Ino) -> DesignResult<&Inode> {
+        self.0.unload_old();
         self.0.inodes.get(ino.0)
     }
 
     /// The volume, for a change: none when an earlier one could not be ended.
     fn sound(&self) -> DesignResult<&Volume> {
         self.0.check_sound()?;
+        self.0.unload_old();
         Ok(&self.0)
     }
 }
@@ -140,6 +142,10 @@ impl FileSystem for Mounted {
     fn unmount(&self) -> Result<()> {
         self.0.reap_left_over();
         Ok(self.0.unmount()?)
+    }
+
+    fn trim(&self) -> Result<u64> {
+        Ok(self.0.blocks.trim()?)
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -111,6 +111,13 @@ impl FreeMap {
         }
     }
 
+    /// Takes the first free blocks at or after `from` that follow one another, at most `most`: the first, and how many.
+    pub(crate) fn take_next_run(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
+        let first = self.first_from(from)?;
+        let blocks = (0..most).take_while(|count| self.take(first + count)).count();
+        Some((first, blocks as u64))
+    }
+
     /// The lowest free block at or after `from`.
     fn first_from(&self, from: u64) -> Option<u64> {
         let mut bit = from;
@@ -184,6 +191,17 @@ mod tests {
         assert_eq!(map.take_run(512, 512), Some(1024));
         assert_eq!(map.take_run(2, 1), Some(0));
         assert_eq!(map.take_run(4096, 1), None);
+    }
+
+    #[test]
+    fn the_next_run_ends_where_a_block_is_in_use() {
+        let mut map = FreeMap::new(200);
+        (10..20).chain(60..130).for_each(|block| assert!(map.put(block)));
+        assert_eq!(map.take_next_run(0, 100), Some((10, 10)));
+        assert_eq!(map.take_next_run(0, 64), Some((60, 64)));
+        assert_eq!(map.take_next_run(125, 64), Some((125, 5)));
+        assert_eq!(map.take_next_run(125, 64), None);
+        assert_eq!(map.free(), 1);
     }
 
     #[test]

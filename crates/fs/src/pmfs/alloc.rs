@@ -4,7 +4,7 @@
 //! follow: a block returns to the map only when no durable pointer leads to it, and a mount makes the saved map invalid before it
 //! gives out the first block.
 //!
-//! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it.
+//! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it. Only a pool file with holes grows there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,6 +29,10 @@ pub(crate) struct BlockMap {
     /// After a failure, blocks that no pointer leads to may be marked as used: such a map is not saved.
     doubted: AtomicBool,
 }
+
+/// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
+const TRIM_LEAST: u64 = 16;
+const TRIM_MOST: u64 = 4096;
 
 impl BlockMap {
     /// Takes over a map whose free blocks are set.
@@ -57,10 +61,14 @@ impl BlockMap {
                 true => map.take_run(units, units),
                 false => None,
             };
-            match first {
-                Some(block) => *place = block * BLOCK,
-                None => return taken,
+            let Some(block) = first else { return taken };
+            if !self.region.back(block * BLOCK, 1 << shift) {
+                (block..block + units).for_each(|block| {
+                    map.put(block);
+                });
+                return taken;
             }
+            *place = block * BLOCK;
         }
         places.len()
     }
@@ -95,6 +103,22 @@ impl BlockMap {
     /// Free base blocks.
     pub(crate) fn free(&self) -> u64 {
         self.map.lock().free()
+    }
+
+    /// Gives the host the space of free blocks back, run by run, which are in use meanwhile; returns the bytes.
+    pub(crate) fn trim(&self) -> Result<u64> {
+        let (mut from, mut bytes) = (0, 0);
+        loop {
+            let run = self.map.lock().take_next_run(from, TRIM_MOST);
+            let Some((first, blocks)) = run else { return Ok(bytes) };
+            let punched = match blocks >= TRIM_LEAST {
+                true => self.region.punch(first * BLOCK, blocks * BLOCK),
+                false => Ok(0),
+            };
+            self.put_many((first..first + blocks).map(|block| (block * BLOCK, BLOCK_SHIFT)))?;
+            bytes += punched?;
+            from = first + blocks;
+        }
     }
 
     /// A copy of the map.

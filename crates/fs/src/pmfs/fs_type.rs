@@ -221,6 +221,14 @@ impl FsType for PmfsType {
         check(storage)
     }
 
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        recovery::grow(storage.memory()?).map(Bytes)
+    }
+
+    fn may_have_holes(&self) -> bool {
+        true
+    }
+
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         repair::repair(storage.memory()?)
     }

@@ -1,8 +1,8 @@
 //! Inodes: the table on the medium, and a lock for each in DRAM.
 //!
 //! An inode number is the byte offset of its slot in the inode table, which is a file. Attributes are read from the medium, which
-//! is memory. DRAM holds the lock, the number of opens, and a directory's name index: about 200 bytes for each slot of the table,
-//! in use or not. 88 of these are a copy of the inode for readers that do not lock it.
+//! is memory. DRAM holds the lock, the number of opens, and a directory's name index: 144 bytes for each slot of the table, in use
+//! or not. While a task has the right to change an inode there is a copy of it beside, for readers that do not lock it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -34,10 +34,23 @@ pub(crate) struct Inode {
     pub(crate) offset: u64,
     /// Guards the inode on the medium, its data and what is below.
     pub(crate) state: RwLock<InodeState>,
-    /// A copy of the inode from its last writer, if there is one, for readers without the inode's lock, such as `stat` and a seek
-    /// to the end. A lock of the host guards it, held for one copy.
-    seen: parking_lot::Mutex<Option<RawInode>>,
+    /// For readers without the inode's lock, such as `stat` and a seek to the end. A lock of the host guards it, held for one copy.
+    seen: parking_lot::Mutex<Seen>,
     recency: Recency,
+}
+
+const _: () = assert!(size_of::<Inode>() <= 144);
+
+/// What readers see that do not have the lock of an inode.
+#[derive(Default)]
+enum Seen {
+    /// Nothing: they wait for the lock.
+    #[default]
+    Nothing,
+    /// The inode as it is on the medium, which no task changes.
+    Medium,
+    /// The inode as it was when a task got the right to change it.
+    Copy(Box<RawInode>),
 }
 
 /// Cache lines that a lookup by number touches: the slot in DRAM, and the inode on the medium.
@@ -76,14 +89,24 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        self.inode.show(self.volume.raw(self.inode).ok());
+        self.inode.show(self.volume.raw(self.inode).ok().as_ref());
     }
 }
 
 impl Inode {
-    /// Publishes `raw` for readers without the lock. An inode without a name is not published, because it may be freed.
-    fn show(&self, raw: Option<RawInode>) {
-        *self.seen.lock() = raw.filter(|raw| raw.links > 0);
+    /// Publishes the inode on the medium, which is `raw`, for readers without the lock. An inode without a name is not published,
+    /// because it may be freed.
+    fn show(&self, raw: Option<&RawInode>) {
+        let named = raw.is_some_and(|raw| raw.links > 0);
+        *self.seen.lock() = if named { Seen::Medium } else { Seen::Nothing };
+    }
+
+    /// A task is about to change the inode: readers without the lock go on seeing it as it is now.
+    fn keep_copy(&self, volume: &Volume) {
+        let mut seen = self.seen.lock();
+        if matches!(*seen, Seen::Medium) {
+            *seen = volume.raw(self).map_or(Seen::Nothing, |raw| Seen::Copy(Box::new(raw)));
+        }
     }
 
     /// Stores a new access time, which needs no right to change the inode. The published copy is locked meanwhile, so that no
@@ -91,7 +114,7 @@ impl Inode {
     pub(crate) fn store_accessed(&self, atime: Timestamp, store: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut seen = self.seen.lock();
         store()?;
-        if let Some(raw) = seen.as_mut() {
+        if let Seen::Copy(raw) = &mut *seen {
             raw.set_atime(atime);
         }
         Ok(())
@@ -167,7 +190,7 @@ impl InodeTable {
             ino: slot * INODE_SLOT,
             offset: offset + (slot % self.slots_per_block) * INODE_SLOT,
             state: RwLock::new(&INODE, InodeState::default()),
-            seen: parking_lot::Mutex::new(None),
+            seen: parking_lot::Mutex::default(),
             recency: Recency::new(),
         };
         self.slots.add_chunk(block, make);
@@ -201,19 +224,22 @@ impl Volume {
 
     /// Locks an inode to change it.
     pub(crate) fn lock<'a>(&'a self, inode: &'a Inode) -> Locked<'a> {
-        Locked { state: inode.state.write(), inode, volume: self }
+        let state = inode.state.write();
+        inode.keep_copy(self);
+        Locked { state, inode, volume: self }
     }
 
     /// The inode, if it has a name or is open. Waits for a task that changes it only when no copy is published.
     pub(crate) fn read_shared(&self, inode: &Inode) -> Result<RawInode> {
         sim::interact();
-        if let Some(raw) = *inode.seen.lock() {
-            return Ok(raw);
+        match &*inode.seen.lock() {
+            Seen::Nothing => {}
+            Seen::Medium => return self.raw(inode),
+            Seen::Copy(raw) => return Ok(**raw),
         }
         let state = inode.state.read();
-        let mut seen = inode.seen.lock();
         let raw = self.live_or_open(inode, &state)?;
-        *seen = Some(raw).filter(|raw| raw.links > 0);
+        inode.show(Some(&raw));
         Ok(raw)
     }
 

@@ -17,8 +17,8 @@ use super::inode::{InodeTable, is_free_slot};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
-    JournalDescriptor, LARGE_DEVICE, LogEntry, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry, ino, jd,
-    sb,
+    JournalDescriptor, LARGE_DEVICE, LogEntry, MAX_IMAGE, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry,
+    ino, jd, sb,
 };
 use super::mutant;
 use super::superblock;
@@ -132,6 +132,20 @@ fn presize(region: &Arc<Region>, inodes: u64) -> Result<()> {
     let volume = Volume::load(region, &superblock, settings)?;
     volume.ensure_inodes(inodes)?;
     volume.journal.stop()
+}
+
+/// Grows an image to its region, with the block map of the whole; returns the size before.
+pub(crate) fn grow(region: &Arc<Region>) -> Result<u64, FsError> {
+    let settings = Settings::for_recovery(true);
+    let remount = || Volume::mount(region, settings)?.unmount().map_err(damaged);
+    remount()?;
+    let (superblock, _) = superblock::load(region)?;
+    let size = (region.len() / BLOCK * BLOCK).min(MAX_IMAGE);
+    if size > superblock.size {
+        superblock::resize(region, &superblock, size).map_err(damaged)?;
+        remount()?;
+    }
+    Ok(superblock.size)
 }
 
 /// Replays the journal: undoes transactions without a commit, newest first, and leaves the journal empty. Returns how many

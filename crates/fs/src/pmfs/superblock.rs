@@ -125,11 +125,12 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
     }
 }
 
-/// What is wrong with the redundant copy of a superblock that can be used. Between two versions it may be of either.
+/// What is wrong with the redundant copy of a superblock that can be used. Between two versions it may be of either, and have the
+/// new size of a file system that was to grow.
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
     let repeats = |copy: &Superblock| {
-        let (version, checksum) = (superblock.version, superblock.checksum);
-        Superblock { checksum, version, ..*copy } == *superblock
+        let Superblock { version, checksum, size, .. } = *superblock;
+        copy.size >= size && Superblock { checksum, version, size, ..*copy } == *superblock
     };
     match read_static(region, COPY) {
         Ok(copy) => {
@@ -199,6 +200,19 @@ pub(crate) fn convert(region: &Region, superblock: &Superblock) -> Result<bool> 
         region.fence();
     }
     Ok(true)
+}
+
+/// Says that the file system has `size` bytes. The copy is changed first: while the two differ, either size is that of a file
+/// system that can be mounted, because blocks are given out beyond the old end only after both are changed.
+pub(crate) fn resize(region: &Region, superblock: &Superblock, size: u64) -> Result<()> {
+    let mut new = Superblock { size, ..*superblock };
+    new.checksum = new.compute_checksum();
+    for at in [COPY, 0] {
+        region.store(at, &new.as_bytes()[sb::STATIC])?;
+        region.flush(at, sb::STATIC.end as u64);
+        region.fence();
+    }
+    Ok(())
 }
 
 /// Makes the redundant copy equal to the primary.

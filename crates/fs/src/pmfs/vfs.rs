@@ -269,6 +269,10 @@ impl<D: DataPath> FileSystem for Mounted<D> {
         Ok(self.volume().unmount()?)
     }
 
+    fn trim(&self) -> Result<u64> {
+        Ok(self.volume().blocks.trim()?)
+    }
+
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.0.counters()
     }

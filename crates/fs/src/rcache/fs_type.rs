@@ -139,6 +139,14 @@ impl FsType for RcacheType {
         nova::recover(storage.memory()?)
     }
 
+    fn grow(&self, storage: &Storage) -> Result<Bytes, FsError> {
+        nova::grow(storage.memory()?)
+    }
+
+    fn may_have_holes(&self) -> bool {
+        true
+    }
+
     fn fsck(&self, storage: &Storage) -> FsckReport {
         nova::check(storage)
     }

@@ -7,9 +7,9 @@ use vfs::{Errno, FallocateMode, FileKind, NewInode, Result, SeekTo, SetAttr, Xat
 use super::{Answer, Handler, WISHES, name};
 use crate::acl;
 use crate::convert::{self, io_flags, open_flags};
-use crate::crew;
 use crate::invalidate::Written;
-use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR};
+use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR};
+use crate::threads;
 use crate::wire::abi::{self, opcode};
 use crate::wire::{Reply, Request};
 
@@ -118,7 +118,7 @@ impl Handler {
         match name(ask.name()?)? {
             b"." => self.tell_number(parent, reply),
             b".." => self.tell_number(self.parent(parent)?, reply),
-            // The kernel may believe for long that there is no such name, too.
+            // The kernel may cache for long that there is no such name, too.
             name => match self.fs().lookup(parent, name) {
                 Err(Errno::ENOENT) if self.cache == Cache::Pages => {
                     let entry_valid = super::FOR_LONG_SECS;
@@ -236,7 +236,8 @@ impl Handler {
     fn unlink(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::UNLINK);
         let parent = self.numbers.ino(ask.header.nodeid);
-        let done = self.fs().unlink(parent, name(ask.name()?)?);
+        let name = name(ask.name()?)?;
+        let done = self.pin(parent, name).and_then(|()| self.fs().unlink(parent, name));
         self.nodes.changed(parent);
         self.settled(done)
     }
@@ -244,7 +245,8 @@ impl Handler {
     fn rmdir(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::RMDIR);
         let parent = self.numbers.ino(ask.header.nodeid);
-        let done = self.fs().rmdir(parent, name(ask.name()?)?);
+        let name = name(ask.name()?)?;
+        let done = self.pin(parent, name).and_then(|()| self.fs().rmdir(parent, name));
         self.nodes.changed(parent);
         self.settled(done)
     }
@@ -260,6 +262,10 @@ impl Handler {
         let (from, to) = (self.numbers.ino(ask.header.nodeid), self.numbers.ino(to));
         let flags = vfs::RenameFlags::from_bits(flags).ok_or(Errno::EINVAL)?;
         let (old, new) = (name(ask.name()?)?, name(ask.name()?)?);
+        let replaces = !flags.intersects(vfs::RenameFlags::EXCHANGE | vfs::RenameFlags::NOREPLACE);
+        if replaces {
+            self.pin(to, new)?;
+        }
         let done = self.fs().rename((from, old), (to, new), flags);
         self.nodes.changed(from);
         self.nodes.changed(to);
@@ -295,9 +301,8 @@ impl Handler {
         let flags = open_flags(given.flags);
         let made = fs.create(parent, name, &new.begin()).and_then(|attr| self.inherit(&new, attr));
         let made = self.settled(made).and_then(|attr| {
-            self.nodes.learn(fs, attr.ino)?;
-            // The kernel does not hear of it when this fails, and will not forget it.
-            fs.open(attr.ino, flags).inspect_err(|_| self.nodes.forget(fs, attr.ino, 1))?;
+            fs.open(attr.ino, flags)?;
+            self.nodes.learn(attr.ino);
             Ok(attr)
         });
         self.nodes.changed(parent);
@@ -312,8 +317,11 @@ impl Handler {
         let new = self.new_inode(&ask.header, parent, FileKind::Regular, (given.mode, given.umask))?;
         // The design opens it for its maker.
         let attr = fs.tmpfile(&new.begin())?;
-        let known = self.nodes.learn(fs, attr.ino).and_then(|()| self.inherit(&new, attr));
-        let attr = known.inspect_err(|_| fs.release(attr.ino))?;
+        let ready = self.inherit(&new, attr).and_then(|attr| {
+            self.nodes.learn_pinned(fs, attr.ino)?;
+            Ok(attr)
+        });
+        let attr = ready.inspect_err(|_| fs.release(attr.ino))?;
         self.put_opened(&attr, open_flags(given.flags), reply);
         Ok(())
     }
@@ -379,7 +387,7 @@ impl Handler {
     fn fsync(&self, ask: &mut Request<'_>) -> Result<()> {
         let _op = self.begin(ops::FSYNC);
         let given: abi::FsyncIn = ask.take()?;
-        crew::about_to_wait();
+        threads::about_to_wait();
         self.sync(self.numbers.ino(ask.header.nodeid), given.flags & abi::FSYNC_DATA != 0)
     }
 
@@ -471,9 +479,15 @@ impl Handler {
             RESULT_XATTR => Some(Ok(self.result())),
             SYNC_XATTR => {
                 let _op = self.begin(ops::SYNC);
-                crew::about_to_wait();
+                threads::about_to_wait();
                 Some(self.sync_all().map(|()| Vec::new()))
             }
+            TRIM_XATTR if uid == 0 || uid == rustix::process::geteuid().as_raw() => {
+                let _op = self.begin(ops::SYNC);
+                threads::about_to_wait();
+                Some(self.fs().trim().map(|bytes| bytes.to_string().into_bytes()))
+            }
+            TRIM_XATTR => Some(Err(Errno::EPERM)),
             name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
                 0 if self.times.remounted(words) => Ok(Vec::new()),
                 0 => Err(Errno::EINVAL),

@@ -49,7 +49,7 @@ pub(crate) mod opcode {
     pub(crate) const TMPFILE: u32 = 51;
 }
 
-/// What a server asks of the kernel when they meet (`FUSE_INIT`).
+/// What a server asks of the kernel when they negotiate (`FUSE_INIT`).
 pub(crate) mod init {
     pub(crate) const ASYNC_READ: u64 = 1;
     pub(crate) const EXPORT_SUPPORT: u64 = 1 << 4;

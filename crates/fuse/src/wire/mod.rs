@@ -6,7 +6,7 @@
 //! ```
 //!
 //! We speak it ourselves, because the released crates for it read in a loop of their own, which decides the thread that a request
-//! wakes ([`crate::crew`]), and lack `O_TMPFILE` and access-control lists.
+//! wakes ([`crate::threads`]), and lack `O_TMPFILE` and access-control lists.
 //!
 //! References: `include/uapi/linux/fuse.h` and `fs/fuse/dev.c` of Linux; fuse(4).
 

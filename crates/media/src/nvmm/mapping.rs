@@ -12,7 +12,7 @@
 //! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
 //! other users of Weir, not other programs: a program that truncates a mapped file makes this process end by
 //! `SIGBUS` (`lost.rs`). To leave no other way to that end, a file that is created or grown gets its blocks at once (a
-//! full disk is an error then, not a signal later).
+//! full disk is an error then, not a signal later); one that has holes gets them as they are needed (`sparse.rs`).
 //!
 //! [`sync`]: super::Region::sync
 
@@ -28,6 +28,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sim::Bytes;
 
 use super::instruction::Instructions;
+use super::sparse::Backed;
 use crate::MediaError;
 
 /// What a file is opened for.
@@ -42,7 +43,8 @@ pub enum Access {
 #[derive(Debug)]
 pub(super) enum Mapping {
     Anonymous(MmapRaw),
-    File(MmapRaw, #[expect(dead_code, reason = "holds the lock")] File),
+    /// The file holds the lock.
+    File(MmapRaw, File, Backed),
     Direct(Direct, #[expect(dead_code, reason = "holds the lock")] File),
 }
 
@@ -68,13 +70,14 @@ impl Mapping {
     }
 
     pub(super) fn file(path: &Path, len: Option<Bytes>, access: Access) -> Result<Self, MediaError> {
-        let (file, _) = open(path, len, access)?;
+        let (file, size) = open(path, len, access)?;
         let options = MmapOptions::new();
         let map = match access {
             Access::ReadOnly => options.map_raw_read_only(&file),
             Access::ReadWrite => options.map_raw(&file),
         };
-        Ok(Self::File(map.map_err(|e| MediaError::io("map the file", &e))?, file))
+        let backed = Backed::of(&file, size);
+        Ok(Self::File(map.map_err(|e| MediaError::io("map the file", &e))?, file, backed))
     }
 
     pub(super) fn direct(path: &Path, len: Option<Bytes>) -> Result<(Self, Instructions), MediaError> {
@@ -85,21 +88,40 @@ impl Mapping {
 
     pub(super) fn base(&self) -> *mut u8 {
         match self {
-            Self::Anonymous(map) | Self::File(map, _) => map.as_mut_ptr(),
+            Self::Anonymous(map) | Self::File(map, ..) => map.as_mut_ptr(),
             Self::Direct(direct, _) => direct.base.cast(),
         }
     }
 
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::Anonymous(map) | Self::File(map, _) => map.len() as u64,
+            Self::Anonymous(map) | Self::File(map, ..) => map.len() as u64,
             Self::Direct(direct, _) => direct.len as u64,
+        }
+    }
+
+    /// Whether a range can be stored to: the host has blocks for it, or reserves them now.
+    #[inline]
+    pub(super) fn back(&self, offset: u64, len: u64) -> bool {
+        match self {
+            Self::File(map, file, backed) => backed.ensure(file, (offset, len), map.len() as u64),
+            Self::Anonymous(_) | Self::Direct(..) => true,
+        }
+    }
+
+    /// Gives the host the blocks of a range back; false where there are none to give.
+    pub(super) fn punch(&self, offset: u64, len: u64) -> Result<bool, MediaError> {
+        match self {
+            Self::File(map, file, backed) => {
+                backed.punch(file, (offset, len), map.len() as u64).map(|()| true)
+            }
+            Self::Anonymous(_) | Self::Direct(..) => Ok(false),
         }
     }
 
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
-            Self::File(map, _) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
+            Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
             Self::Anonymous(_) | Self::Direct(..) => Ok(()),
         }
     }

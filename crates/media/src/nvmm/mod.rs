@@ -66,6 +66,7 @@ pub mod lost;
 mod mapping;
 pub mod null;
 pub mod optane;
+mod sparse;
 
 use std::path::Path;
 use std::ptr;
@@ -604,6 +605,20 @@ impl Region {
     #[inline]
     pub fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
+    }
+
+    /// Whether a range that an allocator gives out can be stored to. Of a file with holes the host reserves its blocks now, or has
+    /// none left.
+    #[inline]
+    pub fn back(&self, offset: u64, len: u64) -> bool {
+        self.mapping.back(offset, len)
+    }
+
+    /// Gives the host the space of a range back, which no part of the design uses and the allocator does not give out meanwhile; its
+    /// bytes are lost. Returns the bytes: none where the host has none to get.
+    pub fn punch(&self, offset: u64, len: u64) -> Result<u64, MediaError> {
+        self.check_range(offset, len)?;
+        Ok(if self.mapping.punch(offset, len)? { len } else { 0 })
     }
 
     fn rewatch(&self) {

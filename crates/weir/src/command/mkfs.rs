@@ -32,6 +32,9 @@ pub(crate) struct Mkfs {
     /// Overwrite an image that holds a file system
     #[arg(long)]
     force: bool,
+    /// Take the host's space for a new image as it is needed, not at once (`weir trim` gives it back)
+    #[arg(long)]
+    sparse: bool,
     /// Permissions of a new image, in octal; of an existing one, the widest that it may have [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
@@ -48,6 +51,9 @@ impl Mkfs {
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.check_target(design, &options)?;
         let existed = self.image.exists();
+        if self.sparse {
+            self.make_holes(design, existed)?;
+        }
         let region = image::open(&self.image, self.size, Access::ReadWrite).inspect_err(|_| {
             if !existed {
                 drop(std::fs::remove_file(&self.image)); // an image of no bytes is of no use
@@ -77,6 +83,20 @@ impl Mkfs {
             );
         }
         Ok(())
+    }
+
+    /// Makes the file, all of it a hole.
+    fn make_holes(&self, design: &dyn FsType, existed: bool) -> Result<(), Failure> {
+        let (image, name) = (self.image.display(), design.name());
+        if existed {
+            return Err(Failure::usage(format!(
+                "{image} exists: --sparse is for a new image; `weir trim` for it"
+            )));
+        }
+        if !design.may_have_holes() {
+            return Err(Failure::usage(format!("{name} needs all its space at once: leave out --sparse")));
+        }
+        pool_file::make_sparse(&self.image, self.size.unwrap_or_default())
     }
 
     /// Nothing is made or changed when the size is missing or too small.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -230,6 +231,17 @@ impl Backing for Pool {
     fn sync(&self) -> vfs::Result<()> {
         if self.volatile { Ok(()) } else { self.region.sync().map_err(|_| vfs::Errno::EIO) }
     }
+
+    /// Half of a change must not reach the pool: the server ends where it stands.
+    fn panicked(&self, operation: &str, changes: bool) {
+        if changes {
+            report(&format!(
+                "{operation}: the design has panicked in a change; the server ends, the next mount recovers"
+            ));
+            std::process::abort();
+        }
+        report(&format!("{operation}: the design has panicked; its callers are answered EIO"));
+    }
 }
 
 fn refused(error: &MountError) -> Failure {
@@ -255,13 +267,24 @@ fn leave_no_core() {
 }
 
 /// A panic ends the server where it stands: what it left half done in memory must not reach the pool, and what is in the pool is
-/// as after a crash, which recovery is made for.
+/// as after a crash, which recovery is made for. One in a request is left to [`Pool::panicked`], after its caller was answered.
 fn end_on_panic() {
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         tell(info);
-        std::process::abort();
+        if !fuse::is_serving() {
+            std::process::abort();
+        }
     }));
+}
+
+/// What an operator is to hear: on the standard error, and in the log of the system, because a server in the background has no other
+/// place (RFC 3164: facility daemon, severity error).
+fn report(what: &str) {
+    anstream::eprintln!("{what}");
+    if let Ok(socket) = UnixDatagram::unbound() {
+        let _ = socket.send_to(format!("<27>weir[{}]: {what}", std::process::id()).as_bytes(), "/dev/log");
+    }
 }
 
 /// Ctrl-C, SIGTERM and SIGHUP unmount; what is open stays served until it is closed, unless a second signal comes.

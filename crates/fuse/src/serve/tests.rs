@@ -1,0 +1,252 @@
+//! Ends of requests and of servers, on this host's kernel. They take root and `/dev/fuse`, and say where these are missing.
+
+use std::fs::{self, File};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::mpsc::TryRecvError;
+use std::time::Instant;
+
+use rustix::mount::MountFlags;
+use vfs::{
+    AccessTimes, Attr, DirEntry, Errno, FileKind, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
+    Result, SetAttr, StatFs, Timestamp, Written,
+};
+
+use super::*;
+use crate::nodes::Nodes;
+use crate::options::{Backing, Cache};
+
+/// A design with a root directory, of which looking up a name and making a directory panic. It counts how often inodes are open.
+#[derive(Default)]
+struct Broken {
+    opens: AtomicI64,
+}
+
+impl FileSystem for Broken {
+    fn root(&self) -> Ino {
+        Ino(1)
+    }
+    fn statfs(&self) -> Result<StatFs> {
+        Err(Errno::EOPNOTSUPP)
+    }
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn unmount(&self) -> Result<()> {
+        Ok(())
+    }
+    fn lookup(&self, _: Ino, name: &[u8]) -> Result<Attr> {
+        if name.starts_with(b"new") { Err(Errno::ENOENT) } else { panic!("planted: lookup") }
+    }
+    fn create(&self, _: Ino, _: &[u8], _: &NewInode) -> Result<Attr> {
+        Err(Errno::ENOSPC)
+    }
+    fn mkdir(&self, _: Ino, _: &[u8], _: &NewInode) -> Result<Attr> {
+        panic!("planted: mkdir")
+    }
+    fn mknod(&self, _: Ino, _: &[u8], _: FileKind, _: u64, _: &NewInode) -> Result<Attr> {
+        Err(Errno::ENOSPC)
+    }
+    fn symlink(&self, _: Ino, _: &[u8], _: &[u8], _: &NewInode) -> Result<Attr> {
+        Err(Errno::ENOSPC)
+    }
+    fn readlink(&self, _: Ino) -> Result<Vec<u8>> {
+        Err(Errno::EINVAL)
+    }
+    fn link(&self, _: Ino, _: Ino, _: &[u8]) -> Result<Attr> {
+        Err(Errno::EPERM)
+    }
+    fn unlink(&self, _: Ino, _: &[u8]) -> Result<()> {
+        Err(Errno::ENOENT)
+    }
+    fn rmdir(&self, _: Ino, _: &[u8]) -> Result<()> {
+        Err(Errno::ENOENT)
+    }
+    fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<()> {
+        Err(Errno::ENOENT)
+    }
+    fn readdir(&self, _: Ino, _: u64, _: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        Ok(())
+    }
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        let epoch = Timestamp { secs: 0, nanos: 0 };
+        Ok(Attr {
+            ino,
+            kind: FileKind::Directory,
+            perm: 0o755,
+            nlink: 2,
+            owner: Owner { uid: 0, gid: 0 },
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            block_size: 4096,
+            atime: epoch,
+            mtime: epoch,
+            ctime: epoch,
+            generation: 0,
+        })
+    }
+    fn setattr(&self, ino: Ino, _: &SetAttr) -> Result<Attr> {
+        self.getattr(ino)
+    }
+    fn open(&self, _: Ino, _: OpenFlags) -> Result<()> {
+        self.opens.fetch_add(1, Relaxed);
+        Ok(())
+    }
+    fn release(&self, _: Ino) {
+        self.opens.fetch_sub(1, Relaxed);
+    }
+    fn read(&self, _: Ino, _: u64, _: &mut [u8], _: IoFlags) -> Result<usize> {
+        Err(Errno::EISDIR)
+    }
+    fn write(&self, _: Ino, _: u64, _: &[u8], _: IoFlags) -> Result<Written> {
+        Err(Errno::EISDIR)
+    }
+    fn fsync(&self, _: Ino, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// A medium that remembers which panics it was told of.
+#[derive(Default)]
+struct Told(Mutex<Vec<(String, bool)>>);
+
+impl Backing for Told {
+    fn fence(&self) {}
+    fn sync(&self) -> Result<()> {
+        Ok(())
+    }
+    fn panicked(&self, operation: &str, changes: bool) {
+        self.0.lock().unwrap().push((operation.to_owned(), changes));
+    }
+}
+
+fn can_mount() -> bool {
+    let device = File::options().read(true).write(true).open("/dev/fuse");
+    let can = rustix::process::geteuid().is_root() && device.is_ok();
+    if !can {
+        println!("skipped: mounting takes root and /dev/fuse");
+    }
+    can
+}
+
+fn options(told: &Arc<Told>) -> Options {
+    Options {
+        source: "test".to_owned(),
+        design: "test".to_owned(),
+        flags: MountFlags::NOSUID | MountFlags::NODEV,
+        allow_other: false,
+        non_empty: false,
+        access_times: AccessTimes::Never,
+        cache: Cache::Pages,
+        synchronous: false,
+        threads: 2,
+        readers: 2,
+        poll: Duration::from_micros(50),
+        lists: false,
+        result_so_far: Arc::new(Vec::new),
+        backing: Arc::clone(told) as Arc<dyn Backing>,
+    }
+}
+
+/// The answer of a call that must come within ten seconds.
+fn soon<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, answer) = mpsc::channel();
+    thread::spawn(move || sender.send(call()));
+    answer.recv_timeout(Duration::from_secs(10)).expect("an answer")
+}
+
+/// Unmounts when a test ends, however it ends.
+struct Unmounting(Unmounter);
+
+impl Drop for Unmounting {
+    fn drop(&mut self) {
+        self.0.0.abort();
+        let _ = self.0.unmount();
+    }
+}
+
+#[test]
+fn a_call_that_panics_is_answered_eio_and_reported_once_and_the_mount_goes_on() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
+    let server = Server::new(Arc::new(Broken::default()), folder.path(), &options(&told)).unwrap();
+    let unmounting = Unmounting(server.unmounter());
+    let serving = thread::spawn(move || server.serve());
+    let eio = Some(Errno::EIO.number());
+    for _ in 0..5 {
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        assert_eq!(soon(move || fs::metadata(old)).unwrap_err().raw_os_error(), eio);
+        assert_eq!(soon(move || fs::create_dir(new)).unwrap_err().raw_os_error(), eio);
+        let path = folder.path().to_owned();
+        assert!(soon(move || fs::read_dir(path)).unwrap().next().is_none(), "other calls work as before");
+    }
+    assert_eq!(*told.0.lock().unwrap(), [("lookup".to_owned(), false), ("mkdir".to_owned(), true)]);
+    unmounting.0.unmount().unwrap();
+    soon(move || serving.join()).unwrap().unwrap();
+}
+
+#[test]
+fn when_a_thread_cannot_read_those_that_sleep_end_as_well() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
+    let server = Server::new(Arc::new(Broken::default()), folder.path(), &options(&told)).unwrap();
+    let _unmounting = Unmounting(server.unmounter());
+    let limits = Limits { threads: 3, most: 3, poll: Duration::ZERO };
+    let threads = RequestThreads::new(Arc::clone(&server.device), limits);
+    threads.read_with_all();
+    let (sender, ends) = mpsc::channel();
+    let buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
+    server.start_thread(&threads, 0, buffer.clone(), sender.clone()).unwrap();
+    server.start_thread(&threads, 1, buffer, sender.clone()).unwrap();
+    while threads.asleep() < 2 {
+        thread::yield_now();
+    }
+    // The kernel refuses a buffer that no request fits in: EINVAL.
+    server.start_thread(&threads, 2, vec![0; 512], sender).unwrap();
+    let began = Instant::now();
+    let error = server.wait_for_end(&ends).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(Errno::EINVAL.number()));
+    assert!(began.elapsed() < ABORT, "the sleepers have not ended");
+    assert!(matches!(ends.try_recv(), Err(TryRecvError::Disconnected)), "a thread is left");
+    assert!(fs::metadata(folder.path().join("new")).is_err(), "no caller waits for ever");
+}
+
+#[test]
+fn an_inode_is_open_in_the_design_from_the_loss_of_a_name_until_the_kernel_forgets_it() {
+    let (design, nodes) = (Broken::default(), Nodes::new());
+    let opens = || design.opens.load(Relaxed);
+    for number in (0..1000).map(|number| number * 128) {
+        nodes.learn(Ino(number));
+        nodes.learn(Ino(number));
+    }
+    assert_eq!(opens(), 0, "what keeps its name is not open");
+    nodes.pin(&design, Ino(128)).unwrap();
+    nodes.pin(&design, Ino(128)).unwrap();
+    nodes.pin(&design, Ino(7)).unwrap();
+    assert_eq!(opens(), 1, "once, and not what the kernel does not know");
+    nodes.forget(&design, Ino(128), 1);
+    assert_eq!(opens(), 1);
+    nodes.forget(&design, Ino(128), 1);
+    nodes.forget(&design, Ino(256), 2);
+    assert_eq!(opens(), 0);
+    nodes.learn_pinned(&design, Ino(5)).unwrap();
+    nodes.learn_pinned(&design, Ino(5)).unwrap();
+    assert_eq!(opens(), 1);
+    nodes.set_cached(Ino(384));
+    assert!(nodes.may_be_cached(Ino(384)) && !nodes.may_be_cached(Ino(256)));
+    let both = OpenFlags::READ | OpenFlags::WRITE;
+    nodes.opened(Ino(384), both);
+    nodes.opened(Ino(384), both);
+    nodes.closed(Ino(384), both);
+    assert!(nodes.may_be_mapped(Ino(384)) && nodes.may_be_cached(Ino(384)));
+    nodes.closed(Ino(384), both);
+    nodes.closed(Ino(384), both);
+    assert!(!nodes.may_be_mapped(Ino(384)) && nodes.may_be_cached(Ino(384)));
+    nodes.forget_all(&design);
+    assert_eq!(opens(), 0);
+}

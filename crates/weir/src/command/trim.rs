@@ -1,0 +1,77 @@
+//! `weir trim`: gives the host the space of free blocks back.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fs::Options;
+use media::Storage;
+use media::nvmm::Access;
+use sim::{Bytes, Machine, Seed, Setup};
+
+use super::image;
+use crate::failure::{Exit, Failure};
+use crate::mounted;
+use crate::output::Output;
+
+/// Give the host the space of a pool's free blocks back
+#[derive(Args, Debug)]
+#[command(after_help = "Example: weir trim /mnt/x\n\
+    The host reserves space again when the pool needs it; when it has none left, the pool is full.")]
+pub(crate) struct Trim {
+    /// A pool that is not mounted, or the directory of a mount
+    place: PathBuf,
+}
+
+impl Trim {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        let bytes = if self.place.is_dir() { of_mount(&self.place) } else { of_pool(&self.place) }?;
+        output.note(&format!("{}: {bytes} went back to the host", self.place.display()));
+        if output.is_json() {
+            output.document(&serde_json::json!({ "schema": "weir.trim/1", "bytes": bytes.0 }));
+        }
+        Ok(())
+    }
+}
+
+fn of_mount(dir: &Path) -> Result<Bytes, Failure> {
+    let dir = mounted::absolute(dir)?;
+    let pool = mounted::ours(&dir, "fstrim")?.source;
+    let before = taken(&pool);
+    let mut digits = [0; 20];
+    rustix::fs::getxattr(&dir, fuse::TRIM_XATTR, &mut digits)
+        .map_err(|errno| refused(&dir, &errno.to_string()))?;
+    Ok(given(before, &pool))
+}
+
+/// Mounts it for as long as that takes.
+fn of_pool(pool: &Path) -> Result<Bytes, Failure> {
+    let region = image::open(pool, None, Access::ReadWrite)?;
+    let design = image::design(&region, None, pool)?;
+    let options = Options::resolve(design.name(), design.options(), &BTreeMap::new())
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let before = taken(pool);
+    let trimmed = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
+        let volume = design.mount(&Storage::from(&region), &options)?;
+        let trimmed = volume.trim();
+        Ok::<_, fs::FsError>(trimmed.and_then(|bytes| volume.unmount().map(|()| bytes)))
+    });
+    let trimmed = trimmed.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
+    let trimmed = trimmed.map_err(|error| image::unusable(pool, error))?;
+    trimmed.map_err(|errno| refused(pool, &errno.to_string()))?;
+    Ok(given(before, pool))
+}
+
+/// What a file takes of the host.
+fn taken(pool: &Path) -> u64 {
+    std::fs::metadata(pool).map_or(0, |data| data.blocks() * 512)
+}
+
+fn given(before: u64, pool: &Path) -> Bytes {
+    Bytes(before.saturating_sub(taken(pool)))
+}
+
+fn refused(place: &Path, why: &str) -> Failure {
+    Failure::new(Exit::Run, format!("{}: its free blocks keep their space: {why}", place.display()))
+}
