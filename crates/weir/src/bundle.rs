@@ -8,11 +8,12 @@
 //! weir-NAME/inputs/KIND/FILE    scripts, machine and media as files, for people; `weir run --like` takes them from the result
 //! ```
 //!
-//! The same results make the same bytes. Every command that reads results reads a bundle.
+//! The same results make the same bytes. Every command that reads results reads a bundle, and also a compressed result that is in
+//! no archive (`.json.gz`).
 
 use std::fmt::Write as _;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 
 use flate2::Compression;
@@ -112,17 +113,25 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ResultFile>, Failure> {
     Ok(ResultFile::parse_all(path, &text)?)
 }
 
-/// The text of the first member that is called as results are.
+/// The text of the first member that is called as results are; all of it where it is no archive but JSON.
 fn result_text(file: File) -> io::Result<Option<Vec<u8>>> {
-    let mut archive = tar::Archive::new(GzDecoder::new(file));
+    let mut unpacked = BufReader::new(GzDecoder::new(file));
+    if unpacked.fill_buf()?.starts_with(b"{") {
+        return whole(unpacked).map(Some);
+    }
+    let mut archive = tar::Archive::new(unpacked);
     for member in archive.entries()? {
         let member = member?;
         let name = member.path()?.file_name().map(|name| name.to_string_lossy().into_owned());
         if name.is_some_and(|name| name == ONE || name == SEVERAL) {
-            let mut text = Vec::new();
-            member.take(MOST_BYTES).read_to_end(&mut text)?;
-            return Ok(Some(text));
+            return whole(member).map(Some);
         }
     }
     Ok(None)
+}
+
+fn whole(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    from.take(MOST_BYTES).read_to_end(&mut text)?;
+    Ok(text)
 }

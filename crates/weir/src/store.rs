@@ -195,8 +195,10 @@ pub(crate) fn check_file(path: &Path) -> Result<(), Failure> {
 
 /// The format that a file's name ends in.
 pub(crate) fn format_of(path: &Path) -> Result<&'static dyn Format, Failure> {
-    let extension = path.extension().unwrap_or_default().to_string_lossy().into_owned();
-    let format = report::FORMATS.iter().copied().find(|format| format.extension() == extension);
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is =
+        |format: &&dyn Format| name.strip_suffix(format.extension()).is_some_and(|rest| rest.ends_with('.'));
+    let format = report::FORMATS.iter().copied().find(is);
     format.ok_or_else(|| {
         let known: Vec<_> = report::FORMATS.iter().map(|format| format!(".{}", format.extension())).collect();
         Failure::usage(format!("{}: the name must end in one of {}", path.display(), known.join(" ")))

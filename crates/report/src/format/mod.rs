@@ -4,6 +4,7 @@ mod csv;
 mod difference;
 mod html;
 mod json;
+mod kept;
 mod markdown;
 mod parquet;
 mod terminal;
@@ -33,6 +34,9 @@ pub trait Format: Sync {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RenderError {
+    /// The compressor refused.
+    #[error("cannot compress: {0}")]
+    Compress(#[from] std::io::Error),
     /// The CSV writer refused.
     #[error("cannot write CSV: {0}")]
     Csv(#[from] ::csv::Error),
@@ -45,8 +49,15 @@ pub enum RenderError {
 }
 
 /// Every format.
-pub const FORMATS: &[&dyn Format] =
-    &[&terminal::Terminal, &json::Json, &csv::Csv, &parquet::Parquet, &markdown::Markdown, &html::Html];
+pub const FORMATS: &[&dyn Format] = &[
+    &terminal::Terminal,
+    &json::Json,
+    &kept::Kept,
+    &csv::Csv,
+    &parquet::Parquet,
+    &markdown::Markdown,
+    &html::Html,
+];
 
 /// The format called `name`.
 pub fn by_name(name: &str) -> Option<&'static dyn Format> {

@@ -48,5 +48,9 @@ fn section(section: &Section) -> String {
     for table in readings::tables(&results.claims) {
         text += &format!("\n{}", table.to_text());
     }
+    let sentence = readings::sentence(&results.claims);
+    if !sentence.is_empty() {
+        text += &format!("\n{sentence}\n");
+    }
     text
 }
