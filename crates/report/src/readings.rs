@@ -3,7 +3,7 @@
 //! The curve shows under how many claims each reading holds, sorted: whether the published result needs one particular reading,
 //! or stands under most (Simonsohn, Simmons, Nelson: Specification curve analysis, 2020).
 
-use results::{ClaimOutcome, ReadingOutcome};
+use results::{ClaimOutcome, Class, ReadingOutcome};
 
 use crate::claims::{band, measured};
 use crate::table::Table;
@@ -53,6 +53,28 @@ pub fn curve(claims: &[ClaimOutcome]) -> Vec<Point> {
     let mut points: Vec<Point> = variations(claims).into_iter().enumerate().map(point).collect();
     points.sort_by_key(|point| std::cmp::Reverse(point.held));
     points
+}
+
+/// What the readings come to, in a sentence or two; empty where no claim was measured under readings.
+pub fn sentence(claims: &[ClaimOutcome]) -> String {
+    let points = curve(claims);
+    let (Some(best), Some(default)) = (points.first(), points.iter().find(|point| point.name == "default"))
+    else {
+        return String::new();
+    };
+    let count = |class: Class| read(claims).filter(|claim| claim.class == Some(class)).count();
+    let [robust, sensitive, missed] = [Class::Robust, Class::Sensitive, Class::Missed].map(count);
+    let most = if best.held > default.held {
+        format!("the most is {} under {}", best.held, best.name)
+    } else {
+        "no other reading has more".to_owned()
+    };
+    format!(
+        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. Under the default {} hold; \
+         {most}.",
+        read(claims).count(),
+        default.held
+    )
 }
 
 /// Every table, for a terminal and for Markdown; none where no claim was measured under readings.
@@ -147,8 +169,8 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::Clock;
     use results::claim::Claim;
-    use results::{Class, Clock};
 
     /// Two claims under the default and two readings.
     fn claims() -> Vec<ClaimOutcome> {
@@ -188,11 +210,18 @@ mod tests {
     }
 
     #[test]
+    fn the_sentence_says_how_many_hold_and_how_many_at_most() {
+        let wanted = "Of 2 claims, 1 hold under every reading, 1 under some and 0 under none. Under the default 1 hold; \
+                      the most is 2 under tasks=one.";
+        assert_eq!(sentence(&claims()), wanted);
+    }
+
+    #[test]
     fn claims_that_were_not_read_leave_no_table() {
         let mut claims = claims();
         for claim in &mut claims {
             claim.readings.clear();
         }
-        assert!(tables(&claims).is_empty());
+        assert!(tables(&claims).is_empty() && sentence(&claims).is_empty());
     }
 }

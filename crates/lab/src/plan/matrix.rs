@@ -245,7 +245,7 @@ impl Plan {
     fn host(&self, path: &str) -> Result<Subject, Error> {
         if self.clock == Clock::Virtual {
             return Err(Error::Setting(format!(
-                "host:{path} is the real kernel, which takes real time: use --clock real"
+                "host:{path} is the real kernel, which takes real time: use --clock real (in a plan: clock = \"real\")"
             )));
         }
         if !std::path::Path::new(path).is_dir() {

@@ -29,7 +29,7 @@ pub(crate) struct Compare {
     /// Compare the cells of one result that differ in this axis only
     #[arg(long, value_name = "AXIS")]
     by: Option<String>,
-    /// Take smaller differences for none
+    /// Treat smaller differences as no difference
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "2%")]
     threshold: f64,
     /// Fail (exit code 1) when a cell is slower by more than this

@@ -24,7 +24,7 @@ use crate::output::Output;
     after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show plan quick · weir show plan mine.toml"
 )]
 pub(crate) struct Show {
-    /// Its name (`weir list`) or file; before it may stand what it is: fs, medium, suite, workload, plan, paper, machine
+    /// A name (`weir list`) or file, if needed after its kind: fs, medium, suite, workload, plan, paper, machine
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     name: Vec<String>,
 }

@@ -33,12 +33,12 @@ struct Script {
 struct Run {
     engine: Arc<Engine>,
     calls: Arc<dyn Syscalls>,
+    /// What the script says that has no effect here, a line each.
+    warnings: Vec<String>,
 }
 
 /// The variable that holds the number of threads.
 const THREADS: &str = "nthreads";
-
-const SHRINK: &str = "fewer or smaller files (-D nfiles=…)";
 
 impl Suite for Filebench {
     fn name(&self) -> &'static str {
@@ -135,8 +135,8 @@ impl Workload for Script {
         self.program.thread_instances()
     }
 
-    fn how_to_shrink(&self) -> &'static str {
-        SHRINK
+    fn sizes(&self) -> &'static [&'static str] {
+        &["nfiles", "ndirs", "filesize"]
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
@@ -151,7 +151,8 @@ impl Workload for Script {
         options.check = how.check;
         options.interrupt.clone_from(&how.interrupt);
         let engine = Engine::new(Arc::clone(&self.program), options).map_err(|error| told(&error))?;
-        Ok(Arc::new(Run { engine, calls: processes.start() }))
+        let warnings = self.program.warnings.lines().collect();
+        Ok(Arc::new(Run { engine, calls: processes.start(), warnings }))
     }
 }
 
@@ -172,7 +173,9 @@ impl Job for Run {
 
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
         let outcome = self.engine.run_with(&|| Arc::clone(&self.calls), watch);
-        outcome.map(|outcome| measured(&outcome)).map_err(|error| told(&error))
+        let mut measured = outcome.map(|outcome| measured(&outcome)).map_err(|error| told(&error))?;
+        measured.notes.splice(..0, self.warnings.iter().cloned());
+        Ok(measured)
     }
 
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
