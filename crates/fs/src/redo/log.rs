@@ -35,6 +35,8 @@ pub(super) struct Volume {
     active: u64,
     /// Where the next record goes, from the beginning of the active half.
     tail: u64,
+    /// Whether this mount has appended a record to the active half.
+    logged: bool,
     /// A commit word could not be stored, so what the medium holds is not known: nothing may change before the next mount.
     failed: bool,
     mutant: Option<Mutant>,
@@ -151,7 +153,16 @@ impl Volume {
     pub(super) fn open(region: &Arc<Region>, mutant: Option<Mutant>) -> Result<Self> {
         let Loaded { state, active, header, .. } = load(region)?;
         let (used, tail) = (state.cost(), header.tail);
-        Ok(Self { region: Arc::clone(region), state, used, active, tail, failed: false, mutant })
+        Ok(Self {
+            region: Arc::clone(region),
+            state,
+            used,
+            active,
+            tail,
+            logged: false,
+            failed: false,
+            mutant,
+        })
     }
 
     /// Bytes that checkpoints may take: three quarters of a half, so that the log has the rest.
@@ -225,7 +236,14 @@ impl Volume {
         let word = half_start(self.region.len(), self.active) + TAIL;
         self.commit(word, self.tail + len, (at, len))?;
         self.tail += len;
+        self.logged = true;
         Ok(())
+    }
+
+    /// Leaves a checkpoint with an empty log, so that the next mount has nothing to apply.
+    pub(super) fn end(&mut self) -> Result<()> {
+        self.check_sound()?;
+        if self.logged { self.checkpoint() } else { Ok(()) }
     }
 
     /// Stores a word that makes what it `needs` (offset, length) count.
@@ -246,7 +264,7 @@ impl Volume {
             self.region.fence();
         }
         self.commit(ACTIVE, other, (half_start(self.region.len(), other), tail))?;
-        (self.active, self.tail) = (other, tail);
+        (self.active, self.tail, self.logged) = (other, tail, false);
         Ok(())
     }
 }

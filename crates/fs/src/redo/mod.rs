@@ -12,8 +12,8 @@
 //! superblock │ half 0: header, checkpoint, log │ half 1: the same           │
 //! ```
 //!
-//! One half is active. When its log is full, the state is written to the other half as a checkpoint with an empty log, and one
-//! store of a word makes that half active.
+//! One half is active. When its log is full, and at an unmount behind changes, the state is written to the other half as a
+//! checkpoint with an empty log, and one store of a word makes that half active.
 //!
 //! # Order of stores
 //!

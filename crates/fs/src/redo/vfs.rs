@@ -176,7 +176,7 @@ impl FileSystem for Redo {
     }
 
     fn unmount(&self) -> Result<()> {
-        self.sync()
+        Ok(self.write().end()?)
     }
 
     fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Attr> {
