@@ -18,7 +18,7 @@ pub mod measure;
 use std::collections::BTreeMap;
 
 use media::Medium;
-use media::flash::SsdModel;
+use media::block::BlockModel;
 use results::claim::Claim;
 use results::{ClaimOutcome, Clock, ResultFile};
 
@@ -80,8 +80,11 @@ pub struct Device {
 
 impl Device {
     fn answers(&self) -> Result<Vec<Answer>, Error> {
-        let model = SsdModel::parse(&self.ssd).map_err(|error| Error::Setting(error.to_string()))?;
-        fragmentation::answers(&model, HostCost::of(&MachinePreset::load(&self.machine)?.machine))
+        let model = BlockModel::parse(&self.ssd).map_err(|error| Error::Setting(error.to_string()))?;
+        let no_ssd = || Error::Setting(format!("{} is no SSD, so it answers no claim", self.ssd));
+        let (ssd, phase) = model.ssd().ok_or_else(no_ssd)?;
+        let host = HostCost::of(&MachinePreset::load(&self.machine)?.machine);
+        fragmentation::answers_of_device(ssd, phase, host)
     }
 }
 

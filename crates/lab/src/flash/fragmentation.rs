@@ -8,7 +8,7 @@
 //! to come to that hands out blocks in the order of the writes.
 
 use media::flash::queues::Queues;
-use media::flash::{Data, Outcome, Ssd, SsdModel};
+use media::flash::{Command, Data, Op, Outcome, PAGE, Ssd, SsdModel};
 use sim::{KIB, MIB, Nanos};
 use workload::block::Request;
 use workload::fragmentation::layout::{self, Dummy, Layout, Traffic, Writing};
@@ -140,10 +140,14 @@ pub fn calls(
     Ok(now.since(start))
 }
 
-/// The device after `raw::fill`, and the beginning of a bucket long after.
-fn filled(model: &SsdModel) -> Result<(Ssd, Nanos), Error> {
+/// The device after `raw::fill`, before which its open flash page held `phase` pages, and the beginning of a bucket long after.
+fn filled(model: &SsdModel, phase: u64) -> Result<(Ssd, Nanos), Error> {
     let mut ssd = Ssd::new(&model.config()?, Data::Drop)?;
     let mut now = Nanos::ZERO;
+    let end = ssd.size(0)?.0;
+    for page in 1..=phase {
+        now = wait(&mut ssd, &Command::new(Op::Write, end - page * PAGE, PAGE), now)?;
+    }
     for request in raw::fill() {
         now = wait(&mut ssd, &command(&request), now)?;
     }
@@ -241,7 +245,7 @@ pub fn experiment(name: &str, model: &SsdModel, host: HostCost) -> Result<Experi
 }
 
 fn interface_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error> {
-    let filled = filled(model)?;
+    let filled = filled(model, 0)?;
     let mut rows = Vec::new();
     for depth in [1, 32] {
         for kib in [8192, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4] {
@@ -253,7 +257,7 @@ fn interface_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error>
 }
 
 fn alignment_rows(model: &SsdModel, host: HostCost) -> Result<Experiment, Error> {
-    let filled = filled(model)?;
+    let filled = filled(model, 0)?;
     let steps = (1..=8).map(|k| k * 4).chain((2..=32).map(|k| k * 32));
     let rows = steps.map(|kib| {
         let at = |host| alignment(&filled, kib * KIB, host);
@@ -358,12 +362,18 @@ fn with(model: &SsdModel, allocation: &str) -> Result<SsdModel, Error> {
 
 /// Every claim on which the device has an answer.
 pub fn answers(model: &SsdModel, host: HostCost) -> Result<Vec<Answer>, Error> {
-    let mut answers = Vec::new();
+    let mut answers = answers_of_device(model, 0, host)?;
     let rows = hypothetical_rows(model, host)?.rows;
     answers.extend(rows_12(&rows));
     answers.extend(pseudo_answers(&pseudo_rows(model, host)?.rows));
     answers.extend(degree_answers(&degree_rows(model, host)?.rows));
-    let filled = filled(model)?;
+    Ok(answers)
+}
+
+/// The claims that ask for no more than the device. Its open flash page holds `phase` pages before the first write.
+pub fn answers_of_device(model: &SsdModel, phase: u64, host: HostCost) -> Result<Vec<Answer>, Error> {
+    let mut answers = Vec::new();
+    let filled = filled(model, phase)?;
     let time = |block, depth, host| Ok::<_, Error>(interface(&filled, block, depth, host)?.0 as f64);
     let ratio = |a, b, depth, host| Ok::<_, Error>(time(a, depth, host)? / time(b, depth, host)?);
     let complete = |id, value, device| Answer { id, value, device, complete: true };

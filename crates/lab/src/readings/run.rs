@@ -40,17 +40,21 @@ pub fn run(
     figures: &[String],
     runner: &mut Runner<'_>,
 ) -> Result<Option<Outcome>, Error> {
+    // First, since they take seconds, and what is wrong with one should be told before the cells have run.
+    let mut answers = DeviceAnswers::new();
+    let devices = |variation: &Variation| variation.paper.judge_devices(figures, &mut answers);
+    let of_devices = variations.iter().map(devices).collect::<Result<Vec<_>, _>>()?;
     let all: Vec<Plan> = variations.iter().flat_map(|variation| variation.plans.clone()).collect();
     let size = runner.measure_all(&all)?;
     if runner.interrupted() {
         return Ok(None);
     }
-    let (mut judged, mut answers) = (Vec::new(), DeviceAnswers::new());
-    for variation in variations {
+    let mut judged = Vec::new();
+    for (variation, of_devices) in variations.iter().zip(of_devices) {
         let results = runner.run_all(&variation.plans)?;
         let measured: Measured = results.into_iter().map(|result| (result.name.clone(), result)).collect();
         let mut claims = variation.paper.judge(&measured);
-        claims.extend(variation.paper.judge_devices(figures, &mut answers)?);
+        claims.extend(of_devices);
         judged.push(claims);
     }
     Ok(Some(Outcome { claims: class(variations, &judged), size }))

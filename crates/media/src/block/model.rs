@@ -91,6 +91,14 @@ impl BlockModel {
         Ok(Self { text: text.to_owned(), kind, requests, phase })
     }
 
+    /// The SSD, and how many pages its open flash page holds when the workload begins. None for another device.
+    pub fn ssd(&self) -> Option<(&SsdModel, u64)> {
+        match &self.kind {
+            Kind::Ssd(model) => Some((model, self.phase)),
+            Kind::Loop(_) => None,
+        }
+    }
+
     /// The name without parameters.
     pub fn name(&self) -> &str {
         self.text.split(',').next().unwrap_or_default()
