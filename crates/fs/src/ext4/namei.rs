@@ -189,6 +189,19 @@ impl Volume {
         }
     }
 
+    /// Whether the target of a symbolic link is as long as its inode says, as e2fsck wants it.
+    pub(crate) fn target_is_sound(&self, inode: &Inode, state: &InodeState) -> bool {
+        let size = state.raw.size() as usize;
+        let ends = |bytes: &[u8]| size > 0 && bytes.iter().position(|byte| *byte == 0) == Some(size);
+        if state.is_short_link(self) {
+            return ends(&state.raw.block);
+        }
+        match self.map(inode, state, 0, 1) {
+            Ok(Mapped::Blocks { start, unwritten: false, .. }) => self.look(start, ends).unwrap_or(false),
+            _ => false,
+        }
+    }
+
     /// Gives back an inode that got no name.
     fn undo_inode(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
         let is_dir = state.raw.is_dir();
