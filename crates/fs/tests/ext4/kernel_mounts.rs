@@ -61,7 +61,10 @@ fn try_in_kernel<T>(image: &Scratch, options: &str, work: impl FnOnce(&Path) -> 
         // A child of another test's has what is open here, until it runs its program.
         let unmounts = |_| {
             let gone = run("umount", &[&folder]).status.success();
-            gone || { std::thread::sleep(Duration::from_millis(100)); false }
+            gone || {
+                std::thread::sleep(Duration::from_millis(100));
+                false
+            }
         };
         assert!((0..50).any(unmounts), "umount {folder}");
         Ok(done)
