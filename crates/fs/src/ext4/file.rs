@@ -334,7 +334,9 @@ impl Volume {
         let page = self.cache.page(&inode.mapping, index);
         let mut state = page.state.write();
         if !state.uptodate {
-            state.bytes.fill(0);
+            if data.len() < state.bytes.len() {
+                state.bytes.fill(0);
+            }
             state.uptodate = true;
         }
         let block = claimed.block;
