@@ -6,6 +6,7 @@
 //! contain the word, `ALONE=1` leaves the kernel out (to be profiled).
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -195,11 +196,11 @@ fn compare(all: &[(&str, &dyn Syscalls)], kinds: &[Kind]) {
         let mut line = format!("{what:<26}");
         for (side, (name, _)) in all.iter().enumerate() {
             let time = median(rounds.iter().map(|round| round[index][side]).collect());
-            line += &format!("  {name} {time:>6.0} ns");
+            let _ = write!(line, "  {name} {time:>6.0} ns");
             if side > 0 {
                 let ratios = rounds.iter().map(|round| round[index][side] / round[index][0]);
                 let ratio = median(ratios.collect());
-                line += &format!(" ({ratio:.2})");
+                let _ = write!(line, " ({ratio:.2})");
                 if side + 1 == all.len() && all.len() > 2 && *counts {
                     logs.push(ratio.ln());
                 }

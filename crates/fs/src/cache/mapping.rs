@@ -17,9 +17,12 @@ static WRITING: LockClass = LockClass::new("cache.writing");
 /// The block of a page that has none on the device.
 pub(crate) const NO_BLOCK: u64 = u64::MAX;
 
+/// Buffers that are kept for the next pages.
+const SPARE_BUFFERS: usize = 4096;
+
 /// What a page holds.
 pub(crate) struct PageState {
-    /// One block.
+    /// One block. What it holds before it is up to date is left from another page.
     pub(crate) bytes: Box<[u8]>,
     /// The block on the device, or [`NO_BLOCK`].
     pub(crate) block: u64,
@@ -65,6 +68,38 @@ pub(crate) struct Page {
     gone: AtomicBool,
     pins: AtomicU32,
     owner: Weak<Mapping>,
+    buffers: Arc<Buffers>,
+}
+
+impl Drop for Page {
+    fn drop(&mut self) {
+        self.buffers.give(std::mem::take(&mut self.state.get_mut().bytes));
+    }
+}
+
+/// Buffers of one page each that are not in use, with whatever they held: so memory does not go back to the host and come again
+/// with every page.
+pub(super) struct Buffers {
+    page_bytes: u32,
+    spare: parking_lot::Mutex<Vec<Box<[u8]>>>,
+}
+
+impl Buffers {
+    pub(super) fn new(page_bytes: u32) -> Arc<Self> {
+        Arc::new(Self { page_bytes, spare: parking_lot::Mutex::default() })
+    }
+
+    pub(super) fn take(&self) -> Box<[u8]> {
+        let spare = self.spare.lock().pop();
+        spare.unwrap_or_else(|| vec![0; self.page_bytes as usize].into_boxed_slice())
+    }
+
+    pub(super) fn give(&self, buffer: Box<[u8]>) {
+        let mut spare = self.spare.lock();
+        if spare.len() < SPARE_BUFFERS {
+            spare.push(buffer);
+        }
+    }
 }
 
 impl Page {
@@ -133,10 +168,53 @@ impl Page {
         let mut pages = owner.pages.write();
         let unused = Arc::strong_count(self) == 2 && !self.is_busy();
         if unused {
-            pages.remove(&self.index);
+            pages.remove(self.index);
             self.gone.store(true, Relaxed);
         }
         unused
+    }
+}
+
+/// Pages by index, in leaves of neighbours.
+#[derive(Default)]
+struct Pages {
+    leaves: BTreeMap<u64, Leaf>,
+}
+
+struct Leaf {
+    pages: Box<[Option<Arc<Page>>; LEAF_PAGES as usize]>,
+    used: u32,
+}
+
+const LEAF_PAGES: u64 = 64;
+
+impl Pages {
+    #[inline]
+    fn get(&self, index: u64) -> Option<&Arc<Page>> {
+        self.leaves.get(&(index / LEAF_PAGES))?.pages[(index % LEAF_PAGES) as usize].as_ref()
+    }
+
+    fn insert(&mut self, index: u64, page: Arc<Page>) {
+        let empty = || Leaf { pages: Box::new([const { None }; LEAF_PAGES as usize]), used: 0 };
+        let leaf = self.leaves.entry(index / LEAF_PAGES).or_insert_with(empty);
+        let before = leaf.pages[(index % LEAF_PAGES) as usize].replace(page);
+        leaf.used += u32::from(before.is_none());
+    }
+
+    fn remove(&mut self, index: u64) -> Option<Arc<Page>> {
+        let leaf = self.leaves.get_mut(&(index / LEAF_PAGES))?;
+        let removed = leaf.pages[(index % LEAF_PAGES) as usize].take()?;
+        leaf.used -= 1;
+        if leaf.used == 0 {
+            self.leaves.remove(&(index / LEAF_PAGES));
+        }
+        Some(removed)
+    }
+
+    fn range(&self, from: u64, to: u64) -> impl Iterator<Item = &Arc<Page>> {
+        let leaves = self.leaves.range(from / LEAF_PAGES..to.max(from).div_ceil(LEAF_PAGES));
+        let pages = leaves.flat_map(|(_, leaf)| leaf.pages.iter().flatten());
+        pages.filter(move |page| (from..to).contains(&page.index))
     }
 }
 
@@ -145,7 +223,7 @@ pub(crate) struct Mapping {
     number: u64,
     /// A task that adds or removes a page has it.
     changes: Mutex<()>,
-    pages: parking_lot::RwLock<BTreeMap<u64, Arc<Page>>>,
+    pages: parking_lot::RwLock<Pages>,
     dirty: Mutex<BTreeSet<u64>>,
     writing: Mutex<()>,
     me: Weak<Mapping>,
@@ -174,20 +252,20 @@ impl Mapping {
     pub(crate) fn get(&self, index: u64) -> Option<Arc<Page>> {
         sim::work(Work::STEP, 2);
         let pages = self.pages.read();
-        let page = pages.get(&index)?;
+        let page = pages.get(index)?;
         page.referenced.store(true, Relaxed);
         Some(Arc::clone(page))
     }
 
     /// Whether there is a page at `index`.
     pub(crate) fn has(&self, index: u64) -> bool {
-        self.pages.read().contains_key(&index)
+        self.pages.read().get(index).is_some()
     }
 
     /// The page at `index`, and whether it had to be made.
-    pub(super) fn get_or_make(&self, index: u64, bytes: u32) -> (Arc<Page>, bool) {
+    pub(super) fn get_or_make(&self, index: u64, buffers: &Arc<Buffers>) -> (Arc<Page>, bool) {
         let state = PageState {
-            bytes: vec![0; bytes as usize].into_boxed_slice(),
+            bytes: buffers.take(),
             block: if self.number == 0 { index } else { NO_BLOCK },
             uptodate: false,
             growth: Growth::None,
@@ -204,10 +282,11 @@ impl Mapping {
             gone: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             owner: Weak::clone(&self.me),
+            buffers: Arc::clone(buffers),
         });
         let _changes = self.changes.lock();
         let mut pages = self.pages.write();
-        if let Some(other) = pages.get(&index) {
+        if let Some(other) = pages.get(index) {
             return (Arc::clone(other), false);
         }
         pages.insert(index, Arc::clone(&page));
@@ -216,17 +295,17 @@ impl Mapping {
 
     /// The cached pages of a range of indexes.
     pub(crate) fn range(&self, from: u64, to: u64) -> Vec<Arc<Page>> {
-        self.pages.read().range(from..to.max(from)).map(|(_, page)| Arc::clone(page)).collect()
+        self.pages.read().range(from, to).map(Arc::clone).collect()
     }
 
     /// Whether nothing is cached.
     pub(crate) fn is_empty(&self) -> bool {
-        self.pages.read().is_empty()
+        self.pages.read().leaves.is_empty()
     }
 
     pub(super) fn remove(&self, index: u64) -> bool {
         let _changes = self.changes.lock();
-        let removed = self.pages.write().remove(&index);
+        let removed = self.pages.write().remove(index);
         match removed {
             Some(page) => {
                 page.gone.store(true, Relaxed);

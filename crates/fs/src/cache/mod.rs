@@ -26,6 +26,7 @@ use media::MediaError;
 use media::block::{Hint, Piece, Queue};
 use sim::{Bytes, LockClass, Mutex, Nanos};
 
+use mapping::Buffers;
 pub(crate) use mapping::{Growth, Mapping, NO_BLOCK, Page, PageState};
 
 static RING: LockClass = LockClass::new("cache.ring");
@@ -48,6 +49,7 @@ pub(crate) struct PageCache {
     capacity_pages: u64,
     resident: AtomicU64,
     dirty_pages: AtomicU64,
+    buffers: Arc<Buffers>,
     ring: Mutex<VecDeque<Arc<Page>>>,
     /// Mappings with dirty pages, by number, with the time at which the first became dirty.
     dirty: Mutex<BTreeMap<u64, (Nanos, Arc<Mapping>)>>,
@@ -65,6 +67,7 @@ impl PageCache {
             capacity_pages: (memory.0 / u64::from(page_bytes)).max(64),
             resident: AtomicU64::new(0),
             dirty_pages: AtomicU64::new(0),
+            buffers: Buffers::new(page_bytes),
             ring: Mutex::new(&RING, VecDeque::new()),
             dirty: Mutex::new(&DIRTY, BTreeMap::new()),
             hits: AtomicU64::new(0),
@@ -95,7 +98,7 @@ impl PageCache {
             return page;
         }
         self.misses.fetch_add(1, Relaxed);
-        let (page, made) = mapping.get_or_make(index, self.page_bytes);
+        let (page, made) = mapping.get_or_make(index, &self.buffers);
         if made {
             self.ring.lock().push_back(Arc::clone(&page));
             if self.resident.fetch_add(1, Relaxed) >= self.capacity_pages {
@@ -210,7 +213,8 @@ impl PageCache {
             let hint = hint(&state);
             state.growth = Growth::None;
             page.pin();
-            let bytes = state.bytes.clone();
+            let mut bytes = self.buffers.take();
+            bytes.copy_from_slice(&state.bytes);
             let block = state.block;
             drop(state);
             taken.push((block, bytes, hint, page));
@@ -225,11 +229,12 @@ impl PageCache {
             .collect();
         let result = self.queue.write(&pieces, false);
         self.written_back.fetch_add(taken.len() as u64, Relaxed);
-        for (_, _, _, page) in &taken {
+        for (_, bytes, _, page) in taken {
+            self.buffers.give(bytes);
             page.unpin();
             if result.is_err() {
                 let _state = page.state.write();
-                self.mark_dirty(mapping, page);
+                self.mark_dirty(mapping, &page);
             }
         }
         result

@@ -40,12 +40,11 @@
 
 use std::sync::Arc;
 
-use ::vfs::Timestamp;
 use media::Region;
 use sim::Activity;
 
 use super::file::WRITE_CREDITS;
-use super::inode::{Inode, InodeState};
+use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::flag;
 use super::map::Mapped;
@@ -144,7 +143,7 @@ impl Volume {
         }
         if end > offset {
             state.raw.set_size(end.max(state.raw.size()));
-            let now = Timestamp::now();
+            let now = change_time();
             state.raw.set_mtime(now);
             state.raw.set_ctime(now);
         }

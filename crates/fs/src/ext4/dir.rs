@@ -42,6 +42,7 @@ pub(crate) fn record_bytes(name: &[u8]) -> usize {
 }
 
 /// The records of a block up to `end`; an error in words ends them.
+#[inline]
 pub(crate) fn records(block: &[u8], end: usize) -> impl Iterator<Item = Result<Record<'_>, &'static str>> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -54,6 +55,7 @@ pub(crate) fn records(block: &[u8], end: usize) -> impl Iterator<Item = Result<R
     })
 }
 
+#[inline]
 fn record_at(block: &[u8], at: usize, end: usize) -> Result<Record<'_>, &'static str> {
     if at + 8 > end {
         return Err("a directory record does not fit into its block");
@@ -103,22 +105,33 @@ pub(crate) fn put_into(
     name: &[u8],
     (ino, kind): (u32, u8),
 ) -> Result<bool, &'static str> {
+    let Some(room) = room_in(block, end, name)? else { return Ok(false) };
+    put_at(block, room, name, (ino, kind));
+    Ok(true)
+}
+
+/// A record with room behind its name: where it is, its length, and how much of that it uses.
+type Room = (usize, usize, usize);
+
+/// The first room for a name in a block.
+fn room_in(block: &[u8], end: usize, name: &[u8]) -> Result<Option<Room>, &'static str> {
     let needed = record_bytes(name);
-    let mut place = None;
     for record in records(block, end) {
         let record = record?;
         let used = if record.ino == 0 { 0 } else { record_bytes(record.name) };
         if record.len >= used + needed {
-            place = Some((record.at, record.len, used));
-            break;
+            return Ok(Some((record.at, record.len, used)));
         }
     }
-    let Some((at, len, used)) = place else { return Ok(false) };
+    Ok(None)
+}
+
+/// Puts a record where there is room.
+fn put_at(block: &mut [u8], (at, len, used): Room, name: &[u8], entry: (u32, u8)) {
     if used > 0 {
         put16(block, at + 4, used as u16);
     }
-    put_record(block, at + used, len - used, name, (ino, kind));
-    Ok(true)
+    put_record(block, at + used, len - used, name, entry);
 }
 
 impl Volume {
@@ -256,24 +269,15 @@ impl Volume {
         entry: (u32, u8),
     ) -> Result<bool> {
         let end = self.records_end();
-        let needed = record_bytes(name);
-        let room = |bytes: &[u8]| {
-            records(bytes, end).any(|record| {
-                record.is_ok_and(|record| {
-                    record.len >= needed + if record.ino == 0 { 0 } else { record_bytes(record.name) }
-                })
-            })
-        };
-        if !self.look(block, room)? {
-            return Ok(false);
-        }
+        let room = self.look(block, |bytes| room_in(bytes, end, name))?;
+        let Some(room) = room.map_err(|what| damaged(self, inode, what))? else { return Ok(false) };
         let seed = state.seed(self, inode.ino);
-        let put = self.change(handle, block, |bytes| {
-            let put = put_into(bytes, end, name, entry);
+        // The directory is locked: the room is still there.
+        self.change(handle, block, |bytes| {
+            put_at(bytes, room, name, entry);
             self.seal_dir(seed, bytes);
-            put
         })?;
-        put.map_err(|what| damaged(self, inode, what))
+        Ok(true)
     }
 
     /// Removes the record at a place.

@@ -14,14 +14,13 @@
 
 use std::sync::Arc;
 
-use ::vfs::Timestamp;
 use media::block::{Hint, Piece};
 use sim::{Activity, Work};
 
 use super::Volume;
 use super::extent;
 use super::file::WRITE_CREDITS;
-use super::inode::{Inode, InodeState};
+use super::inode::{Inode, InodeState, change_time};
 use super::journal::DataMode;
 use super::layout::flag;
 use super::map::Mapped;
@@ -153,7 +152,7 @@ impl Volume {
         if end > state.raw.size() {
             state.raw.set_size(end);
         }
-        let now = Timestamp::now();
+        let now = change_time();
         state.raw.set_mtime(now);
         state.raw.set_ctime(now);
         self.store_inode(&handle, inode, state)

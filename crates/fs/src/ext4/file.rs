@@ -10,12 +10,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use ::vfs::{FallocateMode, FileKind, SeekTo, Timestamp};
+use ::vfs::{FallocateMode, FileKind, SeekTo};
 use sim::Activity;
 
 use super::Volume;
 use super::extent;
-use super::inode::{Inode, InodeState};
+use super::inode::{Inode, InodeState, change_time};
 use super::journal::{DataMode, Handle};
 use super::layout::flag;
 use super::map::{Mapped, TRUNCATE_CREDITS};
@@ -157,6 +157,7 @@ impl Volume {
             let piece = &data[done..done + len];
             let written = match self.memory() {
                 Some(memory) => self.store_chunk(memory, inode, state, (at, piece))?,
+                None if self.overwrite_cached(inode, state, at, piece) => len,
                 None => self.write_chunk(inode, state, at, piece)?,
             };
             done += written;
@@ -177,6 +178,32 @@ impl Volume {
             self.write_data(&inode.mapping)?;
         }
         Ok(done)
+    }
+
+    /// Writes into one page that is cached and has its place, where nothing of the inode changes: the size stays, and the times
+    /// are those of this tick already (Linux: `file_update_time`). False: there is more to do.
+    fn overwrite_cached(&self, inode: &Inode, state: &InodeState, offset: u64, data: &[u8]) -> bool {
+        let (index, inside) = (offset / self.block_bytes(), (offset % self.block_bytes()) as usize);
+        let now = change_time();
+        let stays = offset + data.len() as u64 <= state.raw.size()
+            && inside + data.len() <= self.geo.block_bytes as usize
+            && state.raw.mtime() == now
+            && state.raw.ctime() == now;
+        if !stays || self.data_mode() == Some(DataMode::Journal) {
+            return false;
+        }
+        let Some(page) = inode.mapping.get(index) else { return false };
+        let mut state = page.state.write();
+        // One that is dirty and has no block is delayed; one that is clean and has none shows a hole.
+        let has_place = state.block != NO_BLOCK || page.is_dirty();
+        if !has_place || !state.is_at_hand() {
+            return false;
+        }
+        self.cache.count_hit();
+        sim::copy(data.len() as u64);
+        state.bytes[inside..inside + data.len()].copy_from_slice(data);
+        self.cache.mark_dirty(&inode.mapping, &page);
+        true
     }
 
     /// Writes at most a chunk inside one handle.
@@ -223,7 +250,7 @@ impl Volume {
         }
         if end > offset {
             self.grow(state, end);
-            let now = Timestamp::now();
+            let now = change_time();
             state.raw.set_mtime(now);
             state.raw.set_ctime(now);
         }
@@ -307,7 +334,9 @@ impl Volume {
         let page = self.cache.page(&inode.mapping, index);
         let mut state = page.state.write();
         if !state.uptodate {
-            state.bytes.fill(0);
+            if data.len() < state.bytes.len() {
+                state.bytes.fill(0);
+            }
             state.uptodate = true;
         }
         let block = claimed.block;
@@ -382,7 +411,7 @@ impl Volume {
         }
         self.zero_tail(inode, state, size)?;
         let handle = self.begin(WRITE_CREDITS)?;
-        let now = Timestamp::now();
+        let now = change_time();
         state.raw.set_mtime(now);
         state.raw.set_ctime(now);
         state.raw.set_size(size);
@@ -452,7 +481,7 @@ impl Volume {
         if grows {
             state.raw.set_size(end);
         }
-        let now = Timestamp::now();
+        let now = change_time();
         state.raw.set_mtime(now);
         state.raw.set_ctime(now);
         self.store_inode(&handle, inode, state)

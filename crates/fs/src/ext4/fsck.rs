@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `superblock_valid` | the superblock and the descriptors can be read, and no copy has to stand in |
 //! | `journal_sound` | the journal has all its blocks, and a superblock that a mount takes |
-//! | `inode_valid` | an inode in use has a kind, a right checksum, flags that are known, and no time of deletion |
+//! | `inode_valid` | an inode in use has a kind, a right checksum, flags that are known, and no time of deletion; a link a target |
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
 //! | `attributes_sound` | extended attributes can be read |
@@ -178,6 +178,10 @@ impl Check<'_> {
         }
         if let Err(error) = self.volume.attributes(&inode, &state) {
             self.report.violate("attributes_sound", format!("inode {ino}: {error}"));
+        }
+        if kind == FileKind::Symlink && !self.volume.target_is_sound(&inode, &state) {
+            let what = format!("inode {ino}: the target of a symbolic link has not the length of its inode");
+            self.report.violate("inode_valid", what);
         }
         let (links, deleted) = (u32::from(state.raw.links.get()), state.raw.dtime.get());
         let known = Known { kind, links, deleted, children: 0, parent: 0 };

@@ -24,6 +24,8 @@ use crate::error::{Error, Result};
 static INODE: LockClass = LockClass::new("ext4.inode");
 static INODES: LockClass = LockClass::new("ext4.inodes");
 
+/// Times of inodes are those of the last tick of the timer (Linux: `current_time`, with 250 ticks a second).
+const TICK_NS: u32 = 4_000_000;
 /// Inodes without users are forgotten when there are about this many in memory.
 const KEPT_INODES: usize = 50_000;
 /// Parts of the inodes in memory; neighbours in the table of a directory's files fall into different ones.
@@ -60,6 +62,12 @@ pub(crate) struct Inode {
     pub(crate) last_read: AtomicU64,
     /// Free blocks may be set aside for it.
     pub(crate) has_window: AtomicBool,
+}
+
+/// The time that a change of an inode gets now.
+pub(crate) fn change_time() -> Timestamp {
+    let now = Timestamp::now();
+    Timestamp { nanos: now.nanos - now.nanos % TICK_NS, ..now }
 }
 
 /// The inodes in memory, by number.
@@ -383,7 +391,7 @@ impl Volume {
         if self.geo.inode_bytes > OLD_INODE_BYTES {
             raw.extra_isize = EXTRA_ISIZE.min((self.geo.inode_bytes - OLD_INODE_BYTES) as u16).into();
         }
-        let now = Timestamp::now();
+        let now = change_time();
         raw.set_atime(now);
         raw.set_mtime(now);
         raw.set_ctime(now);

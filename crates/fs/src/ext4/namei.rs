@@ -8,7 +8,7 @@ use sim::RwLockWriteGuard;
 use super::Volume;
 use super::dir::{Place, Target};
 use super::extent;
-use super::inode::{Inode, InodeState};
+use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::{LINK_MAX, flag};
 use super::map::{Mapped, damaged};
@@ -189,6 +189,19 @@ impl Volume {
         }
     }
 
+    /// Whether the target of a symbolic link is as long as its inode says, as e2fsck wants it.
+    pub(crate) fn target_is_sound(&self, inode: &Inode, state: &InodeState) -> bool {
+        let size = state.raw.size() as usize;
+        let ends = |bytes: &[u8]| size > 0 && bytes.iter().position(|byte| *byte == 0) == Some(size);
+        if state.is_short_link(self) {
+            return ends(&state.raw.block);
+        }
+        match self.map(inode, state, 0, 1) {
+            Ok(Mapped::Blocks { start, unwritten: false, .. }) => self.look(start, ends).unwrap_or(false),
+            _ => false,
+        }
+    }
+
     /// Gives back an inode that got no name.
     fn undo_inode(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
         let is_dir = state.raw.is_dir();
@@ -230,7 +243,7 @@ impl Volume {
 
     /// A directory's names have changed.
     fn touch_dir(&self, handle: &Handle<'_>, dir: &Inode, state: &mut InodeState) -> Result<()> {
-        let now = Timestamp::now();
+        let now = change_time();
         state.raw.set_mtime(now);
         state.raw.set_ctime(now);
         self.store_inode(handle, dir, state)
@@ -266,7 +279,7 @@ impl Volume {
             return Err(error);
         }
         state.raw.links = (state.raw.links.get() + 1).into();
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         self.store_inode(&handle, &inode, &mut state)?;
         self.touch_dir(&handle, &dir, &mut dir_state)?;
         state.attr(self, ino)
@@ -297,7 +310,7 @@ impl Volume {
     fn drop_name(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
         let links = state.raw.links.get().saturating_sub(1);
         state.raw.links = links.into();
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         if links == 0 {
             self.add_orphan(handle, inode, state)?;
         }
@@ -307,7 +320,7 @@ impl Volume {
     /// A directory has lost its name.
     fn drop_dir(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
         state.raw.links = 0.into();
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         self.add_orphan(handle, inode, state)?;
         self.store_inode(handle, inode, state)
     }
@@ -484,7 +497,7 @@ impl Rename<'_, '_> {
             let new = self.new_state();
             volume.add_link(new);
         }
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         volume.store_inode(&handle, &moved, &mut state)?;
         self.touch(&handle)
     }
@@ -517,7 +530,7 @@ impl Rename<'_, '_> {
         } else {
             volume.drop_name(&handle, &gone, &mut gone_state)?;
         }
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         volume.store_inode(&handle, &moved, &mut state)?;
         self.touch(&handle)?;
         drop((state, gone_state));
@@ -556,7 +569,7 @@ impl Rename<'_, '_> {
                 _ => {}
             }
         }
-        let now = Timestamp::now();
+        let now = change_time();
         state.raw.set_ctime(now);
         other_state.raw.set_ctime(now);
         volume.store_inode(&handle, &moved, &mut state)?;

@@ -9,6 +9,7 @@ use ::vfs::{
 };
 
 use super::Volume;
+use super::inode::change_time;
 use super::layout::{NAME_MAX, ROOT_INO};
 use super::namei::Node;
 use crate::error::{Error, Result as DesignResult};
@@ -18,7 +19,7 @@ pub(crate) struct Mounted(pub(crate) Arc<Volume>);
 
 fn time(set: Option<SetTime>) -> Option<Timestamp> {
     set.map(|set| match set {
-        SetTime::Now => Timestamp::now(),
+        SetTime::Now => change_time(),
         SetTime::To(time) => time,
     })
 }
@@ -45,7 +46,7 @@ impl Volume {
             if let Some(mtime) = time(set.mtime) {
                 state.raw.set_mtime(mtime);
             }
-            state.raw.set_ctime(Timestamp::now());
+            state.raw.set_ctime(change_time());
             self.store_inode(&handle, &inode, &mut state)?;
         }
         state.attr(self, ino)
@@ -153,7 +154,7 @@ impl FileSystem for Mounted {
         let mut state = inode.state.write();
         state.check_live()?;
         let handle = self.0.begin(4)?;
-        state.raw.set_atime(Timestamp::now());
+        state.raw.set_atime(change_time());
         Ok(self.0.store_inode(&handle, &inode, &mut state)?)
     }
 

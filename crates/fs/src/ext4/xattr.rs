@@ -12,10 +12,10 @@
 
 use std::collections::BTreeMap;
 
-use ::vfs::{Timestamp, XattrMode};
+use ::vfs::XattrMode;
 
 use super::Volume;
-use super::inode::{Inode, InodeState};
+use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, le16, le32, put16, put32};
 use super::map::damaged;
@@ -241,7 +241,7 @@ impl Volume {
                 lay_out(&mut state.extra, at + 4, at + 4, false, inside.iter());
             }
         }
-        state.raw.set_ctime(Timestamp::now());
+        state.raw.set_ctime(change_time());
         self.store_inode(&handle, &inode, &mut state)
     }
 

@@ -155,7 +155,8 @@ fn the_kernel_recovers_a_crashed_image_to_the_same_tree_as_we_do() {
         "seed {seed}: {count} crashed images of ext4, {} different trees: the kernel shows the same",
         trees.len()
     );
-    assert!(trees.len() as u64 > count / 4, "the images differ");
+    // There are so many programs, and no more trees.
+    assert!(trees.len() as u64 > count.min(1000) / 4, "the images differ");
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 23] = [
+const FAULTS: [Fault; 25] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -118,6 +118,16 @@ const FAULTS: [Fault; 23] = [
     ("a file is shorter than its blocks", |image| asked(image, &["sif /plain size 100"]), &["plain"]),
     ("a file has lost its name", |image| asked(image, &["unlink /plain"]), &["plain"]),
     ("a directory has lost its name", |image| asked(image, &["unlink /many"]), &["many"]),
+    (
+        "the target of a short link has a hole",
+        |image| image.put_true(image.inode("/short") + 0x28 + 2, &[0]),
+        &["short"],
+    ),
+    (
+        "the target of a long link is shorter than its inode says",
+        |image| image.put_true(image.block("/long", 0) * image.block_bytes + 100, &[0]),
+        &["long"],
+    ),
     ("a name leads to a free inode", |image| asked(image, &["clri /plain"]), &["plain"]),
     ("an inode deleted long ago has a name", |image| asked(image, &["sif /plain dtime 1000"]), &[]),
     ("the list of orphans leads out", |image| asked(image, &["ssv last_orphan 99999"]), &[]),

@@ -1,5 +1,6 @@
 //! What tasks share that have nothing to do with each other, on a machine of 80 cores under the virtual clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::NEW;
@@ -16,7 +17,7 @@ type Call = fn(&dyn FileSystem, (Ino, Ino), u64);
 
 fn mounted() -> Arc<dyn FileSystem> {
     let (design, region) = (by_name("ext4").expect("a design"), check::design::region(Bytes::mib(64)));
-    let options = Options::resolve("ext4", design.options(), &Default::default()).expect("defaults");
+    let options = Options::resolve("ext4", design.options(), &BTreeMap::default()).expect("defaults");
     design.mkfs(&Storage::from(&region), &options).expect("mkfs");
     design.mount(&Storage::from(&region), &options).expect("mount")
 }

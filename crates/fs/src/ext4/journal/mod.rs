@@ -23,6 +23,7 @@
 pub(crate) mod format;
 pub(crate) mod recovery;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -271,7 +272,7 @@ impl Journal {
     }
 
     /// Writes blocks to the log from `head` on; returns where the next goes.
-    fn write_log(&self, mut head: u32, blocks: &[Vec<u8>], fua: bool) -> Result<u32> {
+    fn write_log(&self, mut head: u32, blocks: &[Cow<'_, [u8]>], fua: bool) -> Result<u32> {
         let mut pieces = Vec::with_capacity(blocks.len());
         for data in blocks {
             pieces.push(Piece { off: self.piece_offset(head)?, data, hint: Hint::None });
@@ -337,12 +338,12 @@ impl Journal {
     }
 
     /// The log's blocks of a transaction, but for the commit block.
-    fn log_blocks(
+    fn log_blocks<'a>(
         &self,
         sequence: u32,
-        copies: &[(u64, Arc<[u8]>)],
+        copies: &'a [(u64, Arc<[u8]>)],
         revoked: &BTreeSet<u64>,
-    ) -> Vec<Vec<u8>> {
+    ) -> Vec<Cow<'a, [u8]>> {
         let format = &self.format;
         let mut blocks = Vec::new();
         let revoked: Vec<u64> = revoked.iter().copied().collect();
@@ -355,7 +356,7 @@ impl Journal {
                 block[at..at + bytes].copy_from_slice(&number.to_be_bytes()[8 - bytes..]);
             }
             format.seal_tail(&mut block);
-            blocks.push(block);
+            blocks.push(Cow::Owned(block));
         }
         for chunk in copies.chunks(format.tags_per_block()) {
             let mut block = format.header(DESCRIPTOR, sequence);
@@ -366,9 +367,9 @@ impl Journal {
                 let last = if index + 1 == chunk.len() { TAG_LAST } else { 0 };
                 let same = if index > 0 { TAG_SAME_UUID } else { 0 };
                 let flags = last | same | if escaped { TAG_ESCAPED } else { 0 };
-                let mut data = data.to_vec();
+                let mut data = Cow::Borrowed(&**data);
                 if escaped {
-                    put_be32(&mut data, 0, 0);
+                    put_be32(data.to_mut(), 0, 0);
                 }
                 let checksum = format.data_checksum(sequence, &data);
                 format.write_tag(&mut block[at..], Tag { block: *number, flags, checksum });
@@ -380,7 +381,7 @@ impl Journal {
                 logged.push(data);
             }
             format.seal_tail(&mut block);
-            blocks.push(block);
+            blocks.push(Cow::Owned(block));
             blocks.append(&mut logged);
         }
         blocks
@@ -439,7 +440,7 @@ impl Journal {
         put_be32(&mut commit, 0x38, now.nanos);
         self.format.seal_commit(&mut commit);
         self.mark_commit((first, head))?;
-        let head = self.write_log(head, &[commit], !self.has(mutant::COMMIT_WITHOUT_FUA))?;
+        let head = self.write_log(head, &[Cow::Owned(commit)], !self.has(mutant::COMMIT_WITHOUT_FUA))?;
         let mut state = self.state.lock();
         state.head = head;
         state.used += needed;

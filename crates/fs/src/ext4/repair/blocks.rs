@@ -167,12 +167,11 @@ impl Repair<'_> {
 
     /// Mends the map of an inode, its size and its count of blocks; false if the inode had to be cleared.
     fn mend_map(&mut self, inode: &Inode, state: &mut InodeState, kind: FileKind) -> Result<bool> {
-        let size = u64::from(self.volume.geo.block_bytes);
         let mut blocks = 0;
+        if kind == FileKind::Symlink && !self.volume.target_is_sound(inode, state) {
+            return self.clear(inode, state).map(|()| false);
+        }
         if state.has_map(self.volume) {
-            if kind == FileKind::Symlink && (state.raw.size() == 0 || state.raw.size() > size) {
-                return self.clear(inode, state).map(|()| false);
-            }
             blocks = if state.raw.has(flag::EXTENTS) {
                 self.mend_extents(inode, state, kind)
             } else {
