@@ -111,6 +111,8 @@ fn no_crash_breaks_a_scheme_with_other_logs_and_domains() {
         ("log_coalesce", "first"),
         ("log_grain", "line"),
         ("sw_record", "padded"),
+        ("sw_log", "thread"),
+        ("log_order", "banked"),
         ("domain", "adr"),
         ("log_priority", "all"),
         ("map", "line"),

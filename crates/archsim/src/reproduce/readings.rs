@@ -194,6 +194,12 @@ pub static READINGS: &[Reading] = &[
         ],
     },
     Reading {
+        name: "log order",
+        default: "hardware's log lines become durable one after the other",
+        why: "slides: a FIFO; the other needs records that recovery can judge one by one, which these are",
+        others: &[sets("side by side in several banks", &[("log_order", "banked")])],
+    },
+    Reading {
         name: "fwb trigger",
         default: "timer and watermark",
         why: "HPCA 2018: periodic; slides: when a log entry is almost overwritten",
