@@ -147,7 +147,7 @@ machine! {
     footprint Bytes, 4096, MAX, false, "bytes of a workload's data, all threads together";
     value Bytes, 8, 4096, false, "value of the string variants and of the applications";
     gets Percent, 0, 100, false, "share of reads in memcached-like";
-    warmup Count, 0, 100_000_000, false, "transactions of a thread before measuring begins";
+    warmup Count, 0, 100_000_000, false, "transactions before measuring begins, all threads together";
 }
 
 /// The presets in `presets/archsim/`; a test compares the folder.

@@ -231,7 +231,7 @@ pub static READINGS: &[Reading] = &[
         why: "time; the miss ratio stays alike",
         others: &[Alternative {
             name: "full",
-            sets: &[("warmup", "20000")],
+            sets: &[("warmup", "160000")],
             machine: Some("hpca18-full"),
             arithmetic: DEFAULT,
             long: true,

@@ -148,11 +148,10 @@ pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
         "log_bound" | "commit" | "fwb_stall" => ordered,
         "log_grow" => ordered || scheme.software.is_some(),
         "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_queue" | "fwb_propagate" | "fwb_lag" => scans,
-        "sw_log" => scheme.software.is_some(),
         "sw_fence" => scheme.software.is_some_and(|software| software.undo),
         // The program's loop of write-backs at commit is scaled, too.
         "sw_cost" => scheme.software.is_some() || scheme.hardware.is_some_and(|hardware| hardware.clwb),
-        "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
+        "sw_log" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
         "log_grain" | "log_coalesce" => scheme.software.is_some() || scheme.hardware.is_some(),
         "gets" => workload.ends_with("-like"),
         "value" => workload.ends_with("-like") || workload.ends_with("-str"),
