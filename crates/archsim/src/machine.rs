@@ -130,7 +130,7 @@ machine! {
     log_grow Word(&["yes", "no"]), 0, 1, false, "whether a log grows that the oldest open transaction alone fills";
     log_buffer Count, 0, 4096, false, "records that the log buffer holds";
     log_enqueue Cycles, 0, 1000, false, "way from the cache to the log buffer";
-    log_order Word(&["fifo", "banked"]), 0, 1, false, "log lines of hardware: one after the other, or side by side in several banks";
+    log_order Word(&["fifo", "banked"]), 0, 1, false, "log lines of hardware: one after the other, or several banks at once";
     log_bound Word(&["enforced", "timing"]), 0, 1, false, "whether a data line waits for its records, or only time says so";
     commit Word(&["wait_log", "async"]), 0, 1, false, "when a hardware commit is acknowledged";
     fwb_period Cycles, 16, 1 << 40, false, "start to start of two cache scans";

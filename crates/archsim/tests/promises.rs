@@ -75,9 +75,9 @@ fn the_parts_of_a_run_sum_up() {
     }
 }
 
-/// The published gains cannot follow from records of both sides against records of one, however data are written back: with string
-/// values a transaction of `fwb` writes more log lines than one of `redo-clwb` moves at all. Its log alone, which lies in one bank at
-/// a time, also takes longer.
+/// The published gains cannot follow from records of both sides against records of one, however data are written back: with
+/// string values a transaction of `fwb` writes more log lines than one of `redo-clwb` moves lines at all. Its log alone, which
+/// lies in one bank at a time, also takes longer.
 #[test]
 fn the_log_of_lines_alone_exceeds_all_that_redo_logging_does() {
     let run = |scheme| run(&config(scheme, "sps-str", 8)).unwrap();
