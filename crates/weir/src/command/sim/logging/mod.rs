@@ -53,7 +53,7 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Crash each scheme so many times instead, and every mutant of fwb until it is caught
+    /// Crash each scheme so many times instead, and every mutant until it is caught
     #[arg(long, value_name = "N")]
     crash: Option<u64>,
     /// Print what one transaction of one thread makes every part of the machine do instead
