@@ -251,6 +251,10 @@ pub static PAIRS: &[(&str, &[(&str, &str)])] = &[
     ("words, queue that persists", &[("grain", "word"), ("domain", "adr")]),
     ("queue that persists, the baseline of undo logging", &[("domain", "adr"), ("baseline", "undo-clwb")]),
     (
+        "log lines in several banks, the baseline of undo logging",
+        &[("log order", "side by side in several banks"), ("baseline", "undo-clwb")],
+    ),
+    (
         "as measured before 23 November 2026",
         &[("software log", "one for each thread"), ("log at small scale", "by 16, as data and last level")],
     ),
