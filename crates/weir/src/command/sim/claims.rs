@@ -86,9 +86,11 @@ fn seeds_table(spreads: &[Spread], scale: Scale) -> Table {
     let mut table =
         Table::new(format!("Mean and 95 % interval over {seeds} seeds, {ops} transactions a run"));
     table.words("claim");
-    ["mean", "from", "to"].map(|name| table.numbers(name));
+    for name in ["mean", "from", "to"] {
+        table.numbers(name);
+    }
     for Spread { id, mean, half } in spreads {
-        let ends = half.map(|half| [mean - half, mean + half]).unwrap_or([*mean; 2]);
+        let ends = half.map_or([*mean; 2], |half| [mean - half, mean + half]);
         let numbers = [*mean, ends[0], ends[1]].map(|value| format!("{value:.3}"));
         table.rows.push([(*id).to_owned()].into_iter().chain(numbers).collect());
     }
