@@ -130,6 +130,7 @@ machine! {
     log_grow Word(&["yes", "no"]), 0, 1, false, "whether a log grows that the oldest open transaction alone fills";
     log_buffer Count, 0, 4096, false, "records that the log buffer holds";
     log_enqueue Cycles, 0, 1000, false, "way from the cache to the log buffer";
+    log_order Word(&["fifo", "banked"]), 0, 1, false, "log lines of hardware: one after the other, or several banks at once";
     log_bound Word(&["enforced", "timing"]), 0, 1, false, "whether a data line waits for its records, or only time says so";
     commit Word(&["wait_log", "async"]), 0, 1, false, "when a hardware commit is acknowledged";
     fwb_period Cycles, 16, 1 << 40, false, "start to start of two cache scans";
@@ -146,7 +147,7 @@ machine! {
     footprint Bytes, 4096, MAX, false, "bytes of a workload's data, all threads together";
     value Bytes, 8, 4096, false, "value of the string variants and of the applications";
     gets Percent, 0, 100, false, "share of reads in memcached-like";
-    warmup Count, 0, 100_000_000, false, "transactions of a thread before measuring begins";
+    warmup Count, 0, 100_000_000, false, "transactions before measuring begins, all threads together";
 }
 
 /// The presets in `presets/archsim/`; a test compares the folder.

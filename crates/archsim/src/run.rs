@@ -237,7 +237,7 @@ impl Config {
             let bytes = trace.share * threads;
             return Err(Error::Trace(format!("its data take {bytes} bytes: set footprint to that or more")));
         }
-        let warm = self.machine.warmup * threads;
+        let warm = self.machine.warmup;
         if trace.operations() <= warm {
             let told = "operations, which the warm-up takes: set warmup lower";
             return Err(Error::Trace(format!("it has {} {told}", trace.operations())));
@@ -280,7 +280,7 @@ pub fn run_prepared(config: &Config, prepared: &mut Option<Prepared>) -> Result<
     }
     let feed = prepared.as_ref().expect("just prepared").feed.again(config, scheme);
     let mut engine = Engine::new(&config.machine, scheme, config.threads as usize, Flaws::default(), feed);
-    let warm = config.machine.warmup * config.threads;
+    let warm = config.machine.warmup;
     engine.run(warm)?;
     let before = snapshot(&engine);
     engine.run(warm + config.ops)?;

@@ -130,7 +130,7 @@ impl SharedLog {
         part.oldest = part.open;
     }
 
-    /// Whether a quarter is used and nobody moves the head.
+    /// Whether a quarter is used and no thread moves the head.
     pub fn is_due(&self) -> bool {
         let area = self.format.area();
         self.moving.is_none() && (self.tail - self.head.max(area.start)) * 4 >= area.size

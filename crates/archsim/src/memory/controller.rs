@@ -7,7 +7,8 @@
 //! # What the order never breaks
 //!
 //! * R1: requests to one line keep their order: a later write joins the one that waits, a read is served from it.
-//! * R2: log lines are issued, and become durable, in the order in which they came.
+//! * R2: log lines are issued, and become durable, in the order in which they came. With `log_order = banked` they are not, but
+//!   for those behind a superblock; what counts as durable is then the part of the log before the first line that is not.
 //! * R3: with `log_bound = enforced` a data line waits until the log is durable up to its newest record. With `timing` it does
 //!   not, and each line that was faster than its log is counted.
 //!
@@ -15,6 +16,8 @@
 //!
 //! With `domain = adr` a write is durable when it is *accepted* into the queue (and R3 holds it back before that); with `media`
 //! when the bank has written it.
+
+use std::collections::VecDeque;
 
 use super::Cause;
 use super::bank::{Bank, Place, Timing};
@@ -24,6 +27,9 @@ use crate::machine::{Machine, Ps};
 pub const THREADS: usize = 16;
 /// Entries of the write queue that only log lines may take: else data that wait for the log could lock it out.
 const LOG_RESERVE: usize = 2;
+/// Places in what is kept of both queues.
+const READS: usize = 0;
+const WRITES: usize = 1;
 
 /// A line on its way to NVRAM.
 #[derive(Clone, Copy, Debug)]
@@ -156,6 +162,7 @@ struct Queued {
     bank: u32,
     column: u32,
     fifo: bool,
+    barrier: bool,
     durable: bool,
     /// The write's place among the bodies.
     body: u16,
@@ -163,9 +170,9 @@ struct Queued {
 
 impl Queued {
     fn new(write: &Write, place: Place, body: usize) -> Self {
-        let Write { line, arrive, need, id, fifo, durable, .. } = *write;
-        let (bank, column) = (place.bank as u32, place.column);
-        Self { line, arrive, need, id, row: place.row, bank, column, fifo, durable, body: body as u16 }
+        let Write { line, arrive, need, id, fifo, barrier, durable, .. } = *write;
+        let (bank, column, row) = (place.bank as u32, place.column, place.row);
+        Self { line, arrive, need, id, row, bank, column, fifo, barrier, durable, body: body as u16 }
     }
 
     fn place(&self) -> Place {
@@ -190,6 +197,14 @@ pub struct Controller {
     reads: Vec<Read>,
     /// In order of arrival.
     writes: Vec<Queued>,
+    /// Reads and writes that wait for each bank, and a bit for each bank for which some do.
+    waiting: [Vec<u16>; 2],
+    wanted: [u64; 2],
+    /// Times of arrival that lay ahead when the controller acted last, and those since.
+    arrivals: Vec<Ps>,
+    /// `log_order = banked`: number and end of each log line that is not durable, or lies behind one that is not.
+    log_open: VecDeque<(u64, u64, bool)>,
+    banked: bool,
     /// The writes themselves, and the places among them that are free.
     bodies: Vec<Write>,
     free: Vec<u16>,
@@ -222,6 +237,11 @@ impl Controller {
             finishes: vec![Ps::MAX; banks],
             idle: u64::MAX >> (64 - banks),
             barriers: 0,
+            waiting: [vec![0; banks], vec![0; banks]],
+            wanted: [0; 2],
+            arrivals: Vec::with_capacity(64),
+            log_open: VecDeque::new(),
+            banked: machine.log_order == 1,
             reads: Vec::with_capacity(256),
             writes: Vec::with_capacity(256),
             bodies: Vec::with_capacity(256),
@@ -291,7 +311,10 @@ impl Controller {
             self.stats.forwarded += 1;
             return Some(arrive + self.burst);
         }
-        self.reads.push(Read { line, place: Place::of(line, &self.machine), arrive });
+        let place = Place::of(line, &self.machine);
+        self.reads.push(Read { line, place, arrive });
+        self.waits(READS, place.bank);
+        self.arrivals.push(arrive);
         self.next = self.next.min(arrive);
         None
     }
@@ -308,6 +331,9 @@ impl Controller {
             self.stats.joined += 1;
             self.join(at, &write, done);
         } else {
+            if self.banked && log {
+                self.log_open.push_back((write.id, write.log_end, false));
+            }
             self.accept(&mut write, done);
             let place = Place::of(write.line, &self.machine);
             let body = self.free.pop().map_or(self.bodies.len(), usize::from);
@@ -317,11 +343,46 @@ impl Controller {
                 self.bodies[body] = write;
             }
             self.writes.push(Queued::new(&write, place, body));
+            self.waits(WRITES, place.bank);
+            self.arrivals.push(write.arrive);
         }
         if log {
             self.accept_held(write.arrive, done);
         }
         self.next = self.next.min(write.arrive);
+    }
+
+    /// A request waits for a bank.
+    fn waits(&mut self, which: usize, bank: usize) {
+        self.waiting[which][bank] += 1;
+        self.wanted[which] |= 1 << bank;
+    }
+
+    /// A request waits no more.
+    fn waits_no_more(&mut self, which: usize, bank: usize) {
+        self.waiting[which][bank] -= 1;
+        if self.waiting[which][bank] == 0 {
+            self.wanted[which] &= !(1 << bank);
+        }
+    }
+
+    /// A log line is durable; the log is so up to the position that `write` then says.
+    fn log_is_durable(&mut self, write: &mut Write) {
+        if self.banked && write.fifo {
+            // With `domain = adr` words may join a line that is durable; all before them are, too.
+            let Some(open) = self.log_open.iter_mut().find(|(id, ..)| *id == write.id) else {
+                self.log_durable = self.log_durable.max(write.log_end);
+                return;
+            };
+            // Later words may have joined the line.
+            *open = (open.0, open.1.max(write.log_end), true);
+            write.log_end = 0;
+            while let Some((_, end, true)) = self.log_open.front().copied() {
+                self.log_open.pop_front();
+                write.log_end = write.log_end.max(end);
+            }
+        }
+        self.log_durable = self.log_durable.max(write.log_end);
     }
 
     /// Joins a write to the one of the same line that waits at `at`.
@@ -390,7 +451,7 @@ impl Controller {
             write.arrive = write.arrive.max(self.log_accepted);
         }
         write.durable = true;
-        self.log_durable = self.log_durable.max(write.log_end);
+        self.log_is_durable(write);
         done.push(Done::Durable(*write, write.arrive, write.arrive));
         write.waiters = [0; THREADS];
     }
@@ -441,7 +502,7 @@ impl Controller {
             self.stats.violations += 1;
         }
         write.durable = true;
-        self.log_durable = self.log_durable.max(write.log_end);
+        self.log_is_durable(&mut write);
         done.push(Done::Durable(write, start, finish));
     }
 
@@ -451,11 +512,14 @@ impl Controller {
         for finish in &self.finishes {
             next = next.min(*finish);
         }
-        let arrivals = self.reads.iter().map(|read| read.arrive);
-        for arrive in arrivals.chain(self.writes.iter().map(|write| write.arrive)) {
-            next = next.min(if arrive > now { arrive } else { Ps::MAX });
+        self.arrivals.retain(|arrive| *arrive > now);
+        if self.adr {
+            // Those that R3 holds back arrive later than they came.
+            self.arrivals.clear();
+            self.arrivals.extend(self.reads.iter().map(|read| read.arrive).filter(|arrive| *arrive > now));
+            self.arrivals.extend(self.writes.iter().map(|write| write.arrive).filter(|arrive| *arrive > now));
         }
-        self.next = next;
+        self.next = self.arrivals.iter().copied().fold(next, Ps::min);
     }
 
     /// Gives one idle bank a request.
@@ -480,6 +544,9 @@ impl Controller {
     }
 
     fn issue_read(&mut self, now: Ps, idle: u64) -> bool {
+        if idle & self.wanted[READS] == 0 {
+            return false;
+        }
         let visible = self.reads.iter().take(self.machine.read_queue as usize).enumerate();
         let mut ready = visible.filter(|(_, read)| idle & 1 << read.place.bank != 0 && read.arrive <= now);
         let Some((first, read)) = ready.next() else { return false };
@@ -487,6 +554,7 @@ impl Controller {
         let at =
             if hit(read) { first } else { ready.find(|(_, read)| hit(read)).map_or(first, |(at, _)| at) };
         let read = self.reads.remove(at);
+        self.waits_no_more(READS, read.place.bank);
         self.start(Job::Read(read), read.place, (read.line, Cause::Fetch, read.arrive), now);
         true
     }
@@ -507,14 +575,19 @@ impl Controller {
         if self.machine.log_priority == 1 && self.issue_log(now, idle) {
             return true;
         }
+        if idle & self.wanted[WRITES] == 0 {
+            return false;
+        }
         let mut first = None;
-        // The first log line keeps back all behind it, and a superblock that is being written does so, too.
+        // The first log line keeps back all behind it (banked: the first superblock), and a superblock that is being written
+        // does so, too.
         let mut log_seen = self.barriers > 0;
         let mut held = 0;
         let visible = self.writes.iter().take(self.machine.write_queue as usize).enumerate();
         for (at, write) in visible {
             let log = write.fifo;
-            let second_log = log && std::mem::replace(&mut log_seen, true);
+            let second_log = log && log_seen;
+            log_seen |= log && (write.barrier || !self.banked);
             if second_log || idle & 1 << write.bank == 0 || write.arrive > now {
                 continue;
             }
@@ -537,6 +610,7 @@ impl Controller {
     fn take_write(&mut self, at: usize, now: Ps) {
         self.stats.queue_sum += self.writes.len() as u64;
         let queued = self.writes.remove(at);
+        self.waits_no_more(WRITES, queued.bank as usize);
         let write = self.bodies[usize::from(queued.body)];
         self.free.push(queued.body);
         self.barriers += u32::from(write.barrier);
@@ -552,7 +626,7 @@ impl Controller {
         let now = now.max(self.channel);
         self.channel = now + self.burst;
         let mut finish = now + time;
-        if matches!(&job, Job::Write(write) if write.fifo) {
+        if matches!(&job, Job::Write(write) if write.fifo) && !self.banked {
             finish = finish.max(self.log_finish);
             self.log_finish = finish;
         }

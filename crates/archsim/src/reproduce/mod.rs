@@ -7,11 +7,13 @@
 //! | module | holds |
 //! |---|---|
 //! | [`readings`] | the readings, and changes of one mechanism at a time that no text suggests |
+//! | [`seeds`] | means over seeds, and how sure they are |
 //! | [`figures`] | the report's figures and the runs that they need beyond the claims' |
 //! | [`variants`] | all claims under each of these, and what class a claim is of |
 
 pub mod figures;
 pub mod readings;
+pub mod seeds;
 pub mod variants;
 
 use std::collections::BTreeMap;
@@ -51,8 +53,10 @@ const TOLERANCE: f64 = 0.02;
 pub struct Scale {
     /// Transactions of a run, after warming up.
     pub ops: u64,
-    /// Transactions of a thread before.
+    /// Transactions before, all threads together.
     pub warmup: u64,
+    /// Seeds whose mean is a claim's value.
+    pub seeds: u64,
     /// Crashes, all promising schemes together.
     pub crashes: u64,
     /// Keys of the claims' machine that make it smaller; none where a result counts.
@@ -61,11 +65,11 @@ pub struct Scale {
 
 impl Scale {
     /// For an answer in a minute or two.
-    pub const QUICK: Self = Self { ops: 4_000, warmup: 500, crashes: 100_000, sets: &[] };
-    /// For the record.
-    pub const FULL: Self = Self { ops: 16_000, warmup: 2_000, crashes: 1_000_000, sets: &[] };
+    pub const QUICK: Self = Self { ops: 4_000, warmup: 4_000, seeds: 1, crashes: 100_000, sets: &[] };
+    /// For the record: 100,000 transactions a point, of five seeds.
+    pub const FULL: Self = Self { ops: 20_000, warmup: 10_000, seeds: 5, crashes: 1_000_000, sets: &[] };
     /// For each of many variants.
-    pub const VARIANT: Self = Self { ops: 2_000, warmup: 300, crashes: 8_000, sets: &[] };
+    pub const VARIANT: Self = Self { ops: 2_000, warmup: 2_000, seeds: 1, crashes: 8_000, sets: &[] };
 }
 
 /// Which scheme is the baseline.

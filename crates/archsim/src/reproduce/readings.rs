@@ -194,6 +194,12 @@ pub static READINGS: &[Reading] = &[
         ],
     },
     Reading {
+        name: "log order",
+        default: "hardware's log lines become durable one after the other",
+        why: "slides: a FIFO; the other needs records that recovery can judge one by one, which these are",
+        others: &[sets("side by side in several banks", &[("log_order", "banked")])],
+    },
+    Reading {
         name: "fwb trigger",
         default: "timer and watermark",
         why: "HPCA 2018: periodic; slides: when a log entry is almost overwritten",
@@ -225,7 +231,7 @@ pub static READINGS: &[Reading] = &[
         why: "time; the miss ratio stays alike",
         others: &[Alternative {
             name: "full",
-            sets: &[("warmup", "20000")],
+            sets: &[("warmup", "160000")],
             machine: Some("hpca18-full"),
             arithmetic: DEFAULT,
             long: true,
@@ -244,6 +250,10 @@ pub static PAIRS: &[(&str, &[(&str, &str)])] = &[
     ("words, and one record a word", &[("grain", "word"), ("per store", "first of a line")]),
     ("words, queue that persists", &[("grain", "word"), ("domain", "adr")]),
     ("queue that persists, the baseline of undo logging", &[("domain", "adr"), ("baseline", "undo-clwb")]),
+    (
+        "log lines in several banks, the baseline of undo logging",
+        &[("log order", "side by side in several banks"), ("baseline", "undo-clwb")],
+    ),
     (
         "as measured before 23 November 2026",
         &[("software log", "one for each thread"), ("log at small scale", "by 16, as data and last level")],

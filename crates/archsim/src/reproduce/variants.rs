@@ -144,15 +144,14 @@ pub fn reads(key: &str, scheme: &Scheme, workload: &str) -> bool {
     let ordered = scheme.hardware.is_some_and(|hardware| hardware.ordered);
     let scans = scheme.hardware.is_some_and(|hardware| hardware.fwb);
     match key {
-        "log_buffer" | "log_enqueue" | "log_priority" => scheme.hardware.is_some(),
+        "log_buffer" | "log_enqueue" | "log_priority" | "log_order" => scheme.hardware.is_some(),
         "log_bound" | "commit" | "fwb_stall" => ordered,
         "log_grow" => ordered || scheme.software.is_some(),
         "fwb_period" | "fwb_trigger" | "fwb_start" | "fwb_queue" | "fwb_propagate" | "fwb_lag" => scans,
-        "sw_log" => scheme.software.is_some(),
         "sw_fence" => scheme.software.is_some_and(|software| software.undo),
         // The program's loop of write-backs at commit is scaled, too.
         "sw_cost" => scheme.software.is_some() || scheme.hardware.is_some_and(|hardware| hardware.clwb),
-        "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
+        "sw_log" | "sw_record" | "wc_lines" | "wc_idle" => scheme.software.is_some(),
         "log_grain" | "log_coalesce" => scheme.software.is_some() || scheme.hardware.is_some(),
         "gets" => workload.ends_with("-like"),
         "value" => workload.ends_with("-like") || workload.ends_with("-str"),
@@ -274,10 +273,11 @@ mod tests {
     }
 
     /// Another legal value of each key that some run does not read.
-    const OTHERS: [(&str, &str); 20] = [
+    const OTHERS: [(&str, &str); 21] = [
         ("log_buffer", "64"),
         ("log_enqueue", "11"),
         ("log_bound", "timing"),
+        ("log_order", "banked"),
         ("log_priority", "all"),
         ("commit", "async"),
         ("fwb_stall", "80%"),

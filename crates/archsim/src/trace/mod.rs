@@ -256,7 +256,7 @@ impl Trace {
         let mut program = Program::new(plain, &config.machine, count, false);
         let share = program.layout().heap_bytes / config.threads;
         let mut threads = Vec::new();
-        let each = config.machine.warmup + config.ops.div_ceil(config.threads);
+        let each = (config.machine.warmup + config.ops).div_ceil(config.threads);
         let each = each + each / 2 + 64;
         for thread in 0..count {
             let mut program = program.clone();

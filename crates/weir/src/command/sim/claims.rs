@@ -2,6 +2,7 @@
 //! mechanism changed at a time.
 
 use archsim::reproduce::readings::ABLATIONS;
+use archsim::reproduce::seeds::{Spread, spread};
 use archsim::reproduce::variants::{self, Campaign, Class, Measured, Variant};
 use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, figures, machine, run_all};
 use lab::claims::Paper;
@@ -39,21 +40,31 @@ fn measure_at(
 ) -> Result<ResultFile, Failure> {
     let machine = machine(scale, None, &[])?;
     let figures = figures::runs(scale, seed)?;
-    let all = Matrix::size() + figures.len() as u64;
+    let all = Matrix::size() * scale.seeds + figures.len() as u64;
     let counter = Counter::new(output.shows_progress(), "simulated runs", all);
-    let matrix = Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more())?;
+    let measure = |seed| Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more());
+    let matrix = measure(seed)?;
+    let mut claims = vec![matrix.claims(Arithmetic::default())];
+    for other in seed + 1..seed + scale.seeds {
+        claims.push(measure(other)?.claims(Arithmetic::default()));
+    }
+    let spreads = spread(&claims);
     let configs: Vec<_> = figures.iter().map(|run| run.config.clone()).collect();
     let outcomes =
         run_all(&configs, jobs, &|| counter.one_more()).into_iter().collect::<Result<Vec<_>, _>>()?;
     let figures: Vec<_> = figures.into_iter().zip(outcomes).collect();
     drop(counter);
     let crashes = Crashes::explore(scale.crashes, PATIENCE, seed, &[])?;
-    let mut values = matrix.claims(Arithmetic::default());
+    let mut values: Vec<_> = spreads.iter().map(|spread| (spread.id, spread.mean)).collect();
     values.extend(crashes.claims());
+    if scale.seeds > 1 && !output.is_json() {
+        output.data(&seeds_table(&spreads, scale).to_text());
+    }
     let parameters: serde_json::Map<_, _> =
         machine.entries().into_iter().map(|(key, value)| (key.to_owned(), value.into())).collect();
     let plan = json!({
         "name": paper.name, "ops": scale.ops, "crashes": scale.crashes, "machine": parameters, "figure": figures::specs(),
+        "seeds": scale.seeds, "claims": spreads.iter().map(interval).collect::<Vec<_>>(),
     });
     let mut result = ResultFile::new(&paper.name, plan, seed, Clock::Virtual);
     result.machine.clone_from(&machine.name);
@@ -62,6 +73,28 @@ fn measure_at(
     result.samples.extend(figures::crash_samples(&crashes, seed));
     result.claims = paper.judge_values(&values, seed);
     Ok(result)
+}
+
+/// A claim over seeds, as the result keeps it.
+fn interval(spread: &Spread) -> Value {
+    let Spread { id, mean, half } = *spread;
+    json!({ "id": id, "mean": mean, "low": half.map(|half| mean - half), "high": half.map(|half| mean + half) })
+}
+
+fn seeds_table(spreads: &[Spread], scale: Scale) -> Table {
+    let Scale { ops, seeds, .. } = scale;
+    let mut table =
+        Table::new(format!("Mean and 95 % interval over {seeds} seeds, {ops} transactions a run"));
+    table.words("claim");
+    for name in ["mean", "from", "to"] {
+        table.numbers(name);
+    }
+    for Spread { id, mean, half } in spreads {
+        let ends = half.map_or([*mean; 2], |half| [mean - half, mean + half]);
+        let numbers = [*mean, ends[0], ends[1]].map(|value| format!("{value:.3}"));
+        table.rows.push([(*id).to_owned()].into_iter().chain(numbers).collect());
+    }
+    table
 }
 
 /// All variants of a list, measured.
@@ -205,7 +238,8 @@ mod tests {
     /// So small that caches hold everything; what it measures says nothing.
     const SMALL: Scale = Scale {
         ops: 60,
-        warmup: 5,
+        warmup: 40,
+        seeds: 2,
         crashes: 80,
         sets: &[("footprint", "128KiB"), ("l2_size", "128KiB"), ("fwb_period", "4000")],
     };

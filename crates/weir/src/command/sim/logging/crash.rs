@@ -21,8 +21,8 @@ impl Logging {
             rows.push((scheme.name, "none", 0, campaign(&config, None, points)?));
         }
         for mutant in Mutant::ALL {
-            let config = crash_config("fwb", self.seed)?;
-            rows.push(("fwb", mutant.name(), 1, campaign(&config, Some(mutant), points)?));
+            let config = crash_config(mutant.scheme(), self.seed)?;
+            rows.push((mutant.scheme(), mutant.name(), 1, campaign(&config, Some(mutant), points)?));
         }
         if output.is_json() {
             let runs = rows.iter().map(|(scheme, mutant, _, verdict)| {

@@ -53,7 +53,7 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Crash each scheme this many times instead, and each mutant of fwb until a crash shows its fault
+    /// Crash each scheme this many times instead, and each mutant until a crash shows its fault
     #[arg(long, value_name = "N")]
     crash: Option<u64>,
     /// Print what each part of the machine does during this transaction instead
