@@ -100,6 +100,8 @@ fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
         place.umount();
         done(&["trim"], &place.pool(), &[]);
         place.check();
+        done(&["resize"], &place.pool(), &["3GiB"]);
+        assert!(taken(&place.pool()) < 256 * MIB, "{design}: it grows by a hole");
         place.mount("");
         assert!(fs::read(place.dir().join("kept")).unwrap() == pattern(5 * MIB), "{design}");
         assert!(fs::read(place.dir().join("again")).unwrap() == pattern(50 * MIB), "{design}");
