@@ -83,7 +83,7 @@ fn a_pool_of_ext4_is_left_to_its_own_tools() {
 fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);
-        done(&["mkfs", design, "--sparse"], &place.pool(), &["--size", "1GiB"]);
+        done(&["mkfs", design], &place.pool(), &["--size", "1GiB", "--sparse"]);
         let empty = taken(&place.pool());
         assert!(empty < 64 * MIB, "{design}: an empty pool takes {empty}");
         assert_eq!(fs::metadata(place.pool()).unwrap().len(), 1024 * MIB);
@@ -148,7 +148,7 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let (host, place) = (SmallHost::new("48M"), Place::new(design));
         let pool = host.0.path().join("pool.weir");
-        done(&["mkfs", design, "--sparse"], &pool, &["--size", "512MiB"]);
+        done(&["mkfs", design], &pool, &["--size", "512MiB", "--sparse"]);
         let words: &[&str] = if design == "hinfs" { &["-o", "buffer=4MiB"] } else { &[] };
         let mounted =
             weir().args(["mount", design]).args([&pool, &place.dir()]).args(words).output().unwrap();
