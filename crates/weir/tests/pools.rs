@@ -89,14 +89,14 @@ fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
         assert_eq!(fs::metadata(place.pool()).unwrap().len(), 1024 * MIB);
         place.mount("");
         fs::write(place.dir().join("kept"), pattern(5 * MIB)).unwrap();
-        fs::write(place.dir().join("gone"), pattern(200 * MIB)).unwrap();
+        fs::write(place.dir().join("gone"), pattern(64 * MIB)).unwrap();
         assert!(weir().arg("sync").arg(place.dir()).status().unwrap().success());
-        assert!(taken(&place.pool()) > 200 * MIB, "{design}");
+        assert!(taken(&place.pool()) > 64 * MIB, "{design}");
         fs::remove_file(place.dir().join("gone")).unwrap();
         done(&["trim"], &place.dir(), &[]);
         let trimmed = taken(&place.pool());
-        assert!(trimmed < empty + 64 * MIB, "{design}: {trimmed} after a trim, {empty} when it was empty");
-        fs::write(place.dir().join("again"), pattern(50 * MIB)).unwrap();
+        assert!(trimmed < empty + 32 * MIB, "{design}: {trimmed} after a trim, {empty} when it was empty");
+        fs::write(place.dir().join("again"), pattern(16 * MIB)).unwrap();
         place.umount();
         done(&["trim"], &place.pool(), &[]);
         place.check();
@@ -104,7 +104,7 @@ fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
         assert!(taken(&place.pool()) < 256 * MIB, "{design}: it grows by a hole");
         place.mount("");
         assert!(fs::read(place.dir().join("kept")).unwrap() == pattern(5 * MIB), "{design}");
-        assert!(fs::read(place.dir().join("again")).unwrap() == pattern(50 * MIB), "{design}");
+        assert!(fs::read(place.dir().join("again")).unwrap() == pattern(16 * MIB), "{design}");
         place.umount();
         place.check();
     }
@@ -163,6 +163,9 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
         done(&["trim"], &place.dir(), &[]);
         fs::write(place.dir().join("more"), pattern(4 * MIB)).unwrap();
         place.umount();
-        done(&["fsck"], &pool, &[]);
+        // fsck reads all of the pool through a map, which fills its holes where the host is a tmpfs.
+        let copied = Command::new("cp").arg("--sparse=always").args([&pool, &place.pool()]).status().unwrap();
+        assert!(copied.success());
+        place.check();
     }
 }
