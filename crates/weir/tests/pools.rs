@@ -93,9 +93,18 @@ fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
         assert!(weir().arg("sync").arg(place.dir()).status().unwrap().success());
         assert!(taken(&place.pool()) > 64 * MIB, "{design}");
         fs::remove_file(place.dir().join("gone")).unwrap();
-        done(&["trim"], &place.dir(), &[]);
-        let trimmed = taken(&place.pool());
-        assert!(trimmed < empty + 32 * MIB, "{design}: {trimmed} after a trim, {empty} when it was empty");
+        // The blocks are free when the kernel has forgotten the file, soon after it was removed.
+        let trimmed = (0..100).map(|_| {
+            done(&["trim"], &place.dir(), &[]);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            taken(&place.pool())
+        });
+        let most = empty + 32 * MIB;
+        assert!(
+            trimmed.into_iter().any(|taken| taken < most),
+            "{design}: {} after a trim",
+            taken(&place.pool())
+        );
         fs::write(place.dir().join("again"), pattern(16 * MIB)).unwrap();
         place.umount();
         done(&["trim"], &place.pool(), &[]);
