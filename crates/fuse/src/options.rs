@@ -16,8 +16,8 @@ pub const RESULT_BYTES_MAX: usize = 64 << 10;
 /// this server of sync(2) and syncfs(2).
 pub const SYNC_XATTR: &str = "weir.sync";
 
-/// An attribute of the root, in no list: root, or the user who serves, asks for it to have the space of free blocks given back to the
-/// host; it answers how many bytes that was, in decimal digits.
+/// An attribute of the root, in no list: root, or the user who serves, asks for it to have the space of free blocks given
+/// back to the host; it answers how many bytes that was, in decimal digits.
 pub const TRIM_XATTR: &str = "weir.trim";
 
 /// The beginning of an attribute of the root, in no list: root asks for it with the words that follow to tell the server how the
@@ -45,8 +45,8 @@ pub trait Backing: Send + Sync {
     /// Makes durable what the design has made durable on its medium: where that is a file, the host writes it to its disk.
     fn sync(&self) -> Result<()>;
 
-    /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a change
-    /// may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
+    /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a
+    /// change may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
     fn panicked(&self, operation: &str, changes: bool) {
         let _ = changes;
         eprintln!("{operation}: the file system has panicked; its callers are answered EIO");

@@ -1,7 +1,7 @@
 //! Adaptive polling: what a reader learns from its last requests.
 //!
-//! A poll that finds a request within `longest` is a hit, one that does not is a miss. [`Adaptive::MISSES`] misses among 32 hits end
-//! the polling; it begins again after as many short sleeps in succession as `needed` says, a number that doubles each time.
+//! A poll that finds a request within `longest` is a hit, one that does not is a miss. [`Adaptive::MISSES`] misses among 32 hits
+//! end the polling; it begins again after as many short sleeps in succession as `needed` says, a number that doubles each time.
 
 use std::time::Duration;
 

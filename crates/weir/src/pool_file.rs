@@ -68,6 +68,16 @@ pub(crate) fn make_sparse(path: &Path, size: Bytes) -> Result<(), Failure> {
     file.and_then(|file| file.set_len(size.0)).map_err(|error| Failure::io("make", path, &error))
 }
 
+/// Makes a file longer by a hole if it has holes; any other gets its space when it is opened with its new size.
+pub(crate) fn extend_holes(path: &Path, size: Bytes) -> Result<(), Failure> {
+    let failed = |error| Failure::io("make larger", path, &error);
+    let data = std::fs::metadata(path).map_err(failed)?;
+    if data.blocks() * 512 >= data.len() {
+        return Ok(());
+    }
+    File::options().write(true).open(path).and_then(|file| file.set_len(size.0)).map_err(failed)
+}
+
 /// How often a pool that is being left is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 

@@ -83,26 +83,37 @@ fn a_pool_of_ext4_is_left_to_its_own_tools() {
 fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);
-        done(&["mkfs", design, "--sparse"], &place.pool(), &["--size", "1GiB"]);
+        done(&["mkfs", design], &place.pool(), &["--size", "256MiB", "--sparse"]);
         let empty = taken(&place.pool());
         assert!(empty < 64 * MIB, "{design}: an empty pool takes {empty}");
-        assert_eq!(fs::metadata(place.pool()).unwrap().len(), 1024 * MIB);
+        assert_eq!(fs::metadata(place.pool()).unwrap().len(), 256 * MIB);
         place.mount("");
         fs::write(place.dir().join("kept"), pattern(5 * MIB)).unwrap();
-        fs::write(place.dir().join("gone"), pattern(200 * MIB)).unwrap();
+        fs::write(place.dir().join("gone"), pattern(64 * MIB)).unwrap();
         assert!(weir().arg("sync").arg(place.dir()).status().unwrap().success());
-        assert!(taken(&place.pool()) > 200 * MIB, "{design}");
+        assert!(taken(&place.pool()) > 64 * MIB, "{design}");
         fs::remove_file(place.dir().join("gone")).unwrap();
-        done(&["trim"], &place.dir(), &[]);
-        let trimmed = taken(&place.pool());
-        assert!(trimmed < empty + 64 * MIB, "{design}: {trimmed} after a trim, {empty} when it was empty");
-        fs::write(place.dir().join("again"), pattern(50 * MIB)).unwrap();
+        // The blocks are free when the kernel has forgotten the file, soon after it was removed.
+        let trimmed = (0..100).map(|_| {
+            done(&["trim"], &place.dir(), &[]);
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            taken(&place.pool())
+        });
+        let most = empty + 32 * MIB;
+        assert!(
+            trimmed.into_iter().any(|taken| taken < most),
+            "{design}: {} after a trim",
+            taken(&place.pool())
+        );
+        fs::write(place.dir().join("again"), pattern(16 * MIB)).unwrap();
         place.umount();
         done(&["trim"], &place.pool(), &[]);
         place.check();
+        done(&["resize"], &place.pool(), &["384MiB"]);
+        assert!(taken(&place.pool()) < 128 * MIB, "{design}: it grows by a hole");
         place.mount("");
         assert!(fs::read(place.dir().join("kept")).unwrap() == pattern(5 * MIB), "{design}");
-        assert!(fs::read(place.dir().join("again")).unwrap() == pattern(50 * MIB), "{design}");
+        assert!(fs::read(place.dir().join("again")).unwrap() == pattern(16 * MIB), "{design}");
         place.umount();
         place.check();
     }
@@ -146,7 +157,7 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
     for design in DESIGNS.into_iter().filter(|_| can_mount()) {
         let (host, place) = (SmallHost::new("48M"), Place::new(design));
         let pool = host.0.path().join("pool.weir");
-        done(&["mkfs", design, "--sparse"], &pool, &["--size", "512MiB"]);
+        done(&["mkfs", design], &pool, &["--size", "512MiB", "--sparse"]);
         let words: &[&str] = if design == "hinfs" { &["-o", "buffer=4MiB"] } else { &[] };
         let mounted =
             weir().args(["mount", design]).args([&pool, &place.dir()]).args(words).output().unwrap();
@@ -161,6 +172,9 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
         done(&["trim"], &place.dir(), &[]);
         fs::write(place.dir().join("more"), pattern(4 * MIB)).unwrap();
         place.umount();
-        done(&["fsck"], &pool, &[]);
+        // fsck reads all of the pool through a map, which fills its holes where the host is a tmpfs.
+        let copied = Command::new("cp").arg("--sparse=always").args([&pool, &place.pool()]).status().unwrap();
+        assert!(copied.success());
+        place.check();
     }
 }

@@ -10,7 +10,6 @@
 //! Lock order: `nova.inode` (see `namei.rs`), then `nova.inode_table`, then `nova.blocks`.
 
 use std::collections::VecDeque;
-use std::num::NonZeroU32;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -29,6 +28,7 @@ use super::layout::{
 };
 use super::log::{Entry, Log, Reader};
 use super::names::Names;
+use super::seen::Seen;
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
@@ -92,59 +92,6 @@ pub(crate) struct Inode {
 }
 
 const _: () = assert!(size_of::<Inode>() <= 208);
-
-/// Attributes without what all inodes have in common, or follows from the rest; times are packed.
-#[derive(Clone, Copy)]
-struct Seen {
-    size: u64,
-    blocks: u64,
-    atime: u64,
-    mtime: u64,
-    ctime: u64,
-    mode: NonZeroU32,
-    nlink: u32,
-    uid: u32,
-    gid: u32,
-    rdev: u32,
-    generation: u32,
-}
-
-impl Seen {
-    /// None for a device number that does not fit.
-    fn of(attr: &Attr) -> Option<Self> {
-        Some(Self {
-            size: attr.size,
-            blocks: attr.blocks,
-            atime: pack(attr.atime),
-            mtime: pack(attr.mtime),
-            ctime: pack(attr.ctime),
-            mode: NonZeroU32::new(attr.kind.mode_bits() | attr.perm)?,
-            nlink: attr.nlink,
-            uid: attr.owner.uid,
-            gid: attr.owner.gid,
-            rdev: u32::try_from(attr.rdev).ok()?,
-            generation: attr.generation,
-        })
-    }
-
-    fn attr(&self, ino: u64) -> Option<Attr> {
-        Some(Attr {
-            ino: Ino(ino),
-            kind: FileKind::from_mode(self.mode.get())?,
-            perm: self.mode.get() & 0o7777,
-            nlink: self.nlink,
-            owner: Owner { uid: self.uid, gid: self.gid },
-            rdev: u64::from(self.rdev),
-            size: self.size,
-            blocks: self.blocks,
-            block_size: BLOCK as u32,
-            atime: unpack(self.atime),
-            mtime: unpack(self.mtime),
-            ctime: unpack(self.ctime),
-            generation: self.generation,
-        })
-    }
-}
 
 /// Lines that a task waits for that finds an inode by its number: its slot in DRAM, and what is loaded.
 const INODE_LINES: u64 = 2;

@@ -9,7 +9,7 @@
 //! | `alloc.rs` | free blocks, by shard |
 //! | `journal.rs` | changes of several words |
 //! | `log.rs` `cleaner.rs` | logs: reading, appending, committing; cleaning |
-//! | `inode.rs` `index.rs` `names.rs` | inodes and their replay; the index of blocks; that of names |
+//! | `inode.rs` `seen.rs` `index.rs` `names.rs` | inodes and their replay; what `stat` sees; the index of blocks; that of names |
 //! | `file.rs` `xattr.rs` | contents and attributes of files; extended attributes |
 //! | `namei.rs` `rename.rs` | what changes names |
 //! | `recovery.rs` | mkfs, mount, unmount |
@@ -53,6 +53,7 @@ mod namei;
 mod names;
 mod recovery;
 mod rename;
+mod seen;
 mod superblock;
 pub(crate) mod vfs;
 mod xattr;

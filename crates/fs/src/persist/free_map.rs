@@ -32,6 +32,11 @@ impl FreeMap {
         }
     }
 
+    /// Number of blocks, free or not.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
     /// Number of free blocks.
     pub(crate) fn free(&self) -> u64 {
         self.free

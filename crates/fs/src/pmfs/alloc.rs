@@ -100,6 +100,11 @@ impl BlockMap {
         self.doubted.load(Ordering::Relaxed)
     }
 
+    /// Base blocks of the volume, free or not.
+    pub(crate) fn all(&self) -> u64 {
+        self.map.lock().blocks()
+    }
+
     /// Free base blocks.
     pub(crate) fn free(&self) -> u64 {
         self.map.lock().free()

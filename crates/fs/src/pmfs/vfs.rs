@@ -123,7 +123,7 @@ impl Volume {
         let blocks_free = self.blocks.free();
         StatFs {
             block_size: BLOCK as u32,
-            blocks: self.region.len() / BLOCK,
+            blocks: self.blocks.all(),
             blocks_free,
             // The table grows: free blocks can become inodes.
             files: files + blocks_free * (BLOCK / super::layout::INODE_SLOT),

@@ -614,8 +614,8 @@ impl Region {
         self.mapping.back(offset, len)
     }
 
-    /// Gives the host the space of a range back, which no part of the design uses and the allocator does not give out meanwhile; its
-    /// bytes are lost. Returns the bytes: none where the host has none to get.
+    /// Gives the host the space of a range back, which no part of the design uses and the allocator does not give out meanwhile;
+    /// its bytes are lost. Returns the bytes: none where the host has none to get.
     pub fn punch(&self, offset: u64, len: u64) -> Result<u64, MediaError> {
         self.check_range(offset, len)?;
         Ok(if self.mapping.punch(offset, len)? { len } else { 0 })

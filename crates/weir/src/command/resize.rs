@@ -15,6 +15,7 @@ use sim::{Bytes, Machine, Seed, Setup};
 use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
+use crate::pool_file;
 
 /// Make an unmounted pool larger
 #[derive(Args, Debug)]
@@ -44,6 +45,7 @@ impl Resize {
         // Also says whether the design can grow, before the file does.
         let before = self.grow(design, region)?;
         if size > now {
+            pool_file::extend_holes(&self.pool, size)?;
             self.grow(design, image::open(&self.pool, Some(size), Access::ReadWrite)?)?;
         }
         output.note(&format!("{shown}: {} grew from {before} to {size}", design.name()));

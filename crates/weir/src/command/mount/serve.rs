@@ -278,8 +278,8 @@ fn end_on_panic() {
     }));
 }
 
-/// What an operator is to hear: on the standard error, and in the log of the system, because a server in the background has no other
-/// place (RFC 3164: facility daemon, severity error).
+/// What an operator is to hear: on the standard error, and in the log of the system, because a server in the background has no
+/// other place (RFC 3164: facility daemon, severity error).
 fn report(what: &str) {
     anstream::eprintln!("{what}");
     if let Ok(socket) = UnixDatagram::unbound() {
