@@ -3,7 +3,7 @@
 //! The curve shows under how many claims each reading holds, sorted: whether the published result needs one particular reading,
 //! or stands under most (Simonsohn, Simmons, Nelson: Specification curve analysis, 2020).
 
-use results::{ClaimOutcome, ReadingOutcome};
+use results::{ClaimOutcome, Class, ReadingOutcome};
 
 use crate::claims::{band, measured};
 use crate::table::Table;
@@ -11,12 +11,25 @@ use crate::units::number;
 
 /// Claims that were measured under readings.
 fn read(claims: &[ClaimOutcome]) -> impl Iterator<Item = &ClaimOutcome> {
-    claims.iter().filter(|claim| !claim.readings.is_empty())
+    claims.iter().filter(|claim| claim.readings.iter().any(|reading| reading.value.is_some()))
 }
 
-/// The variations in the order in which they were tried, the default first.
+/// The variations in the order in which they were tried, the default first. Claims of other figures may have others.
 fn variations(claims: &[ClaimOutcome]) -> Vec<String> {
-    read(claims).next().map_or(Vec::new(), |claim| claim.readings.iter().map(ReadingOutcome::title).collect())
+    let mut names: Vec<String> = Vec::new();
+    for reading in read(claims).flat_map(|claim| &claim.readings) {
+        let name = reading.title();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What a claim came to under a variation; a variation that says nothing of its figure leaves it as it is by default.
+fn under<'c>(claim: &'c ClaimOutcome, name: &str) -> &'c ReadingOutcome {
+    let named = claim.readings.iter().find(|reading| reading.title() == name);
+    named.unwrap_or(&claim.readings[0])
 }
 
 /// What a variation comes to.
@@ -36,23 +49,45 @@ pub struct Point {
 
 /// The specification curve: the variations by the number of claims that hold, the most first.
 pub fn curve(claims: &[ClaimOutcome]) -> Vec<Point> {
-    let point = |(at, name): (usize, String)| {
-        let here = || read(claims).filter_map(move |claim| Some((claim, claim.readings.get(at)?)));
+    let point = |name: String| {
+        let here = || read(claims).map(|claim| (claim, under(claim, &name)));
         let ids = |wanted: fn(&ReadingOutcome, &ReadingOutcome) -> bool| {
             let changed = here().filter(|(claim, here)| wanted(here, &claim.readings[0]));
             changed.map(|(claim, _)| claim.id.clone()).collect()
         };
         Point {
-            name,
             held: here().filter(|(_, here)| here.holds).count(),
             measured: here().filter(|(_, here)| here.value.is_some()).count(),
             gained: ids(|here, default| here.holds && !default.holds),
             lost: ids(|here, default| !here.holds && default.holds),
+            name,
         }
     };
-    let mut points: Vec<Point> = variations(claims).into_iter().enumerate().map(point).collect();
+    let mut points: Vec<Point> = variations(claims).into_iter().map(point).collect();
     points.sort_by_key(|point| std::cmp::Reverse(point.held));
     points
+}
+
+/// What the readings come to, in a sentence or two; empty where no claim was measured under readings.
+pub fn sentence(claims: &[ClaimOutcome]) -> String {
+    let points = curve(claims);
+    let (Some(best), Some(default)) = (points.first(), points.iter().find(|point| point.name == "default"))
+    else {
+        return String::new();
+    };
+    let count = |class: Class| read(claims).filter(|claim| claim.class == Some(class)).count();
+    let [robust, sensitive, missed] = [Class::Robust, Class::Sensitive, Class::Missed].map(count);
+    let most = if best.held > default.held {
+        format!("the most is {} under {}", best.held, best.name)
+    } else {
+        "no other reading has more".to_owned()
+    };
+    format!(
+        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. Under the default {} hold; \
+         {most}.",
+        read(claims).count(),
+        default.held
+    )
 }
 
 /// Every table, for a terminal and for Markdown; none where no claim was measured under readings.
@@ -112,14 +147,14 @@ pub fn curve_table(claims: &[ClaimOutcome]) -> Table {
 
 /// Claim by reading as signs, narrow enough for a terminal: the columns are numbered as the title says.
 fn signs(claims: &[ClaimOutcome]) -> Table {
-    let names = variations(claims).into_iter().enumerate();
-    let names: Vec<_> = names.map(|(at, name)| format!("{at} {name}")).collect();
-    let mut table = Table::new(format!("Claim by reading (+ holds, . does not): {}", names.join(", ")));
+    let names = variations(claims);
+    let titles: Vec<_> = names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
+    let mut table = Table::new(format!("Claim by reading (+ holds, . does not): {}", titles.join(", ")));
     table.words("claim");
     (0..names.len()).for_each(|at| table.words(at.to_string()));
-    let sign = |reading: &ReadingOutcome| if reading.holds { "+" } else { "." }.to_owned();
     let row = |claim: &ClaimOutcome| {
-        [claim.id.clone()].into_iter().chain(claim.readings.iter().map(sign)).collect()
+        let sign = |name: &String| if under(claim, name).holds { "+" } else { "." }.to_owned();
+        [claim.id.clone()].into_iter().chain(names.iter().map(sign)).collect()
     };
     table.rows = read(claims).map(row).collect();
     table
@@ -130,25 +165,25 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
     let mut table = Table::new("Claim by reading: what was measured");
     table.words("claim");
     table.words("band");
-    for name in variations(claims) {
-        table.numbers(name);
-    }
+    let names = variations(claims);
+    names.iter().for_each(|name| table.numbers(name));
     let value = |reading: &ReadingOutcome| match reading.value {
         None => "–".to_owned(),
         Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),
     };
     let head = |claim: &ClaimOutcome| [claim.id.clone(), band(claim)];
-    table.rows = read(claims)
-        .map(|claim| head(claim).into_iter().chain(claim.readings.iter().map(value)).collect())
-        .collect();
+    let row = |claim: &ClaimOutcome| {
+        head(claim).into_iter().chain(names.iter().map(|name| value(under(claim, name)))).collect()
+    };
+    table.rows = read(claims).map(row).collect();
     table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::Clock;
     use results::claim::Claim;
-    use results::{Class, Clock};
 
     /// Two claims under the default and two readings.
     fn claims() -> Vec<ClaimOutcome> {
@@ -179,6 +214,16 @@ mod tests {
     }
 
     #[test]
+    fn a_claim_that_a_reading_says_nothing_of_counts_as_by_default() {
+        let mut claims = claims();
+        claims[0].readings.truncate(1);
+        let curve = curve(&claims);
+        let points: Vec<_> =
+            curve.iter().map(|point| (point.name.as_str(), point.held, point.measured)).collect();
+        assert_eq!(points, [("tasks=one", 2, 2), ("default", 1, 2), ("size=small", 1, 2)]);
+    }
+
+    #[test]
     fn a_sensitive_claim_names_the_readings_that_change_its_side() {
         let claims = claims();
         assert_eq!(claims[1].class, Some(Class::Sensitive));
@@ -188,11 +233,18 @@ mod tests {
     }
 
     #[test]
+    fn the_sentence_says_how_many_hold_and_how_many_at_most() {
+        let wanted = "Of 2 claims, 1 hold under every reading, 1 under some and 0 under none. Under the default 1 hold; \
+                      the most is 2 under tasks=one.";
+        assert_eq!(sentence(&claims()), wanted);
+    }
+
+    #[test]
     fn claims_that_were_not_read_leave_no_table() {
         let mut claims = claims();
         for claim in &mut claims {
             claim.readings.clear();
         }
-        assert!(tables(&claims).is_empty());
+        assert!(tables(&claims).is_empty() && sentence(&claims).is_empty());
     }
 }
