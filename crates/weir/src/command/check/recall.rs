@@ -265,7 +265,9 @@ impl RecallCheck {
         }
         let counted = |title: &str, words: &[&str]| {
             let mut table = Table::new(title);
-            words.iter().for_each(|name| table.words(*name));
+            for name in words {
+                table.words(*name);
+            }
             for name in ["total", "lints", "crash", "equivalent", "survived"] {
                 table.numbers(name);
             }

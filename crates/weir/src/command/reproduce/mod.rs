@@ -54,6 +54,9 @@ pub(crate) struct Reproduce {
         hide_short_help = true
     )]
     choices: Vec<String>,
+    /// Run these designs only; a claim that compares others is not measured
+    #[arg(long, value_name = "FS,…", value_delimiter = ',', hide_short_help = true)]
+    designs: Vec<String>,
     /// Fail (exit code 1) when a measured claim does not hold
     #[arg(long, hide_short_help = true)]
     strict: bool,
@@ -108,7 +111,11 @@ impl Reproduce {
             let part = scale.word();
             output.note(&format!("scaled down: a {part} of the published data set, buffer and time"));
         }
-        Ok(names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?)
+        let mut plans = names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?;
+        if !self.designs.is_empty() {
+            plans.iter_mut().try_for_each(|plan| plan.keep_designs(&self.designs))?;
+        }
+        Ok(plans)
     }
 
     fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
