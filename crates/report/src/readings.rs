@@ -166,7 +166,9 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
     table.words("claim");
     table.words("band");
     let names = variations(claims);
-    names.iter().for_each(|name| table.numbers(name));
+    for name in &names {
+        table.numbers(name);
+    }
     let value = |reading: &ReadingOutcome| match reading.value {
         None => "–".to_owned(),
         Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),

@@ -32,7 +32,9 @@ pub(crate) fn crash_recovery_with(
 ) -> Result<usize, String> {
     let region = Arc::clone(scratch.load(image).map_err(|error| error.to_string())?);
     let trace = Trace::attach_at(&region, image.content());
-    faults.iter().for_each(|fault| region.inject(*fault));
+    for fault in faults {
+        region.inject(*fault);
+    }
     let recovered = design.recover(&region);
     region.clear_faults();
     region.detach(&trace);

@@ -107,7 +107,9 @@ pub fn forgotten_in_recovery(
 
 fn sum(all: Vec<Forgotten>) -> Forgotten {
     let mut sum = Forgotten::default();
-    all.into_iter().for_each(|one| sum.add(one));
+    for one in all {
+        sum.add(one);
+    }
     sum
 }
 
