@@ -83,8 +83,8 @@ pub fn sentence(claims: &[ClaimOutcome]) -> String {
         "no other reading has more".to_owned()
     };
     format!(
-        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. Under the default {} hold; \
-         {most}.",
+        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. \
+         Under the default {} hold; {most}.",
         read(claims).count(),
         default.held
     )
