@@ -11,7 +11,8 @@
 #   crash-2            all pairs of programs on designs that need memory; on block devices, where a crash may lose or keep every
 #                      sector since the last flush, and an image takes ten times as long, pairs that are drawn at random
 #
-# As root with /dev/fuse, for the steps that mount. A step that fails ends the run; what it found is recorded all the same.
+# As root with /dev/fuse, for the steps that mount. A step that fails ends the run; what it found is recorded all the same. A test
+# that says that it is skipped, or that is ignored, fails its step, unless ALLOW_SKIPPED=1: what was not tried is no evidence.
 set -euo pipefail
 
 weir=$(realpath "$1")
@@ -33,16 +34,31 @@ read -ra mounted <<<"$(of_them -v '^(redo|hinfs-.*)$' | tr , ' ')"
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
 
+# Lines in which a test says that it did not try what it is there for.
+skipped() { grep -E '(^|: |\.\.\. )(skipped|SKIPPED)[:,]|^test .* \.\.\. ignored' "$1"; }
+
+# Runs tests of cargo's, which print all they say into $scratch/suite.
+run_tests() {
+    local status=0
+    cargo test --workspace --locked "$@" -- --nocapture >"$scratch/suite" 2>&1 || status=$?
+    grep -E '^(test result|     Running)' "$scratch/suite" || true
+    if [ -z "${ALLOW_SKIPPED:-}" ] && skipped "$scratch/suite" >&2; then
+        echo "collect.sh: these tests did not run; install what they need, or set ALLOW_SKIPPED=1" >&2
+        return 1
+    fi
+    [ "$status" = 0 ] || { tail -n 40 "$scratch/suite" >&2; return 1; }
+}
+
 # What a suite of cargo's printed: how many tests passed and failed.
 record_suite() {
-    local name=$1 subject=$2 passed failed
+    local name=$1 subject=$2 passed failed status=0
     shift 2
-    env -u WEIR_LEDGER cargo test --workspace --locked "$@" 2>&1 | tee "$scratch/suite" | grep -E '^(test result|     Running)' || true
+    (unset WEIR_LEDGER; run_tests "$@") || status=1
     passed=$(awk '/^test result/ { sum += $4 } END { print sum + 0 }' "$scratch/suite")
     failed=$(awk '/^test result/ { sum += $6 } END { print sum + 0 }' "$scratch/suite")
     [ "$passed" -gt 0 ] || { tail -n 20 "$scratch/suite" >&2; return 1; }
     check record "$name" --subject "$subject" --unit tests --count "$passed" --failures "$failed" --build "$WEIR_BUILD"
-    [ "$failed" = 0 ]
+    [ "$failed" = 0 ] && [ "$status" = 0 ]
 }
 
 step_model() { check model --fs "$designs" --ops 1000000 --host "$memory"; }
@@ -57,9 +73,9 @@ step_recall() { check recall --fs "$designs"; }
 step_faults() { check faults --fs "$designs"; check faults --fs "$designs" --random 100000 --time 200s; }
 step_schedules() { check schedules --fs "$designs" --seconds 300; }
 step_fuzz() { check fuzz --fs "$designs" --seconds 300; }
-step_posix() { cargo test --workspace --locked --test posix -- --nocapture; }
-step_killed() { WEIR_KILL_ROUNDS=200 cargo test --workspace --locked --test mount killed -- --nocapture; }
-step_contents() { WEIR_EXERCISE_STEPS=100000 cargo test --workspace --locked --test exercise -- --nocapture; }
+step_posix() { run_tests --test posix; }
+step_killed() { WEIR_KILL_ROUNDS=200 run_tests --test mount killed; }
+step_contents() { WEIR_EXERCISE_STEPS=100000 run_tests --test exercise; }
 step_suites() {
     record_suite suite/format "designs and their format" --test smoke --test damage --test formats --test crash --test model --test hinfs \
         --test nova --test ext4 --test faults
@@ -73,6 +89,11 @@ step_public() { tests/mount/suites.sh "$weir" "${mounted[@]}"; }
 scratch=$(mktemp -d)
 memory=$(mktemp -d /dev/shm/weir.XXXXXX)
 trap 'rm -rf "$scratch" "$memory"' EXIT
+# Canary: every way in which a test says it, and one in which it does not.
+for line in 'skipped: no fuse' 'SKIPPED: no e2fsck' 'pmfs: skipped, no fuse' 'test a ... skipped: no fuse' 'test a ... ignored'; do
+    skipped - <<<"$line" >/dev/null || { echo "collect.sh does not notice: $line" >&2; exit 1; }
+done
+if skipped - <<<'test bad_lines_are_refused_by_number_or_skipped ... ok'; then exit 1; fi
 for step in $steps; do
     printf '\n== %s\n' "$step"
     "step_$step"

@@ -200,6 +200,20 @@ fn a_reading_that_changes_nothing_is_refused() {
 }
 
 #[test]
+fn answers_are_chosen_together_and_one_reading_has_one_answer() {
+    let choose = |choices: &[&str]| {
+        let choices: Vec<String> = choices.iter().map(|&choice| choice.to_owned()).collect();
+        paper(PAPER).unwrap().choose(&plans(), &choices).map_err(|error| error.to_string())
+    };
+    let all = choose(&["generator=slow", "threads=three", "buffer=four"]).unwrap();
+    assert_eq!(all.choice, "slow+three+four");
+    let pair = &variations(PAPER).unwrap()[4];
+    assert_eq!(choose(&["generator=slow", "threads=three"]).unwrap().plans, pair.plans);
+    assert!(choose(&["threads=three", "threads=three"]).unwrap_err().contains("has two answers"));
+    assert!(choose(&["threads=tree"]).unwrap_err().contains("did you mean \"three\"?"));
+}
+
+#[test]
 fn what_is_misspelt_is_told_with_its_place_and_the_nearest_name() {
     let cases = [
         ("machine = \"hinfs-server,gen", "machin = \"hinfs-server,gen", "did you mean \"machine\"?"),

@@ -26,7 +26,9 @@ vars = { nfiles = 60, meandirwidth = 20 }
 name = "filebench/varmail"
 vars = { nfiles = 400 }
 [expect]
-gain = "hinfs/fileserver > 0.1 * pmfs/fileserver"
+gain = "hinfs/fileserver > 3 * pmfs/fileserver"
+cost = "pmfs/varmail > hinfs/varmail"
+bound = "hinfs/varmail > 0.75 * pmfs/varmail"
 "#;
 
 fn plan(text: &str) -> Plan {
@@ -73,7 +75,9 @@ fn every_cell_has_a_sample_and_every_ledger_is_whole() {
         let write = sample.operation("write").expect("both workloads write");
         assert_eq!(write.latency_ns.count(), write.count, "{:?}", sample.axes);
     }
-    assert!(file.hypotheses[0].holds, "{:?}", file.hypotheses);
+    // Buffered, fileserver is six to eight times as fast on this medium in four seeds; varmail syncs what it writes.
+    assert_eq!(file.hypotheses.len(), 3);
+    assert!(file.hypotheses.iter().all(|one| one.holds), "{:?}", file.hypotheses);
 }
 
 /// Notes which cells ran.

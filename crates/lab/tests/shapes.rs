@@ -1,11 +1,13 @@
-//! The shapes of published figures at a hundredth of their size: which design is faster, and where a curve has its peak. Values
-//! are those of the full plans only; a change of the model that turns a shape round is seen here on the day it is made.
+//! The shapes of the figures of the HiNFS paper at a hundredth of their size: which design is faster, which way a curve goes, where
+//! it has its peak. Values are those of the full plans only (`evidence/results`); a change of the model that turns a shape round is
+//! seen here on the day it is made.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use lab::{Plan, Runner, Settings, Silent};
 
+/// What the figures share. In each figure `AXES` and `WORKLOADS` are filled in.
 const PLAN: &str = r#"
 [plan]
 name = "shapes"
@@ -15,62 +17,121 @@ stop = "400ms"
 fs = ["pmfs", "hinfs"]
 [[axis]]
 medium = ["hinfs"]
-[[axis]]
-threads = [1, 2, 4, 10]
+AXES
 [fs]
 buffer = "21MiB"
-[[workload]]
-name = "filebench/fileserver"
-vars = { nfiles = 410 }
-[[workload]]
-name = "filebench/webproxy"
-vars = { nfiles = 3277 }
-[[workload]]
-name = "filebench/varmail"
-vars = { nfiles = 3277 }
+WORKLOADS
 "#;
 
-/// Operations a second of a cell.
-fn rate(workload: &str, fs: &str, threads: u32) -> f64 {
-    static RATES: OnceLock<BTreeMap<String, f64>> = OnceLock::new();
-    let rates = RATES.get_or_init(|| {
-        let plan = Plan::parse("shapes.toml", PLAN, false).unwrap();
-        let file =
-            Runner::new(Settings::default(), &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"));
-        let name = |sample: &results::Sample| {
-            let axis = |name| sample.axis(name).unwrap_or_default().to_owned();
-            format!("{} {} {}", axis("workload"), axis("fs"), axis("threads"))
-        };
-        file.samples.iter().map(|sample| (name(sample), sample.throughput_ops_per_s)).collect()
-    });
-    rates[&format!("filebench/{workload} {fs} {threads}")]
+const FILESERVER: &str = "[[workload]]\nname = \"filebench/fileserver\"\nvars = { nfiles = 410 }\n";
+const WEBPROXY: &str = "[[workload]]\nname = \"filebench/webproxy\"\nvars = { nfiles = 3277 }\n";
+const VARMAIL: &str = "[[workload]]\nname = \"filebench/varmail\"\nvars = { nfiles = 3277 }\n";
+
+/// A metric of each cell by workload, design and the value of the figure's own axis.
+type Cells = BTreeMap<String, f64>;
+
+/// Runs a figure: by operations a second, or by a counter.
+fn run(text: &str, axis: &str, counter: Option<&str>) -> Cells {
+    let plan = Plan::parse("shapes.toml", text, false).unwrap_or_else(|error| panic!("{error}"));
+    let file = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_or_else(|error| panic!("{error}"));
+    let cell = |sample: &results::Sample| {
+        let of = |name| sample.axis(name).unwrap_or_default().to_owned();
+        let value = counter.map_or(sample.throughput_ops_per_s, |name| sample.counters[name] as f64);
+        (format!("{} {} {}", of("workload"), of("fs"), of(axis)), value)
+    };
+    file.samples.iter().map(cell).collect()
 }
 
-fn gain(workload: &str, threads: u32) -> f64 {
-    rate(workload, "hinfs", threads) / rate(workload, "pmfs", threads)
+fn plan(axes: &str, workloads: &[&str]) -> String {
+    PLAN.replace("AXES", axes).replace("WORKLOADS", &workloads.concat())
+}
+
+fn at(cells: &Cells, workload: &str, fs: &str, place: &str) -> f64 {
+    cells[&format!("filebench/{workload} {fs} {place}")]
+}
+
+/// HiNFS over PMFS.
+fn gain(cells: &Cells, workload: &str, place: &str) -> f64 {
+    at(cells, workload, "hinfs", place) / at(cells, workload, "pmfs", place)
+}
+
+/// Figures 7 and 8.
+fn by_threads() -> &'static Cells {
+    static CELLS: OnceLock<Cells> = OnceLock::new();
+    CELLS.get_or_init(|| {
+        let axes = "[[axis]]\nthreads = [1, 2, 4, 10]";
+        run(&plan(axes, &[FILESERVER, WEBPROXY, VARMAIL]), "threads", None)
+    })
 }
 
 #[test]
 fn the_buffer_pays_on_fileserver_at_every_number_of_threads_and_least_at_ten() {
-    let gains = [1, 2, 4, 10].map(|threads| gain("fileserver", threads));
+    let gains = ["1", "2", "4", "10"].map(|threads| gain(by_threads(), "fileserver", threads));
     assert!(gains.iter().all(|gain| *gain > 1.1), "{gains:?}");
     assert!(gains[3] < gains[1] && gains[3] < gains[2], "{gains:?}");
 }
 
 #[test]
 fn fileserver_on_hinfs_has_its_peak_before_ten_threads_and_pmfs_is_flat_from_four_on() {
-    let hinfs = [1, 2, 4, 10].map(|threads| rate("fileserver", "hinfs", threads));
+    let rates = |fs| ["1", "2", "4", "10"].map(|threads| at(by_threads(), "fileserver", fs, threads));
+    let (hinfs, pmfs) = (rates("hinfs"), rates("pmfs"));
     assert!(hinfs[3] < hinfs[1].max(hinfs[2]), "{hinfs:?}");
-    let pmfs = [1, 4, 10].map(|threads| rate("fileserver", "pmfs", threads));
-    assert!(pmfs[1] > 2.0 * pmfs[0], "three writers are admitted at once: {pmfs:?}");
-    assert!((pmfs[2] / pmfs[1] - 1.0).abs() < 0.15, "{pmfs:?}");
+    assert!(pmfs[2] > 2.0 * pmfs[0], "three writers are admitted at once: {pmfs:?}");
+    assert!((pmfs[3] / pmfs[2] - 1.0).abs() < 0.15, "{pmfs:?}");
 }
 
 #[test]
 fn the_buffer_pays_on_webproxy_and_not_on_varmail() {
-    for threads in [1, 4] {
-        let (webproxy, varmail) = (gain("webproxy", threads), gain("varmail", threads));
+    for threads in ["1", "4"] {
+        let (webproxy, varmail) =
+            (gain(by_threads(), "webproxy", threads), gain(by_threads(), "varmail", threads));
         assert!(webproxy > 1.1, "{threads} threads: {webproxy}");
         assert!((0.85..1.2).contains(&varmail), "{threads} threads: {varmail}");
     }
+}
+
+/// Figure 9.
+#[test]
+fn the_gain_grows_with_the_size_of_writes_and_small_appends_need_not_write_whole_blocks_back() {
+    let axes = "[[axis]]\nthreads = [4]\n[[axis]]\niosize = [\"64\", \"1KiB\", \"16KiB\"]\n\
+                sets = [\"var.iosize\", \"var.meanappendsize\"]";
+    let text = plan(axes, &[FILESERVER])
+        .replace("\"hinfs\"]\n[[axis]]\nmedium", "\"hinfs\", \"hinfs-nclfw\"]\n[[axis]]\nmedium");
+    let cells = run(&text, "iosize", None);
+    let gains = ["64", "1KiB", "16KiB"].map(|size| gain(&cells, "fileserver", size));
+    assert!(gains[0] < gains[1] && gains[1] < gains[2], "{gains:?}");
+    let by_lines =
+        |size| at(&cells, "fileserver", "hinfs", size) / at(&cells, "fileserver", "hinfs-nclfw", size);
+    assert!((0.95..1.05).contains(&by_lines("16KiB")), "{}", by_lines("16KiB"));
+    assert!(by_lines("1KiB") > 0.97, "{}", by_lines("1KiB"));
+}
+
+/// Figure 10.
+#[test]
+fn fileserver_grows_with_the_buffer_and_webproxy_much_less() {
+    let axes = "[[axis]]\nthreads = [4]\n[[axis]]\nbuffer = [\"5MiB\", \"21MiB\", \"53MiB\"]\n\
+                sets = [\"fs.buffer\"]\nunaffected = [\"pmfs\"]";
+    let cells = run(&plan(axes, &[FILESERVER, WEBPROXY]), "buffer", None);
+    let rates = |workload| ["5MiB", "21MiB", "53MiB"].map(|size| at(&cells, workload, "hinfs", size));
+    let (fileserver, webproxy) = (rates("fileserver"), rates("webproxy"));
+    assert!(fileserver[0] < fileserver[1] && fileserver[1] < fileserver[2], "{fileserver:?}");
+    assert!(fileserver[2] > 1.5 * fileserver[0], "{fileserver:?}");
+    assert!(webproxy[2] / webproxy[0] < fileserver[2] / fileserver[0], "{webproxy:?}, {fileserver:?}");
+}
+
+/// Figure 11.
+#[test]
+fn the_gain_grows_with_the_latency_of_the_medium_and_is_no_loss_at_the_least() {
+    let axes = "[[axis]]\nthreads = [1]\n[[axis]]\nlatency = [\"50ns\", \"200ns\", \"800ns\"]\nsets = [\"medium.latency\"]";
+    let cells = run(&plan(axes, &[FILESERVER, WEBPROXY, VARMAIL]), "latency", None);
+    let gains = |workload| ["50ns", "200ns", "800ns"].map(|latency| gain(&cells, workload, latency));
+    for workload in ["fileserver", "webproxy"] {
+        let gains = gains(workload);
+        assert!(gains[0] < gains[1] && gains[1] < gains[2], "{workload}: {gains:?}");
+    }
+    for workload in ["fileserver", "webproxy", "varmail"] {
+        assert!(gains(workload)[0] > 0.95, "{workload}: {:?}", gains(workload));
+    }
+    let varmail = gains("varmail");
+    assert!(varmail.iter().all(|gain| (0.85..1.25).contains(gain)), "{varmail:?}");
 }

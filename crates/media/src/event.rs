@@ -18,10 +18,15 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::block::WriteFlags;
+use crate::fault::Target;
+
+/// The line of a source file that asks for a flush or a fence.
+pub type Site = &'static Location<'static>;
 
 /// Which task did it: numbers are unique among the tasks that are alive.
 pub type TaskId = u32;
@@ -169,6 +174,10 @@ pub enum Promise {
 pub trait Tap: Send + Sync {
     /// `task` has done `event`.
     fn event(&self, task: TaskId, event: Event<'_>);
+
+    /// `site` asks for a flush or a fence ([`Target::Flush`], [`Target::Fence`]), which a fault may still leave out. That of a
+    /// block device is a line of this crate.
+    fn asked(&self, _target: Target, _site: Site) {}
 
     /// Whether loads are told, too. The answer never changes.
     fn hears_loads(&self) -> bool {

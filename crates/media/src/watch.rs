@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::MediaError;
-use crate::event::{Event, Tap, Taps, current_task};
+use crate::event::{Event, Site, Tap, Taps, current_task};
 use crate::fault::{Fault, Faults, Target};
 
 #[derive(Debug)]
@@ -120,6 +120,12 @@ impl Watch {
     /// The blocks of this write to a block device that arrive, if a fault tears it.
     pub(crate) fn tears(&self) -> Option<u64> {
         if self.is_faulty() { self.faults.lock().tears() } else { None }
+    }
+
+    /// Tells the taps who asks for a flush or a fence, and returns whether it is to be left out.
+    pub(crate) fn drops_for(&self, target: Target, site: Site) -> bool {
+        self.current().iter().for_each(|tap| tap.asked(target, site));
+        self.drops(target)
     }
 
     /// Whether this flush or fence is to be left out, or this allocation to be refused.

@@ -7,6 +7,7 @@
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
 use crate::claims;
+use crate::readings;
 use crate::units::{Unit, number, ratio};
 use results::ResultFile;
 use results::statistics::{self, Comparison, Interval, LEAST_REPEATS, Verdict};
@@ -21,7 +22,9 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| !cell.throughputs().is_empty());
     if cells.is_empty() && !results.claims.is_empty() {
-        return vec![claims::tally(&results.claims)];
+        let mut sentences = vec![claims::tally(&results.claims), readings::sentence(&results.claims)];
+        sentences.retain(|sentence| !sentence.is_empty());
+        return sentences;
     }
     if cells.is_empty() {
         return vec!["Nothing was measured, so there is no answer.".to_owned()];

@@ -11,12 +11,25 @@ use crate::units::number;
 
 /// Claims that were measured under readings.
 fn read(claims: &[ClaimOutcome]) -> impl Iterator<Item = &ClaimOutcome> {
-    claims.iter().filter(|claim| !claim.readings.is_empty())
+    claims.iter().filter(|claim| claim.readings.iter().any(|reading| reading.value.is_some()))
 }
 
-/// The variations in the order in which they were tried, the default first.
+/// The variations in the order in which they were tried, the default first. Claims of other figures may have others.
 fn variations(claims: &[ClaimOutcome]) -> Vec<String> {
-    read(claims).next().map_or(Vec::new(), |claim| claim.readings.iter().map(ReadingOutcome::title).collect())
+    let mut names: Vec<String> = Vec::new();
+    for reading in read(claims).flat_map(|claim| &claim.readings) {
+        let name = reading.title();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What a claim came to under a variation; a variation that says nothing of its figure leaves it as it is by default.
+fn under<'c>(claim: &'c ClaimOutcome, name: &str) -> &'c ReadingOutcome {
+    let named = claim.readings.iter().find(|reading| reading.title() == name);
+    named.unwrap_or(&claim.readings[0])
 }
 
 /// What a variation comes to.
@@ -36,21 +49,21 @@ pub struct Point {
 
 /// The specification curve: the variations by the number of claims that hold, the most first.
 pub fn curve(claims: &[ClaimOutcome]) -> Vec<Point> {
-    let point = |(at, name): (usize, String)| {
-        let here = || read(claims).filter_map(move |claim| Some((claim, claim.readings.get(at)?)));
+    let point = |name: String| {
+        let here = || read(claims).map(|claim| (claim, under(claim, &name)));
         let ids = |wanted: fn(&ReadingOutcome, &ReadingOutcome) -> bool| {
             let changed = here().filter(|(claim, here)| wanted(here, &claim.readings[0]));
             changed.map(|(claim, _)| claim.id.clone()).collect()
         };
         Point {
-            name,
             held: here().filter(|(_, here)| here.holds).count(),
             measured: here().filter(|(_, here)| here.value.is_some()).count(),
             gained: ids(|here, default| here.holds && !default.holds),
             lost: ids(|here, default| !here.holds && default.holds),
+            name,
         }
     };
-    let mut points: Vec<Point> = variations(claims).into_iter().enumerate().map(point).collect();
+    let mut points: Vec<Point> = variations(claims).into_iter().map(point).collect();
     points.sort_by_key(|point| std::cmp::Reverse(point.held));
     points
 }
@@ -70,8 +83,8 @@ pub fn sentence(claims: &[ClaimOutcome]) -> String {
         "no other reading has more".to_owned()
     };
     format!(
-        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. Under the default {} hold; \
-         {most}.",
+        "Of {} claims, {robust} hold under every reading, {sensitive} under some and {missed} under none. \
+         Under the default {} hold; {most}.",
         read(claims).count(),
         default.held
     )
@@ -134,14 +147,14 @@ pub fn curve_table(claims: &[ClaimOutcome]) -> Table {
 
 /// Claim by reading as signs, narrow enough for a terminal: the columns are numbered as the title says.
 fn signs(claims: &[ClaimOutcome]) -> Table {
-    let names = variations(claims).into_iter().enumerate();
-    let names: Vec<_> = names.map(|(at, name)| format!("{at} {name}")).collect();
-    let mut table = Table::new(format!("Claim by reading (+ holds, . does not): {}", names.join(", ")));
+    let names = variations(claims);
+    let titles: Vec<_> = names.iter().enumerate().map(|(at, name)| format!("{at} {name}")).collect();
+    let mut table = Table::new(format!("Claim by reading (+ holds, . does not): {}", titles.join(", ")));
     table.words("claim");
     (0..names.len()).for_each(|at| table.words(at.to_string()));
-    let sign = |reading: &ReadingOutcome| if reading.holds { "+" } else { "." }.to_owned();
     let row = |claim: &ClaimOutcome| {
-        [claim.id.clone()].into_iter().chain(claim.readings.iter().map(sign)).collect()
+        let sign = |name: &String| if under(claim, name).holds { "+" } else { "." }.to_owned();
+        [claim.id.clone()].into_iter().chain(names.iter().map(sign)).collect()
     };
     table.rows = read(claims).map(row).collect();
     table
@@ -152,7 +165,8 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
     let mut table = Table::new("Claim by reading: what was measured");
     table.words("claim");
     table.words("band");
-    for name in variations(claims) {
+    let names = variations(claims);
+    for name in &names {
         table.numbers(name);
     }
     let value = |reading: &ReadingOutcome| match reading.value {
@@ -160,9 +174,10 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
         Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),
     };
     let head = |claim: &ClaimOutcome| [claim.id.clone(), band(claim)];
-    table.rows = read(claims)
-        .map(|claim| head(claim).into_iter().chain(claim.readings.iter().map(value)).collect())
-        .collect();
+    let row = |claim: &ClaimOutcome| {
+        head(claim).into_iter().chain(names.iter().map(|name| value(under(claim, name)))).collect()
+    };
+    table.rows = read(claims).map(row).collect();
     table
 }
 
@@ -198,6 +213,16 @@ mod tests {
         let points: Vec<_> = curve.iter().map(|point| (point.name.as_str(), point.held)).collect();
         assert_eq!(points, [("tasks=one", 2), ("default", 1), ("size=small", 1)]);
         assert_eq!((&curve[0].gained[..], curve[0].lost.len()), (&["p.2".to_owned()][..], 0));
+    }
+
+    #[test]
+    fn a_claim_that_a_reading_says_nothing_of_counts_as_by_default() {
+        let mut claims = claims();
+        claims[0].readings.truncate(1);
+        let curve = curve(&claims);
+        let points: Vec<_> =
+            curve.iter().map(|point| (point.name.as_str(), point.held, point.measured)).collect();
+        assert_eq!(points, [("tasks=one", 2, 2), ("default", 1, 2), ("size=small", 1, 2)]);
     }
 
     #[test]

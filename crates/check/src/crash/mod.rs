@@ -47,6 +47,7 @@ pub use lints::lints;
 pub use many::{Watch, explore_many};
 pub use programs::Program;
 pub use recovery::crash_recovery;
+pub(crate) use recovery::crash_recovery_with;
 
 /// A design under test, and what to expect of it.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use media::event::{BlockEvent, Event, Tap, TaskId};
+use media::fault::Fault;
 use media::nvmm::Region;
 use media::recorder::{Image, Mode, Plan, Scratch, Trace};
 use sim::{PAGE_BYTES, Seed};
@@ -18,16 +19,35 @@ pub fn crash_recovery(
     image: &Image,
     check: &mut dyn FnMut(&Image) -> Result<(), String>,
 ) -> Result<usize, String> {
+    crash_recovery_with(design, scratch, image, &[], check)
+}
+
+/// The same with faults in the first recovery.
+pub(crate) fn crash_recovery_with(
+    design: &dyn Design,
+    scratch: &mut Scratch,
+    image: &Image,
+    faults: &[Fault],
+    check: &mut dyn FnMut(&Image) -> Result<(), String>,
+) -> Result<usize, String> {
     let region = Arc::clone(scratch.load(image).map_err(|error| error.to_string())?);
     let trace = Trace::attach_at(&region, image.content());
-    design.recover(&region).map_err(|error| format!("recover: {error}"))?;
+    for fault in faults {
+        region.inject(*fault);
+    }
+    let recovered = design.recover(&region);
+    region.clear_faults();
     region.detach(&trace);
+    recovered.map_err(|error| format!("recover: {error}"))?;
     fsck(design, &region).map_err(|what| format!("after recover: {what}"))?;
     recover_again(design, scratch, image)?;
     let mut replay = trace.replay(Mode::Adr);
     let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(2) };
     let mut tried = HashSet::new();
-    while replay.next_point(|_, _| ()).is_some() {
+    let mut ended = false;
+    while !ended {
+        // The last crash is after the last store.
+        ended = replay.next_point(|_, _| ()).is_none();
         let point = replay.state().crash_point();
         for image in point.choices(&few).iter().map(|choice| point.image(choice)) {
             if tried.insert(image.fingerprint()) {

@@ -1,17 +1,38 @@
-//! Flushes and fences left out, one at a time.
+//! Flushes and fences left out, one at a time, by the line of the source that asks for them.
+//!
+//! Each one of each program is left out by itself: [`forgotten`] while the program runs, [`forgotten_in_recovery`] while the images
+//! of its crashes are recovered.
 
-use media::event::{BlockEvent, Event};
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use media::event::{BlockEvent, Event, Site, Tap, TaskId};
 use media::fault::{Fault, Target};
-use media::recorder::{Mode, Persistency, Point, Trace};
+use media::nvmm::Region;
+use media::nvmm::null::Null;
+use media::recorder::{Image, Mode, Persistency, Point, Scratch, Trace};
+use sim::Bytes;
 
-use crate::crash::record::record;
-use crate::crash::{Effort, Program, Subject, explore, lints};
-use crate::design::try_virtually;
+use crate::crash::record::{Recording, record};
+use crate::crash::{Effort, Program, Subject, crash_recovery_with, explore, lints};
+use crate::design::{fsck, try_virtually, unmount};
 use crate::limits::Limits;
+use crate::observe::observe;
+use crate::tree::{difference, without_times};
+
+/// A line of a source file: path and number.
+pub type Line = (String, u32);
 
 /// What was found of the flushes or fences that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Forgotten {
+    /// By the line that asks for them.
+    pub sites: BTreeMap<Line, Counts>,
+}
+
+/// What was found of those of one line, or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
     /// All that were left out.
     pub total: usize,
     /// Found by a lint.
@@ -24,7 +45,7 @@ pub struct Forgotten {
     pub survived: Vec<(String, u64)>,
 }
 
-impl Forgotten {
+impl Counts {
     /// Those that were found.
     pub fn killed(&self) -> usize {
         self.by_lints + self.by_crash
@@ -40,6 +61,26 @@ impl Forgotten {
     }
 }
 
+impl Forgotten {
+    /// All lines together.
+    pub fn all(&self) -> Counts {
+        let mut all = Counts::default();
+        self.sites.values().cloned().for_each(|found| all.add(found));
+        all
+    }
+
+    /// Both together.
+    pub fn add(&mut self, other: Self) {
+        for (line, found) in other.sites {
+            self.sites.entry(line).or_default().add(found);
+        }
+    }
+
+    fn at(&mut self, line: &Line) -> &mut Counts {
+        self.sites.entry(line.clone()).or_default()
+    }
+}
+
 /// Leaves out each flush ([`Target::Flush`]) or fence ([`Target::Fence`]) of some programs in turn, within limits.
 pub fn forgotten(
     subject: &Subject,
@@ -47,19 +88,38 @@ pub fn forgotten(
     target: Target,
     (seed, limits): (u64, &Limits),
 ) -> Forgotten {
-    let one = |number: usize| of_program(subject, &programs[number], target, seed);
-    let mut all = Forgotten::default();
-    for found in limits.side_by_side(programs.len(), &one) {
-        all.add(found);
+    sum(limits.side_by_side(programs.len(), &|number| of_program(subject, &programs[number], target, seed)))
+}
+
+/// Leaves out each flush or fence of recoveries in turn: of the images that crashes of some programs leave, within limits.
+pub fn forgotten_in_recovery(
+    subject: &Subject,
+    programs: &[Program],
+    target: Target,
+    (seed, limits): (u64, &Limits),
+) -> Forgotten {
+    let one = |number: usize| {
+        let (owned, of) = (subject.clone(), programs[number].clone());
+        try_virtually(seed, move || of_recoveries(&owned, &of, target)).unwrap_or_default()
+    };
+    sum(limits.side_by_side(programs.len(), &one))
+}
+
+fn sum(all: Vec<Forgotten>) -> Forgotten {
+    let mut sum = Forgotten::default();
+    for one in all {
+        sum.add(one);
     }
-    all
+    sum
 }
 
 fn of_program(subject: &Subject, program: &Program, target: Target, seed: u64) -> Forgotten {
     let (owned, of) = (subject.clone(), program.clone());
-    let equivalent = try_virtually(seed, move || equivalents(&owned, &of, target)).unwrap_or_default();
-    let mut found = Forgotten { total: equivalent.len(), ..Forgotten::default() };
-    for (nth, equivalent) in (1..).zip(equivalent) {
+    let asked = try_virtually(seed, move || equivalents(&owned, &of, target)).unwrap_or_default();
+    let mut all = Forgotten::default();
+    for (nth, (line, equivalent)) in (1..).zip(asked) {
+        let found = all.at(&line);
+        found.total += 1;
         let fault = Fault::DropNth { target, nth };
         let (owned, of) = (subject.clone(), program.clone());
         match () {
@@ -75,7 +135,7 @@ fn of_program(subject: &Subject, program: &Program, target: Target, seed: u64) -
             () => found.by_lints += 1,
         }
     }
-    found
+    all
 }
 
 fn crash_shows(subject: &Subject, program: &Program, fault: Fault, seed: u64) -> bool {
@@ -85,11 +145,48 @@ fn crash_shows(subject: &Subject, program: &Program, fault: Fault, seed: u64) ->
     explored.map_or(true, |tally| !tally.violations.is_empty())
 }
 
-/// For each flush or fence of a program, whether the medium is in the same state without it.
-fn equivalents(subject: &Subject, program: &Program, target: Target) -> Vec<bool> {
-    let Ok(Some(recording)) = record(subject, program, &|_| ()) else { return Vec::new() };
-    let trace = &recording.trace;
-    (1..).map_while(|nth| is_equivalent(trace, target, nth)).collect()
+/// A tap that writes down who asks for flushes or fences.
+struct Asked {
+    target: Target,
+    sites: Mutex<Vec<Site>>,
+}
+
+impl Asked {
+    /// Listens to a region.
+    fn attach(region: &Region, target: Target) -> Arc<Self> {
+        let asked = Arc::new(Self { target, sites: Mutex::default() });
+        region.attach(Arc::clone(&asked) as Arc<dyn Tap>);
+        asked
+    }
+
+    /// In the order in which they asked.
+    fn lines(&self) -> Vec<Line> {
+        let sites = self.sites.lock().unwrap_or_else(PoisonError::into_inner);
+        sites.iter().map(|site| (site.file().to_owned(), site.line())).collect()
+    }
+}
+
+impl Tap for Asked {
+    fn event(&self, _: TaskId, _: Event<'_>) {}
+
+    fn asked(&self, target: Target, site: Site) {
+        if target == self.target {
+            self.sites.lock().unwrap_or_else(PoisonError::into_inner).push(site);
+        }
+    }
+}
+
+/// Each flush or fence of a program: who asks for it, and whether the medium is in the same state without it.
+fn equivalents(subject: &Subject, program: &Program, target: Target) -> Vec<(Line, bool)> {
+    let asked = Mutex::new(None);
+    let listen = |region: &Region| {
+        *asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Asked::attach(region, target));
+    };
+    let Ok(Some(recording)) = record(subject, program, &listen) else { return Vec::new() };
+    let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let lines = asked.map_or(Vec::new(), |asked| asked.lines());
+    let same = |(nth, line)| Some((line, is_equivalent(&recording.trace, target, nth)?));
+    (1..).zip(lines).map_while(same).collect()
 }
 
 /// Replays a trace with the nth flush or fence and without it. None: there are fewer.
@@ -117,4 +214,64 @@ fn is_equivalent(trace: &Trace, target: Target, nth: u64) -> Option<bool> {
 fn in_flight(state: &Persistency) -> Vec<(u64, usize)> {
     let lines = state.in_flight().map(|line| (line.offset, line.pieces));
     lines.chain(state.sectors_in_flight()).collect()
+}
+
+/// The recoveries of what crashes of one program leave: nothing or all of what is in flight before each fence.
+fn of_recoveries(subject: &Subject, program: &Program, target: Target) -> Forgotten {
+    let mut all = Forgotten::default();
+    let Ok(Some(recording)) = record(subject, program, &|_| ()) else { return all };
+    for (number, image) in images(&recording, subject.mode).iter().enumerate() {
+        let name = format!("{}, image {number}", program.name);
+        // An image that cannot be recovered is the crash explorer's to report.
+        let _ = of_recovery(subject, (&name, image), target, &mut all);
+    }
+    all
+}
+
+fn images(recording: &Recording, mode: Mode) -> Vec<Image> {
+    let mut replay = recording.trace.replay(mode);
+    let (mut images, mut seen) = (Vec::new(), HashSet::new());
+    while replay.next_point(|_, _| ()).is_some() {
+        let point = replay.state().crash_point();
+        let both = [point.none(), point.all()].map(|choice| point.image(&choice));
+        images.extend(both.into_iter().filter(|image| seen.insert(image.fingerprint())));
+    }
+    images
+}
+
+fn of_recovery(
+    subject: &Subject,
+    (name, image): (&str, &Image),
+    target: Target,
+    all: &mut Forgotten,
+) -> Result<(), String> {
+    let design = &*subject.design;
+    let scratch = |size: Bytes| Scratch::new(size, Box::new(Null)).map_err(|error| error.to_string());
+    let (mut first, mut second) = (scratch(subject.size)?, scratch(subject.size)?);
+    let mut tree_of = |image: &Image| {
+        let region = Arc::clone(second.load(image).map_err(|error| error.to_string())?);
+        let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
+        let tree = observe(&*fs)?;
+        unmount(&*fs)?;
+        fsck(design, &region)?;
+        Ok::<_, String>(without_times(tree))
+    };
+    let expected = tree_of(image)?;
+    let region = Arc::clone(first.load(image).map_err(|error| error.to_string())?);
+    let asked = Asked::attach(&region, target);
+    design.recover(&region)?;
+    region.detach(&asked);
+    for (nth, line) in (1..).zip(asked.lines()) {
+        let found = all.at(&line);
+        found.total += 1;
+        let fault = Fault::DropNth { target, nth };
+        let shown = crash_recovery_with(design, &mut first, image, &[fault], &mut |image| {
+            difference(&tree_of(image)?, &expected).map_or(Ok(()), Err)
+        });
+        match shown {
+            Err(_) => found.by_crash += 1,
+            Ok(_) => found.survived.push((name.to_owned(), nth)),
+        }
+    }
+    Ok(())
 }

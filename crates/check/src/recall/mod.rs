@@ -4,8 +4,9 @@
 //!
 //! * A design with a bug in it ([`Seeded`]): [`find`] tries programs from the shortest on, each with every check that may see the
 //!   bug, until one does.
-//! * A flush or a fence that is left out ([`forgotten`]): each one of each program in turn. If the medium is in the same state at
-//!   every fence without it, it is *equivalent*: the lints report it as redundant, and no check is expected to find it.
+//! * A flush or a fence that is left out ([`forgotten`], [`forgotten_in_recovery`]): each one of each program in turn, by the line
+//!   of the source that asks for it. If the medium is in the same state at every fence without it, it is *equivalent*: the lints
+//!   report it as redundant, and no check is expected to find it.
 //!
 //! | check | sees |
 //! |---|---|
@@ -19,7 +20,7 @@ mod forgotten;
 
 use std::time::{Duration, Instant};
 
-pub use forgotten::{Forgotten, forgotten};
+pub use forgotten::{Counts, Forgotten, Line, forgotten, forgotten_in_recovery};
 
 use crate::crash::{Effort, Program, Subject, explore, lints};
 use crate::design::try_virtually;

@@ -300,7 +300,6 @@ impl Volume {
                 let mut freed = Vec::new();
                 self.cut_beyond(inode, &mut raw, &mut freed)?;
                 self.free_blocks(freed)?;
-                self.region.fence();
                 self.truncate_remove(inode)?;
             }
         }

@@ -7,15 +7,16 @@
 #[path = "../shared/harness.rs"]
 mod harness;
 
+mod fences;
+
 use std::collections::BTreeSet;
 
 use check::Limits;
 use check::crash::Subject;
 use check::crash::programs::{self, Program};
-use check::recall::{Seeded, find, find_all, forgotten};
+use check::recall::{Seeded, find, find_all};
 use fs::Mutant;
 use harness::{mutant, promises, with_mutant, with_options};
-use media::fault::Target;
 use media::recorder::Mode;
 use sim::Bytes;
 
@@ -145,23 +146,4 @@ fn a_bug_that_is_not_there_is_not_found() {
     sound.subjects.iter_mut().for_each(|subject| subject.design = with_options("pmfs", PMFS));
     let programs: Vec<Program> = programs::all().into_iter().take(5).collect();
     assert!(find(&sound, &programs, SEED).is_none());
-}
-
-/// Those that survive leave bytes in flight that recovery writes again, or that no promise is about.
-#[test]
-fn a_flush_or_fence_that_is_left_out_is_found_unless_nothing_needs_it() {
-    let programs: Vec<Program> =
-        programs::all().into_iter().filter(|program| program.core.len() == 1).collect();
-    let subject = Subject {
-        design: with_options("pmfs", PMFS),
-        size: Bytes::mib(1),
-        promises: promises("pmfs", PMFS),
-        mode: Mode::Adr,
-    };
-    for (target, survivors) in [(Target::Flush, 3), (Target::Fence, 20)] {
-        let found = forgotten(&subject, &programs, target, (SEED, &Limits::of(2)));
-        println!("{subject}: {target}: {found:?}");
-        assert!(found.killed() > 100, "{target}");
-        assert!(found.survived.len() * 100 <= found.total * survivors, "{target}: {:?}", found.survived);
-    }
 }

@@ -149,6 +149,30 @@ impl Plan {
         Ok(())
     }
 
+    /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay.
+    pub fn keep_designs(&mut self, names: &[String]) -> Result<(), Error> {
+        let is_design = |axis: &&mut Axis| axis.sets.contains(&Target::Design);
+        let Some(axis) = self.axis.iter_mut().find(is_design) else { return Ok(()) };
+        let all: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
+        axis.values.retain(|value| names.contains(&value.label));
+        if axis.values.is_empty() {
+            let (names, advice) = (names.join(", "), all.join(", "));
+            return Err(Error::Setting(format!("plan {} compares {advice}, and none of {names}", self.name)));
+        }
+        let left: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
+        self.keep_settings_of(&left);
+        Ok(())
+    }
+
+    /// Leaves out what is said of other designs than these only.
+    pub(super) fn keep_settings_of(&mut self, left: &[String]) {
+        self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(|name| left.contains(name)));
+        let designs: Vec<_> = left.iter().filter_map(|name| fs::by_name(name)).collect();
+        self.fs.retain(|name, _| {
+            designs.iter().any(|design| option_names(*design).any(|option| option == name))
+        });
+    }
+
     /// An option for all designs must be known to at least one of them.
     fn check_options(&self, designs: &Axis) -> Result<(), Error> {
         let known: BTreeSet<&str> = designs

@@ -289,14 +289,7 @@ impl Plan {
         }
         let left: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
         if name == "fs" {
-            // What is said of designs that are left out goes with them.
-            self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(|design| left.contains(design)));
-            let known = |option: &String| {
-                left.iter()
-                    .filter_map(|name| fs::by_name(name))
-                    .any(|d| d.options().iter().any(|o| o.name == *option))
-            };
-            self.fs.retain(|option, _| known(option));
+            self.keep_settings_of(&left);
         }
         Ok(())
     }
@@ -491,6 +484,13 @@ mod tests {
         let mut plan = Plan::load("quick", false).unwrap();
         plan.only("fs", "pmfs").unwrap();
         assert_eq!(plan.cells().unwrap().len(), 4, "an option of the other design is left out");
+        let mut plan = Plan::load("hinfs-7", true).unwrap();
+        let names = ["pmfs", "hinfs", "hinfs-nclfw"].map(str::to_owned);
+        plan.keep_designs(&names).unwrap();
+        assert_eq!(plan.cells().unwrap().len(), 8, "an option of the designs left out goes with them");
+        assert!(
+            plan.keep_designs(&["nova".to_owned()]).unwrap_err().to_string().contains("compares pmfs, hinfs")
+        );
     }
 
     #[test]

@@ -161,11 +161,8 @@ impl Paper {
     /// The paper under its defaults, under each alternative by itself, and under each pair if `pairs`. `plans` are those that
     /// measure it, at the scale in force.
     pub fn variations(&self, plans: &[Plan], pairs: bool) -> Result<Vec<Variation>, Error> {
-        let paper = Self { readings: Readings::default(), ..self.clone() };
-        let default =
-            Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper };
         let usual = identities(plans)?;
-        let mut all = vec![default];
+        let mut all = vec![self.defaults(plans)];
         for reading in &self.readings.list {
             for alternative in &reading.alternatives {
                 let chosen = [(reading, alternative)];
@@ -178,6 +175,26 @@ impl Paper {
             all.extend(self.vary(&all[0], &usual, &chosen, &pair.at)?);
         }
         Ok(all)
+    }
+
+    /// The paper under these answers, each `reading=alternative`, all at once.
+    pub fn choose(&self, plans: &[Plan], choices: &[String]) -> Result<Variation, Error> {
+        let find = |choice: &String| self.readings.find(choice).map_err(Error::Setting);
+        let chosen = choices.iter().map(find).collect::<Result<Vec<_>, _>>()?;
+        let twice =
+            (1..chosen.len()).find(|at| chosen[..*at].iter().any(|one| one.0.name == chosen[*at].0.name));
+        if let Some((reading, _)) = twice.map(|at| chosen[at]) {
+            return Err(Error::Setting(format!("reading \"{}\" has two answers: choose one", reading.name)));
+        }
+        let none = || Error::Setting(format!("{} says nothing of these figures", choices.join(", ")));
+        let (_, first) = chosen.first().ok_or_else(none)?;
+        self.vary(&self.defaults(plans), &identities(plans)?, &chosen, &first.at)?.ok_or_else(none)
+    }
+
+    /// The paper as its plans stand.
+    fn defaults(&self, plans: &[Plan]) -> Variation {
+        let paper = Self { readings: Readings::default(), ..self.clone() };
+        Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper }
     }
 
     /// The paper with these alternatives; none where none of them concerns `plans`.

@@ -68,6 +68,7 @@ pub mod null;
 pub mod optane;
 mod sparse;
 
+use std::panic::Location;
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::MediaError;
 use crate::cost::CostModel;
-use crate::event::{Event, Mark, StoreKind, Tap};
+use crate::event::{Event, Mark, Site, StoreKind, Tap};
 use crate::fault::{Fault, Target};
 use crate::watch::Watch;
 use cached::CachedPages;
@@ -387,6 +388,7 @@ impl Region {
     /// before the first and after the last whole word go through the cache and are flushed, as PMFS does. A
     /// range that does not fit is refused as a whole; a fault in the middle leaves the pages before it
     /// written.
+    #[track_caller]
     pub fn nt_store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         // One check for the whole range, so that nothing is written when a part does not fit.
         self.check_range(off, data.len() as u64)?;
@@ -410,6 +412,7 @@ impl Region {
     }
 
     /// Zeroes bytes past the cache.
+    #[track_caller]
     pub fn nt_zero(&self, off: u64, len: u64) -> Result<(), MediaError> {
         self.check_range(off, len)?;
         for (piece, len) in pages(off, len) {
@@ -420,6 +423,7 @@ impl Region {
 
     /// Part of a word at the edge of a bulk store.
     #[inline]
+    #[track_caller]
     fn store_edge(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         if !data.is_empty() {
             self.store(off, data)?;
@@ -493,9 +497,10 @@ impl Region {
 impl Region {
     /// Starts the write-back of every line that holds one of these bytes. Bytes outside the region are
     /// ignored.
+    #[track_caller]
     pub fn flush(&self, off: u64, len: u64) {
         let end = off.saturating_add(len).min(self.len);
-        if len == 0 || off >= end || self.leaves_out(Target::Flush) {
+        if len == 0 || off >= end || self.leaves_out_of(Target::Flush, Location::caller()) {
             return;
         }
         let (first, len) = (off - off % LINE, end - (off - off % LINE));
@@ -519,8 +524,9 @@ impl Region {
     }
 
     /// Waits until this task's earlier flushes and non-temporal stores are durable.
+    #[track_caller]
     pub fn fence(&self) {
-        if self.leaves_out(Target::Fence) {
+        if self.leaves_out_of(Target::Fence, Location::caller()) {
             return;
         }
         sim::work(crate::charges::STORE_FENCE, 1);
@@ -598,7 +604,7 @@ impl Region {
     /// Whether a design's allocator may give out the block or inode that it is about to: a fault may say that no space is left.
     #[inline]
     pub fn grants_space(&self) -> bool {
-        !self.leaves_out(Target::Space)
+        !(self.is_watched() && self.watch.drops(Target::Space))
     }
 
     /// Whether a tap listens or a fault is armed: only then is it worth gathering what a mark says.
@@ -629,10 +635,10 @@ impl Region {
         self.store_limit.store(limit(faulty || self.read_only), Ordering::Release);
     }
 
-    /// Whether a fault makes this flush, fence or allocation not happen.
+    /// Whether a fault makes the flush or fence that `site` asks for not happen.
     #[inline]
-    fn leaves_out(&self, target: Target) -> bool {
-        self.is_watched() && self.watch.drops(target)
+    fn leaves_out_of(&self, target: Target, site: Site) -> bool {
+        self.is_watched() && self.watch.drops_for(target, site)
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use check::crash::programs::{self, Program};
-use check::recall::{Forgotten, Found, Seeded, find_all, forgotten};
+use check::recall::{Counts, Forgotten, Found, Seeded, find_all, forgotten};
 use clap::Args;
 use fs::Mutant;
 use media::fault::Target;
@@ -105,11 +105,28 @@ pub(super) fn summary(recalled: &[Recalled]) -> String {
     text
 }
 
+/// As the columns of a table.
+fn numbers(counts: &Counts) -> impl Iterator<Item = String> {
+    let Counts { total, by_lints, by_crash, equivalent, survived } = counts;
+    [*total, *by_lints, *by_crash, *equivalent, survived.len()].map(|count| count.to_string()).into_iter()
+}
+
+fn counts_document(counts: &Counts) -> Value {
+    let survived = counts.survived.iter().map(|(program, nth)| json!([program, nth]));
+    json!({
+        "total": counts.total,
+        "by_lints": counts.by_lints,
+        "by_crash": counts.by_crash,
+        "equivalent": counts.equivalent,
+        "survived": survived.collect::<Vec<_>>(),
+    })
+}
+
 impl Recalled {
     /// Classes of bugs that were found, of those that were seeded.
     fn score(&self) -> (usize, usize) {
         let found = self.seeded.iter().filter(|(_, found)| found.is_some()).count();
-        let killed = self.forgotten.iter().filter(|(_, forgotten)| forgotten.killed() > 0).count();
+        let killed = self.forgotten.iter().filter(|(_, forgotten)| forgotten.all().killed() > 0).count();
         (found + killed, self.seeded.len() + self.forgotten.len())
     }
 
@@ -136,11 +153,18 @@ impl Recalled {
 
     fn add_forgotten(&self, table: &mut Table) {
         for (target, forgotten) in &self.forgotten {
-            let survived = forgotten.survived.len();
-            let counts =
-                [forgotten.total, forgotten.by_lints, forgotten.by_crash, forgotten.equivalent, survived];
             let words = [self.fs.clone(), class(*target).to_owned()];
-            table.rows.push(words.into_iter().chain(counts.map(|count| count.to_string())).collect());
+            table.rows.push(words.into_iter().chain(numbers(&forgotten.all())).collect());
+        }
+    }
+
+    /// The lines of which a flush or fence was left out and not noticed.
+    fn add_lines(&self, table: &mut Table) {
+        for (target, forgotten) in &self.forgotten {
+            for ((file, line), counts) in forgotten.sites.iter().filter(|(_, c)| !c.survived.is_empty()) {
+                let words = [self.fs.clone(), class(*target).to_owned(), format!("{file}:{line}")];
+                table.rows.push(words.into_iter().chain(numbers(counts)).collect());
+            }
         }
     }
 
@@ -162,15 +186,15 @@ impl Recalled {
             json!({ "class": mutant.class(), "name": mutant.name(), "found": found })
         });
         let left_out = self.forgotten.iter().map(|(target, forgotten)| {
-            let survived = forgotten.survived.iter().map(|(program, nth)| json!([program, nth]));
-            json!({
-                "class": class(*target),
-                "total": forgotten.total,
-                "by_lints": forgotten.by_lints,
-                "by_crash": forgotten.by_crash,
-                "equivalent": forgotten.equivalent,
-                "survived": survived.collect::<Vec<_>>(),
-            })
+            let mut all = counts_document(&forgotten.all());
+            all["class"] = class(*target).into();
+            let lines = forgotten.sites.iter().map(|((file, line), counts)| {
+                let mut counts = counts_document(counts);
+                counts["line"] = format!("{file}:{line}").into();
+                counts
+            });
+            all["lines"] = lines.collect();
+            all
         });
         let (found, all) = self.score();
         json!({
@@ -239,18 +263,26 @@ impl RecallCheck {
         for name in ["operations", "images", "time"] {
             bugs.numbers(name);
         }
-        let mut left_out = Table::new("flushes and fences left out");
-        for name in ["fs", "class"] {
-            left_out.words(name);
-        }
-        for name in ["total", "lints", "crash", "equivalent", "survived"] {
-            left_out.numbers(name);
-        }
+        let counted = |title: &str, words: &[&str]| {
+            let mut table = Table::new(title);
+            for name in words {
+                table.words(*name);
+            }
+            for name in ["total", "lints", "crash", "equivalent", "survived"] {
+                table.numbers(name);
+            }
+            table
+        };
+        let mut left_out = counted("flushes and fences left out", &["fs", "class"]);
+        let title = "lines of which some were left out unnoticed (docs/models/fences.md has the reasons)";
+        let mut lines = counted(title, &["fs", "class", "line"]);
         for one in recalled {
             one.add_rows(&mut bugs);
             one.add_forgotten(&mut left_out);
+            one.add_lines(&mut lines);
         }
-        format!("{}\n{}\n{}", bugs.to_text(), left_out.to_text(), summary(recalled))
+        let tables = [bugs, left_out, lines].map(|table| table.to_text());
+        format!("{}\n{}", tables.join("\n"), summary(recalled))
     }
 
     fn entry(&self, recalled: &Recalled) -> Entry {

@@ -46,6 +46,17 @@ pub(crate) struct Reproduce {
     /// With --readings: also the pairs of readings that the paper's file names
     #[arg(long, requires = "readings", hide_short_help = true)]
     pairs: bool,
+    /// Take this answer to what the paper leaves open; may be given for several readings
+    #[arg(
+        long = "choose",
+        value_name = "READING=ANSWER",
+        conflicts_with = "readings",
+        hide_short_help = true
+    )]
+    choices: Vec<String>,
+    /// Run these designs only; a claim that compares others is not measured
+    #[arg(long, value_name = "FS,…", value_delimiter = ',', hide_short_help = true)]
+    designs: Vec<String>,
     /// Fail (exit code 1) when a measured claim does not hold
     #[arg(long, hide_short_help = true)]
     strict: bool,
@@ -75,7 +86,7 @@ impl Reproduce {
             (true, true) => wanted.iter().for_each(|wanted| readings::list(&wanted.paper, output)),
             (true, false) => list(&wanted, output),
             (false, true) => return self.run_readings(&wanted, output),
-            (false, false) => return self.run_plans(&wanted, output),
+            (false, false) => return self.run_plans(wanted, output),
         }
         Ok(())
     }
@@ -100,7 +111,11 @@ impl Reproduce {
             let part = scale.word();
             output.note(&format!("scaled down: a {part} of the published data set, buffer and time"));
         }
-        Ok(names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?)
+        let mut plans = names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?;
+        if !self.designs.is_empty() {
+            plans.iter_mut().try_for_each(|plan| plan.keep_designs(&self.designs))?;
+        }
+        Ok(plans)
     }
 
     fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
@@ -134,15 +149,34 @@ impl Reproduce {
         self.judge(&claims)
     }
 
-    fn run_plans(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
-        let mut plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
+    /// The paper and its plans under the answers that were chosen.
+    fn choose(&self, mut wanted: Vec<Wanted>, plans: Vec<Plan>) -> Result<(Vec<Wanted>, Vec<Plan>), Failure> {
+        if self.choices.is_empty() {
+            return Ok((wanted, plans));
+        }
+        let [Wanted { paper, .. }] = &mut wanted[..] else {
+            return Err(Failure::usage("--choose needs one paper: `weir list papers` shows them"));
+        };
+        let chosen = paper.choose(&plans, &self.choices)?;
+        *paper = chosen.paper;
+        let note = format!("Read with {}; all else by default.", self.choices.join(", "));
+        let noted = |plan: Plan| {
+            let before = plan.note.clone().map(|before| before + " ").unwrap_or_default();
+            Plan { note: Some(before + &note), ..plan }
+        };
+        Ok((wanted, chosen.plans.into_iter().map(noted).collect()))
+    }
+
+    fn run_plans(&self, wanted: Vec<Wanted>, output: &Output) -> Result<(), Failure> {
+        let plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
+        let (wanted, mut plans) = self.choose(wanted, plans)?;
         for plan in &mut plans {
             self.scale().shrink(plan);
         }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
-        for Wanted { paper, figures, .. } in wanted {
+        for Wanted { paper, figures, .. } in &wanted {
             let classed = |mut claims: Vec<ClaimOutcome>| {
                 readings::classify(paper, &mut claims);
                 claims
@@ -164,6 +198,8 @@ impl Reproduce {
                 let mut result =
                     ResultFile::new(name, serde_json::Value::Null, alone[0].seed, alone[0].clock);
                 result.claims.clone_from(&alone);
+                result.command = experiment::command();
+                result.environment = lab::environment::capture();
                 results.push(result);
                 claims.extend(alone);
             }
