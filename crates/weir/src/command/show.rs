@@ -24,7 +24,7 @@ use crate::output::Output;
     after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show plan quick · weir show plan mine.toml"
 )]
 pub(crate) struct Show {
-    /// Its name (`weir list`) or file; before it may stand what it is: fs, medium, suite, workload, plan, paper, machine
+    /// A name (`weir list`) or file, if needed after its kind: fs, medium, suite, workload, plan, paper, machine
     #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
     name: Vec<String>,
 }
@@ -266,7 +266,10 @@ fn paper_text(paper: &Paper) -> String {
 
 fn machine(name: &str) -> Option<Result<String, Failure>> {
     let known = MACHINES.iter().any(|preset| preset.name == name) || name == lab::machine::THIS_HOST;
-    if !known {
+    // A medium and a plan may be in such a file as well: only a machine has a shape.
+    let text = || std::fs::read_to_string(name).unwrap_or_default();
+    let is_file = Path::new(name).extension().is_some_and(|ending| ending == "toml");
+    if !known && !(is_file && text().contains("[shape]")) {
         return None;
     }
     Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))
