@@ -410,7 +410,11 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
             return Err(Error::Host(format!(
                 "{title} needs {needed} of memory and this host has {available} free; take {}{}",
                 task.spec.workload.how_to_shrink(),
-                if task.spec.region.is_some() { ", or a smaller --region" } else { "" }
+                if task.spec.region.is_some() {
+                    ", or a smaller region (--region; in a plan: region)"
+                } else {
+                    ""
+                }
             )));
         }
     }

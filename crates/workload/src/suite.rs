@@ -129,8 +129,19 @@ pub trait Workload: Send + Sync + fmt::Debug {
         false
     }
 
-    /// How to make it smaller: `fewer or smaller files (-D nfiles=…)`.
-    fn how_to_shrink(&self) -> &'static str;
+    /// Names of variables whose smaller values make it smaller; those that it does not have are passed over.
+    fn sizes(&self) -> &'static [&'static str];
+
+    /// How to make it smaller, by variables that it has: `fewer or smaller files (-D nfiles=…, in a plan vars)`.
+    fn how_to_shrink(&self) -> String {
+        let own = self.variables();
+        let has = |name: &&&str| own.iter().any(|(known, _)| known == **name);
+        let flags: Vec<String> = self.sizes().iter().filter(has).map(|name| format!("-D {name}=…")).collect();
+        match &flags[..] {
+            [] => "fewer or smaller files (it has no variable for that: change its text)".to_owned(),
+            _ => format!("fewer or smaller files ({}; in a plan: vars)", flags.join(", ")),
+        }
+    }
 
     /// Its work on the processes of a subject.
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError>;

@@ -294,8 +294,8 @@ pub enum Problem {
         #[label("here")]
         at: Span,
     },
-    /// A script that defines and never runs.
-    #[error("there is no run statement: the script is only checked")]
+    /// A script that defines and never runs. Filebench then only checks it.
+    #[error("there is no run statement: it is run as if it had one")]
     #[diagnostic(severity(Warning), help("end it with: run 60"))]
     NoRun,
 }
@@ -500,7 +500,7 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            "web.f: warning: there is no run statement: the script is only checked; end it with: run 60"
+            "web.f: warning: there is no run statement: it is run as if it had one; end it with: run 60"
         );
     }
 

@@ -341,8 +341,8 @@ impl Workload for Loaded {
         self.value("threads").max(1)
     }
 
-    fn how_to_shrink(&self) -> &'static str {
-        "fewer reads, pieces, rows or files (-D reads=…, -D pieces=…, -D rows=…, -D files=…)"
+    fn sizes(&self) -> &'static [&'static str] {
+        &["pieces", "rows", "files"]
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {

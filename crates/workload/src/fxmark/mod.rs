@@ -105,8 +105,8 @@ impl Workload for Loaded {
         self.parameters.workers
     }
 
-    fn how_to_shrink(&self) -> &'static str {
-        "fewer threads or less to work on (-D files=…, -D blocks=…, -D room=…)"
+    fn sizes(&self) -> &'static [&'static str] {
+        &["workers", "files", "blocks", "file", "room"]
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
