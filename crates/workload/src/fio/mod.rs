@@ -24,7 +24,7 @@
 //! # What engines are
 //!
 //! Every I/O is a system call through [`vfs::Syscalls`]. `sync` seeks and reads or writes; `psync`, `vsync`, `pvsync` and `pvsync2`
-//! are `pread` and `pwrite`; so is `mmap`, as no door maps files. `libaio` and `io_uring` are `iodepth` tasks on the job's core,
+//! are `pread` and `pwrite`; so is `mmap`, as no front end maps files. `libaio` and `io_uring` are `iodepth` tasks on the job's core,
 //! each with one call at a time: what a call does on the processor excludes the others, and what it waits for does not, as when
 //! one thread submits. `posixaio` is the same with each task on a core of its own. Under the real clock tasks are threads that
 //! the host places. A note of each run says which it was.
@@ -211,7 +211,7 @@ fn engine(job: &JobSpec) -> Option<String> {
             )
         }),
         Engine::Positioned("mmap") => {
-            Some("ioengine=mmap is pread and pwrite here: no door maps files".to_owned())
+            Some("ioengine=mmap is pread and pwrite here: no front end maps files".to_owned())
         }
         Engine::Positioned(name) => Some(format!("ioengine={name} is pread and pwrite of one buffer here")),
         Engine::Tasks { name, spread } => {
@@ -245,8 +245,13 @@ impl Workload for Loaded {
         true
     }
 
-    fn how_to_shrink(&self) -> &'static str {
-        "smaller or fewer files (-D size=…)"
+    fn sizes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Every option of a job file can be set from outside.
+    fn how_to_shrink(&self) -> String {
+        "fewer or smaller files (-D size=…; in a plan: vars)".to_owned()
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
