@@ -82,7 +82,7 @@ pub(crate) fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Op
     let first = curves.first()?;
     let varies = first.axes.contains_key(FREE);
     let mut table = Table::new(
-        "What holds each curve back: of the time of an operation with the most threads, the part that has grown the most",
+        "What limits scaling: of the time of an operation with the most threads, the part that has grown the most",
     );
     first.axes.keys().for_each(|name| table.words(axis::title(name)));
     for name in ["threads", "throughput", "speed-up"] {

@@ -16,12 +16,29 @@ const MOST_KINDS: usize = 4;
 /// The largest quantile of a curve.
 const LAST_QUANTILE: f64 = 0.9999;
 
-/// The distributions of latencies: a chart for each place and kind of operation, a curve for each design.
-pub(crate) fn latencies(results: &ResultFile) -> Vec<Curves> {
+/// Charts that fit on a page, and how many do not.
+pub(crate) struct Charts {
+    pub(crate) drawn: Vec<Curves>,
+    pub(crate) left_out: usize,
+}
+
+impl Charts {
+    fn of(mut drawn: Vec<Curves>) -> Self {
+        let left_out = drawn.len().saturating_sub(MOST_CHARTS);
+        drawn.truncate(MOST_CHARTS);
+        Self { drawn, left_out }
+    }
+}
+
+/// The distributions of latencies: a chart for each place and kind of operation, a curve for each design. Where there are many
+/// places, fewer kinds are drawn of each.
+pub(crate) fn latencies(results: &ResultFile) -> Charts {
     let cells = cell::cells(results);
     let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
+    let places = places(&cells, design);
+    let most_kinds = (MOST_CHARTS / places.len().max(1)).clamp(1, MOST_KINDS);
     let mut charts = Vec::new();
-    for (place, members) in places(&cells, design) {
+    for (place, members) in places {
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
         for operation in members.iter().flat_map(|cell| cell.operations()) {
             if !operation.latency_ns.is_empty() {
@@ -30,7 +47,7 @@ pub(crate) fn latencies(results: &ResultFile) -> Vec<Curves> {
         }
         let mut kinds: Vec<(String, u64)> = kinds.into_iter().collect();
         kinds.sort_by_key(|(kind, total)| (std::cmp::Reverse(*total), kind.clone()));
-        for (kind, _) in kinds.into_iter().take(MOST_KINDS) {
+        for (kind, _) in kinds.into_iter().take(most_kinds) {
             let line = |cell: &&Cell<'_>| {
                 let operation = cell.operations().into_iter().find(|operation| operation.kind == kind)?;
                 let points = distribution(&operation.latency_ns);
@@ -49,8 +66,7 @@ pub(crate) fn latencies(results: &ResultFile) -> Vec<Curves> {
             }
         }
     }
-    charts.truncate(MOST_CHARTS);
-    charts
+    Charts::of(charts)
 }
 
 /// Points of a distribution function: latency in nanoseconds, per cent of the operations that took no longer.
@@ -80,7 +96,7 @@ fn distribution(latency: &Histogram) -> Vec<(f64, f64)> {
 }
 
 /// How the rate of calls went over the measured time: a chart for each place, a curve for each design.
-pub(crate) fn over_time(results: &ResultFile) -> Vec<Curves> {
+pub(crate) fn over_time(results: &ResultFile) -> Charts {
     let cells = cell::cells(results);
     let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
     let mut charts = Vec::new();
@@ -104,8 +120,7 @@ pub(crate) fn over_time(results: &ResultFile) -> Vec<Curves> {
             });
         }
     }
-    charts.truncate(MOST_CHARTS);
-    charts
+    Charts::of(charts)
 }
 
 /// Mean, least and largest rate of the parts of the measured time, for the table under those curves.

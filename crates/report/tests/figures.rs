@@ -128,6 +128,47 @@ fn a_plan_without_figures_gets_figures_that_can_be_drawn() {
     }
 }
 
+/// The title of an axis is the axis's own name, whether a paper has such a figure or not.
+#[test]
+fn the_title_of_an_axis_comes_from_the_axis() {
+    for (at, title) in [(0, "threads"), (1, "I/O size"), (2, "latency")] {
+        let mut file = sample::lines().remove(at);
+        file.plan = serde_json::Value::Null;
+        let section = Section::new(file).unwrap();
+        let lines = section.figures.iter().find(|spec| spec.kind == Kind::Lines).unwrap();
+        assert_eq!(Figure::build(lines, &section.results).unwrap().x_label, title);
+    }
+}
+
+/// Four axes that vary, of which the designs are one.
+fn four_axes(values: usize) -> ResultFile {
+    let mut file = over_threads();
+    file.plan = serde_json::Value::Null;
+    let media: Vec<String> = (0..values).map(|at| format!("{}ns", 100 << at)).collect();
+    let with = |sample: &results::Sample, medium: &String| {
+        let mut sample = sample.clone();
+        sample.axes.insert("medium".to_owned(), medium.clone());
+        sample
+    };
+    file.samples = file.samples.iter().flat_map(|sample| media.iter().map(|m| with(sample, m))).collect();
+    file
+}
+
+#[test]
+fn every_cell_of_a_plan_of_four_axes_is_drawn_and_what_is_left_out_of_a_page_is_said() {
+    let section = Section::new(four_axes(3)).unwrap();
+    let drawn = |spec: &FigureSpec| {
+        let figure = Figure::build(spec, &section.results).unwrap();
+        figure.panels.iter().map(|panel| panel.points.len()).sum::<usize>()
+    };
+    let lines = section.figures.iter().filter(|spec| spec.kind == Kind::Lines);
+    assert_eq!(lines.map(drawn).sum::<usize>(), 5 * 2 * 6 * 3, "designs, workloads, threads, media");
+    assert!(section.figures.iter().all(|spec| !spec.caption.contains("left out")));
+    let page = |file| report::by_name("html").unwrap().render(&Report::new(vec![file]).unwrap()).unwrap();
+    assert!(!page(four_axes(2)).contains("left out"), "24 places have a chart each");
+    assert!(page(four_axes(3)).contains("12 more charts are left out; their numbers are in the table."));
+}
+
 #[test]
 fn explain_accounts_for_all_the_time() {
     let text = explain(&[sample::bars()], &BTreeMap::from([("fs".to_owned(), "hinfs".to_owned())]));
@@ -277,6 +318,16 @@ fn figures_are_exported_for_papers() {
     let export = report::export::figures(&report).expect("they can be drawn");
     let ending = |ending: &str| export.files.iter().filter(|file| file.name.ends_with(ending)).count();
     assert!(ending(".svg") > 0 && ending(".csv") > 0);
+    let of = |stem: &str, ending: &str| {
+        let file =
+            export.files.iter().find(|file| file.name.starts_with(stem) && file.name.ends_with(ending));
+        String::from_utf8(file.expect("it is exported").bytes.clone()).expect("it is text")
+    };
+    assert!(of("sample-bars-latency-", ".svg").contains(">latency, log scale</text>"));
+    assert!(
+        of("sample-bars-latency", ".csv")
+            .starts_with("chart,series,latency (ns),part of the operations (%)\n")
+    );
     if let Some(why) = &export.without_pdf {
         assert!(why.contains("no font") && ending(".pdf") == 0, "{why}");
         eprintln!("no PDF was looked at: {why}");

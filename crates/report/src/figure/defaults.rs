@@ -69,6 +69,7 @@ impl<'a> Shape<'a> {
             places =
                 places.iter().flat_map(|place| self.values[name].iter().map(|v| with(place, v))).collect();
         }
+        let left_out = places.len().saturating_sub(MOST_FIGURES);
         places.truncate(MOST_FIGURES);
         let figure = |(at, place): (usize, BTreeMap<String, OneOrMany>)| {
             let mut spec = self.over(main);
@@ -88,7 +89,13 @@ impl<'a> Shape<'a> {
             (spec.only, spec.caption) = (place, String::new());
             spec
         };
-        places.into_iter().enumerate().map(figure).collect()
+        let mut figures: Vec<FigureSpec> = places.into_iter().enumerate().map(figure).collect();
+        if let Some(last) = figures.last_mut().filter(|_| left_out > 0) {
+            last.caption = format!(
+                "{left_out} more figures like this are left out; the table of all cells has their numbers."
+            );
+        }
+        figures
     }
 
     /// The other axes at their first values, except `free`.

@@ -8,7 +8,7 @@ use super::{Format, RenderError};
 use crate::chart::{self, Curves, Palette};
 use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
-use crate::spread::{self, Origin};
+use crate::spread::{self, Charts, Origin};
 use crate::table::Table;
 use crate::{Report, Section, answer, dies, jobs, readings, scaling, summary};
 use askama::Template;
@@ -128,8 +128,8 @@ fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
     for figure in figures.iter().flatten() {
         figure.series.iter().for_each(|name| palette.add(figure.kind, name));
     }
-    let curves = spread::latencies(&section.results).into_iter().chain(spread::over_time(&section.results));
-    for (name, _) in curves.flat_map(|curves| curves.lines) {
+    let charts = [spread::latencies(&section.results), spread::over_time(&section.results)];
+    for (name, _) in charts.into_iter().flat_map(|charts| charts.drawn).flat_map(|curves| curves.lines) {
         palette.add(Kind::Lines, &name);
     }
     figures
@@ -181,7 +181,8 @@ fn heading(results: &ResultFile) -> String {
 
 /// What a page shows of every result besides the figures of its plan.
 fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure> {
-    let latencies = "How many operations took at most so long, to the 99.99th percentile; latency is from call to return.";
+    let latencies = "Part of the operations that took at most the time on the x axis, up to the 99.99th percentile, for the \
+                     kinds that take the most time. Latency is from call to return.";
     let rates = "Calls that ended in each hundredth of the measured time, in the first run of each cell.";
     [
         curves(
@@ -227,7 +228,7 @@ fn dies_figure(id: &str, results: &ResultFile) -> Option<PageFigure> {
 /// A figure of curves; none where nothing was recorded for it.
 fn curves(
     (id, title, caption): (String, &str, &str),
-    charts: &[Curves],
+    Charts { drawn: charts, left_out }: &Charts,
     table: Table,
     palette: &Palette,
 ) -> Option<PageFigure> {
@@ -244,10 +245,14 @@ fn curves(
         drawings: chart::draw_curves(curves, palette, charts.len() == 1),
         limits: String::new(),
     };
+    let more = match left_out {
+        0 => String::new(),
+        more => format!(" {more} more charts are left out; their numbers are in the table."),
+    };
     (!charts.is_empty()).then(|| PageFigure {
         id,
         title: title.to_owned(),
-        caption: caption.to_owned(),
+        caption: format!("{caption}{more}"),
         legend: names.iter().map(key).collect(),
         panels: charts.iter().map(panel).collect(),
         stacked: false,
@@ -274,11 +279,11 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
     }
 }
 
-/// What holds the lines of a panel back, in a sentence.
+/// What limits the scaling of each line of a panel, in a sentence.
 fn limits(figure: &Figure, panel: &Panel) -> String {
     let each = panel.limits.iter().map(|(series, limit)| format!("{} by {limit}", figure.series[*series]));
     let each = each.collect::<Vec<_>>().join(", ");
-    if each.is_empty() { each } else { format!("Held back: {each} of the time.") }
+    if each.is_empty() { each } else { format!("Scaling is limited: {each} of the time.") }
 }
 
 fn caption(figure: &Figure) -> String {
