@@ -52,6 +52,7 @@ files >"$work/before"
 step install
 in_root dpkg --install /tmp/weir_1.deb
 in_root weir --version
+! readelf --wide --sections "$root/usr/bin/weir" | grep -q ' \.symtab ' || fail "the command has symbols: strip it"
 in_root weir bench varmail --fs pmfs -D nfiles=200 --runtime 2ms --quiet | grep -q pmfs || fail "it does not run a workload"
 in_root sh -c 'weir mkfs pmfs /root/p.weir --size 64MiB --quiet && weir fsck /root/p.weir --quiet && rm /root/p.weir' ||
     fail "it does not make a file system"

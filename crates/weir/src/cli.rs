@@ -25,10 +25,10 @@ pub(crate) struct Global {
     /// Print one JSON document to the standard output and nothing else
     #[arg(long, global = true, display_order = 900)]
     pub(crate) json: bool,
-    /// Say less on the standard error
+    /// Print fewer messages on the standard error
     #[arg(short, long, global = true, hide_short_help = true, display_order = 901)]
     pub(crate) quiet: bool,
-    /// Say more on the standard error
+    /// Print more messages on the standard error
     #[arg(short, long, global = true, hide_short_help = true, display_order = 902)]
     pub(crate) verbose: bool,
 }
@@ -36,25 +36,25 @@ pub(crate) struct Global {
 /// Every subcommand.
 #[derive(Subcommand, Debug)]
 pub(crate) enum Command {
-    /// Measure a paper's figures and print published beside measured
+    /// Measure a paper's figures; print published values beside measured ones
     Reproduce(c::reproduce::Reproduce),
     /// Run a workload on any designs
     Bench(c::bench::Bench),
     /// Run a plan; without a name, a quick comparison
     Run(c::run::Run),
-    /// Begin a plan, or check one without running it
+    /// Write a new plan, or check one without running it
     Plan(c::plan::PlanCommand),
     /// Show results as tables, JSON, CSV, Markdown or one HTML page
     Report(c::report::Report),
     /// Compare two results cell by cell
     Compare(c::compare::Compare),
-    /// Keep results under a name, to compare later ones with
+    /// Keep a result under a name, as a baseline for later comparisons
     Baseline(c::baseline::Baseline),
     /// List designs, media, workloads, plans, papers, machines
     List(c::list::List),
     /// Show everything about a design, medium, workload, plan, paper or machine
     Show(c::show::Show),
-    /// Say where the time of a result went, or what a word or error means
+    /// Show where the time of a result went, or explain a word or an error
     Explain(c::explain::Explain),
     /// Run a hardware simulator by itself
     Sim(c::sim::Sim),
@@ -62,7 +62,7 @@ pub(crate) enum Command {
     Serve(c::serve::Serve),
     /// Measure what CPU work costs on this host
     Calibrate(c::calibrate::Calibrate),
-    /// Say what this host can do, what is missing, how to get it
+    /// Report what this host supports, what is missing, and how to get it
     Doctor(c::doctor::Doctor),
     /// Make a file system in an image
     Mkfs(c::mkfs::Mkfs),
@@ -74,7 +74,7 @@ pub(crate) enum Command {
     Umount(c::umount::Umount),
     /// Check an image
     Fsck(c::fsck::Fsck),
-    /// Compare designs with a model, or crash them everywhere
+    /// Test what designs promise: against a model, after crashes and faults
     Check(c::check::Check),
     /// Print parts of an image
     Dump(c::dump::Dump),
@@ -162,9 +162,9 @@ mod tests {
         }
     }
 
-    /// Every option and argument of every command, to the last subcommand.
+    /// Every command, and every option and argument of it, to the last subcommand.
     #[test]
-    fn every_option_has_help() {
+    fn every_command_and_option_has_help() {
         fn silent(command: &clap::Command, path: &str, found: &mut Vec<String>) {
             let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
             for argument in arguments {
@@ -173,8 +173,12 @@ mod tests {
                     found.push(format!("{path} {}", argument.get_id()));
                 }
             }
-            for inner in command.get_subcommands() {
-                silent(inner, &format!("{path} {}", inner.get_name()), found);
+            for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+                let path = format!("{path} {}", inner.get_name());
+                if inner.get_about().is_none() {
+                    found.push(path.clone());
+                }
+                silent(inner, &path, found);
             }
         }
         let (mut cli, mut found) = (Cli::command(), Vec::new());

@@ -20,13 +20,13 @@ pub(crate) struct How {
     /// Write a report, by its ending: .html .json .csv .parquet .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
-    /// Where all randomness starts [default: the plan's]
+    /// Seed of all randomness [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Runs side by side under the virtual clock [default: all cores]
+    /// Number of runs at a time under the virtual clock [default: one for each core]
     #[arg(long, value_name = "N", value_parser = jobs, hide_short_help = true)]
     pub(crate) jobs: Option<usize>,
-    /// Memory that runs side by side may take together [default: nine tenths of what is free]
+    /// Memory that the runs at a time may use together [default: nine tenths of what is free]
     #[arg(long, value_name = "SIZE", value_parser = memory, hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
     /// Keep the unmounted image of each cell in this folder

@@ -11,7 +11,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
 use crate::store;
 
-/// Keep results under a name, to compare later ones with.
+/// Keep a result under a name, as a baseline for later comparisons.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir baseline save main && weir compare main latest --fail-over 5%")]
 pub(crate) struct Baseline {

@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     /// Which clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
-    /// The machine that prices CPU work (`weir list machines`), or a file
+    /// The modelled machine, which decides what CPU work costs (`weir list machines`), or its file
     #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]

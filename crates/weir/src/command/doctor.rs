@@ -8,7 +8,7 @@ use sim::{Bytes, GIB};
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
-/// Say what this host can do, what is missing, how to get it.
+/// Report what this host supports, what is missing, and how to get it.
 #[derive(Args, Debug)]
 pub(crate) struct Doctor {}
 
@@ -16,7 +16,7 @@ pub(crate) struct Doctor {}
 struct Finding {
     subject: &'static str,
     found: String,
-    /// What it spoils, and what to do; `None`: nothing.
+    /// What it disturbs, and what to do; `None`: nothing.
     remedy: Option<&'static str>,
 }
 
@@ -56,8 +56,8 @@ fn findings(host: &Environment) -> Vec<Finding> {
         huge_pages(host),
         Finding { subject: "kernel", found: text(&host.kernel), remedy: None },
         Finding {
-            subject: "around us",
-            found: host.container.clone().unwrap_or("nothing".into()),
+            subject: "container",
+            found: host.container.clone().unwrap_or("none".into()),
             remedy: None,
         },
         timer(host),
@@ -111,7 +111,8 @@ fn huge_pages(host: &Environment) -> Finding {
 
 fn timer(host: &Environment) -> Finding {
     let ns = host.timer_overhead_ns.unwrap_or(0);
-    let slow = "a slow clock blurs short operations under the real clock; check that the clock source is tsc";
+    let slow =
+        "a slow clock distorts short operations under the real clock; check that the clock source is tsc";
     Finding {
         subject: "clock and histogram",
         found: format!("{ns} ns a record"),

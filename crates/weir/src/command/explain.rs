@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{store, topics};
 
-/// Say where the time of a result went, what a file's extents cost, or what a word or error means.
+/// Show where the time of a result went or what a file's extents cost, or explain a word or an error.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99 · \
@@ -24,10 +24,10 @@ pub(crate) struct Explain {
     what: String,
     /// With `fragmentation`: a file of this host, or one in an image (IMAGE:/PATH)
     file: Option<String>,
-    /// With `fragmentation`: the SSD on which the file is to lie
+    /// With `fragmentation`: the SSD on which the file is assumed to lie
     #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]", hide_short_help = true)]
     medium: String,
-    /// With `fragmentation`: the machine that prices the host's part of a read
+    /// With `fragmentation`: the machine on which the host's part of a read is modelled
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
     /// Only cells with this value of an axis; repeatable
@@ -49,7 +49,7 @@ const WORDS: [(&str, &str); 21] = [
     ("medium_wait", "waiting for the medium's limited bandwidth"),
     ("lock_wait", "waiting for a lock; the ledger also keeps the lock's name"),
     ("stall", "waiting for background work to make room: a free buffer, journal space"),
-    ("sleep", "sleeping by choice"),
+    ("sleep", "sleeping for a time that the task has chosen, such as a pause between operations"),
     ("core_wait", "waiting for a core that another task has"),
     ("generator", "what the load generator does between calls"),
     ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),

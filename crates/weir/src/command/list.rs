@@ -125,8 +125,11 @@ fn plans() -> Result<Rows, Failure> {
 fn papers() -> Result<Rows, Failure> {
     let row = |preset: &lab::presets::Preset| {
         let paper = Paper::load(preset.name)?;
-        let figures: Vec<_> = paper.figures.iter().map(|(figure, _)| figure.as_str()).collect();
-        let about = format!("{}: figures {}, {} claims", paper.paper, figures.join(" "), paper.claims.len());
+        let mut figures: Vec<_> = paper.figures.iter().map(|(figure, _)| figure.as_str()).collect();
+        figures.dedup();
+        let figures =
+            if figures.is_empty() { String::new() } else { format!("figures {}, ", figures.join(" ")) };
+        let about = format!("{}: {figures}{} claims", paper.paper, paper.claims.len());
         Ok((paper.name, about))
     };
     PAPERS.iter().map(row).collect()

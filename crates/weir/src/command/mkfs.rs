@@ -18,7 +18,7 @@ use crate::pool_file::{self, Mode};
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB", allow_missing_positional = true)]
 pub(crate) struct Mkfs {
-    /// The design (`weir list fs`); --fs DESIGN says the same
+    /// The design (`weir list fs`); --fs DESIGN is equivalent
     #[arg(value_name = "FS", required_unless_present = "fs", conflicts_with = "fs")]
     design: Option<String>,
     #[arg(long, hide = true, value_name = "FS")]
@@ -32,7 +32,7 @@ pub(crate) struct Mkfs {
     /// Overwrite an image that holds a file system
     #[arg(long)]
     force: bool,
-    /// Permissions of a new image, in octal; of an existing one, the widest that it may have [default: 600]
+    /// Permissions of a new image, in octal; an existing image loses any others [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// The image

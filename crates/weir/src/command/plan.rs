@@ -9,7 +9,7 @@ use crate::experiment;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Begin a plan, or check one without running it.
+/// Write a new plan, or check one without running it.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir plan new mine.toml && weir plan check mine.toml && weir run mine.toml")]
 pub(crate) struct PlanCommand {

@@ -24,7 +24,7 @@ pub(crate) struct Run {
     /// Only the cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE", hide_short_help = true)]
     only: Vec<String>,
-    /// Take the plan's scaled-down variant
+    /// Run the plan's scaled-down variant
     #[arg(long)]
     quick: bool,
     /// Check the plan and print it resolved, without running it

@@ -11,8 +11,8 @@ use crate::mounted;
 /// Make everything on a mount durable
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The kernel does not tell a mount of sync(1) and sync(2): what a design keeps in DRAM stays there. \
-This does what they would do. fsync(2) of a file needs no such help.")]
+The kernel does not forward sync(1) and sync(2) to a FUSE mount, so data that a design buffers in DRAM stays there. \
+This command makes it durable. fsync(2) of a file works without it.")]
 pub(crate) struct Sync {
     /// The directory
     #[arg(value_name = "DIR")]

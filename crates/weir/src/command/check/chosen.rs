@@ -18,13 +18,13 @@ pub(super) struct Chosen {
     /// Only the programs whose names contain these words
     #[arg(long, value_name = "WORDS")]
     programs: Option<String>,
-    /// Only so many of them, drawn from the seed
+    /// Only this many of the programs, drawn at random from the seed
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// Instead of these, so many random programs of up to five operations
+    /// This many random programs of up to five operations instead
     #[arg(long, value_name = "N")]
     pub(super) random: Option<usize>,
-    /// Begin no program after this time: 60s
+    /// Start no further program after this time: 60s
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
     /// Size of the region; a format that needs more than the default gets it

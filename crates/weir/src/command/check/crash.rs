@@ -22,7 +22,7 @@ use crate::progress::Counter;
 /// Recoveries of each program that are crashed.
 const NESTED: [usize; 3] = [20, 3, 1];
 
-/// Crash at every point of small programs, recover, judge.
+/// Crash small programs at every point, recover, and check what is left.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 no violation, 1 violations (each with what had persisted)")]
 pub(super) struct CrashCheck {

@@ -16,7 +16,7 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Let every access of small programs fail, one after the other.
+/// Let each access to the medium in small programs fail, one after the other.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 no violation, 1 violations (each with what has failed)")]
 pub(super) struct FaultsCheck {

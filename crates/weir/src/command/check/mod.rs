@@ -42,7 +42,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
 
-/// Check what designs promise: a model, crashes, and the evidence there is.
+/// Test what designs promise: against a model, after crashes and faults; show the evidence.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir check model --fs pmfs,hinfs · weir check crash --fs pmfs --depth 2 --sample 500"
@@ -50,10 +50,10 @@ use crate::output::Output;
 pub(crate) struct Check {
     #[command(subcommand)]
     what: Option<What>,
-    /// Print what has been tried for each claim, out of the ledger
+    /// Print what has been tested for each promise, and what was found
     #[arg(long)]
     evidence: bool,
-    /// The ledger that runs are recorded in [default: the user's own; `--evidence` shows that of this build as well]
+    /// The file that results of checks are appended to [default: in the user's data folder; `--evidence` adds this build's]
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     ledger: Option<PathBuf>,
 }
@@ -62,13 +62,13 @@ pub(crate) struct Check {
 enum What {
     /// Compare random operations, answer by answer, with a model
     Model(model::ModelCheck),
-    /// Crash at every point of small programs, recover, judge
+    /// Crash small programs at every point, recover, and check what is left
     Crash(crash::CrashCheck),
-    /// Let every access of small programs fail
+    /// Let each access to the medium in small programs fail
     Faults(faults::FaultsCheck),
     /// Seed known bugs and see which are found
     Recall(recall::RecallCheck),
-    /// Run several tasks at once, in many orders
+    /// Run several tasks at once, in many interleavings
     Schedules(schedules::SchedulesCheck),
     /// Edit images: nothing may panic or hang, and fsck and mount must agree
     Fuzz(fuzz::FuzzCheck),

@@ -39,10 +39,10 @@ pub(super) struct ModelCheck {
     /// Operations on each design
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
-    /// The host carries them out as well, below this directory (best on tmpfs: /dev/shm)
+    /// Also run them on this host's kernel, below this directory (best on tmpfs: /dev/shm)
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
-    /// Size of the region [default: 8 MiB, and one in which space runs out, in turn]
+    /// Size of the region [default: alternates between 8 MiB and a region in which space runs out]
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Canary: the Nth store of each round fails, which must be found

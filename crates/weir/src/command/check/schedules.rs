@@ -24,7 +24,7 @@ const DRAWN: usize = 200;
 /// Switches of a failure that a document lists: one that never ends has millions.
 const SWITCHES_MAX: usize = 10_000;
 
-/// Run several tasks at once in many orders: every call must be atomic.
+/// Run several tasks at once in many interleavings: every call must be atomic.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 no failure, 1 failures (each with the schedule that shows it)")]
 pub(super) struct SchedulesCheck {

@@ -45,9 +45,9 @@ use words::Words;
 Words of -o: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
 nodiratime relatime strictatime lazytime remount cache=pages|direct acl
 threads=N poll=MICROSECONDS volatile dax,
-and the options of the design (`weir show hinfs`): buffer=512MiB. What mount(8) knows and a
-mount ignores (defaults, auto, user, nofail, x-…) is accepted. docs/mount.md says what each
-does."
+and the options of the design (`weir show hinfs`): buffer=512MiB. Words of mount(8) and fstab
+that have no effect here (defaults, auto, user, nofail, x-…) are accepted. docs/mount.md
+explains each word."
 )]
 pub(crate) struct Mount {
     /// The design (`weir list fs`), or `auto`: the one that the pool was made for
@@ -65,16 +65,16 @@ pub(crate) struct Mount {
     /// Make the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Permissions of a new pool, in octal; of an existing one, the widest that it may have [default: 600]
+    /// Permissions of a new pool, in octal; an existing pool loses any others [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// First unmount a mount on DIR whose server has gone
+    /// First unmount DIR if its server has ended
     #[arg(long)]
     replace_stale: bool,
     /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: the host's memory as it is]
     #[arg(long, value_name = "MEDIUM")]
     medium: Option<String>,
-    /// Serve in this process, and unmount when it is told to end
+    /// Serve in this process until Ctrl-C, SIGTERM or an unmount
     #[arg(short, long)]
     foreground: bool,
     /// Tell the process that started this one when the mount is ready.

@@ -17,7 +17,7 @@ use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
 
-/// Measure a paper's figures and print published beside measured.
+/// Measure a paper's figures and print the published values beside the measured ones.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir reproduce hinfs/7 -o fig7.html")]
 pub(crate) struct Reproduce {
@@ -27,7 +27,7 @@ pub(crate) struct Reproduce {
     /// List papers and figures instead
     #[arg(long)]
     list: bool,
-    /// Take the plans' scaled-down variants: minutes instead of tens of minutes
+    /// Run the plans' scaled-down variants: minutes instead of tens of minutes
     #[arg(long)]
     quick: bool,
     /// The size of data sets, buffers and times: as published, a tenth (as --quick), or a hundredth
@@ -40,10 +40,10 @@ pub(crate) struct Reproduce {
         hide_short_help = true
     )]
     scale: Option<Size>,
-    /// Run under each answer to what the paper leaves open; with --list: show the answers
+    /// Run under each reading of what the paper leaves open; with --list: show the readings
     #[arg(long)]
     readings: bool,
-    /// With --readings: also the pairs of answers that the paper's file names
+    /// With --readings: also the pairs of readings that the paper's file names
     #[arg(long, requires = "readings", hide_short_help = true)]
     pairs: bool,
     /// Fail (exit code 1) when a measured claim does not hold
@@ -173,7 +173,6 @@ impl Reproduce {
         self.judge(&claims)
     }
 
-    /// The claims of simulated papers under every reading.
     /// The papers and plans that the targets name.
     fn wanted(&self) -> Result<Vec<Wanted>, Failure> {
         let all = || PAPERS.iter().map(|paper| paper.name.to_owned()).collect();

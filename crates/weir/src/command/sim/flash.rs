@@ -54,7 +54,7 @@ pub(crate) struct Flash {
     /// What is written before the trace
     #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "none|touched|all")]
     fill: Before,
-    /// Keep so many requests outstanding, whatever the trace's times
+    /// Keep this many requests outstanding and ignore the trace's times
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     depth: Option<u32>,
     /// Submission queues, used in turn
@@ -64,10 +64,10 @@ pub(crate) struct Flash {
     /// An experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
     #[arg(long, conflicts_with = "trace", value_name = "NAME")]
     experiment: Option<String>,
-    /// The device's answers to the claims of the FAST 2024 study instead
+    /// Measure the claims of the FAST 2024 study that need only the device instead
     #[arg(long, conflicts_with_all = ["trace", "experiment"])]
     claims: bool,
-    /// The machine that prices the host's part of an experiment
+    /// The machine on which the host's part of an experiment is modelled
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
 }

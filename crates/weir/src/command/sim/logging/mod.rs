@@ -41,7 +41,7 @@ pub(super) struct Logging {
     /// The simulated machine
     #[arg(long, default_value = "hpca18")]
     machine: String,
-    /// Other values of the machine's keys
+    /// Set a key of the machine; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Hardware threads
@@ -53,30 +53,30 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Crash each scheme so many times instead, and every mutant of fwb until it is caught
+    /// Crash each scheme this many times instead, and each mutant of fwb until a crash shows its fault
     #[arg(long, value_name = "N")]
     crash: Option<u64>,
-    /// Print what one transaction of one thread makes every part of the machine do instead
+    /// Print what each part of the machine does during this transaction instead
     #[arg(long, value_name = "TRANSACTION")]
     timeline: Option<u64>,
-    /// Vary a setting: a key of the machine, threads, or machine
+    /// Run with each of several values of a key of the machine, of threads, or of machine
     #[arg(long, value_name = "KEY=VALUE,VALUE...")]
     sweep: Option<String>,
-    /// Record what these file systems ask of memory in a few calls, and simulate it with their own protocol and under --scheme
+    /// Record the memory accesses of a few calls on these file systems; simulate them as they are and under each --scheme
     #[arg(long, value_name = "FS,FS...", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
     fs: Vec<String>,
     /// Write a report as well; the ending says how (html, md, csv, json)
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
-    /// Change one mechanism at a time and print what becomes of the published claims instead
+    /// Change one mechanism at a time and print the value of each published claim instead
     #[arg(long)]
     ablate: bool,
     /// Replay a trace instead of a workload: a file of --capture, the text of valgrind --tool=lackey --trace-mem=yes, or a trace
     /// of ChampSim (.xz, .gz, or named *.champsim)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Take so many instructions of a trace of ChampSim
+    /// Read at most this many instructions of a ChampSim trace
     #[arg(long, value_name = "COUNT", default_value_t = 10_000_000)]
     instructions: u64,
     /// Stores that make a transaction in a trace that marks none (lackey, ChampSim); 0: no transactions
