@@ -176,7 +176,8 @@ impl Plan {
                 let advice = if others.is_empty() {
                     nearest(name, known.into_iter())
                 } else {
-                    format!("{} has it, and only {} is compared", others.join(", "), compared.join(", "))
+                    let have = if others.len() == 1 { "has" } else { "have" };
+                    format!("{} {have} it, and only {} is compared", others.join(", "), compared.join(", "))
                 };
                 Err(Error::Setting(format!(
                     "plan {}: no design has the option \"{name}\"; {advice}",
