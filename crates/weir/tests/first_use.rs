@@ -80,9 +80,9 @@ fn scripts_without_a_run_statement_run_with_a_warning() {
 fn a_refusal_for_memory_advises_only_what_the_command_or_file_has() {
     let home = tempfile::tempdir().unwrap();
     let script = "define fileset name=d,path=/d,entries=ENTRIES,dirwidth=20,size=1g\n\
-        define process name=p { thread name=t,memsize=1m { flowop createfile name=c,filename=d } }\nrun 1\n";
-    let with = format!("set $nfiles=99999999\n{}", script.replace("ENTRIES", "$nfiles"));
-    std::fs::write(home.path().join("fixed.f"), script.replace("ENTRIES", "99999999")).unwrap();
+        define process name=p { thread name=t,memsize=1m { flowop statfile name=s,filename=d } }\nrun 1\n";
+    let with = format!("set $nfiles=99999\n{}", script.replace("ENTRIES", "$nfiles"));
+    std::fs::write(home.path().join("fixed.f"), script.replace("ENTRIES", "99999")).unwrap();
     std::fs::write(home.path().join("variable.f"), with).unwrap();
     let refused = |arguments: &[&str]| {
         let output = run(home.path(), arguments);
