@@ -1,5 +1,5 @@
-"""The rates in the JSON that compare.sh has collected: medians of fio's and Weir's, by job and direction, their ratio, and
-that of their best rounds."""
+"""The rates in the JSON that compare.sh has collected: medians of fio's and Weir's, by job and direction, their ratio, that of
+their best rounds, and the median latencies of a call, which other work on the host disturbs less than the rates."""
 
 import json
 import os
@@ -8,8 +8,9 @@ import sys
 
 
 def fio_rates(path):
-    """IOPS of each job and direction that did anything; clones of one name are put together as fio's groups are."""
-    rates = {}
+    """IOPS and median latency in microseconds of each job and direction that did anything; clones of one name are put together
+    as fio's groups are."""
+    rates, latencies = {}, {}
     with open(path) as file:
         text = file.read()
     for job in json.loads(text[text.index("{"):])["jobs"]:
@@ -19,7 +20,8 @@ def fio_rates(path):
                 key = (job["jobname"], direction)
                 ios, time = rates.get(key, (0, 0))
                 rates[key] = (ios + side["total_ios"], max(time, side["runtime"]))
-    return {key: ios * 1000 / time for key, (ios, time) in rates.items() if time}
+                latencies.setdefault(key, []).append(side["clat_ns"]["percentile"]["50.000000"] / 1000)
+    return {key: (ios * 1000 / time, statistics.mean(latencies[key])) for key, (ios, time) in rates.items() if time}
 
 
 def samples(value):
@@ -41,13 +43,13 @@ def weir_rates(path):
     for job in sample["jobs"]:
         if job["direction"] in ("read", "write") and not job["name"].startswith("group "):
             key = (job["name"], job["direction"])
-            rates[key] = job["count"] * 1e9 / job["elapsed_ns"]
+            rates[key] = (job["count"] * 1e9 / job["elapsed_ns"], job["clat_ns"]["p50_ns"] / 1000)
     return rates
 
 
 def main():
     work, rounds, jobs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
-    print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8} {'best/best':>9}   range of the ratio")
+    print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8} {'best/best':>9} {'range of the ratio':>18}   p50 of a call in us: fio, weir, weir/fio")
     for job in jobs:
         name = os.path.splitext(os.path.basename(job))[0]
         pairs = []
@@ -56,15 +58,19 @@ def main():
             pairs.append((fio_rates(base + ".fio.json"), weir_rates(base + ".weir.json")))
         for key in pairs[0][0]:
             # Each round is a pair on the same directory, one right after the other.
-            both = [(fio[key], weir[key]) for fio, weir in pairs if key in fio and key in weir]
-            if not both:
+            found = [(fio[key], weir[key]) for fio, weir in pairs if key in fio and key in weir]
+            if not found:
                 print(f"{name:<14} {key[0]:<10} {key[1]:<9} weir counts it apart (verify)")
                 continue
+            both = [(fio[0], weir[0]) for fio, weir in found]
+            fio_us, weir_us = (statistics.median(side[1] for side in sides) for sides in zip(*found))
+            latency = f"{fio_us:.2f} {weir_us:.2f} {weir_us / fio_us:.2f}"
             best = max(weir for _, weir in both) / max(fio for fio, _ in both)
             fio, weir = (statistics.median(side) for side in zip(*both))
             ratios = sorted(b / a for a, b in both)
             spread = f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
-            print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {statistics.median(ratios):>8.2f} {best:>9.2f}   {spread}")
+            ratio = statistics.median(ratios)
+            print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {ratio:>8.2f} {best:>9.2f} {spread:>18}   {latency}")
 
 
 main()

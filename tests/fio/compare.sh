@@ -1,6 +1,7 @@
 #!/bin/sh
 # fio and `weir bench` side by side: each job file on the same directory of the host, in turn, several rounds. Prints the median
-# rate of each and their ratio (weir/fio), and the ratio of their best rounds, which other work on the host disturbs least.
+# rate of each and their ratio (weir/fio), the ratio of their best rounds, and the median latencies of a call; other work on the
+# host disturbs the last two less.
 #
 #   tests/fio/compare.sh DIR [ROUNDS [JOB.fio …]]      default: 5 rounds of the job files that come with Weir
 #   WEIR=path/to/weir                                  default: target/release/weir

@@ -51,6 +51,18 @@ impl Problems {
         .ok()
     }
 
+    /// Sets `value` to what a part was read as, if it is there and right.
+    pub fn put<T>(&mut self, value: &mut T, part: Result<Option<T>, Problem>) {
+        if let Some(Some(read)) = self.take(part) {
+            *value = read;
+        }
+    }
+
+    /// Whether nothing is wrong.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// All of them as one, unknown keys first, then by their places; nothing if there is none.
     pub fn finish(mut self) -> Result<(), Problem> {
         let unknown = |problem: &Problem| !problem.message.starts_with(UNKNOWN);

@@ -30,6 +30,9 @@ pub enum Error {
     /// This host cannot do it.
     #[error("{0}")]
     Host(String),
+    /// Several things are wrong, a line each.
+    #[error("{}", lines(.0))]
+    Several(Vec<Error>),
     /// The operating system refused a file.
     #[error("cannot {action} {path}: {source}")]
     Io {
@@ -56,6 +59,32 @@ pub enum Error {
         /// What is wrong, and where the image is.
         what: String,
     },
+}
+
+/// More errors than this are not told one by one.
+const MOST_TOLD: usize = 20;
+
+fn lines(errors: &[Error]) -> String {
+    let lines: Vec<String> = errors.iter().take(MOST_TOLD).map(Error::to_string).collect();
+    let more = errors.len().saturating_sub(MOST_TOLD);
+    let more = if more > 0 { format!("\nand {more} more") } else { String::new() };
+    lines.join("\n") + &more
+}
+
+impl Error {
+    /// Errors as one, each once; none of none.
+    pub fn together(errors: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let mut each: Vec<Self> = Vec::new();
+        for error in errors {
+            let parts = if let Self::Several(parts) = error { parts } else { vec![error] };
+            for part in parts {
+                if !each.iter().any(|other| other.to_string() == part.to_string()) {
+                    each.push(part);
+                }
+            }
+        }
+        if each.len() > 1 { Some(Self::Several(each)) } else { each.pop() }
+    }
 }
 
 /// `did you mean "x"?`, or the list of names when none is near.

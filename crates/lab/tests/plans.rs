@@ -126,3 +126,19 @@ fn everything_that_is_wrong_in_a_file_is_told_at_once_unknown_keys_first() {
         "{told}"
     );
 }
+
+/// A misspelt key of [plan] hides neither the other values of [plan] nor the names of designs and workloads.
+#[test]
+fn names_that_nothing_has_are_told_beside_wrong_keys_and_values() {
+    let text = "[plan]\nnaem = \"x\"\nwhy = \"y\"\nstop = \"1s\"\nrepeats = 0\n[[axis]]\nfs = [\"pmsf\"]\n\
+        [[workload]]\nname = \"filebench/varmial\"\n";
+    let told = Plan::parse("t.toml", text, false).expect_err("it is wrong").to_string();
+    let lines: Vec<&str> = told.lines().collect();
+    assert!(lines[0].contains("unknown key \"naem\" in [plan]; did you mean \"name\"?"), "{told}");
+    for part in ["between 1 and 1000", "did you mean \"pmfs\"?", "did you mean \"filebench/varmail\"?"] {
+        assert_eq!(lines.iter().filter(|line| line.contains(part)).count(), 1, "{part}: {told}");
+    }
+    let names = Plan::parse("t.toml", &text.replace("naem", "name").replace("= 0", "= 1"), false).unwrap();
+    let told = names.cells().expect_err("names are wrong").to_string();
+    assert!(told.contains("pmfs") && told.contains("filebench/varmail"), "{told}");
+}

@@ -329,16 +329,8 @@ impl Medium {
 
     /// The preset, the one in a file (`.toml`), or else the type, of this name.
     pub fn named(name: &str) -> Result<Self, MediumError> {
-        let file = Path::new(name);
-        if let (Some(stem), true) = (file.file_stem(), file.extension().is_some_and(|end| end == "toml")) {
-            let unreadable = |error: std::io::Error| MediumError::Unreadable {
-                path: name.to_owned(),
-                what: error.to_string(),
-            };
-            return Self::from_preset(
-                &stem.to_string_lossy(),
-                &fs::read_to_string(file).map_err(unreadable)?,
-            );
+        if let Some(stem) = file_stem(name) {
+            return Self::from_preset(&stem, &read_file(name)?);
         }
         if let Some((_, text)) = preset::PRESETS.iter().find(|(preset, _)| *preset == name) {
             return Self::from_preset(name, text);
@@ -454,6 +446,19 @@ pub fn names() -> Vec<&'static str> {
         }
     }
     names
+}
+
+/// The name of a preset in a file, which is the file's without its ending; none if `name` is no file's.
+pub(crate) fn file_stem(name: &str) -> Option<String> {
+    let file = Path::new(name);
+    let stem = file.extension().is_some_and(|end| end == "toml").then(|| file.file_stem()).flatten()?;
+    Some(stem.to_string_lossy().into_owned())
+}
+
+/// The text of a preset's file.
+pub(crate) fn read_file(name: &str) -> Result<String, MediumError> {
+    fs::read_to_string(name)
+        .map_err(|error| MediumError::Unreadable { path: name.to_owned(), what: error.to_string() })
 }
 
 /// `, did you mean "…"?` for the known name nearest to `name`, if one is near.

@@ -184,9 +184,13 @@ impl<'c> Contest<'c> {
         if let Some(name) = by_frequency(unknown.iter().map(|outcome| outcome.best)).first() {
             let repeats = unknown.iter().map(|outcome| outcome.repeats).min().unwrap_or(1);
             let own: Vec<&Outcome<'_>> = unknown.iter().copied().filter(|o| o.best == *name).collect();
-            let runs = if repeats == 1 { "one run".to_owned() } else { format!("{repeats} runs") };
+            let runs = if repeats == 1 {
+                "one run of each is".to_owned()
+            } else {
+                format!("{repeats} runs of each are")
+            };
             parts.push(format!(
-                "at {} points {runs} of each are too few to name a winner; {name} measured highest at {}{}",
+                "at {} points {runs} too few to name a winner; {name} measured highest at {}{}",
                 of(unknown.len()),
                 of(own.len()),
                 self.range(&own)
@@ -205,7 +209,7 @@ impl<'c> Contest<'c> {
         else {
             return String::new();
         };
-        if ratios.len() == 1 {
+        if ratio(least) == ratio(most) {
             return format!(": {} {}", ratio(least), self.first);
         }
         format!(": {} to {} {}", ratio(least), ratio(most), self.first)

@@ -317,7 +317,8 @@ impl Compared {
         }
         for (count, side) in [(self.only_in_baseline, &self.baseline), (self.only_in_new, &self.new)] {
             if count > 0 {
-                text += &format!("{count} cells are only in {side} and were not compared.\n");
+                let is = if count == 1 { "cell is only in" } else { "cells are only in" };
+                text += &format!("{count} {is} {side}: not compared.\n");
             }
         }
         text

@@ -7,9 +7,9 @@ use svg2pdf::usvg::fontdb::{Database, Family, Query};
 use svg2pdf::usvg::{Options, Tree};
 use svg2pdf::{ConversionOptions, PageOptions};
 
-use crate::chart;
+use crate::chart::{self, Curves};
 use crate::figure::Figure;
-use crate::{FigureError, Report};
+use crate::{FigureError, Report, spread};
 
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,12 +33,15 @@ pub struct Export {
 pub fn figures(report: &Report) -> Result<Export, FigureError> {
     let (mut files, mut failed) = (Vec::new(), None);
     for section in &report.sections {
+        let results = &section.results;
         for spec in &section.figures {
-            match Figure::build(spec, &section.results) {
-                Ok(figure) => export(&section.results.name, &figure, &mut files),
+            match Figure::build(spec, results) {
+                Ok(figure) => export(&results.name, &figure, &mut files),
                 Err(error) => failed = Some(error),
             }
         }
+        export_curves(&format!("{}-latency", results.name), &spread::latencies(results).drawn, &mut files);
+        export_curves(&format!("{}-over-time", results.name), &spread::over_time(results).drawn, &mut files);
     }
     if files.is_empty() {
         return Err(failed.unwrap_or(FigureError::Empty));
@@ -97,17 +100,48 @@ fn export(plan: &str, figure: &Figure, files: &mut Vec<Exported>) {
     files.push(Exported { name: format!("{stem}.csv"), bytes: csv(figure).into_bytes() });
 }
 
+/// Charts of curves, a file each, and their points in one.
+fn export_curves(stem: &str, charts: &[Curves], files: &mut Vec<Exported>) {
+    let mut names: Vec<String> = Vec::new();
+    for (name, _) in charts.iter().flat_map(|chart| &chart.lines) {
+        if !names.contains(name) {
+            names.push(name.clone());
+        }
+    }
+    for chart in charts {
+        let name = plain(&format!("{stem}-{}", chart.title));
+        let bytes = chart::alone_curves(chart, &names).into_bytes();
+        files.push(Exported { name: format!("{name}.svg"), bytes });
+    }
+    let Some(first) = charts.first() else { return };
+    // Times in nanoseconds, and rates in calls a second.
+    let heads = ["chart".to_owned(), "series".to_owned(), format!("{} (ns)", first.x.0), first.y.0.clone()];
+    let points = charts.iter().flat_map(|chart| {
+        let points =
+            chart.lines.iter().flat_map(|(name, points)| points.iter().map(move |point| (name, point)));
+        points.map(|(name, (x, y))| [chart.title.clone(), name.clone(), x.to_string(), y.to_string()])
+    });
+    let bytes = rows([heads].into_iter().chain(points)).into_bytes();
+    files.push(Exported { name: format!("{}.csv", plain(stem)), bytes });
+}
+
+/// Records as CSV.
+fn rows<const N: usize>(records: impl Iterator<Item = [String; N]>) -> String {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    records.for_each(|record| writer.write_record(&record).expect("a vector takes every byte"));
+    String::from_utf8_lossy(&writer.into_inner().expect("a vector takes every byte")).into_owned()
+}
+
 /// A row for each point: the numbers as they are, without units chosen for people.
 fn csv(figure: &Figure) -> String {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
     let heads = ["panel", "x", "series", "value", "low", "high", "interval", "repeats", "metric"];
-    let mut rows = vec![heads.map(str::to_owned)];
+    let mut records = vec![heads.map(str::to_owned)];
     for panel in &figure.panels {
         for point in &panel.points {
             let interval = point.y.interval;
             let end = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
             let kind = interval.map_or("", |interval| if interval.is_range() { "range" } else { "95 %" });
-            rows.push([
+            records.push([
                 panel.title.clone(),
                 panel.xs[point.x].label.clone(),
                 figure.series[point.series].clone(),
@@ -120,10 +154,7 @@ fn csv(figure: &Figure) -> String {
             ]);
         }
     }
-    for row in rows {
-        writer.write_record(&row).expect("a vector takes every byte");
-    }
-    String::from_utf8_lossy(&writer.into_inner().expect("a vector takes every byte")).into_owned()
+    rows(records.into_iter())
 }
 
 /// A name for a file: letters, digits and hyphens.

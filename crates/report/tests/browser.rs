@@ -7,6 +7,7 @@
 mod sample;
 
 use report::{Report, by_name};
+use results::{FailureKind, HostRecord, ResultFile, Sample, SampleFailure};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
@@ -66,9 +67,37 @@ fn chromium_is_here() -> bool {
     here
 }
 
+/// Without figures of a plan: one cell; four axes; a busy host and cells that have failed, a whole chart of them among these.
+fn plain() -> [ResultFile; 3] {
+    let mut one = sample::bars();
+    one.samples.truncate(1);
+    let mut four = sample::lines().remove(0);
+    let other = four.samples.iter().cloned().map(|mut sample| {
+        sample.axes.insert("medium".to_owned(), "hinfs,latency=800ns".to_owned());
+        sample
+    });
+    let other: Vec<Sample> = other.collect();
+    four.samples.extend(other);
+    let mut trouble = sample::lines().remove(0);
+    for (at, sample) in trouble.samples.iter_mut().enumerate() {
+        let noise = vec!["other processes took 40 % of all processor time".to_owned()];
+        sample.host =
+            Some(HostRecord { wall_ns: 9, others_ns: 3, attempts: 2, noise, ..HostRecord::default() });
+        if at % 7 == 0 || sample.axis("workload") == Some("filebench/varmail") {
+            let what = "the region of 9 MiB is full: give it --region 18MiB or more".to_owned();
+            let failure = SampleFailure { kind: FailureKind::Run, what };
+            *sample = Sample::failed(sample.axes.clone(), sample.repeat, sample.seed, failure);
+        }
+    }
+    let mut results = [one, four, trouble];
+    results.iter_mut().for_each(|result| result.plan = Value::Null);
+    results
+}
+
 fn page() -> String {
     let mut results = vec![sample::bars()];
     results.extend(sample::lines());
+    results.extend(plain());
     let report = Report::new(results).expect("the sample's figures are right");
     by_name("html").expect("there is a page").render(&report).expect("it renders")
 }

@@ -318,6 +318,16 @@ fn figures_are_exported_for_papers() {
     let export = report::export::figures(&report).expect("they can be drawn");
     let ending = |ending: &str| export.files.iter().filter(|file| file.name.ends_with(ending)).count();
     assert!(ending(".svg") > 0 && ending(".csv") > 0);
+    let of = |stem: &str, ending: &str| {
+        let file =
+            export.files.iter().find(|file| file.name.starts_with(stem) && file.name.ends_with(ending));
+        String::from_utf8(file.expect("it is exported").bytes.clone()).expect("it is text")
+    };
+    assert!(of("sample-bars-latency-", ".svg").contains(">latency, log scale</text>"));
+    assert!(
+        of("sample-bars-latency", ".csv")
+            .starts_with("chart,series,latency (ns),part of the operations (%)\n")
+    );
     if let Some(why) = &export.without_pdf {
         assert!(why.contains("no font") && ending(".pdf") == 0, "{why}");
         eprintln!("no PDF was looked at: {why}");

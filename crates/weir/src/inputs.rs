@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use lab::plan::{AxisValue, Target};
 use lab::{MachinePreset, Plan};
 use media::Medium;
+use media::flash::SsdModel;
 use results::{InputKind, InputRecord};
 use workload::suite;
 
@@ -62,6 +63,7 @@ fn media_of(plan: &Plan) -> Vec<String> {
 fn text(kind: InputKind, name: &str) -> Option<String> {
     match kind {
         InputKind::Machine => MachinePreset::load(name).ok().map(|preset| preset.to_toml()),
+        InputKind::Medium if SsdModel::is_file(name) => std::fs::read_to_string(name).ok(),
         InputKind::Medium => Medium::parse(name).ok().map(|medium| medium.to_toml()),
         InputKind::Workload => match suite::find(name) {
             Some((suite, entry)) => suite.extension().and_then(|_| suite.describe(entry.name)),

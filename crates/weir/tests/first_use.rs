@@ -80,9 +80,9 @@ fn scripts_without_a_run_statement_run_with_a_warning() {
 fn a_refusal_for_memory_advises_only_what_the_command_or_file_has() {
     let home = tempfile::tempdir().unwrap();
     let script = "define fileset name=d,path=/d,entries=ENTRIES,dirwidth=20,size=1g\n\
-        define process name=p { thread name=t,memsize=1m { flowop createfile name=c,filename=d } }\nrun 1\n";
-    let with = format!("set $nfiles=99999999\n{}", script.replace("ENTRIES", "$nfiles"));
-    std::fs::write(home.path().join("fixed.f"), script.replace("ENTRIES", "99999999")).unwrap();
+        define process name=p { thread name=t,memsize=1m { flowop statfile name=s,filename=d } }\nrun 1\n";
+    let with = format!("set $nfiles=99999\n{}", script.replace("ENTRIES", "$nfiles"));
+    std::fs::write(home.path().join("fixed.f"), script.replace("ENTRIES", "99999")).unwrap();
     std::fs::write(home.path().join("variable.f"), with).unwrap();
     let refused = |arguments: &[&str]| {
         let output = run(home.path(), arguments);
@@ -150,4 +150,37 @@ fn the_released_command_has_no_symbols() {
     let manifest = include_str!("../../../Cargo.toml");
     let release = manifest.split("[profile.release]").nth(1).and_then(|rest| rest.split("\n[").next());
     assert!(release.is_some_and(|profile| profile.contains("strip = true")), "{release:?}");
+}
+
+/// A preset of each kind in a file of the user's own, wherever its name could stand.
+#[test]
+fn files_of_media_devices_and_machines_are_taken_where_their_names_are() {
+    let home = tempfile::tempdir().unwrap();
+    let presets = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../presets");
+    for (from, to) in [("media/hinfs", "nvm"), ("flash/fast24", "ssd"), ("machines/hinfs-server", "host")] {
+        std::fs::copy(presets.join(format!("{from}.toml")), home.path().join(format!("{to}.toml"))).unwrap();
+    }
+    for name in ["nvm.toml", "ssd.toml", "host.toml"] {
+        assert!(!printed(home.path(), &["show", name]).is_empty(), "weir show {name}");
+    }
+    let small =
+        ["-D", "nfiles=60", "--threads", "1", "--runtime", "20 ops", "--json", "--machine", "host.toml"];
+    for (fs, medium) in [("pmfs", "nvm.toml,latency=1us"), ("ext4", "ssd.toml")] {
+        let bench = [&["bench", "varmail", "--fs", fs, "--medium", medium], &small[..]].concat();
+        let result = document(&run(home.path(), &bench));
+        assert_eq!(result["samples"][0]["axes"]["medium"], medium, "{result}");
+    }
+    printed(home.path(), &["report", "latest", "--bundle", "b.tar.gz"]);
+    std::fs::remove_file(home.path().join("ssd.toml")).unwrap();
+    printed(home.path(), &["run", "--like", "b.tar.gz", "-q"]);
+    std::fs::copy(presets.join("flash/fast24.toml"), home.path().join("ssd.toml")).unwrap();
+    printed(
+        home.path(),
+        &["sim", "flash", "--experiment", "alignment", "--device", "ssd.toml", "--machine", "host.toml"],
+    );
+    let plan = "[plan]\nname = \"p\"\nwhy = \"w\"\nstop = \"20 ops\"\nmachine = \"host.toml\"\n[[axis]]\nfs = [\"pmfs\"]\n\
+        [[axis]]\nmedium = [\"nvm.toml\", \"dram\"]\n[[axis]]\nthreads = [1]\n\
+        [[workload]]\nname = \"filebench/varmail\"\nvars = { nfiles = 60 }\n";
+    std::fs::write(home.path().join("p.toml"), plan).unwrap();
+    printed(home.path(), &["run", "p.toml", "-q"]);
 }

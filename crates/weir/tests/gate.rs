@@ -53,7 +53,7 @@ fn exit_codes_of_compare_are_those_that_are_documented() {
     let cases: [(&[&str], i32, &str); 8] = [
         (&["old.json", "same.json", "--fail-over", "5%"], 0, "no difference detectable"),
         (&["old.json", "slow.json"], 0, "slow.json is slower than old.json"),
-        (&["old.json", "slow.json", "--fail-over", "5%"], 1, "1 cells are slower by more than 5.0 %"),
+        (&["old.json", "slow.json", "--fail-over", "5%"], 1, "1 cell is slower by more than 5.0 %"),
         (&["old.json", "slow.json", "--fail-over", "10%"], 0, "slower than"),
         (&["old.json", "once.json", "--fail-over", "5%"], 1, "repeat both to judge"),
         (&["old.json", "other.json"], 1, "nothing was compared"),
@@ -79,7 +79,7 @@ fn a_cell_that_failed_fails_the_gate() {
     new.write(home.path().join("new.json")).unwrap();
     let (found, text) = code(home.path(), &["compare", "old.json", "new.json", "--fail-over", "5%"]);
     assert_eq!(found, Some(1), "{text}");
-    assert!(text.contains("1 cells failed in the new result") && text.contains("it is full"), "{text}");
+    assert!(text.contains("1 cell failed in the new result") && text.contains("it is full"), "{text}");
 }
 
 #[test]

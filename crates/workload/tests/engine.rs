@@ -284,7 +284,7 @@ fn too_few_files_for_the_threads_are_refused_before_anything_is_done() {
     assert_eq!(
         error.to_string(),
         "fileset \"bigfileset\" has 20 absent files for 16 threads that create them; \
-         it needs 160 entries (-D nfiles=160)"
+         it needs 160 entries"
     );
 }
 

@@ -94,21 +94,27 @@ impl Plan {
     /// Every cell, after every check. The first axis varies slowest, workloads slower still.
     pub fn cells(&self) -> Result<Vec<CellSpec>, Error> {
         self.check_whole()?;
-        let mut cells = Vec::new();
+        let (mut cells, mut wrong) = (Vec::new(), None);
         for workload in &self.workload {
-            let mut drafts = vec![Draft { vars: workload.vars.clone(), ..Draft::default() }];
-            for axis in &self.axis {
-                drafts = extend(&drafts, axis)?;
-            }
-            for draft in drafts {
-                let cell = self.cell(workload, &draft)?;
-                // The host's directory is one cell for all media.
-                if !cells.iter().any(|other: &CellSpec| other.axes == cell.axes) {
-                    cells.push(cell);
+            for cell in self.cells_of(workload)? {
+                match cell {
+                    Err(error) => wrong = Error::together(wrong.into_iter().chain([error])),
+                    // The host's directory is one cell for all media.
+                    Ok(cell) if cells.iter().any(|other: &CellSpec| other.axes == cell.axes) => {}
+                    Ok(cell) => cells.push(cell),
                 }
             }
         }
-        Ok(cells)
+        wrong.map_or(Ok(cells), Err)
+    }
+
+    /// The cells of a workload, some of which may be wrong.
+    fn cells_of(&self, workload: &Workload) -> Result<Vec<Result<CellSpec, Error>>, Error> {
+        let mut drafts = vec![Draft { vars: workload.vars.clone(), ..Draft::default() }];
+        for axis in &self.axis {
+            drafts = extend(&drafts, axis)?;
+        }
+        Ok(drafts.iter().map(|draft| self.cell(workload, draft)).collect())
     }
 
     /// What concerns the plan as a whole.
@@ -194,7 +200,8 @@ impl Plan {
                 let advice = if others.is_empty() {
                     nearest(name, known.into_iter())
                 } else {
-                    format!("{} has it, and only {} is compared", others.join(", "), compared.join(", "))
+                    let have = if others.len() == 1 { "has" } else { "have" };
+                    format!("{} {have} it, and only {} is compared", others.join(", "), compared.join(", "))
                 };
                 Err(Error::Setting(format!(
                     "plan {}: no design has the option \"{name}\"; {advice}",
@@ -212,13 +219,18 @@ impl Plan {
         let settings = Settings { vars, threads, switches: workload.switches.clone() };
         let loaded = named::load(&workload.name, &settings).map_err(|error| {
             if matches!(error, Error::Setting(_)) { error } else { workload.at.problem(error.to_string()) }
-        })?;
-        let subject = self.subject(draft)?;
+        });
+        let (loaded, subject, (medium, block)) = match (loaded, self.subject(draft), medium(draft)) {
+            (Ok(loaded), Ok(subject), Ok(medium)) => (loaded, subject, medium),
+            (loaded, subject, medium) => {
+                let wrong = [loaded.err(), subject.err(), medium.err()].into_iter().flatten();
+                return Err(Error::together(wrong).expect("one of them is wrong"));
+            }
+        };
         let free = draft.free.clone();
         if let (Some(lock), Clock::Real) = (&free, self.clock) {
             return Err(Error::Setting(format!("lock {lock} can be free under the virtual clock only")));
         }
-        let (medium, block) = medium(draft)?;
         if matches!(subject, Subject::Host(_)) {
             // A directory of the host has no medium of ours.
             axes.remove("medium");

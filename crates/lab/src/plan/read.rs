@@ -6,6 +6,7 @@ use sim::Clock;
 
 use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
 use crate::document::{self, Item, Problem, Problems, Table};
+use crate::error::Error;
 
 const CLOCKS: [(&str, Clock); 2] = [("virtual", Clock::Virtual), ("real", Clock::Real)];
 const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("sequential", Order::Sequential)];
@@ -27,7 +28,10 @@ pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Proble
         plan.expect = all.take(expect).unwrap_or_default();
         let smaller = root.get("quick");
         all.take(root.finish());
-        // What follows speaks of the parts together, which must be right for it.
+        // What follows speaks of the parts together, which must be right for it; names can be looked up before.
+        if !all.is_empty() {
+            all.take(names(&plan, root));
+        }
         all.finish()?;
         if let Some(item) = smaller {
             item.read(|table| quicken(table, &mut plan, quick))?;
@@ -37,28 +41,42 @@ pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Proble
     })
 }
 
+/// Names that nothing has, in the parts of a plan that could be read.
+fn names(plan: &Plan, root: &Table<'_>) -> Result<(), Problem> {
+    let wrong = match plan.cells() {
+        Err(Error::Several(wrong)) => wrong,
+        Err(error) => vec![error],
+        Ok(_) => Vec::new(),
+    };
+    let mut all = Problems::default();
+    for error in wrong {
+        match error {
+            Error::Problem(problem) => drop(all.take(Err::<(), _>(problem))),
+            Error::Unknown { .. } => drop(all.take(Err::<(), _>(root.problem(error.to_string())))),
+            // It may be only what the rest has left out.
+            _ => {}
+        }
+    }
+    all.finish()
+}
+
 fn head_of(table: &Table<'_>) -> Result<Plan, Problem> {
-    let mut plan = Plan::new(&table.need("name", "how results are called")?.text()?);
-    plan.why = table.need("why", "the question that the plan asks")?.text()?;
-    plan.stop = table.need("stop", "a time such as \"60s\" or a count such as \"1M ops\"")?.parse()?;
-    if let Some(item) = table.get("seed") {
-        plan.seed = item.number()?;
-    }
-    if let Some(item) = table.get("repeats") {
-        plan.repeats = repeats(&item)?;
-    }
-    if let Some(item) = table.get("clock") {
-        plan.clock = item.one_of(&CLOCKS)?;
-    }
-    if let Some(item) = table.get("machine") {
-        plan.machine = item.text()?;
-    }
-    if let Some(item) = table.get("order") {
-        plan.order = item.one_of(&ORDERS)?;
-    }
-    plan.region = table.get("region").map(|item| item.parse()).transpose()?;
-    plan.note = table.get("note").map(|item| item.text()).transpose()?;
-    Ok(plan)
+    let (mut all, mut plan) = (Problems::default(), Plan::new(""));
+    let name = table.need("name", "the name of its results").and_then(|item| item.text());
+    all.put(&mut plan.name, name.map(Some));
+    let why = table.need("why", "the question that the plan asks").and_then(|item| item.text());
+    all.put(&mut plan.why, why.map(Some));
+    let stop = table.need("stop", "a time such as \"60s\" or a count such as \"1M ops\"");
+    all.put(&mut plan.stop, stop.and_then(|item| item.parse()).map(Some));
+    all.put(&mut plan.seed, table.get("seed").map(|item| item.number()).transpose());
+    all.put(&mut plan.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
+    all.put(&mut plan.clock, table.get("clock").map(|item| item.one_of(&CLOCKS)).transpose());
+    all.put(&mut plan.machine, table.get("machine").map(|item| item.text()).transpose());
+    all.put(&mut plan.order, table.get("order").map(|item| item.one_of(&ORDERS)).transpose());
+    plan.region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    plan.note = all.take(table.get("note").map(|item| item.text()).transpose()).flatten();
+    all.take(table.finish());
+    all.finish().map(|()| plan)
 }
 
 fn repeats(item: &Item<'_>) -> Result<u32, Problem> {

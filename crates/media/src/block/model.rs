@@ -3,6 +3,7 @@
 //! | written | means |
 //! |---|---|
 //! | `fast24,allocation=on` | the SSD preset with another value |
+//! | `mine.toml,allocation=on` | the same of a preset in a file |
 //! | `fast24,nr_requests=1` | a driver that hands the device one request at a time |
 //! | `fast24,phase=3` | three pages of 4 KiB lie in the open flash page when the workload begins; by default none |
 //! | `loop,nr_requests=128,size=2GiB` | a file in memory behind a loop device |
@@ -56,6 +57,7 @@ impl BlockModel {
         name == LOOP
             || PRESETS.iter().any(|(preset, _)| *preset == name)
             || KINDS.iter().any(|(kind, _)| *kind == name)
+            || SsdModel::is_file(name)
     }
 
     /// The device that people write as `NAME[,parameter=value…]`.

@@ -14,7 +14,7 @@ use sim::{Bytes, Nanos, Rate};
 
 use super::FlashError;
 use super::config::{Allocation, Config, Defects, Gc, Kind, Timing, Units, Victim, Zones};
-use crate::medium::{MediumError, Param, ParamKind, ParamSpec, Params, suggestion};
+use crate::medium::{MediumError, Param, ParamKind, ParamSpec, Params, file_stem, read_file, suggestion};
 use crate::preset::Preset;
 
 macro_rules! presets {
@@ -139,8 +139,17 @@ impl SsdModel {
         Ok(model)
     }
 
-    /// The preset of this name.
+    /// Whether `name` is a file (`.toml`) with the preset of an SSD.
+    pub fn is_file(name: &str) -> bool {
+        let preset = file_stem(name).and_then(|stem| Preset::read(&stem, &read_file(name).ok()?).ok());
+        preset.is_some_and(|preset| KINDS.iter().any(|(word, _)| *word == preset.model))
+    }
+
+    /// The preset of this name, or that in the file of this name (`.toml`).
     pub fn named(name: &str) -> Result<Self, MediumError> {
+        if let Some(stem) = file_stem(name) {
+            return Self::from_preset(&stem, &read_file(name)?);
+        }
         let found = PRESETS.iter().find(|(preset, _)| *preset == name);
         let Some((_, text)) = found else {
             let known = || PRESETS.iter().map(|(name, _)| *name);

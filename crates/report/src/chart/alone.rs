@@ -1,8 +1,8 @@
 //! A chart as a file of its own: legend and style inside, colours as numbers, because programs for papers know no variables.
 
 use super::palette::{self, PATTERNS, Palette};
-use super::{Size, WIDE, draw_at, legend_key};
-use crate::figure::{Figure, Panel};
+use super::{Curves, Size, WIDE, curves, draw_at, legend_key};
+use crate::figure::{Figure, Kind, Panel};
 
 /// The light colours of the page (`templates/style.css`).
 const COLOURS: [&str; PATTERNS] =
@@ -20,20 +20,35 @@ const STYLE: &str = "text{fill:#1b1f24;font-family:sans-serif}.tick{fill:#59636e
 const SIGN: f64 = 42.0;
 const LINE: f64 = 24.0;
 
-/// The chart, with its legend under it.
+/// A chart of a figure, with its legend under it.
 pub(crate) fn alone(figure: &Figure, panel: &Panel) -> String {
+    let looks = palette(figure.kind, &figure.series);
+    with_legend(&draw_at(figure, panel, &looks, WIDE), figure.kind, &figure.series, &looks)
+}
+
+/// A chart of curves; `names` are those of all charts beside it, so that a name looks the same in each.
+pub(crate) fn alone_curves(curves: &Curves, names: &[String]) -> String {
+    let looks = palette(Kind::Lines, names);
+    let own: Vec<String> = curves.lines.iter().map(|(name, _)| name.clone()).collect();
+    with_legend(&curves::draw_at(curves, &looks, WIDE), Kind::Lines, &own, &looks)
+}
+
+fn palette(kind: Kind, names: &[String]) -> Palette {
     let mut looks = Palette::default();
-    figure.series.iter().for_each(|name| looks.add(figure.kind, name));
-    let drawing = draw_at(figure, panel, &looks, WIDE);
+    names.iter().for_each(|name| looks.add(kind, name));
+    looks
+}
+
+fn with_legend(drawing: &str, kind: Kind, names: &[String], looks: &Palette) -> String {
     let Size { width, font, .. } = WIDE;
-    let height = attribute(&drawing, "height");
+    let height = attribute(drawing, "height");
     let (mut x, mut y, mut legend) = (8.0, height + 8.0, String::new());
-    for name in &figure.series {
+    for name in names {
         let wide = SIGN + name.chars().count() as f64 * font * 0.58 + 20.0;
         if x + wide > width && x > 8.0 {
             (x, y) = (8.0, y + LINE);
         }
-        let sign = legend_key(figure.kind, looks.look(figure.kind, name));
+        let sign = legend_key(kind, looks.look(kind, name));
         legend += &sign.replacen("<svg ", &format!("<svg x=\"{x:.1}\" y=\"{y:.1}\" "), 1);
         let (at, base) = (x + SIGN, y + 13.0);
         legend += &format!("<text x=\"{at:.1}\" y=\"{base:.1}\">{}</text>", super::svg::escape(name));

@@ -30,7 +30,7 @@ pub(crate) fn draw(curves: &Curves, palette: &Palette, alone: bool) -> Vec<Strin
     sizes.iter().map(|size| draw_at(curves, palette, *size)).collect()
 }
 
-fn draw_at(curves: &Curves, palette: &Palette, size: Size) -> String {
+pub(super) fn draw_at(curves: &Curves, palette: &Palette, size: Size) -> String {
     let mut svg = Svg::new(size);
     let font = size.font;
     let points = || curves.lines.iter().flat_map(|(_, points)| points);
@@ -50,10 +50,7 @@ fn draw_at(curves: &Curves, palette: &Palette, size: Size) -> String {
         svg.line(if at == 0 { "axis" } else { "grid" }, (left, line), (right, line));
         svg.text("tick", (left - 6.0, line + font * 0.35), Anchor::End, &tick_text(value, step));
     }
-    let least_x =
-        points().map(|point| point.0).filter(|x| !curves.x_log || *x > 0.0).fold(f64::INFINITY, f64::min);
-    let most_x = points().map(|point| point.0).fold(0.0, f64::max);
-    let axis = Across { left, right, least: least_x, most: most_x, log: curves.x_log };
+    let axis = Across::new(curves, (left, right));
     axis.draw(&mut svg, curves.x.1, bottom);
     let log = if curves.x_log { ", log scale" } else { "" };
     let title = format!("{}{log}", curves.x.0);
@@ -86,6 +83,19 @@ struct Across {
 }
 
 impl Across {
+    /// An axis on which all points lie. A logarithmic one begins and ends at a mark, so that it always has two labels.
+    fn new(curves: &Curves, (left, right): (f64, f64)) -> Self {
+        let values = curves.lines.iter().flat_map(|(_, points)| points).map(|point| point.0);
+        let most = values.clone().fold(0.0, f64::max);
+        let least = values.filter(|x| !curves.x_log || *x > 0.0).fold(f64::INFINITY, f64::min);
+        if !curves.x_log || !least.is_finite() {
+            return Self { left, right, least, most, log: false };
+        }
+        let marks = marks(least, most);
+        let (least, most) = (marks[0], marks[marks.len() - 1]);
+        Self { left, right, least, most, log: true }
+    }
+
     fn x(&self, value: f64) -> f64 {
         let turn = |value: f64| if self.log { value.max(self.least).ln() } else { value };
         let (least, most) = (if self.log { self.least.ln() } else { 0.0 }, turn(self.most));
@@ -93,19 +103,11 @@ impl Across {
         self.left + part.clamp(0.0, 1.0) * (self.right - self.left)
     }
 
-    /// Powers of ten on a logarithmic axis, round steps on another; labels that would touch are left out.
+    /// Marks on a logarithmic axis, round steps on another; labels that would touch are left out.
     fn draw(&self, svg: &mut Svg, unit: Unit, bottom: f64) {
         let font = svg.size.font;
-        let values: Vec<f64> = if self.log && self.least.is_finite() {
-            let first = self.least.max(1e-9).log10().floor() as i32;
-            let last = self.most.max(1e-9).log10().ceil() as i32;
-            // Over less than two decades 1, 2 and 5; over more the powers of ten.
-            let digits: &[f64] = if self.most / self.least < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
-            let marks =
-                (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
-            let marks: Vec<f64> =
-                marks.filter(|mark| (self.least * 0.999..=self.most * 1.001).contains(mark)).collect();
-            if marks.is_empty() { vec![self.least, self.most] } else { marks }
+        let values: Vec<f64> = if self.log {
+            marks(self.least, self.most)
         } else {
             let scale = unit.scale(self.most);
             let (_, step) = ticks(self.most / scale.divisor, (self.right - self.left) / (font * 6.0));
@@ -119,11 +121,38 @@ impl Across {
             svg.line("axis", (x, bottom), (x, bottom + 4.0));
             let text = unit.human(value);
             let half = svg.text_width(&text) / 2.0;
-            let inside = x - half >= 0.0 && x + half <= svg.size.width;
-            if x - half > free && inside {
-                svg.text("tick", (x, bottom + font * 1.4), Anchor::Middle, &text);
-                free = x + half + 8.0;
+            // At the end of the axis the label moves inwards.
+            let middle = x.min(svg.size.width - half).max(half);
+            if middle - half > free {
+                svg.text("tick", (middle, bottom + font * 1.4), Anchor::Middle, &text);
+                free = middle + half + 8.0;
             }
         }
+    }
+}
+
+/// The marks of a logarithmic axis, the first at or below `least` and the last at or above `most`: powers of ten over two decades
+/// or more, else 1, 2 and 5 as well.
+fn marks(least: f64, most: f64) -> Vec<f64> {
+    let digits: &[f64] = if most / least < 100.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+    let (first, last) = (least.log10().floor() as i32 - 1, most.log10().ceil() as i32 + 1);
+    let all = (first..=last).flat_map(|power| digits.iter().map(move |digit| digit * 10_f64.powi(power)));
+    let all: Vec<f64> = all.collect();
+    let begin = all.iter().rposition(|mark| *mark <= least * 1.001).unwrap_or(0);
+    let end = all.iter().position(|mark| *mark >= most * 0.999 && *mark > all[begin]);
+    all[begin..=end.unwrap_or(all.len() - 1)].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_logarithmic_axis_begins_and_ends_at_a_mark_and_has_two_at_least() {
+        assert_eq!(marks(213.0, 10_600.0), [200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 2e4]);
+        assert_eq!(marks(3_800.0, 7_850.0), [2e3, 5e3, 1e4]);
+        assert_eq!(marks(1e3, 1e3), [1e3, 2e3]);
+        assert_eq!(marks(120.0, 270_000.0), [1e2, 1e3, 1e4, 1e5, 1e6]);
+        assert_eq!(marks(1.0, 1e9).len(), 10);
     }
 }

@@ -3,7 +3,7 @@
 use super::bars::whisker;
 use super::frame::{Frame, published_tooltip, tooltip};
 use super::palette::{self, Palette};
-use super::svg::{Svg, n};
+use super::svg::{Anchor, Svg, n};
 use super::{Size, description};
 use crate::figure::{Figure, Panel, Point};
 
@@ -28,6 +28,7 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, palette: &Palette, size: Size
     for series in 0..figure.series.len() {
         line(&mut svg, figure, panel, palette, &frame, &places, series);
     }
+    failures(&mut svg, panel, &frame, &places);
     let log = if figure.x_log { " (log scale)" } else { "" };
     frame.draw_x_title(&mut svg, &format!("{}{log}", figure.x_label));
     svg.finish(&description(figure, panel))
@@ -56,6 +57,18 @@ fn labels(svg: &mut Svg, panel: &Panel, frame: &Frame, places: &[f64]) {
         if places[x] + half <= free {
             frame.draw_x(svg, places[x], &value.label);
             free = places[x] - half - LABEL_GAP;
+        }
+    }
+}
+
+/// A sign at each place at which a cell has failed: the table says which series.
+fn failures(svg: &mut Svg, panel: &Panel, frame: &Frame, places: &[f64]) {
+    let width = svg.text_width("failed") + LABEL_GAP;
+    let apart = places.windows(2).all(|pair| pair[1] - pair[0] > width);
+    let word = if apart { "failed" } else { "✕" };
+    for (x, place) in places.iter().enumerate() {
+        if panel.failed.iter().any(|(failed, _)| *failed == x) {
+            svg.text("tick", (*place, frame.bottom - 6.0), Anchor::Middle, word);
         }
     }
 }

@@ -124,7 +124,8 @@ fn missing(compared: &ComparedResults) -> Vec<String> {
         for (count, side) in [(only_in_baseline, baseline), (only_in_new, new)] {
             if *count > 0 {
                 missing.push(format!(
-                    "{count} cells of {} are only in {side} and were not compared.",
+                    "{count} {} of {} only in {side}: not compared.",
+                    if *count == 1 { "cell" } else { "cells" },
                     result.name
                 ));
             }

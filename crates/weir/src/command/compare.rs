@@ -93,16 +93,19 @@ fn judge(gate: Gate, limit: f64, output: &Output) -> Result<(), Failure> {
     let percent = limit * 100.0;
     if gate.blind > 0 {
         output.note(&format!(
-            "{} cells are too noisy to show a change of {percent:.1} %: repeat them more often",
-            gate.blind
+            "{} {} too noisy to show a change of {percent:.1} %: take more repeats",
+            gate.blind,
+            if gate.blind == 1 { "cell is" } else { "cells are" }
         ));
     }
     let mut faults = Vec::new();
     if gate.slower > 0 {
-        faults.push(format!("{} cells are slower by more than {percent:.1} %", gate.slower));
+        let (slower, is) = (gate.slower, if gate.slower == 1 { "cell is" } else { "cells are" });
+        faults.push(format!("{slower} {is} slower by more than {percent:.1} %"));
     }
     if gate.failed > 0 {
-        faults.push(format!("{} cells failed in the new result", gate.failed));
+        let (failed, cells) = (gate.failed, if gate.failed == 1 { "cell" } else { "cells" });
+        faults.push(format!("{failed} {cells} failed in the new result"));
     }
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Check, faults.join("; "))) }
 }

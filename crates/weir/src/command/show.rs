@@ -266,7 +266,10 @@ fn paper_text(paper: &Paper) -> String {
 
 fn machine(name: &str) -> Option<Result<String, Failure>> {
     let known = MACHINES.iter().any(|preset| preset.name == name) || name == lab::machine::THIS_HOST;
-    if !known {
+    // A medium and a plan may be in such a file as well: only a machine has a shape.
+    let text = || std::fs::read_to_string(name).unwrap_or_default();
+    let is_file = Path::new(name).extension().is_some_and(|ending| ending == "toml");
+    if !known && !(is_file && text().contains("[shape]")) {
         return None;
     }
     Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))

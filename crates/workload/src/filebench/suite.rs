@@ -35,10 +35,14 @@ struct Run {
     calls: Arc<dyn Syscalls>,
     /// What the script says that has no effect here, a line each.
     warnings: Vec<String>,
+    /// Whether the script has a variable for its number of files.
+    has_nfiles: bool,
 }
 
 /// The variable that holds the number of threads.
 const THREADS: &str = "nthreads";
+/// The variable that holds the number of files, in scripts that have one.
+const FILES: &str = "nfiles";
 
 impl Suite for Filebench {
     fn name(&self) -> &'static str {
@@ -136,7 +140,7 @@ impl Workload for Script {
     }
 
     fn sizes(&self) -> &'static [&'static str] {
-        &["nfiles", "ndirs", "filesize"]
+        &[FILES, "ndirs", "filesize"]
     }
 
     fn job(&self, how: &How, processes: Arc<dyn Processes>) -> Result<Arc<dyn Job>, JobError> {
@@ -150,17 +154,22 @@ impl Workload for Script {
         }
         options.check = how.check;
         options.interrupt.clone_from(&how.interrupt);
-        let engine = Engine::new(Arc::clone(&self.program), options).map_err(|error| told(&error))?;
+        let has_nfiles = self.program.variables.iter().any(|(name, _)| name == FILES);
+        let engine =
+            Engine::new(Arc::clone(&self.program), options).map_err(|error| told(&error, has_nfiles))?;
         let warnings = self.program.warnings.lines().collect();
-        Ok(Arc::new(Run { engine, calls: processes.start(), warnings }))
+        Ok(Arc::new(Run { engine, calls: processes.start(), warnings, has_nfiles }))
     }
 }
 
 /// An error of the engine in the words of the suite.
-fn told(error: &EngineError) -> JobError {
+fn told(error: &EngineError, has_nfiles: bool) -> JobError {
     match error {
         EngineError::Call { errno: Errno::ENOSPC, .. } | EngineError::Short { .. } => {
             JobError::Full(error.to_string())
+        }
+        EngineError::NotEnoughFiles { entries, .. } if has_nfiles => {
+            JobError::Failed(format!("{error} (-D {FILES}={entries}; in a plan: vars)"))
         }
         _ => JobError::Failed(error.to_string()),
     }
@@ -168,18 +177,19 @@ fn told(error: &EngineError) -> JobError {
 
 impl Job for Run {
     fn prepare(&self) -> Result<(), JobError> {
-        self.engine.prepare(&self.calls).map(drop).map_err(|error| told(&error))
+        self.engine.prepare(&self.calls).map(drop).map_err(|error| told(&error, self.has_nfiles))
     }
 
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
         let outcome = self.engine.run_with(&|| Arc::clone(&self.calls), watch);
-        let mut measured = outcome.map(|outcome| measured(&outcome)).map_err(|error| told(&error))?;
+        let mut measured =
+            outcome.map(|outcome| measured(&outcome)).map_err(|error| told(&error, self.has_nfiles))?;
         measured.notes.splice(..0, self.warnings.iter().cloned());
         Ok(measured)
     }
 
     fn verify(&self, calls: &dyn Syscalls) -> Result<(), JobError> {
-        self.engine.verify(calls).map(drop).map_err(|error| told(&error))
+        self.engine.verify(calls).map(drop).map_err(|error| told(&error, self.has_nfiles))
     }
 }
 

@@ -24,7 +24,7 @@
 //! # What engines are
 //!
 //! Every I/O is a system call through [`vfs::Syscalls`]. `sync` seeks and reads or writes; `psync`, `vsync`, `pvsync` and `pvsync2`
-//! are `pread` and `pwrite`; so is `mmap`, as no front end maps files. `libaio` and `io_uring` are `iodepth` tasks on the job's core,
+//! are `pread` and `pwrite`; so is `mmap`: no front end maps files. `libaio` and `io_uring` are `iodepth` tasks on the job's core,
 //! each with one call at a time: what a call does on the processor excludes the others, and what it waits for does not, as when
 //! one thread submits. `posixaio` is the same with each task on a core of its own. Under the real clock tasks are threads that
 //! the host places. A note of each run says which it was.

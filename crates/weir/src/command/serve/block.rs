@@ -112,9 +112,9 @@ impl Block {
         if name == "ram" {
             return Ok(MemoryDevice::ram(self.size).map_err(failed)?);
         }
-        if name == "ssd" || PRESETS.iter().any(|(preset, _)| *preset == name) {
-            let text =
-                self.medium.strip_prefix("ssd").map_or(self.medium.clone(), |rest| SSD.to_owned() + rest);
+        if name == "ssd" || PRESETS.iter().any(|(preset, _)| *preset == name) || SsdModel::is_file(name) {
+            let rest = self.medium.strip_prefix("ssd").filter(|_| name == "ssd");
+            let text = rest.map_or(self.medium.clone(), |rest| SSD.to_owned() + rest);
             let mut model = SsdModel::parse(&text)?;
             if !self.size.0.is_multiple_of(PAGE) {
                 return Err(Failure::usage(format!("--size {} is not whole pages of 4 KiB", self.size.0)));

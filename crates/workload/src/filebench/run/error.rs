@@ -21,7 +21,7 @@ pub enum EngineError {
     /// Too few files for the threads: the run would stop for want of files.
     #[error(
         "fileset \"{fileset}\" has {have} {kind} files for {threads} threads that {verb} them; \
-         it needs {entries} entries (-D nfiles={entries})"
+         it needs {entries} entries"
     )]
     NotEnoughFiles {
         /// Its name.
