@@ -1,5 +1,7 @@
 //! A pool and a place to mount it, for the tests that mount.
 
+#![allow(dead_code)] // each test uses its part
+
 use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 use std::process::{Command, Output};
