@@ -123,7 +123,7 @@ pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<Str
         let Superblock { size, checksum, .. } = *superblock;
         copy.size >= size
             && copy.fault(region.len()).is_none()
-            && Superblock { size, checksum, ..*copy } == *superblock
+            && Superblock { checksum, size, ..*copy } == *superblock
     };
     match region.read::<Superblock>(COPY) {
         Ok(copy) if repeats(&copy) => None,

@@ -130,7 +130,7 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
     let repeats = |copy: &Superblock| {
         let Superblock { version, checksum, size, .. } = *superblock;
-        copy.size >= size && Superblock { checksum, version, size, ..*copy } == *superblock
+        copy.size >= size && Superblock { checksum, size, version, ..*copy } == *superblock
     };
     match read_static(region, COPY) {
         Ok(copy) => {
