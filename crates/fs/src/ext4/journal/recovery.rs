@@ -200,23 +200,26 @@ impl Log<'_> {
     }
 }
 
-/// Makes the checksum of a journal's superblock right if it is that of the state before or after the write that was cut: the log
-/// empty or not, and a sequence number no farther away than the log is long. Anything else is damage, and stays.
+/// Makes the checksum of a journal's superblock right if it is that of a state around the write that was cut: the log empty or
+/// not, and a sequence number no farther away than the log is long. The write may have been that of a recovery, which found the
+/// word of an earlier write beside the checksum of the one before. Anything else is damage, and stays.
 pub(crate) fn mend_torn(superblock: &mut [u8]) {
     let has = be32(superblock, 0xfc);
     let checked = be32(superblock, 0x28) & (format::incompat::CSUM_V2 | format::incompat::CSUM_V3) != 0;
     if !checked || has == superblock_checksum(superblock) {
         return;
     }
-    let (sequence, start) = (be32(superblock, 0x18), be32(superblock, 0x1c));
+    let sequence = be32(superblock, 0x18);
     let (first, end) = (be32(superblock, 0x14), be32(superblock, 0x10));
-    let other = if start == 0 { first } else { 0 };
     let mut copy = superblock[..SUPERBLOCK_BYTES].to_vec();
-    put_be32(&mut copy, 0x1c, other);
-    let torn = (0..=end.min(MOST_STEPS)).any(|step| {
-        let near = if start == 0 { sequence.wrapping_sub(step) } else { sequence.wrapping_add(step) };
+    let mut is_of = |start: u32, near: u32| {
         put_be32(&mut copy, 0x18, near);
+        put_be32(&mut copy, 0x1c, start);
         superblock_checksum(&copy) == has
+    };
+    let torn = (0..=end.min(MOST_STEPS)).any(|step| {
+        let around = [sequence.wrapping_sub(step), sequence.wrapping_add(step)];
+        around.into_iter().any(|near| is_of(0, near) || is_of(first, near))
     });
     if torn {
         let right = superblock_checksum(superblock);
