@@ -256,7 +256,8 @@ fn times_have_nanoseconds() {
         let writes: [(u64, usize); 4] = [(0, 100), (0, 10), (50, 100), (10_000, 5000)];
         for (offset, len) in writes {
             let before = mtime();
-            // The host's clock for times of files moves in steps, late ones when the machine is busy.
+            // ext4 takes times of ticks, 250 a second; the host's clock for times of files moves in steps, too.
+            sim::sleep(sim::Nanos(5_000_321));
             while Timestamp::now() <= before {
                 sim::sleep(sim::Nanos(1_000_321));
             }

@@ -9,11 +9,14 @@
 //! |---|---|---|---|
 //! | `kernel.inodes` | when an inode comes into memory or leaves it | linking into a list | `s_inode_list_lock` (fs/inode.c) |
 //! | `kernel.inode_hash` | the same | linking into a hash chain | `inode_hash_lock` (fs/inode.c), one for all file systems |
-//! | `kernel.directory` | by a lookup that asks the design, and by what makes, removes, moves or lists names | all of it, for each directory | `i_mutex` (fs/namei.c, fs/readdir.c) of 4.2 |
+//! | `kernel.directory` | by lookups, listings, and changes but unlinks | all of it, for each directory | `i_mutex` of 4.2 |
 //! | `kernel.rename` | by a rename | moving the dentry between hash chains | `rename_lock` (fs/dcache.c, `d_move`) |
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
 //!
 //! `kernel.directory` is exclusive for lookups and listings too, as it was up to 4.6; later kernels share it among these.
+//!
+//! An unlink does not take it: the kernel frees the file's blocks after it has released the mutex, and a design does both in one
+//! call, which the mutex would then cover for too long. The design's own lock of the directory remains.
 //!
 //! The list of inodes is that of a file system since 4.3 and was one for all before; a cell mounts one, so that is the same.
 //!
@@ -23,8 +26,8 @@
 //!
 //! An inode that is still open when its last name goes leaves memory at its last close; here it is charged with the name.
 //!
-//! Lock order: claims of names, `kernel.rename_dirs`, `kernel.directory` (of two the smaller inode number first), locks of the design.
-//! The others are held over nothing.
+//! Lock order: claims of names, `kernel.rename_dirs`, `kernel.directory` (of two the smaller inode number first), locks of the
+//! design. The others are held over nothing.
 
 use std::sync::OnceLock;
 

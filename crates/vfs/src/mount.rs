@@ -425,9 +425,8 @@ impl<'a> Claim<'a> {
         Ok(())
     }
 
-    /// Removes the name of a file.
-    pub(crate) fn unlink(mut self) -> Result<()> {
-        self.lock_directory();
+    /// Removes the name of a file, without the kernel's lock of the directory: see `kernel.rs`.
+    pub(crate) fn unlink(self) -> Result<()> {
         self.removing(|fs, dir, name| fs.unlink(dir, name))?;
         self.leads_to(None);
         Ok(())

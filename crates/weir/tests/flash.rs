@@ -211,7 +211,8 @@ fn a_file_of_an_image_is_explained_by_its_extents_and_the_image_stays_as_it_is()
     let told_of = fragmentation(home.path(), &format!("{image}:/target"), &[]);
     assert_eq!((&told_of["bytes"], &told_of["holes"]), (&(4 << 20).into(), &0.into()));
     let pieces = told_of["degree_of_fragmentation"].as_u64().unwrap();
-    assert!((120..=128).contains(&pieces), "{told_of}");
+    // Where a group ends, the allocator finds room beside what it has given out before.
+    assert!((96..=128).contains(&pieces), "{told_of}");
     let ns = |what: &str| told_of[what]["ns"].as_u64().unwrap();
     assert!(
         ns("as_it_lies") > 4 * ns("in_one_piece") && ns("with_hints") * 10 < ns("in_one_piece") * 12,

@@ -88,8 +88,11 @@ fn the_claims_of_a_kept_result_follow_from_its_samples() {
             };
             let outcome = today.claim.measured(value, claim.seed, claim.clock);
             let again = judged.get(&claim.id).unwrap_or(&outcome);
-            let told = |claim: &ClaimOutcome| (claim.value, claim.low, claim.high, claim.holds);
+            let told = |claim: &ClaimOutcome| (claim.low, claim.high, claim.holds);
             assert_eq!(told(&claim), told(again), "{name}: {}", claim.id);
+            // Sums of rates may differ in the last bit from those of the run, which had them before they were written.
+            let (is, wanted) = (claim.value.unwrap_or(f64::NAN), again.value.unwrap_or(f64::NAN));
+            assert!((is - wanted).abs() <= 1e-12 * wanted.abs(), "{name}: {}: {is}, not {wanted}", claim.id);
             assert_eq!(claim.class, class(&claim), "{name}: {}", claim.id);
         }
     }

@@ -125,7 +125,8 @@ impl Page {
         self.pins.load(Relaxed) > 0
     }
 
-    /// Waits for bytes that were read ahead and are still on their way; whether it had to. The caller does not have the page's lock.
+    /// Waits for bytes that were read ahead and are still on their way; returns whether it had to. The caller does not have the
+    /// page's lock.
     pub(crate) fn wait_until_ready(&self) -> bool {
         let ready = Nanos(self.state.read().ready_at.load(Relaxed));
         if ready == Nanos::ZERO {

@@ -35,7 +35,9 @@ pub(crate) fn alone_curves(curves: &Curves, names: &[String]) -> String {
 
 fn palette(kind: Kind, names: &[String]) -> Palette {
     let mut looks = Palette::default();
-    names.iter().for_each(|name| looks.add(kind, name));
+    for name in names {
+        looks.add(kind, name);
+    }
     looks
 }
 

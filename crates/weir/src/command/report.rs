@@ -17,7 +17,7 @@ pub(crate) struct Report {
     /// Results: files, folders of runs, or names of runs in the data folder
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<String>,
-    /// Write into a file instead; the ending says the format: .html .json .json.gz .csv .parquet .md .txt
+    /// Write into a file instead; the ending says the format: .html .json[.gz] .csv .parquet .md .txt
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
     /// Write each chart as SVG and PDF and each figure's numbers as CSV into this folder, for a paper
