@@ -162,13 +162,13 @@ impl Kernel {
         std::fs::create_dir(&mounted).expect("a directory on tmpfs");
         std::fs::File::create(&image).expect("an image").set_len(1 << 30).expect("room");
         let kernel = Self { folder: folder.to_owned() };
-        let made = kernel.run("mkfs.ext4", &["-q", "-F", &image.display().to_string()]);
+        let made = Self::run("mkfs.ext4", &["-q", "-F", &image.display().to_string()]);
         let place = mounted.display().to_string();
-        let ready = made && kernel.run("mount", &["-o", "loop", &image.display().to_string(), &place]);
+        let ready = made && Self::run("mount", &["-o", "loop", &image.display().to_string(), &place]);
         ready.then_some(kernel)
     }
 
-    fn run(&self, tool: &str, arguments: &[&str]) -> bool {
+    fn run(tool: &str, arguments: &[&str]) -> bool {
         Command::new(tool).args(arguments).status().is_ok_and(|status| status.success())
     }
 
@@ -179,7 +179,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        self.run("umount", &[&self.root().display().to_string()]);
+        Self::run("umount", &[&self.root().display().to_string()]);
     }
 }
 

@@ -90,7 +90,9 @@ fn plain() -> [ResultFile; 3] {
         }
     }
     let mut results = [one, four, trouble];
-    results.iter_mut().for_each(|result| result.plan = Value::Null);
+    for result in &mut results {
+        result.plan = Value::Null;
+    }
     results
 }
 

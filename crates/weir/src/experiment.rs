@@ -17,7 +17,7 @@ use crate::{inputs, interrupt};
 /// How to run, and where results go.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct How {
-    /// Write a report, by its ending: .html .json[.gz] .csv .parquet .md .txt
+    /// Write a report by ending: .html .json[.gz] .csv .parquet .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
     /// Seed of all randomness [default: the plan's]

@@ -146,12 +146,12 @@ fn with_tables(document: &str, kept: &BTreeMap<String, Vec<ClaimOutcome>>) -> (S
     let (mut text, mut shown) = (String::new(), Vec::new());
     let mut lines = document.lines().peekable();
     while let Some(line) = lines.next() {
-        text += &format!("{line}\n");
+        text.extend([line, "\n"]);
         let words = line.strip_prefix("<!-- ").and_then(|rest| rest.strip_suffix(" -->"));
         let Some((what, file)) = words.and_then(|words| words.split_once(" of ")) else { continue };
         let claims = kept.get(file).unwrap_or_else(|| panic!("evidence/results has no {file}"));
         let wanted = table(what, claims).unwrap_or_else(|| panic!("no table is called {what}"));
-        text += &format!("\n{}\n", wanted.join("\n"));
+        text.extend(["\n", &wanted.join("\n"), "\n"]);
         while lines.next_if(|line| line.is_empty() || line.starts_with('|')).is_some() {}
         if lines.peek().is_some() {
             text.push('\n');

@@ -17,7 +17,7 @@
 //! Redo logging stores in place and writes back after its acknowledgement; a fence for these stands before the log is truncated
 //! and nowhere else, since the records stay until then.
 //!
-//! `sw_cost` scales the instructions that stand here as numbers. A software log is that of the process ([`process`]) or, with
+//! `sw_cost` scales the instructions that stand here as numbers. A software log is that of the process (`process.rs`) or, with
 //! `sw_log = thread`, each thread's own, an equal share of `log_size`.
 
 mod process;

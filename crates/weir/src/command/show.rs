@@ -269,7 +269,7 @@ fn machine(name: &str) -> Option<Result<String, Failure>> {
     // A medium and a plan may be in such a file as well: only a machine has a shape.
     let text = || std::fs::read_to_string(name).unwrap_or_default();
     let is_file = Path::new(name).extension().is_some_and(|ending| ending == "toml");
-    if !known && !(is_file && text().contains("[shape]")) {
+    if !(known || is_file && text().contains("[shape]")) {
         return None;
     }
     Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))
