@@ -88,6 +88,20 @@ fn the_log_of_lines_alone_exceeds_all_that_redo_logging_does() {
     assert!(1e9 / fwb.throughput() >= log * 36.0);
 }
 
+/// A record that nothing waits for leaves all the same: a store costs the record before it, not the time to the next scan.
+#[test]
+fn a_store_without_a_log_buffer_waits_for_the_record_before_it_and_no_longer() {
+    for (scheme, threads) in [("fwb", 1), ("fwb", 4), ("hwl", 4)] {
+        let time = |records: &str| {
+            let mut config = config(scheme, "hash", threads);
+            config.machine.set("log_buffer", records).unwrap();
+            run(&config).unwrap().time
+        };
+        let (without, with) = (time("0"), time("15"));
+        assert!(without < 4 * with, "{scheme} x {threads}: {without} and {with}");
+    }
+}
+
 #[test]
 fn log_bytes_are_records_times_their_length() {
     let mut config = config("fwb", "sps", 1);
@@ -130,6 +144,7 @@ fn no_crash_breaks_a_scheme_with_other_logs_and_domains() {
         ("log_priority", "all"),
         ("map", "line"),
         ("row_buffers", "4"),
+        ("log_buffer", "0"),
     ];
     for (key, value) in keys {
         for scheme in SCHEMES.iter().filter(|scheme| scheme.promises) {

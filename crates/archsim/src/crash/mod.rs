@@ -6,7 +6,8 @@
 //! thread, its memory must then be the state after its acknowledged transactions, or after one more (the one that was on its way
 //! to its acknowledgement): nothing less, nothing torn.
 //!
-//! Of some points the recovery is crashed in turn: after each part of its writes it must, run anew, end in the same image.
+//! Of some points the recovery is crashed in turn: run anew, after a part of its writes and after all of them, it must keep the
+//! same promise.
 //!
 //! | module | holds |
 //! |---|---|
@@ -27,7 +28,7 @@ use sim::rng::{Rng, Seed};
 
 use crate::workload::below;
 
-/// One point in so many has its recovery crashed, too.
+/// One point in so many has its recovery crashed, too; each, where a mutant changes recovery.
 const NESTED: u64 = 64;
 
 /// A crash that broke a promise. Runs again alone from what it holds.
@@ -184,22 +185,30 @@ impl Recording {
     fn judge(&self, verdict: &mut Verdict, state: &State, image: Vec<u64>, time: Ps, rng: &mut Rng) {
         verdict.points += 1;
         let flaws = self.mutant.map(Mutant::recovery).unwrap_or_default();
-        let nested = verdict.points.is_multiple_of(NESTED);
+        let nested =
+            verdict.points.is_multiple_of(if flaws == recovery::Flaws::default() { NESTED } else { 1 });
         let before = nested.then(|| image.clone());
         let mut image = image;
         let writes = recovery::recover(&mut image, &self.logs, flaws);
         if let Err(what) = self.compare(state, &image) {
             return self.fail(verdict, time, what);
         }
-        let Some(mut again) = before else { return };
+        let Some(before) = before else { return };
         verdict.nested += 1;
-        let part = below(rng, writes.len() as u64 + 1) as usize;
-        for (addr, value) in &writes[..part] {
-            again[(addr / 8) as usize] = *value;
-        }
-        recovery::recover(&mut again, &self.logs, flaws);
-        if let Err(what) = self.compare(state, &again) {
-            self.fail(verdict, time, format!("after a crash in recovery, {part} writes in: {what}"));
+        let some = below(rng, writes.len() as u64 + 1) as usize;
+        for part in [some, writes.len()] {
+            let mut again = before.clone();
+            for (addr, value) in &writes[..part] {
+                again[(addr / 8) as usize] = *value;
+            }
+            recovery::recover(&mut again, &self.logs, flaws);
+            if let Err(what) = self.compare(state, &again) {
+                return self.fail(
+                    verdict,
+                    time,
+                    format!("after a crash in recovery, {part} writes in: {what}"),
+                );
+            }
         }
     }
 

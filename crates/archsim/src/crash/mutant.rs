@@ -34,11 +34,13 @@ pub enum Mutant {
     EarlyReuse,
     /// Recovery of a shared software log stops at the first record that is not whole.
     StopAtHole,
+    /// Recovery of a shared software log leaves what an earlier pass left in its holes.
+    KeepHoles,
 }
 
 impl Mutant {
     /// All.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::BufferByTime,
         Self::NoPropagation,
         Self::HeadIgnoresActive,
@@ -52,6 +54,7 @@ impl Mutant {
         Self::HeadIgnoresThreads,
         Self::EarlyReuse,
         Self::StopAtHole,
+        Self::KeepHoles,
     ];
 
     /// The name on the command line.
@@ -70,6 +73,7 @@ impl Mutant {
             Self::HeadIgnoresThreads => "head-ignores-threads",
             Self::EarlyReuse => "early-reuse",
             Self::StopAtHole => "stop-at-hole",
+            Self::KeepHoles => "keep-holes",
         }
     }
 
@@ -77,7 +81,7 @@ impl Mutant {
     pub fn scheme(self) -> &'static str {
         match self {
             Self::HeadIgnoresThreads => "undo-clwb",
-            Self::EarlyReuse | Self::StopAtHole => "redo-clwb",
+            Self::EarlyReuse | Self::StopAtHole | Self::KeepHoles => "redo-clwb",
             _ => "fwb",
         }
     }
@@ -99,7 +103,9 @@ impl Mutant {
         let changes: &[(&str, &str)] = match self {
             Self::BufferByTime => &[("log_buffer", "256"), ("log_bound", "timing")],
             Self::NoPropagation => &[("fwb_propagate", "no"), ("fwb_lag", "1")],
-            Self::HeadIgnoresThreads | Self::EarlyReuse | Self::StopAtHole => &[("sw_log", "process")],
+            Self::HeadIgnoresThreads | Self::StopAtHole | Self::KeepHoles => &[("sw_log", "process")],
+            // A log so small that the space which a move of the head frees is used at once.
+            Self::EarlyReuse => &[("sw_log", "process"), ("log_size", "1KiB")],
             _ => &[],
         };
         changes.iter().try_for_each(|(key, value)| machine.set(key, value))
@@ -125,6 +131,7 @@ impl Mutant {
             reverse_redo: self == Self::ReverseRedo,
             no_instance: self == Self::NoInstance,
             stop_at_hole: self == Self::StopAtHole,
+            keep_holes: self == Self::KeepHoles,
         }
     }
 }

@@ -7,10 +7,12 @@
 //!    and how many commits of these came before.
 //! 3. Redo: in log order, new values of committed instances.
 //! 4. Undo: in reverse order, old values of the others.
-//! 5. The head moves to the tail.
+//! 5. Holes before the tail are filled with zeros. What was never written there is of the pass before, and the pass after has the
+//!    same torn bit: once the head has moved, a later recovery would take it for a record behind the tail.
+//! 6. The head moves to the tail.
 //!
-//! A crash in 3 or 4 leaves the log as it is, and the same steps lead to the same image. Winners are repeated before losers are
-//! undone, which is right because transactions keep to themselves until they have committed.
+//! A crash in 3 or 4 leaves the log as it is, and one in 5 leaves all its records: the same steps lead to the same image. Winners
+//! are repeated before losers are undone, which is right because transactions keep to themselves until they have committed.
 
 use std::collections::BTreeMap;
 
@@ -28,6 +30,8 @@ pub struct Flaws {
     pub no_instance: bool,
     /// A log with holes ends at the first.
     pub stop_at_hole: bool,
+    /// Holes are left as they are.
+    pub keep_holes: bool,
 }
 
 /// A word that recovery writes.
@@ -36,15 +40,22 @@ pub type Written = (u64, u64);
 /// Recovers an image; answers with the words that it wrote, in order.
 pub fn recover(image: &mut [u64], logs: &[Format], flaws: Flaws) -> Vec<Written> {
     let mut writes = Vec::new();
-    let mut heads = Vec::new();
+    let mut scanned = Vec::new();
     for format in logs {
         let (format, head) = format.of_image(&|addr| image[(addr / 8) as usize]);
-        let (records, tail) = scan(image, &format, head, flaws);
-        replay(image, &format, &records, flaws, &mut writes);
-        heads.push((format, tail));
+        let log = scan(image, &format, head, flaws);
+        replay(image, &format, &log.records, flaws, &mut writes);
+        scanned.push((format, log));
     }
-    for (format, tail) in heads {
-        for (word, value) in format.superblock(tail).into_iter().enumerate() {
+    for (format, log) in &scanned {
+        for hole in log.holes.iter().filter(|_| !flaws.keep_holes) {
+            for byte in (0..format.hole_step()).step_by(8) {
+                put(image, format.place(hole + byte), 0, &mut writes);
+            }
+        }
+    }
+    for (format, log) in scanned {
+        for (word, value) in format.superblock(log.tail).into_iter().enumerate() {
             put(image, format.base + 8 * word as u64, value, &mut writes);
         }
     }
@@ -58,26 +69,37 @@ fn put(image: &mut [u64], addr: u64, value: u64, writes: &mut Vec<Written>) {
     }
 }
 
-/// The whole records from the head on, and the tail. In a log with holes they stand behind records that are not whole, too.
-fn scan(image: &[u64], format: &Format, head: u64, flaws: Flaws) -> (Vec<Record>, u64) {
+/// A log from its head on.
+struct Scanned {
+    /// The whole records. In a log with holes they stand behind records that are not whole, too.
+    records: Vec<Record>,
+    /// Behind the last of them.
+    tail: u64,
+    /// Positions of the holes before the tail, each of [`Format::hole_step`] bytes.
+    holes: Vec<u64>,
+}
+
+fn scan(image: &[u64], format: &Format, head: u64, flaws: Flaws) -> Scanned {
     let read = |addr: u64| image[(addr / 8) as usize];
     let holes = format.holes && !flaws.stop_at_hole;
     // A log that has grown holds at most what all its areas hold.
     let end = if holes { format.end_after(head) } else { head + 2 * format.area().size };
     let (mut position, mut tail) = (head, head);
-    let mut records = Vec::new();
+    let (mut records, mut steps) = (Vec::new(), Vec::new());
     while position < end {
         if let Some((record, bytes)) = format.decode(position, &read, flaws.any_pass) {
             records.push(record);
             position += bytes;
             tail = position;
         } else if holes {
+            steps.push(position);
             position += format.hole_step();
         } else {
             break;
         }
     }
-    (records, tail)
+    steps.retain(|hole| *hole < tail);
+    Scanned { records, tail, holes: steps }
 }
 
 fn replay(image: &mut [u64], format: &Format, records: &[Record], flaws: Flaws, writes: &mut Vec<Written>) {

@@ -224,7 +224,8 @@ impl LogBuffer {
         }
         match self.hold {
             Some(most) => self.ends.len() > most,
-            None => line.mask & 0x80 != 0 || self.lines.len() > 1,
+            // Nothing stays where there is no buffer.
+            None => line.mask & 0x80 != 0 || self.lines.len() > 1 || self.capacity == 0,
         }
     }
 

@@ -53,38 +53,6 @@ pub struct Measured {
     pub values: Result<Values, Error>,
 }
 
-/// How a claim stands over all variants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    /// It holds under each.
-    Robust,
-    /// It holds under some.
-    Sensitive,
-    /// It holds under none.
-    Missed,
-}
-
-impl Class {
-    /// Of a claim, by whether it holds under each variant.
-    pub fn of(holds: impl Iterator<Item = bool>) -> Self {
-        let (some, all) = holds.fold((false, true), |(some, all), holds| (some || holds, all && holds));
-        match (some, all) {
-            (true, true) => Self::Robust,
-            (true, false) => Self::Sensitive,
-            _ => Self::Missed,
-        }
-    }
-
-    /// The word in tables and files.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Robust => "robust",
-            Self::Sensitive => "sensitive",
-            Self::Missed => "missed",
-        }
-    }
-}
-
 impl Variant {
     fn default_readings() -> Self {
         Self {
@@ -255,14 +223,6 @@ mod tests {
     use super::*;
     use crate::run::run;
     use crate::scheme::by_name;
-
-    #[test]
-    fn classes_are_those_of_their_words() {
-        let of = |holds: &[bool]| Class::of(holds.iter().copied()).word();
-        assert_eq!(of(&[true, true]), "robust");
-        assert_eq!(of(&[true, false]), "sensitive");
-        assert_eq!(of(&[false, false]), "missed");
-    }
 
     #[test]
     fn every_pair_names_readings_and_changes_something() {
