@@ -3,7 +3,7 @@
 //! Each one of each program is left out by itself: [`forgotten`] while the program runs, [`forgotten_in_recovery`] while the images
 //! of its crashes are recovered.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use media::event::{BlockEvent, Event, Site, Tap, TaskId};
@@ -81,26 +81,69 @@ impl Forgotten {
     }
 }
 
-/// Leaves out each flush ([`Target::Flush`]) or fence ([`Target::Fence`]) of some programs in turn, within limits.
+/// Lines of which one flush or fence went unnoticed.
+#[derive(Clone, Debug, Default)]
+pub struct Unnoticed(Arc<Mutex<BTreeSet<Line>>>);
+
+impl Unnoticed {
+    fn has(&self, line: &Line) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains(line)
+    }
+
+    fn add(&self, line: &Line) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(line.clone());
+    }
+}
+
+/// What is left out.
+#[derive(Clone, Debug)]
+pub struct LeaveOut {
+    /// Flushes ([`Target::Flush`]) or fences ([`Target::Fence`]).
+    pub target: Target,
+    /// None: each of them. Otherwise none of a line of which one went unnoticed, which takes the longest to find out; the counts of
+    /// such a line then depend on which came first.
+    pub enough: Option<Unnoticed>,
+}
+
+impl LeaveOut {
+    /// Each flush or fence.
+    pub fn each(target: Target) -> Self {
+        Self { target, enough: None }
+    }
+
+    fn is_enough(&self, line: &Line) -> bool {
+        self.enough.as_ref().is_some_and(|unnoticed| unnoticed.has(line))
+    }
+
+    /// One of the line went unnoticed.
+    fn survived(&self, line: &Line, found: &mut Counts, program: &str, nth: u64) {
+        found.survived.push((program.to_owned(), nth));
+        if let Some(unnoticed) = &self.enough {
+            unnoticed.add(line);
+        }
+    }
+}
+
+/// Leaves out flushes or fences of some programs, one at a time, within limits.
 pub fn forgotten(
     subject: &Subject,
     programs: &[Program],
-    target: Target,
+    what: &LeaveOut,
     (seed, limits): (u64, &Limits),
 ) -> Forgotten {
-    sum(limits.side_by_side(programs.len(), &|number| of_program(subject, &programs[number], target, seed)))
+    sum(limits.side_by_side(programs.len(), &|number| of_program(subject, &programs[number], what, seed)))
 }
 
-/// Leaves out each flush or fence of recoveries in turn: of the images that crashes of some programs leave, within limits.
+/// Leaves out flushes or fences of recoveries, one at a time, within limits: of the images that crashes of some programs leave.
 pub fn forgotten_in_recovery(
     subject: &Subject,
     programs: &[Program],
-    target: Target,
+    what: &LeaveOut,
     (seed, limits): (u64, &Limits),
 ) -> Forgotten {
     let one = |number: usize| {
-        let (owned, of) = (subject.clone(), programs[number].clone());
-        try_virtually(seed, move || of_recoveries(&owned, &of, target)).unwrap_or_default()
+        let (owned, of, what) = (subject.clone(), programs[number].clone(), what.clone());
+        try_virtually(seed, move || of_recoveries(&owned, &of, &what)).unwrap_or_default()
     };
     sum(limits.side_by_side(programs.len(), &one))
 }
@@ -113,12 +156,16 @@ fn sum(all: Vec<Forgotten>) -> Forgotten {
     sum
 }
 
-fn of_program(subject: &Subject, program: &Program, target: Target, seed: u64) -> Forgotten {
+fn of_program(subject: &Subject, program: &Program, what: &LeaveOut, seed: u64) -> Forgotten {
+    let target = what.target;
     let (owned, of) = (subject.clone(), program.clone());
     let asked = try_virtually(seed, move || equivalents(&owned, &of, target)).unwrap_or_default();
     let mut all = Forgotten::default();
     for (nth, (line, equivalent)) in (1..).zip(asked) {
         let found = all.at(&line);
+        if what.is_enough(&line) {
+            continue;
+        }
         found.total += 1;
         let fault = Fault::DropNth { target, nth };
         let (owned, of) = (subject.clone(), program.clone());
@@ -129,7 +176,7 @@ fn of_program(subject: &Subject, program: &Program, target: Target, seed: u64) -
             {
                 match crash_shows(subject, program, fault, seed) {
                     true => found.by_crash += 1,
-                    false => found.survived.push((program.name.clone(), nth)),
+                    false => what.survived(&line, found, &program.name, nth),
                 }
             }
             () => found.by_lints += 1,
@@ -217,13 +264,13 @@ fn in_flight(state: &Persistency) -> Vec<(u64, usize)> {
 }
 
 /// The recoveries of what crashes of one program leave: nothing or all of what is in flight before each fence.
-fn of_recoveries(subject: &Subject, program: &Program, target: Target) -> Forgotten {
+fn of_recoveries(subject: &Subject, program: &Program, what: &LeaveOut) -> Forgotten {
     let mut all = Forgotten::default();
     let Ok(Some(recording)) = record(subject, program, &|_| ()) else { return all };
     for (number, image) in images(&recording, subject.mode).iter().enumerate() {
         let name = format!("{}, image {number}", program.name);
         // An image that cannot be recovered is the crash explorer's to report.
-        let _ = of_recovery(subject, (&name, image), target, &mut all);
+        let _ = of_recovery(subject, (&name, image), what, &mut all);
     }
     all
 }
@@ -242,7 +289,7 @@ fn images(recording: &Recording, mode: Mode) -> Vec<Image> {
 fn of_recovery(
     subject: &Subject,
     (name, image): (&str, &Image),
-    target: Target,
+    what: &LeaveOut,
     all: &mut Forgotten,
 ) -> Result<(), String> {
     let design = &*subject.design;
@@ -258,19 +305,22 @@ fn of_recovery(
     };
     let expected = tree_of(image)?;
     let region = Arc::clone(first.load(image).map_err(|error| error.to_string())?);
-    let asked = Asked::attach(&region, target);
+    let asked = Asked::attach(&region, what.target);
     design.recover(&region)?;
     region.detach(&asked);
     for (nth, line) in (1..).zip(asked.lines()) {
         let found = all.at(&line);
+        if what.is_enough(&line) {
+            continue;
+        }
         found.total += 1;
-        let fault = Fault::DropNth { target, nth };
+        let fault = Fault::DropNth { target: what.target, nth };
         let shown = crash_recovery_with(design, &mut first, image, &[fault], &mut |image| {
             difference(&tree_of(image)?, &expected).map_or(Ok(()), Err)
         });
         match shown {
             Err(_) => found.by_crash += 1,
-            Ok(_) => found.survived.push((name.to_owned(), nth)),
+            Ok(_) => what.survived(&line, found, name, nth),
         }
     }
     Ok(())

@@ -20,7 +20,7 @@ mod forgotten;
 
 use std::time::{Duration, Instant};
 
-pub use forgotten::{Counts, Forgotten, Line, forgotten, forgotten_in_recovery};
+pub use forgotten::{Counts, Forgotten, LeaveOut, Line, Unnoticed, forgotten, forgotten_in_recovery};
 
 use crate::crash::{Effort, Program, Subject, explore, lints};
 use crate::design::try_virtually;
