@@ -300,9 +300,11 @@ impl<'p> Runner<'p> {
             interrupt: Arc::clone(&self.settings.interrupt),
             spare: Arc::clone(&self.spare),
         };
-        let kept = |sample| self.keep(&task.key, plan.clock, sample);
-        let sample = match cell::run(task.spec, &run).and_then(kept) {
-            Ok(sample) => sample,
+        let sample = match cell::run(task.spec, &run) {
+            Ok(sample) => {
+                self.keep(task, &sample);
+                sample
+            }
             Err(_) if self.interrupted() => return None,
             Err(error) => Sample::failed(task.spec.axes.clone(), task.repeat, run.seed.0, failure(error)),
         };
@@ -310,12 +312,19 @@ impl<'p> Runner<'p> {
         Some(sample)
     }
 
-    /// Keeps a sample of the virtual clock for other processes, if that is wanted.
-    fn keep(&self, key: &str, clock: Clock, sample: Sample) -> Result<Sample, Error> {
-        if let (Some(kept), Clock::Virtual) = (&self.kept, clock) {
-            kept.add(key, &sample)?;
+    /// Keeps a whole sample of the virtual clock for other processes, if that is wanted.
+    fn keep(&self, task: &Task<'_>, sample: &Sample) {
+        if let Some(kept) = &self.kept
+            && task.batch.plan.clock == Clock::Virtual
+            && !sample.partial
+        {
+            kept.add(&task.key, sample);
         }
-        Ok(sample)
+    }
+
+    /// What keeps the samples for other processes.
+    pub fn kept(&self) -> Option<&Kept> {
+        self.kept.as_ref()
     }
 }
 

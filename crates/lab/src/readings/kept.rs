@@ -1,4 +1,4 @@
-//! Samples on disk: a run of readings goes on where it was interrupted.
+//! Samples on disk: a run goes on where it was interrupted.
 //!
 //! A file of lines. The first names the format and the build; each further one is the key of a cell, which is everything that
 //! decides its sample ([`crate::Runner`]), and the sample. Lines are written when a cell has run; the last may be torn by a power
@@ -27,11 +27,11 @@ struct Head {
     build: String,
 }
 
-/// The open file.
+/// The open file, and why not every sample could be written to it.
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
-    file: Mutex<File>,
+    file: Mutex<(File, Option<Error>)>,
 }
 
 /// Samples by the keys of their cells.
@@ -56,15 +56,30 @@ impl Kept {
         if end == 0 {
             writeln!(file, "{}", line(&head)).map_err(io("write"))?;
         }
-        Ok((Self { path: path.to_owned(), file: Mutex::new(file) }, known))
+        Ok((Self { path: path.to_owned(), file: Mutex::new((file, None)) }, known))
     }
 
-    /// Adds a sample.
-    pub fn add(&self, key: &str, sample: &Sample) -> Result<(), Error> {
+    /// Adds a sample. After the first that cannot be written the file is left alone: a run does not fail for want of a copy.
+    pub fn add(&self, key: &str, sample: &Sample) {
         let text = line(&(key, sample)) + "\n";
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = file.write_all(text.as_bytes());
-        written.map_err(|source| Error::Io { action: "write", path: self.path.clone(), source })
+        let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, failure) = &mut *guard;
+        if failure.is_none() {
+            let written = file.write_all(text.as_bytes());
+            let io = |source| Error::Io { action: "write", path: self.path.clone(), source };
+            *failure = written.map_err(io).err();
+        }
+    }
+
+    /// Why not every sample could be written.
+    pub fn failure(&self) -> Option<Error> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner).1.take()
+    }
+
+    /// Removes the file of a run that has ended whole.
+    pub fn remove(&self) -> Result<(), Error> {
+        let removed = std::fs::remove_file(&self.path);
+        removed.map_err(|source| Error::Io { action: "remove", path: self.path.clone(), source })
     }
 }
 
@@ -105,14 +120,14 @@ mod tests {
         let path = folder.path().join("cells/p.jsonl");
         let (kept, known) = Kept::open(&path, "a").unwrap();
         assert!(known.is_empty());
-        kept.add("one", &sample(1)).unwrap();
-        kept.add("two", &sample(2)).unwrap();
+        kept.add("one", &sample(1));
+        kept.add("two", &sample(2));
         drop(kept);
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() - 5]).unwrap();
         let (kept, known) = Kept::open(&path, "a").unwrap();
         assert_eq!(known.into_iter().collect::<Vec<_>>(), [("one".to_owned(), sample(1))]);
-        kept.add("three", &sample(3)).unwrap();
+        kept.add("three", &sample(3));
         drop(kept);
         let keys: Vec<_> = Kept::open(&path, "a").unwrap().1.into_keys().collect();
         assert_eq!(keys, ["one", "three"]);
@@ -122,9 +137,19 @@ mod tests {
     fn samples_of_another_build_are_not_taken() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p.jsonl");
-        Kept::open(&path, "a").unwrap().0.add("one", &sample(1)).unwrap();
+        Kept::open(&path, "a").unwrap().0.add("one", &sample(1));
         assert!(Kept::open(&path, "b").unwrap().1.is_empty());
         assert!(Kept::open(&path, "a").unwrap().1.is_empty(), "they are gone for good");
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_told_once_and_ends_no_run() {
+        let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let kept = Kept { path: "cells".into(), file: Mutex::new((full(), None)) };
+        kept.add("one", &sample(1));
+        kept.add("two", &sample(2));
+        assert!(kept.failure().unwrap().to_string().contains("cannot write cells"));
+        assert!(kept.failure().is_none());
     }
 
     #[test]
