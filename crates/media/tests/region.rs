@@ -2,8 +2,9 @@
 #![allow(missing_docs)]
 
 use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 
 use media::event::{Counting, StoreKind, TaskId};
@@ -13,6 +14,7 @@ use media::nvmm::null::Null;
 use media::{Event, Mark, MediaError, Promise, Region, Tap};
 use parking_lot::Mutex;
 use proptest::prelude::*;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 use sim::{Bytes, Machine, Seed, Setup, ledger::Snapshot};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -132,6 +134,25 @@ fn a_file_keeps_its_bytes_from_one_opening_to_the_next() {
     assert!(!file(&path, None).expect("opened").is_persistent(), "a fence does not reach the disk");
 }
 
+/// A child that another thread is starting has the descriptor, too, until it executes its program.
+#[test]
+fn a_file_can_be_opened_again_although_a_copy_of_its_descriptor_is_left() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    let region = file(&path, Some(64 << 10)).expect("created");
+    let entries = std::fs::read_dir("/proc/self/fd").expect("Linux").flatten();
+    let of_region =
+        entries.map(|entry| entry.path()).find(|fd| std::fs::read_link(fd).is_ok_and(|to| to == path));
+    let number =
+        of_region.expect("the region has it open").file_name().unwrap().to_str().unwrap().parse().unwrap();
+    let this = pidfd_open(getpid(), PidfdFlags::empty()).expect("a descriptor of this process");
+    let copy = pidfd_getfd(&this, number, PidfdGetfdFlags::empty()).expect("a copy");
+    assert_eq!(file(&path, None).err(), Some(MediaError::InUse));
+    drop(region);
+    file(&path, None).expect("the lock is released");
+    drop(copy);
+}
+
 #[test]
 fn what_was_stored_is_in_the_file_even_if_nobody_syncs() {
     // The mapping is shared with the page cache: a process that dies loses nothing, only a power loss does.
@@ -166,6 +187,41 @@ fn a_file_grows_to_the_length_asked_for_and_never_shrinks() {
     drop(file(&path, Some(8192)).expect("created"));
     assert_eq!(file(&path, Some(16_384)).expect("grown").len(), 16_384);
     assert_eq!(file(&path, Some(4096)).expect("opened").len(), 16_384);
+}
+
+/// A small ext4 of the host, unmounted at the end. None where that takes another user or kernel.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (disk, at) = (dir.path().join("disk"), dir.path().join("at"));
+        std::fs::File::create(&disk).expect("a file").set_len(32 << 20).expect("a size");
+        std::fs::create_dir(&at).expect("a directory");
+        let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+        let made = done(Command::new("mkfs.ext4").arg("-q").arg(&disk))
+            && done(Command::new("mount").args(["-o", "loop"]).args([&disk, &at]));
+        made.then_some(Self(dir))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.0.path().join("at")).status();
+    }
+}
+
+#[test]
+fn a_file_that_cannot_grow_keeps_its_length_and_takes_no_more_of_the_disk() {
+    let Some(disk) = SmallDisk::new() else { return println!("skipped: no ext4 can be mounted here") };
+    let path = disk.0.path().join("at/image");
+    file(&path, Some(1 << 20)).expect("created").store(8, b"kept").expect("in range");
+    let refused = file(&path, Some(1 << 30)).err();
+    assert!(matches!(refused, Some(MediaError::Io { errno: 28, .. })), "{refused:?}");
+    let data = std::fs::metadata(&path).expect("it is there");
+    assert_eq!(data.len(), 1 << 20);
+    assert!(data.blocks() * 512 < 2 << 20, "{} blocks", data.blocks());
+    assert_eq!(file(&path, None).expect("opened").read::<[u8; 4]>(8), Ok(*b"kept"));
 }
 
 #[test]

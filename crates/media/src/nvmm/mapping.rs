@@ -18,6 +18,7 @@
 
 use std::ffi::c_void;
 use std::fs::{File, OpenOptions, TryLockError};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr;
@@ -28,7 +29,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sim::Bytes;
 
 use super::instruction::Instructions;
-use super::sparse::Backed;
+use super::sparse::{Backed, data_from};
 use crate::MediaError;
 
 /// What a file is opened for.
@@ -45,7 +46,16 @@ pub(super) enum Mapping {
     Anonymous(MmapRaw),
     /// The file holds the lock.
     File(MmapRaw, File, Backed),
-    Direct(Direct, #[expect(dead_code, reason = "holds the lock")] File),
+    Direct(Direct, File),
+}
+
+/// The lock goes with the region, though a child that is being started may have the file open for a moment longer.
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if let Self::File(_, file, _) | Self::Direct(_, file) = self {
+            let _ = file.unlock();
+        }
+    }
 }
 
 impl Mapping {
@@ -109,6 +119,23 @@ impl Mapping {
         }
     }
 
+    /// The first range at or after `from` that can be stored to without asking the host for blocks.
+    pub(super) fn backed_from(&self, from: u64) -> Option<Range<u64>> {
+        match self {
+            Self::File(map, file, backed) => backed.next_from(file, from, map.len() as u64),
+            Self::Anonymous(_) | Self::Direct(..) => (from < self.len()).then(|| from..self.len()),
+        }
+    }
+
+    /// The first range at or after `from` that may hold anything but zeros.
+    pub(super) fn data_from(&self, from: u64) -> Option<Range<u64>> {
+        let all = (from < self.len()).then(|| from..self.len());
+        match self {
+            Self::File(map, file, _) => data_from(file, from, map.len() as u64).unwrap_or(all),
+            Self::Anonymous(_) | Self::Direct(..) => all,
+        }
+    }
+
     /// Gives the host the blocks of a range back; false where there are none to give.
     pub(super) fn punch(&self, offset: u64, len: u64) -> Result<bool, MediaError> {
         match self {
@@ -165,29 +192,44 @@ fn open(path: &Path, len: Option<Bytes>, access: Access) -> Result<(File, u64), 
     let write = access == Access::ReadWrite;
     let mut options = OpenOptions::new();
     options.read(true).write(write).create(write && len.is_some()).truncate(false).mode(OWNER_ONLY);
+    // Without waiting for the other end of a pipe.
+    options.custom_flags(libc::O_NONBLOCK);
     let file = options.open(path).map_err(|e| MediaError::io("open the file", &e))?;
+    let data = file.metadata().map_err(|e| MediaError::io("read the size of the file", &e))?;
+    if !data.is_file() {
+        return Err(MediaError::NoFile);
+    }
     let locked = if write { file.try_lock() } else { file.try_lock_shared() };
     match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Err(MediaError::InUse),
         Err(TryLockError::Error(e)) => return Err(MediaError::io("lock the file", &e)),
     }
+    // Read again under the lock: its last user may have grown it.
     let mut size = file.metadata().map_err(|e| MediaError::io("read the size of the file", &e))?.len();
     if let Some(len) = len.filter(|len| write && len.0 > size) {
         grow(&file, size, len.0)?;
+        if size > 0 {
+            // A superblock that says the new size may be written back at any time, and must not survive a power loss alone.
+            file.sync_all().map_err(|e| MediaError::io("make the size of the file durable", &e))?;
+        }
         size = len.0;
     }
     if size == 0 { Err(MediaError::Empty) } else { Ok((file, size)) }
 }
 
-/// Gives the file blocks up to `to`; on a host file system that cannot reserve, a hole.
+/// Gives the file blocks up to `to`; on a host file system that cannot reserve, a hole. A file that cannot have them is as before.
 fn grow(file: &File, from: u64, to: u64) -> Result<(), MediaError> {
     match fallocate(file, FallocateFlags::empty(), from, to - from) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::OPNOTSUPP) => {
             file.set_len(to).map_err(|e| MediaError::io("grow the file", &e))
         }
-        Err(errno) => Err(MediaError::io("reserve space for the file", &errno.into())),
+        Err(errno) => {
+            // ext4 leaves what it had reserved when its space ran out, which may be all of the disk.
+            let _ = file.set_len(from);
+            Err(MediaError::io("reserve space for the file", &errno.into()))
+        }
     }
 }
 

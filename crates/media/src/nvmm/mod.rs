@@ -68,6 +68,7 @@ pub mod null;
 pub mod optane;
 mod sparse;
 
+use std::ops::Range;
 use std::panic::Location;
 use std::path::Path;
 use std::ptr;
@@ -620,8 +621,20 @@ impl Region {
         self.mapping.back(offset, len)
     }
 
+    /// The first range at or after `from` for which the host has blocks: where an allocator looks when [`Region::back`] says that
+    /// the host has no more.
+    pub fn backed_from(&self, from: u64) -> Option<Range<u64>> {
+        self.mapping.backed_from(from)
+    }
+
+    /// The first range at or after `from` that may hold anything but zeros: all of the rest, but for the holes of a file. On some
+    /// hosts (tmpfs) a load of a hole takes space.
+    pub fn data_from(&self, from: u64) -> Option<Range<u64>> {
+        self.mapping.data_from(from)
+    }
+
     /// Gives the host the space of a range back, which no part of the design uses and the allocator does not give out meanwhile;
-    /// its bytes are lost. Returns the bytes: none where the host has none to get.
+    /// its bytes are lost. Returns the bytes: none where the host has none to get. [`MediaError::NoHoles`]: it cannot take them.
     pub fn punch(&self, offset: u64, len: u64) -> Result<u64, MediaError> {
         self.check_range(offset, len)?;
         Ok(if self.mapping.punch(offset, len)? { len } else { 0 })
