@@ -5,15 +5,18 @@
 //! As root, with e2fsprogs and loop devices; without them only tmpfs is compared. `ONLY=read` measures the operations whose names
 //! contain the word, `ALONE=1` leaves the kernel out (to be profiled).
 
+#[path = "shared/cpu.rs"]
+mod cpu;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
+use cpu::each;
 use media::Storage;
 use media::nvmm::Region;
-use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Host, Mount, MountOptions, OpenFlags, Process, Syscalls};
 
@@ -31,18 +34,6 @@ fn mounted() -> Arc<Mount> {
     design.mkfs(&Storage::from(&region), &options).expect("mkfs");
     let fs = design.mount(&Storage::from(&region), &options).expect("mount");
     Mount::new(fs, MountOptions::default()).expect("a mount")
-}
-
-fn cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// CPU time of one of `count` calls.
-fn each(count: u64, mut call: impl FnMut(u64)) -> f64 {
-    let began = cpu_ns();
-    (0..count).for_each(&mut call);
-    (cpu_ns() - began) / count as f64
 }
 
 /// Random places, the same in each round.

@@ -2,15 +2,18 @@
 //! overwrite costs more when a ledger is kept and a tap listens; and the pace of 4-KiB operations under the virtual clock with a
 //! tap attached. Prints a line for each, median of the rounds.
 
+#[path = "shared/cpu.rs"]
+mod cpu;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use cpu::each;
 use media::Storage;
 use media::event::{Counting, Tap};
 use media::nvmm::Region;
-use rustix::time::{ClockId, clock_gettime};
 use sim::{Bytes, Clock, Machine, Seed, Setup};
 use vfs::{Credentials, FileSystem, Host, Mount, MountOptions, OpenFlags, Process, Syscalls};
 
@@ -25,18 +28,6 @@ fn mounted() -> (Arc<Region>, Arc<dyn FileSystem>) {
     design.mkfs(&Storage::from(&region), &options).expect("mkfs");
     let fs = design.mount(&Storage::from(&region), &options).expect("mount");
     (region, fs)
-}
-
-fn cpu_ns() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e9 + time.tv_nsec as f64
-}
-
-/// CPU time of one of `count` calls.
-fn each(count: u64, mut call: impl FnMut(u64)) -> f64 {
-    let began = cpu_ns();
-    (0..count).for_each(&mut call);
-    (cpu_ns() - began) / count as f64
 }
 
 fn fill(calls: &dyn Syscalls) {

@@ -166,7 +166,7 @@ pub enum FsError {
         size: Bytes,
     },
     /// The format cannot fill the region.
-    #[error("{design} images have at most {most}; the region has {size}")]
+    #[error("{design} images have at most {most}; the region has {size}: give it no more")]
     TooLarge {
         /// The design.
         design: &'static str,

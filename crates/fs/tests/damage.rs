@@ -457,7 +457,7 @@ fn a_medium_that_fails_once_loses_nothing() {
         }
     }
     println!("{failures} injected failures");
-    assert!(failures > 200, "{failures}");
+    assert!(failures > 300, "{failures}");
 }
 
 fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
@@ -474,8 +474,7 @@ fn fail_nth(op: &Op, target: Target, nth: u64) -> (Result<(), String>, bool) {
     // Counted on the operation itself: one that is not reached means that all were tried.
     region.inject(Fault::FailNth { target, nth });
     let done = runner.run(op);
-    region.clear_faults();
-    let struck = done.is_err();
+    let struck = region.clear_faults() > 0;
     let judge = || {
         if let Err(errno) = done
             && errno != Errno::EIO

@@ -17,6 +17,7 @@ pub(crate) const STICKY: u32 = 0o1000;
 /// Execution by the group.
 pub(crate) const GROUP_EXECUTE: u32 = 0o010;
 const ANY_EXECUTE: u32 = 0o111;
+const OTHERS_WRITE: u32 = 0o002;
 
 bitflags! {
     /// Kinds of access to an inode, in the bits of a mode.
@@ -125,6 +126,16 @@ impl Credentials {
         self.check(dir, Access::WRITE | Access::EXECUTE)?;
         let sticky = dir.perm & STICKY != 0;
         if sticky && !self.owns(dir) && !self.owns(victim) { Err(Errno::EPERM) } else { Ok(()) }
+    }
+
+    /// Whether an open with `O_CREAT` may find `found` in `dir`: `EACCES` for a symbolic link, socket or device of another user,
+    /// who does not own the directory either, in a sticky directory that all may write to. Root is no exception. So does Linux
+    /// since 4.19 (`may_create_in_sticky`); for files and pipes it depends on sysctls there, which are off here.
+    pub fn check_found_by_create(&self, dir: &Subject, found: &Subject) -> Result<()> {
+        let exempt = matches!(found.kind, FileKind::Regular | FileKind::Fifo | FileKind::Directory);
+        let shared = dir.perm & STICKY != 0 && dir.perm & OTHERS_WRITE != 0;
+        let owners = [self.uid, dir.owner.uid];
+        if shared && !exempt && !owners.contains(&found.owner.uid) { Err(Errno::EACCES) } else { Ok(()) }
     }
 
     /// What a new inode of `kind` in `dir` starts with, when the process asks for `mode` under `umask`. In a

@@ -426,7 +426,8 @@ impl<'a> Claim<'a> {
     }
 
     /// Removes the name of a file, without the kernel's lock of the directory: see `kernel.rs`.
-    pub(crate) fn unlink(self) -> Result<()> {
+    pub(crate) fn unlink(mut self) -> Result<()> {
+        self.held = None;
         self.removing(|fs, dir, name| fs.unlink(dir, name))?;
         self.leads_to(None);
         Ok(())

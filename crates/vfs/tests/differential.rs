@@ -498,3 +498,19 @@ fn a_process_answers_as_the_kernel_does_on_tmpfs() {
 fn a_process_answers_as_the_kernel_does_on_the_disk_and_with_a_tiny_dentry_cache() {
     run_on(&std::env::temp_dir(), 0, 300);
 }
+
+/// Found by random programs.
+#[test]
+fn an_open_that_may_create_does_not_find_the_link_of_another_user_in_a_directory_for_all() {
+    let step = |user, call| Step { user, call };
+    let shared = SetAttr { perm: Some(0o1777), ..SetAttr::default() };
+    let create = OpenFlags::READ | OpenFlags::CREATE | OpenFlags::NOFOLLOW;
+    let steps = [
+        step(0, Call::Setattr("/".into(), shared)),
+        step(2, Call::Symlink("a".into(), "c".into())),
+        step(0, Call::Open("c".into(), create, 0o600)),
+        step(2, Call::Open("c".into(), create, 0o600)),
+        step(0, Call::Open("c".into(), OpenFlags::READ | OpenFlags::NOFOLLOW, 0)),
+    ];
+    compare(&std::env::temp_dir(), 0, &steps).unwrap();
+}

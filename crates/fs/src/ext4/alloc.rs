@@ -1,12 +1,16 @@
 //! Which blocks and inodes are free: bitmaps, group descriptors, the choice of a place.
 //!
 //! Blocks that a transaction frees stay *busy* until it has committed: after a crash before that they belong to their old owner.
+//! The search for room looks at neither them nor what is set aside (`free_map.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sim::Work;
+
 use super::Volume;
+use super::free_map::FreeMap;
 use super::journal::Handle;
 use super::layout::{GroupDescriptor, crc32c, group_flag};
 use super::mutant;
@@ -67,6 +71,8 @@ pub(crate) struct Groups {
     busy: BTreeMap<u64, u32>,
     /// Free, and meant for some file.
     pub(super) set_aside: Preallocations,
+    /// What can be given out, by group; none until the group is searched.
+    maps: Vec<Option<FreeMap>>,
 }
 
 impl Groups {
@@ -79,7 +85,8 @@ impl Groups {
         space.busy.store(0, Relaxed);
         space.reserved.store(0, Relaxed);
         let set_aside = Preallocations::default();
-        Self { descriptors, space: Arc::clone(space), busy: BTreeMap::new(), set_aside }
+        let maps = descriptors.iter().map(|_| None).collect();
+        Self { descriptors, space: Arc::clone(space), busy: BTreeMap::new(), set_aside, maps }
     }
 
     /// Promises blocks to delayed writes.
@@ -98,16 +105,28 @@ impl Groups {
         if most == 0 { Err(Error::NoSpace) } else { Ok(most.min(u64::from(want)) as u32) }
     }
 
-    /// The end of a range that is busy or set aside and holds `block`.
-    fn busy_until(&self, block: u64) -> Option<u64> {
-        let busy = self.busy.range(..=block).next_back().map(|(start, count)| start + u64::from(*count));
-        busy.filter(|end| block < *end).or_else(|| self.set_aside.until(block))
+    /// The map of a group that has been searched.
+    fn map(&mut self, group: u32) -> Option<&mut FreeMap> {
+        self.maps[group as usize].as_mut()
     }
 
-    /// The first block at or after `block` that is busy or set aside.
-    fn next_busy(&self, block: u64) -> Option<u64> {
-        let busy = self.busy.range(block..).next().map(|(start, _)| *start);
-        busy.into_iter().chain(self.set_aside.next(block)).min()
+    /// No run that can be given out is longer in a group.
+    pub(super) fn longest_run(&self, group: u32) -> u32 {
+        self.maps[group as usize].as_ref().map_or(u32::MAX, FreeMap::longest)
+    }
+
+    /// Blocks of one group cannot be given out from now on.
+    pub(super) fn withhold(&mut self, group: u32, (at, len): (u32, u32)) {
+        if let Some(map) = self.map(group) {
+            map.take(at, len);
+        }
+    }
+
+    /// Blocks of one group that are free can be given out again.
+    pub(super) fn release(&mut self, group: u32, (at, len): (u32, u32)) {
+        if let Some(map) = self.map(group) {
+            map.give(at, len);
+        }
     }
 }
 
@@ -214,7 +233,7 @@ impl Volume {
         let mut groups = self.groups.lock();
         let want = groups.allowance(handle, want)?;
         let mut found = self.find_place(handle, &mut groups, goal, want)?;
-        if found.is_none() && groups.set_aside.clear() {
+        if found.is_none() && self.give_up_set_aside(&mut groups) {
             found = self.find_place(handle, &mut groups, goal, want)?;
         }
         let (group, at, len) = found.ok_or(Error::NoSpace)?;
@@ -261,6 +280,10 @@ impl Volume {
             if groups.descriptors[group as usize].free_blocks() == 0 {
                 continue;
             }
+            // The longest run wins, so one that has none longer is not searched.
+            if groups.longest_run(group) <= best.map_or(0, |(_, _, len)| len) {
+                continue;
+            }
             self.make_block_bitmap(handle, groups, group)?;
             let from = if step == 0 { offset } else { 0 };
             let found = self.find_run(groups, group, (from, want), step == 0)?;
@@ -280,38 +303,31 @@ impl Volume {
     /// The first free run of `want` blocks in a group from bit `from` on, or the longest; at the goal, what is free there.
     pub(super) fn find_run(
         &self,
-        groups: &Groups,
+        groups: &mut Groups,
         group: u32,
         (from, want): (u32, u32),
         at_goal: bool,
     ) -> Result<Option<(u32, u32)>> {
-        let start = self.geo.group_start(group);
-        let end = self.geo.group_blocks(group);
-        self.look(groups.descriptors[group as usize].block_bitmap(), |bitmap| {
-            let mut best: Option<(u32, u32)> = None;
-            let mut at = from;
-            while let Some(free) = next_free(bitmap, at, end) {
-                if let Some(until) = groups.busy_until(start + u64::from(free)) {
-                    at = (until - start).min(u64::from(end)) as u32;
-                    continue;
-                }
-                let limit = end.min(free.saturating_add(want));
-                let limit = match groups.next_busy(start + u64::from(free)) {
-                    Some(busy) => limit.min((busy - start).min(u64::from(end)) as u32),
-                    None => limit,
-                };
-                let run_end = (free..limit).find(|at| bit(bitmap, *at)).unwrap_or(limit);
-                let len = run_end - free;
-                if best.is_none_or(|(_, most)| len > most) {
-                    best = Some((free, len));
-                }
-                if len >= want || at_goal && free == from {
-                    break;
-                }
-                at = run_end.max(free + 1);
-            }
-            best
-        })
+        if groups.maps[group as usize].is_none() {
+            self.make_map(groups, group)?;
+        }
+        // A page of the cache, as the buddy bitmap is (`ext4_mb_load_buddy`).
+        sim::work(Work::STEP, 2);
+        Ok(groups.map(group).and_then(|map| map.find(from, want, at_goal)))
+    }
+
+    /// Makes the map of a group whose bitmap has been made.
+    fn make_map(&self, groups: &mut Groups, group: u32) -> Result<()> {
+        let (start, blocks) = (self.geo.group_start(group), self.geo.group_blocks(group));
+        let bitmap = groups.descriptors[group as usize].block_bitmap();
+        let mut map = self.look(bitmap, |bitmap| FreeMap::new(bitmap, blocks))?;
+        let busy = groups.busy.range(start..start + u64::from(blocks)).map(|(at, len)| (*at, *len));
+        let set_aside = groups.set_aside.runs().map(|run| (run.start, run.len));
+        for (at, len) in busy.chain(set_aside.filter(|(at, _)| self.geo.group_of(*at).0 == group)) {
+            map.take((at - start) as u32, len);
+        }
+        groups.maps[group as usize] = Some(map);
+        Ok(())
     }
 
     pub(super) fn take_run(
@@ -327,6 +343,7 @@ impl Volume {
             (at..at + len).for_each(|at| set_bit(bitmap, at));
         })?;
         groups.descriptors[group as usize] = descriptor;
+        groups.withhold(group, (at, len));
         Space::add(&groups.space.blocks, -i64::from(len));
         Ok(())
     }
@@ -368,6 +385,8 @@ impl Volume {
                 groups.busy.insert(at, len);
                 Space::add(&groups.space.busy, i64::from(len));
                 journal.free_later(at, len);
+            } else {
+                groups.release(group, (offset, len));
             }
             at += u64::from(len);
             left -= len;
@@ -384,6 +403,8 @@ impl Volume {
         let mut groups = self.groups.lock();
         for (start, _) in freed {
             let len = groups.busy.remove(start).unwrap_or_default();
+            let (group, at) = self.geo.group_of(*start);
+            groups.release(group, (at, len));
             Space::add(&groups.space.busy, -i64::from(len));
         }
     }

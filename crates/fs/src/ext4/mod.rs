@@ -61,6 +61,7 @@ mod errors;
 mod extent;
 mod external;
 mod file;
+mod free_map;
 pub(crate) mod fs_type;
 mod fsck;
 mod hash;

@@ -38,9 +38,9 @@ pub(crate) struct Preallocations {
 
 /// Blocks of the device.
 #[derive(Clone, Copy, Debug)]
-struct Run {
-    start: u64,
-    len: u32,
+pub(super) struct Run {
+    pub(super) start: u64,
+    pub(super) len: u32,
 }
 
 /// Blocks of the device for blocks of a file from `index` on.
@@ -57,26 +57,8 @@ impl Window {
 }
 
 impl Preallocations {
-    /// The end of a run that holds `block`, which is set aside.
-    pub(super) fn until(&self, block: u64) -> Option<u64> {
-        let found = self.runs().find(|run| (run.start..run.start + u64::from(run.len)).contains(&block))?;
-        Some(found.start + u64::from(found.len))
-    }
-
-    /// The first block at or after `block` that is set aside.
-    pub(super) fn next(&self, block: u64) -> Option<u64> {
-        self.runs().map(|run| run.start).filter(|start| *start >= block).min()
-    }
-
-    /// Gives everything up; whether there was anything.
-    pub(super) fn clear(&mut self) -> bool {
-        let had = !self.chunks.is_empty() || !self.windows.is_empty();
-        self.chunks.clear();
-        self.windows.clear();
-        had
-    }
-
-    fn runs(&self) -> impl Iterator<Item = Run> {
+    /// All of it.
+    pub(super) fn runs(&self) -> impl Iterator<Item = Run> {
         let windows = self.windows.values().flatten().map(|window| window.run);
         self.chunks.values().flatten().copied().chain(windows)
     }
@@ -148,7 +130,8 @@ impl Volume {
             return self.allocate_blocks(handle, goal, want);
         };
         let (group, at) = self.geo.group_of(run.start);
-        self.take_run(handle, &mut groups, group, (at, run.len))?;
+        let taken = self.take_run(handle, &mut groups, group, (at, run.len));
+        taken.inspect_err(|_| groups.release(group, (at, run.len)))?;
         Ok((run.start, run.len))
     }
 
@@ -170,6 +153,7 @@ impl Volume {
         }
         let Some((group, at)) = self.find_chunk(handle, groups, goal)? else { return Ok(None) };
         let run = Run { start: self.geo.group_start(group) + u64::from(at), len: CHUNK_BLOCKS };
+        groups.withhold(group, (at, CHUNK_BLOCKS));
         groups.set_aside.chunks.entry(core).or_default().push(run);
         Ok(groups.set_aside.take_chunk(core, want, parts))
     }
@@ -179,7 +163,8 @@ impl Volume {
         let (first, _) = self.geo.group_of(goal.clamp(self.geo.first_data_block, self.geo.blocks - 1));
         for step in 0..self.geo.groups {
             let group = (first + step) % self.geo.groups;
-            if groups.descriptors[group as usize].free_blocks() < CHUNK_BLOCKS {
+            let free = groups.descriptors[group as usize].free_blocks();
+            if free < CHUNK_BLOCKS || groups.longest_run(group) < CHUNK_BLOCKS {
                 continue;
             }
             self.make_block_bitmap(handle, groups, group)?;
@@ -216,6 +201,7 @@ impl Volume {
         let len = groups.set_aside.uncovered(ino, index, len).max(1);
         let Some((group, at, found)) = self.find_place(handle, groups, goal, len)? else { return Ok(None) };
         let run = Run { start: self.geo.group_start(group) + u64::from(at), len: found };
+        groups.withhold(group, (at, found));
         inode.has_window.store(true, Relaxed);
         groups.set_aside.windows.entry(ino).or_default().push(Window { index, run });
         Ok(groups.set_aside.take_window(ino, index, want))
@@ -242,7 +228,28 @@ impl Volume {
     /// Gives up what is set aside for a file: it was closed, cut or removed.
     pub(crate) fn discard_windows(&self, inode: &Inode) {
         if inode.has_window.swap(false, Relaxed) {
-            self.groups.lock().set_aside.windows.remove(&inode.ino);
+            let mut groups = self.groups.lock();
+            let windows = groups.set_aside.windows.remove(&inode.ino).unwrap_or_default();
+            for window in windows {
+                self.give_up_run(&mut groups, window.run);
+            }
         }
+    }
+
+    /// Gives up all that is set aside; whether there was anything.
+    pub(super) fn give_up_set_aside(&self, groups: &mut Groups) -> bool {
+        let set_aside = std::mem::take(&mut groups.set_aside);
+        let mut any = false;
+        for run in set_aside.runs() {
+            any = true;
+            self.give_up_run(groups, run);
+        }
+        any
+    }
+
+    /// A run that was set aside can be given out.
+    fn give_up_run(&self, groups: &mut Groups, run: Run) {
+        let (group, at) = self.geo.group_of(run.start);
+        groups.release(group, (at, run.len));
     }
 }

@@ -7,7 +7,7 @@
 //! Each shard keeps the last few blocks for changes that give space back, because those append to logs: without that a full file
 //! system could not be emptied ([`Need::Removal`]).
 //!
-//! Lock order: `nova.blocks` is a leaf.
+//! Lock order: `nova.trim`, then `nova.blocks`, which is a leaf.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -17,16 +17,17 @@ use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, Geometry};
 use crate::error::{Error, Result};
+use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;
 
 static BLOCKS: LockClass = LockClass::new("nova.blocks");
+static TRIM: LockClass = LockClass::new("nova.trim");
 
 /// The most blocks that a shard keeps for removals.
 const RESERVE_MAX: u64 = 16;
 
 /// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
-const TRIM_LEAST: u64 = 16;
-const TRIM_MOST: u64 = 4096;
+const TRIM_RUN: (u64, u64) = (16, 4096);
 
 /// What blocks are wanted for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +87,8 @@ impl Drop for Taken<'_> {
 /// All free blocks.
 pub(crate) struct Blocks {
     shards: Vec<Mutex<FreeMap>>,
+    /// Held by a trim.
+    trim: Mutex<()>,
     /// Blocks of a shard; the last may have fewer.
     per_shard: u64,
     reserve: u64,
@@ -112,6 +115,7 @@ impl Blocks {
         };
         Self {
             shards: (0..geometry.shards).map(map).collect(),
+            trim: Mutex::new(&TRIM, ()),
             per_shard,
             reserve: (per_shard / 32).clamp(2, RESERVE_MAX),
             region: Arc::clone(region),
@@ -146,34 +150,51 @@ impl Blocks {
         while blocks < most && map.take(first + blocks) {
             blocks += 1;
         }
-        let extent = Extent { offset: (shard as u64 * self.per_shard + first) * BLOCK, blocks };
-        self.backed(&mut map, first, extent)
+        self.backed(&mut map, shard, (first, blocks), 1)
     }
 
-    /// An extent that was taken, if the host has space for it; otherwise its blocks are free again.
-    fn backed(&self, map: &mut FreeMap, first: u64, extent: Extent) -> Option<Extent> {
-        if self.region.back(extent.offset, extent.blocks * BLOCK) {
-            return Some(extent);
+    /// Blocks that were taken, if the host has space for them; otherwise they are free again, and at least `least` others are taken
+    /// that have their space.
+    fn backed(
+        &self,
+        map: &mut FreeMap,
+        shard: usize,
+        (first, blocks): (u64, u64),
+        least: u64,
+    ) -> Option<Extent> {
+        let base = shard as u64 * self.per_shard;
+        let extent = |(first, blocks)| Extent { offset: (base + first) * BLOCK, blocks };
+        if self.region.back((base + first) * BLOCK, blocks * BLOCK) {
+            return Some(extent((first, blocks)));
         }
-        (first..first + extent.blocks).for_each(|block| {
+        (first..first + blocks).for_each(|block| {
             map.put(block);
         });
-        None
+        let wanted = Wanted { block_bytes: BLOCK, base, count: (least, blocks), align: 1 };
+        take_given(map, &self.region, first, wanted).map(extent)
     }
 
     /// Gives the host the space of free blocks back, run by run, which are in use meanwhile; returns the bytes.
+    ///
+    /// What was freed must stay so after a power loss, or the file that had it has lost its contents: all that was stored before
+    /// the trim is written to the host's disk first, and blocks that are freed later keep their space.
     pub(crate) fn trim(&self) -> Result<u64> {
+        let _trim = self.trim.lock();
+        self.shards.iter().for_each(|map| map.lock().set_trimmed(true));
+        let trimmed = self.region.sync().map_err(Error::from).and_then(|()| self.trim_settled());
+        self.shards.iter().for_each(|map| map.lock().set_trimmed(false));
+        trimmed
+    }
+
+    fn trim_settled(&self) -> Result<u64> {
         let mut bytes = 0;
-        for shard in 0..self.shards.len() {
-            let (base, mut from) = (shard as u64 * self.per_shard, 0);
+        for (shard, map) in (0u64..).zip(&self.shards) {
+            let (base, mut from) = (shard * self.per_shard, 0);
             loop {
-                let run = self.shards[shard].lock().take_next_run(from, TRIM_MOST);
+                let run = map.lock().take_settled_run(from, TRIM_RUN);
                 let Some((first, blocks)) = run else { break };
                 let extent = Extent { offset: (base + first) * BLOCK, blocks };
-                let punched = match blocks >= TRIM_LEAST {
-                    true => self.region.punch(extent.offset, blocks * BLOCK),
-                    false => Ok(0),
-                };
+                let punched = self.region.punch(extent.offset, blocks * BLOCK);
                 self.put(extent)?;
                 bytes += punched?;
                 from = first + blocks;
@@ -198,10 +219,9 @@ impl Blocks {
             let mut map = self.shards[shard].lock();
             if map.free() >= count + self.reserve
                 && let Some(first) = map.take_run(count, 1)
+                && let Some(extent) = self.backed(&mut map, shard, (first, count), count)
             {
-                let extent =
-                    Extent { offset: (shard as u64 * self.per_shard + first) * BLOCK, blocks: count };
-                return self.backed(&mut map, first, extent).map(|run| run.offset).ok_or(Error::NoSpace);
+                return Ok(extent.offset);
             }
         }
         Err(Error::NoSpace)

@@ -13,6 +13,7 @@ use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superbl
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
+use crate::error::Error;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -102,8 +103,12 @@ pub(crate) fn make(design: &'static str, region: &Arc<Region>, options: &Options
     if size > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size: Bytes(region.len()) });
     }
-    recovery::format(region, &Superblock::new(size, shards, log_bytes, chunk), options.mutant())
-        .map_err(|error| FsError::Damaged { design, what: error.to_string() })
+    recovery::format(region, &Superblock::new(size, shards, log_bytes, chunk), options.mutant()).map_err(
+        |error| match error {
+            Error::Media(error) => FsError::Media(error),
+            error => FsError::Damaged { design, what: error.to_string() },
+        },
+    )
 }
 
 /// How to mount.

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use media::MediaError;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Mutex, TaskSpec};
@@ -45,8 +46,12 @@ pub(crate) fn damaged(error: Error) -> FsError {
 /// Makes an empty file system; its superblocks are written last.
 pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Option<Mutant>) -> Result<()> {
     let geometry = Geometry::of(superblock);
-    region.nt_zero(0, geometry.first_block() * BLOCK)?;
     let mut next = geometry.first_block();
+    // The head, a chunk of inodes for each shard and the first page of the root's log.
+    if !region.back(0, (next + geometry.shards * geometry.chunk_blocks() + 1) * BLOCK) {
+        return Err(MediaError::HostFull.into());
+    }
+    region.nt_zero(0, next * BLOCK)?;
     for shard in 0..geometry.shards {
         link_chunk(region, (Geometry::shard_at(shard) + SHARD_INODES, next * BLOCK), geometry.chunk_bytes)?;
         next += geometry.chunk_blocks();

@@ -13,6 +13,8 @@ pub(crate) struct FreeMap {
     levels: Vec<Vec<u64>>,
     blocks: u64,
     free: u64,
+    /// During a trim: the blocks that were free when it began, and have not been freed since.
+    settled: Option<Box<FreeMap>>,
 }
 
 const WORD_BITS: u64 = 64;
@@ -26,7 +28,7 @@ impl FreeMap {
             let words = bits.div_ceil(WORD_BITS);
             levels.push(vec![0; words as usize]);
             if words == 1 {
-                return Self { levels, blocks, free: 0 };
+                return Self { levels, blocks, free: 0, settled: None };
             }
             bits = words;
         }
@@ -56,6 +58,9 @@ impl FreeMap {
     pub(crate) fn put(&mut self, block: u64) -> bool {
         if block >= self.blocks || self.is_free(block) {
             return false;
+        }
+        if let Some(settled) = &mut self.settled {
+            settled.take(block);
         }
         let mut bit = block;
         for level in &mut self.levels {
@@ -116,15 +121,34 @@ impl FreeMap {
         }
     }
 
-    /// Takes the first free blocks at or after `from` that follow one another, at most `most`: the first, and how many.
-    pub(crate) fn take_next_run(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
-        let first = self.first_from(from)?;
-        let blocks = (0..most).take_while(|count| self.take(first + count)).count();
-        Some((first, blocks as u64))
+    /// A trim begins, or ends.
+    pub(crate) fn set_trimmed(&mut self, is_trimmed: bool) {
+        self.settled = None;
+        self.settled = is_trimmed.then(|| Box::new(self.clone()));
+    }
+
+    /// Takes blocks for a trim that follow one another, and have been free since it began: the first such run at or after `from`,
+    /// from `least` to `most` blocks, but not more than half of what is free. Returns its first block, and how many.
+    pub(crate) fn take_settled_run(&mut self, from: u64, (least, most): (u64, u64)) -> Option<(u64, u64)> {
+        let most = most.min(self.free / 2);
+        let mut first = if most < least.max(1) { return None } else { from };
+        loop {
+            let settled = self.settled.as_ref()?;
+            first = settled.first_from(first)?;
+            let is_in_run = |block: &u64| settled.is_free(*block) && self.is_free(*block);
+            let blocks = (first..first.saturating_add(most)).take_while(is_in_run).count() as u64;
+            if blocks >= least.max(1) {
+                (first..first + blocks).for_each(|block| {
+                    self.take(block);
+                });
+                return Some((first, blocks));
+            }
+            first += blocks + 1;
+        }
     }
 
     /// The lowest free block at or after `from`.
-    fn first_from(&self, from: u64) -> Option<u64> {
+    pub(crate) fn first_from(&self, from: u64) -> Option<u64> {
         let mut bit = from;
         for (height, level) in self.levels.iter().enumerate() {
             let word = level.get((bit / WORD_BITS) as usize)?;
@@ -199,14 +223,27 @@ mod tests {
     }
 
     #[test]
-    fn the_next_run_ends_where_a_block_is_in_use() {
-        let mut map = FreeMap::new(200);
-        (10..20).chain(60..130).for_each(|block| assert!(map.put(block)));
-        assert_eq!(map.take_next_run(0, 100), Some((10, 10)));
-        assert_eq!(map.take_next_run(0, 64), Some((60, 64)));
-        assert_eq!(map.take_next_run(125, 64), Some((125, 5)));
-        assert_eq!(map.take_next_run(125, 64), None);
-        assert_eq!(map.free(), 1);
+    fn a_trim_takes_runs_that_were_free_when_it_began_and_ever_since() {
+        let mut map = FreeMap::new(400);
+        (10..20).chain(60..130).chain(200..330).for_each(|block| assert!(map.put(block)));
+        assert_eq!(map.take_settled_run(0, (1, 64)), None, "no trim has begun");
+        map.set_trimmed(true);
+        assert!(map.take(70) && map.put(70), "used since");
+        assert!(map.put(20) && map.put(330), "freed since");
+        assert!(map.take(300), "in use");
+        assert_eq!(map.take_settled_run(0, (5, 64)), Some((10, 10)));
+        assert_eq!(map.take_settled_run(20, (11, 64)), Some((71, 59)), "the run before is too short");
+        assert_eq!(map.take_settled_run(130, (1, 64)), Some((200, 64)));
+        let half = map.free() / 2;
+        assert_eq!(map.take_settled_run(264, (1, 100)), Some((264, half.min(36))));
+        (264..264 + half.min(36)).for_each(|block| assert!(map.put(block)));
+        assert_eq!(
+            map.take_settled_run(264, (1, 64)),
+            Some((301, 29)),
+            "what is put back is not taken again"
+        );
+        map.set_trimmed(false);
+        assert_eq!(map.take_settled_run(0, (1, 64)), None);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! follow: a block returns to the map only when no durable pointer leads to it, and a mount makes the saved map invalid before it
 //! gives out the first block.
 //!
-//! Lock order: `pmfs.blocks` is a leaf; the medium is not touched under it. Only a pool file with holes grows there.
+//! Lock order: `pmfs.trim`, then `pmfs.blocks`, which is a leaf; the medium is not touched under it. Only a pool file with holes
+//! grows there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,13 +18,17 @@ use super::Volume;
 use super::layout::{BLOCK, BLOCK_SHIFT};
 use super::tree::Freed;
 use crate::error::{Error, Result};
+use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;
 
 static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
+static TRIM: LockClass = LockClass::new("pmfs.trim");
 
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {
     map: Mutex<FreeMap>,
+    /// Held by a trim.
+    trim: Mutex<()>,
     /// Asked before a block is given out; tests make it refuse.
     region: Arc<Region>,
     /// After a failure, blocks that no pointer leads to may be marked as used: such a map is not saved.
@@ -31,14 +36,14 @@ pub(crate) struct BlockMap {
 }
 
 /// Runs of free blocks whose space a trim gives back: shorter ones are not worth a hole, longer ones would be missed meanwhile.
-const TRIM_LEAST: u64 = 16;
-const TRIM_MOST: u64 = 4096;
+const TRIM_RUN: (u64, u64) = (16, 4096);
 
 impl BlockMap {
     /// Takes over a map whose free blocks are set.
     pub(crate) fn new(map: FreeMap, region: &Arc<Region>) -> Self {
         let region = Arc::clone(region);
-        Self { map: Mutex::new(&BLOCKS, map), region, doubted: AtomicBool::new(false) }
+        let (map, trim) = (Mutex::new(&BLOCKS, map), Mutex::new(&TRIM, ()));
+        Self { map, trim, region, doubted: AtomicBool::new(false) }
     }
 
     /// Takes one base block.
@@ -61,16 +66,25 @@ impl BlockMap {
                 true => map.take_run(units, units),
                 false => None,
             };
-            let Some(block) = first else { return taken };
-            if !self.region.back(block * BLOCK, 1 << shift) {
-                (block..block + units).for_each(|block| {
-                    map.put(block);
-                });
+            let Some(block) = first.and_then(|block| self.backed(&mut map, block, units)) else {
                 return taken;
-            }
+            };
             *place = block * BLOCK;
         }
         places.len()
+    }
+
+    /// The first of `units` blocks that were taken, if the host has space for them; otherwise they are free again, and others are
+    /// taken that have their space.
+    fn backed(&self, map: &mut FreeMap, block: u64, units: u64) -> Option<u64> {
+        if self.region.back(block * BLOCK, units * BLOCK) {
+            return Some(block);
+        }
+        (block..block + units).for_each(|block| {
+            map.put(block);
+        });
+        let wanted = Wanted { block_bytes: BLOCK, base: 0, count: (units, units), align: units };
+        take_given(map, &self.region, block, wanted).map(|(block, _)| block)
     }
 
     /// Gives blocks back: (offset, shift of its size) each. No durable pointer may lead to them any more.
@@ -111,15 +125,23 @@ impl BlockMap {
     }
 
     /// Gives the host the space of free blocks back, run by run, which are in use meanwhile; returns the bytes.
+    ///
+    /// What was freed must stay so after a power loss, or the file that had it has lost its contents: all that was stored before
+    /// the trim is written to the host's disk first, and blocks that are freed later keep their space.
     pub(crate) fn trim(&self) -> Result<u64> {
+        let _trim = self.trim.lock();
+        self.map.lock().set_trimmed(true);
+        let trimmed = self.region.sync().map_err(Error::from).and_then(|()| self.trim_settled());
+        self.map.lock().set_trimmed(false);
+        trimmed
+    }
+
+    fn trim_settled(&self) -> Result<u64> {
         let (mut from, mut bytes) = (0, 0);
         loop {
-            let run = self.map.lock().take_next_run(from, TRIM_MOST);
+            let run = self.map.lock().take_settled_run(from, TRIM_RUN);
             let Some((first, blocks)) = run else { return Ok(bytes) };
-            let punched = match blocks >= TRIM_LEAST {
-                true => self.region.punch(first * BLOCK, blocks * BLOCK),
-                false => Ok(0),
-            };
+            let punched = self.region.punch(first * BLOCK, blocks * BLOCK);
             self.put_many((first..first + blocks).map(|block| (block * BLOCK, BLOCK_SHIFT)))?;
             bytes += punched?;
             from = first + blocks;

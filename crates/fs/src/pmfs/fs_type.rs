@@ -17,6 +17,7 @@ use super::layout::{
 };
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
+use crate::error::Error;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
@@ -119,8 +120,21 @@ pub(crate) fn make(
     if size.0 > MAX_IMAGE {
         return Err(FsError::TooLarge { design, most: Bytes(MAX_IMAGE), size });
     }
-    recovery::format((region, design), journal, options.number("num_inodes"), options.mutant())
-        .map_err(|error| FsError::Damaged { design, what: error.to_string() })
+    recovery::format((region, design), journal, options.number("num_inodes"), options.mutant()).map_err(
+        |error| match error {
+            Error::Media(error) => FsError::Media(error),
+            Error::NoSpace => too_many_inodes(options).into(),
+            error => FsError::Damaged { design, what: error.to_string() },
+        },
+    )
+}
+
+fn too_many_inodes(options: &Options) -> OptionError {
+    OptionError::Value {
+        name: "num_inodes".to_owned(),
+        value: options.number("num_inodes").to_string(),
+        expected: "fewer: there is no room for so many".to_owned(),
+    }
 }
 
 /// The designs that share the format; an image names the one that it was made for, and any of them can mount it.

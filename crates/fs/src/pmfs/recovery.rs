@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use media::MediaError;
 use media::event::Mark;
 use media::nvmm::Region;
 use sim::{Mutex, TaskSpec};
@@ -52,7 +53,6 @@ pub(crate) fn format(
 ) -> Result<()> {
     let size = region.len() / BLOCK * BLOCK;
     let first = JOURNAL_START + journal_bytes;
-    region.nt_zero(0, first)?;
     let mut map = FreeMap::new(size / BLOCK);
     (first / BLOCK..size / BLOCK).for_each(|block| {
         map.put(block);
@@ -61,6 +61,13 @@ pub(crate) fn format(
     let units = if large { 1 << FANOUT_SHIFT } else { 1 };
     let table = map.take_run(units, units).ok_or(Error::NoSpace)? * BLOCK;
     let root_block = map.take_first().ok_or(Error::NoSpace)? * BLOCK;
+    if ![(0, first), (table, units * BLOCK), (root_block, BLOCK)]
+        .iter()
+        .all(|(at, len)| region.back(*at, *len))
+    {
+        return Err(MediaError::HostFull.into());
+    }
+    region.nt_zero(0, first)?;
     region.nt_zero(table, units * BLOCK)?;
 
     let descriptor = JournalDescriptor {

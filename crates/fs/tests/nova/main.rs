@@ -110,6 +110,35 @@ fn operations_take_as_many_fences_as_the_table_says() {
     assert!(table.iter().all(|(_, expected, found)| expected == found), "{table:?}");
 }
 
+/// Unloading inodes saves memory of the host only.
+#[test]
+fn an_access_takes_as_long_after_many_inodes_were_used() {
+    const MORE_THAN_STAY_LOADED: u32 = 66_000;
+    let (few, many) = virtually(SEED, || {
+        let design = with_options("nova", &[]);
+        let region = region(Bytes::mib(16));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        let read = || fs.read(file, 0, &mut [0; 8], IoFlags::empty()).expect("read");
+        let time_of_second = || {
+            read();
+            let before = sim::now();
+            read();
+            sim::now().since(before)
+        };
+        let few = time_of_second();
+        for _ in 0..MORE_THAN_STAY_LOADED {
+            fs.create(fs.root(), b"other", &NEW).expect("create");
+            fs.unlink(fs.root(), b"other").expect("unlink");
+        }
+        let many = time_of_second();
+        fs.unmount().expect("unmount");
+        (few, many)
+    });
+    assert_eq!(few, many);
+}
+
 #[test]
 fn every_answer_is_that_of_the_reference() {
     for (size, cached) in [(8192, false), (500, false), (8192, true), (500, true)] {

@@ -110,10 +110,12 @@ impl Process {
             };
             match old.kind {
                 _ if flags.contains(OpenFlags::EXCLUSIVE) => return Err(Errno::EEXIST),
-                FileKind::Symlink if flags.contains(OpenFlags::NOFOLLOW) => return Err(Errno::ELOOP),
-                FileKind::Symlink => walk.follow(&old)?,
+                FileKind::Symlink if !flags.contains(OpenFlags::NOFOLLOW) => walk.follow(&old)?,
                 FileKind::Directory => return Err(Errno::EISDIR),
-                _ => return Ok(Found::Old(old)),
+                kind => {
+                    self.who.check_found_by_create(&walk.dir().subject(), &old.subject())?;
+                    return if kind == FileKind::Symlink { Err(Errno::ELOOP) } else { Ok(Found::Old(old)) };
+                }
             }
         }
     }
