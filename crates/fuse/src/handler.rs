@@ -161,6 +161,7 @@ impl Handler {
         let unanswered = [opcode::FORGET, opcode::BATCH_FORGET].contains(&number);
         let done = if unanswered { Ok(Answer::Never) } else { Err(Errno::EIO) };
         Self::answer(done, unique, reply, device);
+        let number = if Self::is_command(request) { opcode::FSYNC } else { number };
         self.panics.tell(number, &*self.backing);
         true
     }

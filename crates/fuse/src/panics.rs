@@ -1,7 +1,8 @@
 //! What becomes of a request in which the design panics: its caller is answered `EIO`, and the thread goes on.
 //!
 //! Locks that the call held are released as it unwinds. A call that only reads leaves nothing behind; one that changes the file
-//! system may leave half of a change in memory, and [`Backing::panicked`] decides what follows from that.
+//! system may leave half of a change in memory, and [`Backing::panicked`] decides what follows from that. To ask the root for some
+//! attributes is a command, such as a sync, which counts as the fsync of a file.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -50,7 +51,7 @@ fn operation(number: u32) -> (&'static str, bool) {
     reading.or_else(changing).unwrap_or(("a request", true))
 }
 
-const READING: [(u32, &str); 11] = [
+const READING: [(u32, &str); 12] = [
     (opcode::LOOKUP, "lookup"),
     (opcode::GETATTR, "getattr"),
     (opcode::READLINK, "readlink"),
@@ -62,6 +63,7 @@ const READING: [(u32, &str); 11] = [
     (opcode::STATFS, "statfs"),
     (opcode::GETXATTR, "getxattr"),
     (opcode::LISTXATTR, "listxattr"),
+    (opcode::LSEEK, "lseek"),
 ];
 
 const CHANGING: [(u32, &str); 20] = [

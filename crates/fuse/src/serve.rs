@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use vfs::FileSystem;
 
@@ -64,8 +64,11 @@ pub struct Server {
     mount: Attached,
 }
 
-/// How long a thread may take to end after the connection was aborted.
+/// How long a thread that sleeps until a request comes may take to end after the connection was aborted.
 const ABORT: Duration = Duration::from_secs(5);
+
+/// How often the threads are looked at that have not ended.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What a request takes beyond its data.
 const HEAD_BYTES: usize = 4096;
@@ -118,7 +121,8 @@ impl Server {
 
     /// Serves requests until the file system is unmounted, by this server or by any other program. The design stays mounted.
     ///
-    /// When a thread cannot read requests any more, the mount ends: callers hear `ENOTCONN`.
+    /// When a thread cannot read requests any more, the mount ends: callers hear `ENOTCONN`. In any case no thread uses the design
+    /// when this returns, so that it can be unmounted.
     pub fn serve(self) -> io::Result<()> {
         let threads = RequestThreads::new(Arc::clone(&self.device), self.limits);
         let (sender, ends) = mpsc::channel();
@@ -131,7 +135,7 @@ impl Server {
             }
         }
         drop(sender);
-        let ended = self.wait_for_end(&ends);
+        let ended = self.wait_for_end(&threads, &ends);
         self.handler.end();
         ended
     }
@@ -155,12 +159,19 @@ impl Server {
     }
 
     /// Waits until all threads have ended. After an error the connection is aborted, which ends those that sleep until a request
-    /// comes; where that is not allowed they are left behind, and serve no request that comes.
-    fn wait_for_end(&self, ends: &Receiver<io::Result<()>>) -> io::Result<()> {
+    /// comes; where that is not allowed they are left behind, and serve no request that comes. Those that serve a request are
+    /// waited for, however long that takes: the caller unmounts the design next.
+    fn wait_for_end(&self, threads: &RequestThreads, ends: &Receiver<io::Result<()>>) -> io::Result<()> {
         let Some(error) = ends.iter().find_map(Result::err) else { return Ok(()) };
         self.mount.abort();
-        while ends.recv_timeout(ABORT).is_ok() {}
-        Err(error)
+        let aborted = Instant::now();
+        loop {
+            match ends.recv_timeout(LOOK_EVERY) {
+                Err(RecvTimeoutError::Timeout) if aborted.elapsed() < ABORT || threads.is_serving() => {}
+                Err(_) => return Err(error),
+                Ok(_) => {}
+            }
+        }
     }
 }
 

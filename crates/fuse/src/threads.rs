@@ -25,7 +25,8 @@
 //!   answered often comes soon. It stops when that fails repeatedly, as it does when the programs are slow or have no core of
 //!   their own, and begins again when its sleeps are shorter than that ([`Adaptive`]). `poll` 0 never polls.
 //! * **The end.** A thread that finds the mount gone, or that cannot read, ends all others. Those that sleep in `read(2)` end when
-//!   the connection is aborted ([`crate::attach`]), or at their next request, which is not served.
+//!   the connection is aborted ([`crate::attach`]), or at their next request, which is not served. Those that serve end what they
+//!   do.
 //!
 //! Descriptors of their own for several readers (`FUSE_DEV_IOC_CLONE`) would share the one queue of requests, and divide only the
 //! lists of those that are being served. Threads are not bound to cores: the kernel does not choose the reader by the core of the
@@ -36,7 +37,10 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64, AtomicUsize,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -86,6 +90,8 @@ pub(crate) struct RequestThreads {
     many: AtomicBool,
     /// More threads read than should: one of them is to park.
     surplus: AtomicBool,
+    /// Threads that serve a request.
+    serving: AtomicUsize,
     ended: AtomicBool,
 }
 
@@ -132,6 +138,7 @@ impl RequestThreads {
             asleep: AtomicUsize::new(0),
             many: AtomicBool::new(false),
             surplus: AtomicBool::new(false),
+            serving: AtomicUsize::new(0),
             ended: AtomicBool::new(false),
         })
     }
@@ -149,7 +156,7 @@ impl RequestThreads {
         let mut done = Ok(());
         while self.take_turn() {
             match self.next(buffer, &mut adaptive) {
-                Ok(Read::Bytes(bytes)) if !self.ended.load(Relaxed) && serve(&buffer[..bytes]) => {}
+                Ok(Read::Bytes(bytes)) if self.serve_unless_ended(|| serve(&buffer[..bytes])) => {}
                 Ok(Read::Nothing) => {}
                 Ok(_) => self.end(),
                 Err(error) => {
@@ -161,6 +168,20 @@ impl RequestThreads {
         sim::sync::before_wait(None);
         CURRENT.set(None);
         done
+    }
+
+    /// Serves a request with `serve`, unless the end has come; says whether there may be more.
+    fn serve_unless_ended(&self, serve: impl FnOnce() -> bool) -> bool {
+        // Counted before the end is looked at: who sees the end and then none that serves, sees none begin.
+        self.serving.fetch_add(1, SeqCst);
+        let has_more = !self.ended.load(SeqCst) && serve();
+        self.serving.fetch_sub(1, SeqCst);
+        has_more
+    }
+
+    /// Whether a thread serves a request. After the end none begins to.
+    pub(crate) fn is_serving(&self) -> bool {
+        self.serving.load(SeqCst) > 0
     }
 
     /// Keeps the right to read, or waits for it. False when the mount has gone.
@@ -221,7 +242,7 @@ impl RequestThreads {
     fn wait_for_turn(&self) -> bool {
         let me = thread::current().id();
         let (mut before, mut idle, mut is_first) = (self.begun.load(Relaxed), 0, true);
-        let mut tick = TICK;
+        let (mut seen, mut tick) = (before, TICK);
         loop {
             match is_first && idle < IDLE_TICKS {
                 true => thread::park_timeout(tick),
@@ -234,16 +255,22 @@ impl RequestThreads {
             let Some(place) = state.parked.iter().position(|parked| parked.id() == me) else {
                 return true; // the thread that took it off the stack has counted it
             };
-            (is_first, idle) = (place == 0, idle + 1);
-            if self.asleep.load(Relaxed) > 0 {
+            is_first = place == 0;
+            let (asleep, begun) = (self.asleep.load(Relaxed) > 0, self.begun.load(Relaxed));
+            // A reader that sleeps now may have served meanwhile: only a mount without requests is idle.
+            (idle, tick) = match asleep && begun == seen {
+                true => (idle + 1, tick),
+                false => (0, (2 * tick).min(TICK_LONGEST)),
+            };
+            seen = begun;
+            if asleep {
                 continue;
             }
-            let begun = self.begun.load(Relaxed);
             if is_first && begun == before {
                 self.take_as_monitor(&mut state);
                 return true;
             }
-            (before, idle, tick) = (begun, 0, (2 * tick).min(TICK_LONGEST));
+            before = begun;
         }
     }
 
@@ -369,7 +396,7 @@ impl RequestThreads {
 
     /// Ends all threads that do not sleep in `read(2)`, and those as soon as they wake.
     pub(crate) fn end(&self) {
-        self.ended.store(true, Relaxed);
+        self.ended.store(true, SeqCst);
         for thread in &self.state.lock().parked {
             thread.unpark();
         }

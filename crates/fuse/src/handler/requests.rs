@@ -472,6 +472,15 @@ impl Handler {
         }
     }
 
+    /// Whether a request asks for an attribute of the root that has the design do something.
+    pub(super) fn is_command(mut ask: Request<'_>) -> bool {
+        (ask.header.opcode, ask.header.nodeid) == (opcode::GETXATTR, convert::KERNEL_ROOT)
+            && ask
+                .take::<abi::GetxattrIn>()
+                .and_then(|_| ask.name())
+                .is_ok_and(|name| [SYNC_XATTR, TRIM_XATTR].iter().any(|command| command.as_bytes() == name))
+    }
+
     /// What an attribute of the root stands for that is in no list; none for any other attribute.
     fn command(&self, name: &[u8], uid: u32) -> Option<Result<Vec<u8>>> {
         let name = std::str::from_utf8(name).ok()?;

@@ -1,8 +1,9 @@
 //! Ends of requests and of servers, on this host's kernel. They take root and `/dev/fuse`, and say where these are missing.
 
 use std::fs::{self, File};
+use std::os::unix::net::UnixDatagram;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering::Relaxed};
 use std::sync::mpsc::TryRecvError;
 use std::time::Instant;
 
@@ -16,10 +17,19 @@ use super::*;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache};
 
-/// A design with a root directory, of which looking up a name and making a directory panic. It counts how often inodes are open.
+/// A design with a root directory, of which looking up a name, making a directory and trimming panic. It counts how often inodes
+/// are open. Looking up `slow` takes until it is let go.
 #[derive(Default)]
 struct Broken {
     opens: AtomicI64,
+    looks: AtomicBool,
+    let_go: AtomicBool,
+}
+
+fn wait_until(flag: &AtomicBool) {
+    while !flag.load(Relaxed) {
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 impl FileSystem for Broken {
@@ -35,8 +45,18 @@ impl FileSystem for Broken {
     fn unmount(&self) -> Result<()> {
         Ok(())
     }
+    fn trim(&self) -> Result<u64> {
+        panic!("planted: trim")
+    }
     fn lookup(&self, _: Ino, name: &[u8]) -> Result<Attr> {
-        if name.starts_with(b"new") { Err(Errno::ENOENT) } else { panic!("planted: lookup") }
+        if name == b"slow" {
+            self.looks.store(true, Relaxed);
+            wait_until(&self.let_go);
+        }
+        if name.starts_with(b"new") || name == b"slow" {
+            return Err(Errno::ENOENT);
+        }
+        panic!("planted: lookup")
     }
     fn create(&self, _: Ino, _: &[u8], _: &NewInode) -> Result<Attr> {
         Err(Errno::ENOSPC)
@@ -189,6 +209,28 @@ fn a_call_that_panics_is_answered_eio_and_reported_once_and_the_mount_goes_on() 
 }
 
 #[test]
+fn a_panic_in_a_command_counts_as_one_in_a_change() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
+    let server = Server::new(Arc::new(Broken::default()), folder.path(), &options(&told)).unwrap();
+    let _unmounting = Unmounting(server.unmounter());
+    thread::spawn(move || server.serve());
+    for name in ["weir.trim", "user.other"] {
+        let path = folder.path().to_owned();
+        assert!(soon(move || rustix::fs::getxattr(path, name, &mut [0; 20]).is_err()), "{name}");
+    }
+    // It is told after the caller was answered.
+    let changes = || told.0.lock().unwrap().iter().map(|(_, changes)| *changes).collect::<Vec<_>>();
+    let until = Instant::now() + Duration::from_secs(10);
+    while changes().is_empty() && Instant::now() < until {
+        thread::yield_now();
+    }
+    assert_eq!(changes(), [true]);
+}
+
+#[test]
 fn when_a_thread_cannot_read_those_that_sleep_end_as_well() {
     if !can_mount() {
         return;
@@ -209,11 +251,87 @@ fn when_a_thread_cannot_read_those_that_sleep_end_as_well() {
     // The kernel refuses a buffer that no request fits in: EINVAL.
     server.start_thread(&threads, 2, vec![0; 512], sender).unwrap();
     let began = Instant::now();
-    let error = server.wait_for_end(&ends).unwrap_err();
+    let error = server.wait_for_end(&threads, &ends).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(Errno::EINVAL.number()));
     assert!(began.elapsed() < ABORT, "the sleepers have not ended");
     assert!(matches!(ends.try_recv(), Err(TryRecvError::Disconnected)), "a thread is left");
     assert!(fs::metadata(folder.path().join("new")).is_err(), "no caller waits for ever");
+}
+
+#[test]
+fn a_call_that_is_served_when_another_thread_cannot_read_is_waited_for() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, told, design) =
+        (tempfile::tempdir().unwrap(), Arc::new(Told::default()), Arc::new(Broken::default()));
+    let fs = Arc::clone(&design) as Arc<dyn FileSystem>;
+    let server = Server::new(fs, folder.path(), &options(&told)).unwrap();
+    let _unmounting = Unmounting(server.unmounter());
+    let limits = Limits { threads: 2, most: 2, poll: Duration::ZERO };
+    let threads = RequestThreads::new(Arc::clone(&server.device), limits);
+    threads.read_with_all();
+    let (sender, ends) = mpsc::channel();
+    let buffer = vec![0; HEAD_BYTES + REQUEST_BYTES as usize];
+    server.start_thread(&threads, 0, buffer, sender.clone()).unwrap();
+    let slow = folder.path().join("slow");
+    let caller = thread::spawn(move || fs::metadata(slow).is_err());
+    wait_until(&design.looks);
+    server.start_thread(&threads, 1, vec![0; 512], sender).unwrap();
+    let waiting = thread::spawn(move || server.wait_for_end(&threads, &ends).unwrap_err());
+    assert!(soon(move || caller.join()).unwrap(), "its caller hears that the mount has gone");
+    thread::sleep(ABORT + Duration::from_secs(1));
+    assert!(!waiting.is_finished(), "the design would be unmounted under a call");
+    design.let_go.store(true, Relaxed);
+    assert_eq!(soon(move || waiting.join()).unwrap().raw_os_error(), Some(Errno::EINVAL.number()));
+}
+
+/// What a thread does with a request that a test sends it.
+const SERVE: u8 = 0;
+const BLOCK: u8 = 1;
+const END: u8 = 2;
+
+/// A page fault is such a wait, for example.
+#[test]
+fn a_wait_that_no_thread_tells_of_is_noticed_after_requests_with_pauses() {
+    let (program, device) = UnixDatagram::pair().unwrap();
+    let limits = Limits { threads: 3, most: 1, poll: Duration::ZERO };
+    let threads = RequestThreads::new(Arc::new(Device::new(device.into()).unwrap()), limits);
+    let (sender, served) = mpsc::channel();
+    let (release, held) = mpsc::channel();
+    let held = Arc::new(Mutex::new(held));
+    let run = || {
+        let (threads, sender, held) = (Arc::clone(&threads), sender.clone(), Arc::clone(&held));
+        thread::spawn(move || {
+            threads.work(&mut [0; 64], |request| {
+                sender.send(request[0]).unwrap();
+                if request[0] == BLOCK {
+                    held.lock().unwrap().recv().unwrap();
+                }
+                request[0] != END
+            })
+        })
+    };
+    let running = [run(), run(), run()];
+    let ask = |what| {
+        program.send(&[what]).unwrap();
+        assert_eq!(served.recv_timeout(Duration::from_secs(10)), Ok(what));
+    };
+    // Longer than the monitor watches a mount without requests.
+    for _ in 0..100 {
+        ask(SERVE);
+        thread::sleep(Duration::from_millis(3));
+    }
+    ask(BLOCK);
+    ask(SERVE);
+    release.send(()).unwrap();
+    ask(END);
+    // Those that sleep in read(2) end when they wake.
+    for thread in running {
+        program.send(&[END]).unwrap();
+        program.send(&[END]).unwrap();
+        soon(|| thread.join()).unwrap().unwrap();
+    }
 }
 
 #[test]
