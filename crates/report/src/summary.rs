@@ -36,14 +36,13 @@ pub fn fixed_axes(results: &ResultFile) -> Vec<String> {
     let mut parts: Vec<String> = everywhere.into_iter().collect();
     let designs = all.get(design).cloned().unwrap_or_default();
     let (hosts, ours): (Vec<&str>, Vec<&str>) = designs.iter().partition(|name| name.starts_with("host:"));
-    if let Some([medium]) = all.get("medium").map(Vec::as_slice) {
-        match ours[..] {
-            [] => {}
-            [only] => parts.push(format!("Design {only} runs on medium {medium}.")),
-            _ => parts.push(format!("Designs run on medium {medium}.")),
-        }
-    } else if let ([only], []) = (&ours[..], &hosts[..]) {
-        parts.push(format!("Only {only} was measured."));
+    let media = all.get("medium").map_or(&[][..], Vec::as_slice);
+    match (&ours[..], media) {
+        ([], _) | (_, []) => {}
+        ([only], [medium]) => parts.push(format!("Design {only} runs on medium {medium}.")),
+        ([only], several) => parts.push(format!("Design {only} runs on {} media.", several.len())),
+        (_, [medium]) => parts.push(format!("Designs run on medium {medium}.")),
+        _ => {}
     }
     parts.extend(hosts.iter().map(|host| format!("{host} is on the host's own storage.")));
     parts
