@@ -1,12 +1,14 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use lab::{Plan, Runner, Settings};
+use lab::readings::kept::Kept;
+use lab::{Plan, Runner, Settings, environment};
 use report::Report;
 use results::{FailureKind, ResultFile, Sample};
-use sim::Bytes;
+use sim::{Bytes, Clock};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -80,6 +82,7 @@ impl How {
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
+        self.go_on(&plans, &mut runner, output)?;
         let inputs: Vec<_> = plans.iter().map(inputs::of).collect();
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
@@ -89,7 +92,31 @@ impl How {
             result.command = command();
             result.inputs = inputs;
         }
+        leave_cells(&runner, &results, output);
         Ok(results)
+    }
+
+    /// Takes the cells that an interrupted run of these plans by this build has kept, and keeps those that run now. A run beside
+    /// another of the same plans, and one that looks at images, keeps none.
+    fn go_on(&self, plans: &[Plan], runner: &mut Runner<'_>, output: &Output) -> Result<(), Failure> {
+        if self.check || self.save_image.is_some() || plans.iter().all(|plan| plan.clock == Clock::Real) {
+            return Ok(());
+        }
+        let mut hasher = DefaultHasher::new();
+        for plan in plans {
+            plan.to_json().to_string().hash(&mut hasher);
+        }
+        let path = store::data()?.join("cells").join(format!("run-{:016x}.jsonl", hasher.finish()));
+        match Kept::open(&path, &environment::build().unwrap_or_default()) {
+            Ok((kept, known)) => {
+                if !known.is_empty() {
+                    output.note(&format!("goes on with {} cells of an interrupted run", known.len()));
+                }
+                runner.keep_in((kept, known));
+            }
+            Err(error) => output.detail(&format!("cells are not kept: {error}")),
+        }
+        Ok(())
     }
 
     /// Keeps the results in the data folder, writes the reports that were asked for, and says where they are. What cannot be
@@ -99,7 +126,7 @@ impl How {
         name: &str,
         results: Vec<ResultFile>,
         output: &Output,
-    ) -> Result<Kept, Failure> {
+    ) -> Result<Written, Failure> {
         let (folder, mut lost) = match save(name, &results) {
             Ok(folder) => (folder, None),
             Err(failure) => {
@@ -122,12 +149,27 @@ impl How {
             message: format!("{}; the result is in {}", failure.message, folder.display()),
             ..failure
         });
-        Ok(Kept { report, lost })
+        Ok(Written { report, lost })
+    }
+}
+
+/// Leaves the cells of a run that was interrupted, or in which some failed, for the same command to go on with. What goes wrong is
+/// told, and loses no result.
+fn leave_cells(runner: &Runner<'_>, results: &[ResultFile], output: &Output) {
+    let Some(kept) = runner.kept() else { return };
+    if let Some(error) = kept.failure() {
+        output.note(&format!("not every cell is kept for a run that goes on with them: {error}"));
+    }
+    let is_whole = |result: &ResultFile| !result.partial && result.samples.iter().all(Sample::is_measured);
+    if !results.iter().all(is_whole) {
+        output.note("the same command goes on with the cells that have not run");
+    } else if let Err(error) = kept.remove() {
+        output.note(&format!("the same command will take its cells from this run: {error}"));
     }
 }
 
 /// What was kept of a run.
-pub(crate) struct Kept {
+pub(crate) struct Written {
     /// The report.
     pub(crate) report: Report,
     /// What could not be written.
@@ -150,7 +192,7 @@ fn save_in(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {
 }
 
 /// Ends a run whose results have been printed: with what was lost, interrupted, failed, or expected in vain, in this order.
-pub(crate) fn end(kept: &Kept) -> Result<(), Failure> {
+pub(crate) fn end(kept: &Written) -> Result<(), Failure> {
     if let Some(lost) = &kept.lost {
         return Err(lost.clone());
     }

@@ -34,6 +34,11 @@ impl Mounted {
     fn is_ours(&self) -> bool {
         self.kind.starts_with("fuse.weir")
     }
+
+    /// The design that serves it.
+    pub(crate) fn design(&self) -> Option<&str> {
+        self.kind.strip_prefix("fuse.weir.")
+    }
 }
 
 /// A directory as the list names it: without symbolic links. The last part of the path may be a mount whose server has gone.

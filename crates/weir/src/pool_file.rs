@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use sim::Bytes;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 use crate::mounted;
 use crate::output::Output;
 
@@ -65,17 +66,34 @@ pub(crate) fn permit(path: &Path, is_new: bool, asked: Option<Mode>, output: &Ou
 /// Makes a file that takes no space of the host yet.
 pub(crate) fn make_sparse(path: &Path, size: Bytes) -> Result<(), Failure> {
     let file = File::options().write(true).create_new(true).mode(Mode::OWNER_ONLY.0).open(path);
-    file.and_then(|file| file.set_len(size.0)).map_err(|error| Failure::io("make", path, &error))
+    let file = file.map_err(|error| Failure::io("make", path, &error))?;
+    file.set_len(size.0).map_err(|error| {
+        let _ = std::fs::remove_file(path);
+        too_large(path, size, &error)
+    })
 }
 
-/// Makes a file longer by a hole if it has holes; any other gets its space when it is opened with its new size.
+/// Why a file cannot have this size.
+fn too_large(path: &Path, size: Bytes, error: &std::io::Error) -> Failure {
+    let shown = path.display();
+    let why = match error.kind() {
+        ErrorKind::FileTooLarge => "the file system of the host has no files so large".to_owned(),
+        _ => error.to_string(),
+    };
+    Failure::new(Exit::Run, format!("{shown} cannot have {size}: {why}; take a smaller size"))
+}
+
+/// Makes a file longer by a hole, durably, if it takes less space than its size; any other gets its space when it is opened with
+/// its new size. Reserved blocks that were never stored to count as space here.
 pub(crate) fn extend_holes(path: &Path, size: Bytes) -> Result<(), Failure> {
     let failed = |error| Failure::io("make larger", path, &error);
     let data = std::fs::metadata(path).map_err(failed)?;
     if data.blocks() * 512 >= data.len() {
         return Ok(());
     }
-    File::options().write(true).open(path).and_then(|file| file.set_len(size.0)).map_err(failed)
+    let file = File::options().write(true).open(path).map_err(failed)?;
+    file.set_len(size.0).map_err(|error| too_large(path, size, &error))?;
+    file.sync_all().map_err(failed)
 }
 
 /// How often a pool that is being left is looked at.

@@ -10,6 +10,8 @@ use lab::{Plan, Progress};
 use report::units::Unit;
 use results::Sample;
 
+use crate::output::Output;
+
 /// So often it is said what is running, where there is no terminal.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -127,28 +129,43 @@ impl Drop for Bar {
     }
 }
 
-/// A bar for things that are done one after the other.
-pub(crate) struct Counter(ProgressBar);
+/// Progress of things that are counted: a bar on a terminal, now and then a line elsewhere.
+pub(crate) struct Counter {
+    drawn: ProgressBar,
+    name: String,
+    /// When a line was told last; none where none is told.
+    told: Option<Mutex<Instant>>,
+}
 
 impl Counter {
-    /// A bar to `count`, hidden unless `shown`.
-    pub(crate) fn new(shown: bool, name: &str, count: u64) -> Self {
-        let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(count), target);
+    /// Progress to `count`.
+    pub(crate) fn new(output: &Output, name: &str, count: u64) -> Self {
+        let target =
+            if output.shows_progress() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let drawn = ProgressBar::with_draw_target(Some(count), target);
         let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta}");
-        bar.set_style(style.expect("the template is constant"));
-        bar.set_prefix(name.to_owned());
-        Self(bar)
+        drawn.set_style(style.expect("the template is constant"));
+        drawn.set_prefix(name.to_owned());
+        let told = output.tells_progress().then(|| Mutex::new(Instant::now()));
+        Self { drawn, name: name.to_owned(), told }
     }
 
     /// One is done.
     pub(crate) fn one_more(&self) {
-        self.0.inc(1);
+        self.drawn.inc(1);
+        let (done, all) = (self.drawn.position(), self.drawn.length().unwrap_or_default());
+        // A look at the clock for each of millions would cost as much as they do.
+        let Some(told) = self.told.as_ref().filter(|_| done % (all / 1000).max(1) == 0) else { return };
+        let mut last = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.elapsed() >= HEARTBEAT {
+            *last = Instant::now();
+            anstream::eprintln!("  {done}/{all} {}", self.name);
+        }
     }
 }
 
 impl Drop for Counter {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.drawn.finish_and_clear();
     }
 }

@@ -159,7 +159,7 @@ const EXPERIMENTS: [Case; 21] = [
     ),
 ];
 
-const IMAGES: [Case; 14] = [
+const IMAGES: [Case; 26] = [
     (
         "no number",
         &["mkfs", "--fs", "pmfs", "--size", "many", "new.pm"],
@@ -219,6 +219,63 @@ const IMAGES: [Case; 14] = [
         &["bad.pm", "redundant copy: its checksum is wrong", "restore the file"],
     ),
     ("a part that there is not", &["dump", "good.pm", "jornal"], 2, &["good.pm", "there is no", "journal"]),
+    ("a pipe", &["fsck", "pipe.pm"], 2, &["pipe.pm", "no regular file", "give another path"]),
+    ("a device", &["mkfs", "pmfs", "/dev/null", "--size", "64MiB"], 2, &["/dev/null", "no regular file"]),
+    (
+        "no design",
+        &["mkfs", "new.pm", "--size", "64MiB"],
+        2,
+        &["name the design and the image", "weir mkfs pmfs"],
+    ),
+    (
+        "more inodes than fit",
+        &["mkfs", "pmfs", "new.pm", "--size", "64MiB", "-O", "num_inodes=100000000"],
+        2,
+        &["new.pm", "num_inodes=100000000", "fewer"],
+    ),
+    (
+        "a wrong option of a sparse image",
+        &["mkfs", "nova", "--sparse", "new.pm", "--size", "64MiB", "-O", "shards=9999"],
+        2,
+        &["new.pm", "shards=9999", "from 1 to 256"],
+    ),
+    (
+        "a sparse image that is too large",
+        &["mkfs", "nova", "--sparse", "--size", "99999TiB", "new.pm"],
+        4,
+        &["new.pm", "take a smaller size"],
+    ),
+    (
+        "a sparse image that is there",
+        &["mkfs", "nova", "--sparse", "--size", "64MiB", "good.pm"],
+        2,
+        &["good.pm exists", "leave it out", "weir trim"],
+    ),
+    (
+        "a pool of no size",
+        &["resize", "good.pm", "0"],
+        2,
+        &["good.pm has 64 MiB", "never made smaller", "weir mkfs"],
+    ),
+    (
+        "a pool larger than can be counted",
+        &["resize", "good.pm", "18446744073709551615"],
+        2,
+        &["more than any file can have"],
+    ),
+    ("no pool to resize", &["resize", "lost.pm", "1GiB"], 2, &["lost.pm", "No such file", "weir mkfs"]),
+    (
+        "another file to resize",
+        &["resize", "stranger.pm", "1GiB"],
+        2,
+        &["stranger.pm", "no design", "weir fsck"],
+    ),
+    (
+        "a truncated pool to trim",
+        &["trim", "short.pm"],
+        5,
+        &["short.pm", "67108864 bytes", "restore the file"],
+    ),
 ];
 
 /// Changes bytes of a copy of `good.pm`.
@@ -251,6 +308,8 @@ fn folder() -> tempfile::TempDir {
     let made =
         weir(home.path()).args(["mkfs", "--fs", "pmfs", "--size", "64MiB", "good.pm"]).output().unwrap();
     assert!(made.status.success(), "{}", told(&made));
+    let pipe = home.path().join("pipe.pm");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     changed(home.path(), "foreign.pm", |bytes| bytes[..1024].fill(7));
     changed(home.path(), "version.pm", |bytes| {
         for at in [0, 512] {

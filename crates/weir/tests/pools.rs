@@ -47,7 +47,7 @@ fn a_pool_grows_with_its_files_and_is_never_made_smaller() {
         place.umount();
         let smaller = run(&["resize"], &place.pool(), &["32MiB"]);
         assert_eq!(smaller.status.code(), Some(2), "{design}");
-        assert!(stderr(&smaller).contains("not made smaller"), "{design}: {}", stderr(&smaller));
+        assert!(stderr(&smaller).contains("never made smaller"), "{design}: {}", stderr(&smaller));
         assert_eq!(fs::metadata(place.pool()).unwrap().len(), 64 * MIB);
         done(&["resize"], &place.pool(), &["128MiB"]);
         done(&["resize"], &place.pool(), &["128MiB"]);
@@ -58,6 +58,25 @@ fn a_pool_grows_with_its_files_and_is_never_made_smaller() {
         place.umount();
         place.check();
     }
+}
+
+#[test]
+fn a_size_is_rounded_up_to_blocks_and_the_same_size_again_does_nothing() {
+    let place = Place::new("pmfs");
+    done(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB"]);
+    let size = || fs::metadata(place.pool()).unwrap().len();
+    for told in ["grew from 64 MiB", "already; nothing was done"] {
+        let resized = run(&["resize"], &place.pool(), &["100000001"]);
+        assert!(resized.status.success() && stderr(&resized).contains(told), "{}", stderr(&resized));
+        assert_eq!(size(), 100_003_840);
+    }
+    let too_large = run(&["resize"], &place.pool(), &["99999TiB"]);
+    assert_eq!(too_large.status.code(), Some(4), "{}", stderr(&too_large));
+    for part in ["take a smaller size", "still has 95.4 MiB"] {
+        assert!(stderr(&too_large).contains(part), "{}", stderr(&too_large));
+    }
+    assert_eq!(size(), 100_003_840);
+    place.check();
 }
 
 #[test]
@@ -131,16 +150,33 @@ fn a_pool_without_holes_has_them_after_a_trim() {
     }
 }
 
+#[test]
+fn a_pool_that_cannot_be_trimmed_is_left_as_it_was() {
+    let place = Place::new("ext4-dax");
+    done(&["mkfs", "ext4-dax"], &place.pool(), &["--size", "64MiB"]);
+    // Of the superblock: the state, and the features that another reader must know.
+    let word = |at: usize| fs::read(place.pool()).unwrap()[1024 + at];
+    let found = || (word(0x3a), word(0x60));
+    let clean = found();
+    let refused = run(&["trim"], &place.pool(), &[]);
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("keep their space: ext4 does not"), "{}", stderr(&refused));
+    assert_eq!(found(), clean, "it waits for a recovery");
+    place.check();
+}
+
 /// A small file system of the host, unmounted at the end.
 struct SmallHost(tempfile::TempDir);
 
 impl SmallHost {
     fn new(size: &str) -> Self {
+        Self::of("tmpfs", &format!("size={size}"))
+    }
+
+    fn of(kind: &str, options: &str) -> Self {
         let host = Self(tempfile::tempdir().unwrap());
-        let options = format!("size={size}");
         let mut mount = Command::new("mount");
-        let mounted =
-            mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(host.0.path()).status().unwrap();
+        let mounted = mount.args(["-t", kind, "-o", options, "none"]).arg(host.0.path()).status().unwrap();
         assert!(mounted.success());
         host
     }
@@ -177,9 +213,100 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
         });
         assert!(tries.any(|written| written.is_ok()), "{design}: the space has not come back");
         place.umount();
-        // fsck reads all of the pool through a map, which fills its holes where the host is a tmpfs.
-        let copied = Command::new("cp").arg("--sparse=always").args([&pool, &place.pool()]).status().unwrap();
-        assert!(copied.success());
-        place.check();
+        done(&["fsck"], &pool, &[]);
+    }
+}
+
+/// Files of the host until it has no space left.
+fn fill(host: &SmallHost) {
+    let mut file = File::create(host.0.path().join("fill")).unwrap();
+    for len in [1 << 20, 1 << 12, 1] {
+        while file.write_all(&pattern(len)).is_ok() {}
+    }
+}
+
+#[test]
+fn a_new_sparse_pool_on_a_full_host_is_refused_and_leaves_nothing() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let host = SmallHost::new("1M");
+        fill(&host);
+        let pool = host.0.path().join("pool.weir");
+        let refused = run(&["mkfs", design], &pool, &["--size", "512MiB", "--sparse"]);
+        assert_eq!(refused.status.code(), Some(4), "{design}: {}", stderr(&refused));
+        for part in ["pool.weir", "host is full", "free space on it"] {
+            assert!(stderr(&refused).contains(part), "{design}: {}", stderr(&refused));
+        }
+        assert!(!pool.exists(), "{design}");
+    }
+}
+
+#[test]
+fn on_a_full_host_a_sparse_pool_goes_on_with_the_blocks_that_it_has() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let (host, place) = (SmallHost::new("64M"), Place::new(design));
+        let pool = host.0.path().join("pool.weir");
+        done(&["mkfs", design], &pool, &["--size", "512MiB", "--sparse"]);
+        let words: &[&str] = if design == "hinfs" { &["-o", "buffer=4MiB"] } else { &[] };
+        let mount = || {
+            let mut mount = weir();
+            let mounted =
+                mount.args(["mount", design]).args([&pool, &place.dir()]).args(words).output().unwrap();
+            assert!(mounted.status.success(), "{design}: {}", stderr(&mounted));
+        };
+        let file = |name: &str| place.dir().join(name);
+        let space = || rustix::fs::statvfs(place.dir()).unwrap().f_bfree;
+        // The blocks are free when the kernel has forgotten the file, soon after it was removed.
+        let remove = |name: &str| {
+            let before = space();
+            fs::remove_file(file(name)).unwrap();
+            let freed = (0..100).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+                space() >= before + 15 * MIB / 4096
+            });
+            assert!(freed, "{design}: {name} keeps its blocks");
+        };
+        mount();
+        fs::write(file("low"), pattern(16 * MIB)).unwrap();
+        fs::write(file("high"), pattern(16 * MIB)).unwrap();
+        assert!(weir().arg("sync").arg(place.dir()).status().unwrap().success());
+        remove("low");
+        done(&["trim"], &place.dir(), &[]);
+        fill(&host);
+        remove("high");
+        fs::write(file("new"), pattern(8 * MIB)).unwrap_or_else(|error| panic!("{design}: {error}"));
+        place.umount();
+        mount();
+        assert!(fs::read(file("new")).unwrap() == pattern(8 * MIB), "{design}");
+        fs::write(file("newer"), pattern(4 * MIB)).unwrap_or_else(|error| panic!("{design}, anew: {error}"));
+        place.umount();
+        // With the host still full: what is looked at takes no space.
+        done(&["fsck"], &pool, &[]);
+        done(&["trim"], &pool, &[]);
+        done(&["resize"], &pool, &["1GiB"]);
+        done(&["fsck", "--repair"], &pool, &[]);
+    }
+}
+
+#[test]
+fn a_host_that_cannot_take_space_back_is_named_as_the_reason() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let (host, place) = (SmallHost::of("ramfs", "mode=700"), Place::new(design));
+        let pool = host.0.path().join("pool.weir");
+        done(&["mkfs", design], &pool, &["--size", "64MiB"]);
+        let refused = |path: &Path| {
+            let refused = run(&["trim"], path, &[]);
+            assert_eq!(refused.status.code(), Some(3), "{design}: {}", stderr(&refused));
+            for part in ["keep their space", "not supported", "file system of the host", "move the pool"] {
+                assert!(stderr(&refused).contains(part), "{design}: {}", stderr(&refused));
+            }
+        };
+        refused(&pool);
+        let mounted = weir().args(["mount", design]).args([&pool, &place.dir()]).output().unwrap();
+        assert!(mounted.status.success(), "{design}: {}", stderr(&mounted));
+        refused(&place.dir());
+        let asked = rustix::fs::getxattr(place.dir(), "weir.trim", &mut [0; 20]);
+        assert_eq!(asked, Err(rustix::io::Errno::OPNOTSUPP), "{design}");
+        place.umount();
+        done(&["fsck"], &pool, &[]);
     }
 }

@@ -1,10 +1,11 @@
-//! The command ended from outside: what is measured is kept and marked partial, and no file is left in part.
+//! The command ended from outside: what is measured is kept and marked partial, no file is left in part, and the same command goes
+//! on with the cells that have not run.
 
 mod shared;
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -69,4 +70,35 @@ fn a_kill_while_images_are_saved_leaves_whole_images_only() {
         let checked = weir(home.path()).arg("fsck").arg(&image).output().unwrap();
         assert!(checked.status.success(), "{}", told(&checked));
     }
+}
+
+#[test]
+fn a_run_that_was_killed_goes_on_with_the_cells_that_have_not_run() {
+    let home = tempfile::tempdir().unwrap();
+    let bench = ["bench", "varmail", "--fs", "pmfs", "-D", "nfiles=200", "--runtime", "300ms"];
+    let bench = [&bench[..], &["--repeats", "20", "--jobs", "1", "--json"]].concat();
+    let samples = |output: &Output| document(output)["samples"].clone();
+    let whole = samples(&weir(home.path()).args(&bench).output().unwrap());
+    let kept =
+        || std::fs::read_dir(home.path().join("data/weir/cells")).into_iter().flatten().flatten().next();
+    assert!(kept().is_none(), "a whole run leaves no cells");
+    let lines = || {
+        let text = kept().and_then(|file| std::fs::read_to_string(file.path()).ok());
+        text.map_or(0, |text| text.lines().count())
+    };
+
+    let mut child = started(home.path(), &bench);
+    let deadline = Instant::now() + Duration::from_secs(300);
+    while lines() < 3 {
+        assert!(Instant::now() < deadline && child.try_wait().unwrap().is_none(), "no cell was kept");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    send(&child, Signal::KILL);
+    child.wait().unwrap();
+    let again = weir(home.path()).args(&bench).output().unwrap();
+    assert!(told(&again).contains("cells of an interrupted run"), "{}", told(&again));
+    for (one, other) in whole.as_array().unwrap().iter().zip(samples(&again).as_array().unwrap()) {
+        assert_eq!((&one["ops"], &one["seed"]), (&other["ops"], &other["seed"]));
+    }
+    assert!(kept().is_none());
 }

@@ -28,17 +28,35 @@ pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<A
 pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
     let (exit, advice) = match error {
         MediaError::Io { errno: 2, .. } => (Exit::Usage, "; make one with `weir mkfs`"),
-        MediaError::Io { .. } if path.is_dir() => {
+        MediaError::Io { .. } | MediaError::NoFile if path.is_dir() => {
             (Exit::Usage, ": it is a directory; give the image, which is a file")
         }
-        MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => (Exit::Run, "; take a smaller --size"),
+        MediaError::NoFile => (Exit::Usage, "; give another path"),
+        MediaError::Empty if path.exists() => {
+            return Failure::new(
+                Exit::Run,
+                format!(
+                    "{}: the file has no bytes: give an image, or make one with `weir mkfs`",
+                    path.display()
+                ),
+            );
+        }
+        MediaError::Io { errno: NO_ACCESS, .. } => {
+            (Exit::Run, "; it takes a user who may read and write the file (see `ls -l`)")
+        }
+        MediaError::Io { errno: READ_ONLY, .. } => (Exit::Run, "; copy the image to where it can be written"),
+        MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => {
+            (Exit::Run, "; take a smaller --size, or free space there")
+        }
         MediaError::InUse => (Exit::Run, &*pool_file::advice_in_use(path)),
         _ => (Exit::Run, ""),
     };
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))
 }
 
-/// `EFBIG`, `ENOSPC`: numbers of the host's kernel.
+/// `EACCES`, `EFBIG`, `ENOSPC`, `EROFS`: numbers of the host's kernel.
+const NO_ACCESS: i32 = 13;
+const READ_ONLY: i32 = 30;
 const TOO_LARGE: i32 = 27;
 const NO_SPACE: i32 = 28;
 
@@ -100,12 +118,16 @@ pub(super) fn copy(region: &Region, path: &Path) -> Result<Arc<Region>, Failure>
     let fail = |error: MediaError| refused(path, &error);
     let copy = Region::anonymous(Bytes(region.len()), free()).map_err(fail)?;
     let mut piece = vec![0_u8; PIECE as usize];
-    for offset in (0..region.len()).step_by(PIECE as usize) {
-        let part = &mut piece[..PIECE.min(region.len() - offset) as usize];
-        region.peek(offset, part).map_err(fail)?;
-        if part.iter().any(|byte| *byte != 0) {
-            copy.store(offset, part).map_err(fail)?;
+    let mut data = region.data_from(0);
+    while let Some(range) = data {
+        for offset in range.clone().step_by(PIECE as usize) {
+            let part = &mut piece[..PIECE.min(range.end - offset) as usize];
+            region.peek(offset, part).map_err(fail)?;
+            if part.iter().any(|byte| *byte != 0) {
+                copy.store(offset, part).map_err(fail)?;
+            }
         }
+        data = region.data_from(range.end);
     }
     Ok(Arc::new(copy))
 }
@@ -116,19 +138,17 @@ pub(super) fn design(
     named: Option<&str>,
     path: &Path,
 ) -> Result<&'static dyn FsType, Failure> {
-    let known = || fs::FILE_SYSTEMS.iter().copied().map(FsType::name);
-    let found: Vec<_> =
-        fs::FILE_SYSTEMS.iter().copied().filter(|design| design.recognises(&Storage::from(region))).collect();
-    match (named, found.first()) {
-        (Some(name), _) => Ok(lab::plan::matrix::design(name)?),
-        (None, Some(design)) => Ok(*design),
-        (None, None) => {
-            let known = known().collect::<Vec<_>>().join(", ");
-            let message = format!(
-                "{}: no design recognises this image; name one with --fs (there are: {known})",
-                path.display()
-            );
-            Err(Failure::usage(message))
-        }
+    let mut all = fs::FILE_SYSTEMS.iter().copied();
+    if let Some(name) = named {
+        return Ok(lab::plan::matrix::design(name)?);
     }
+    // The first one ends the search: others look for copies in places where the file may have holes.
+    all.find(|design| design.recognises(&Storage::from(region))).ok_or_else(|| {
+        let known = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect::<Vec<_>>().join(", ");
+        Failure::usage(format!(
+            "{}: no design recognises this image: it is none, or its superblocks are damaged; \
+             `weir fsck --fs DESIGN` says more of what was one (there are: {known})",
+            path.display()
+        ))
+    })
 }

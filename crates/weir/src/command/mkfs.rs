@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
-use fs::{FsType, Options};
-use media::Storage;
+use fs::{FsError, FsType, Options};
 use media::nvmm::Access;
+use media::{Region, Storage};
 use sim::Bytes;
 
 use super::image;
@@ -16,11 +17,15 @@ use crate::pool_file::{self, Mode};
 
 /// Make a file system in an image.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB", allow_missing_positional = true)]
+#[command(
+    override_usage = "weir mkfs [OPTIONS] <FS> <IMAGE>",
+    after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB"
+)]
 pub(crate) struct Mkfs {
-    /// The design (`weir list fs`); --fs DESIGN is equivalent
-    #[arg(value_name = "FS", required_unless_present = "fs", conflicts_with = "fs")]
-    design: Option<String>,
+    /// The design (`weir list fs`), and the image; with --fs DESIGN the image alone
+    // One argument of two words: clap takes the first of two for the image where an option follows it and it may be missing.
+    #[arg(value_names = ["FS", "IMAGE"], num_args = 1..=2, required = true)]
+    words: Vec<PathBuf>,
     #[arg(long, hide = true, value_name = "FS")]
     fs: Option<String>,
     /// Size of the image; needed when it does not exist
@@ -38,44 +43,34 @@ pub(crate) struct Mkfs {
     /// Permissions of a new image, in octal; an existing image loses any others [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
-    /// The image
+}
+
+/// What the words mean.
+struct Target {
+    design: &'static dyn FsType,
     image: PathBuf,
 }
 
 impl Mkfs {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let design =
-            lab::plan::matrix::design(self.design.as_ref().or(self.fs.as_ref()).expect("clap asks for it"))?;
+        let target = self.target()?;
+        let Target { design, image } = &target;
         let options = options(&self.options)?;
         let options = Options::resolve(design.name(), design.options(), &options)
             .map_err(|error| Failure::usage(error.to_string()))?;
-        self.check_target(design, &options)?;
-        let existed = self.image.exists();
+        self.check_size(&target, &options)?;
+        let existed = image.exists();
         if self.sparse {
-            self.make_holes(design, existed)?;
+            make_holes(&target, existed, self.size.unwrap_or_default())?;
         }
-        let region = image::open(&self.image, self.size, Access::ReadWrite).inspect_err(|_| {
+        let region = self.make(&target, &options, existed).inspect_err(|_| {
             if !existed {
-                drop(std::fs::remove_file(&self.image)); // an image of no bytes is of no use
+                drop(std::fs::remove_file(image)); // an image without a file system is of no use
             }
         })?;
-        let holder =
-            fs::FILE_SYSTEMS.iter().copied().find(|design| design.recognises(&Storage::from(&region)));
-        if let Some(holder) = holder.filter(|_| !self.force) {
-            let (image, name) = (self.image.display(), holder.name());
-            return Err(Failure::usage(format!(
-                "{image} holds a {name} file system; overwrite it with --force"
-            )));
-        }
-        design
-            .mkfs(&Storage::from(&region), &options)
-            .map_err(|error| image::unusable(&self.image, error))?;
-        image::give_to_maker(design, &region, &options)?;
-        pool_file::permit(&self.image, !existed, self.mode, output)?;
-        region
-            .sync()
-            .map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.image.display())))?;
-        output.note(&format!("{}: {} in {}", self.image.display(), design.name(), Bytes(region.len())));
+        pool_file::permit(image, !existed, self.mode, output)?;
+        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", image.display())))?;
+        output.note(&format!("{}: {} in {}", image.display(), design.name(), Bytes(region.len())));
         if output.is_json() {
             let bytes = region.len();
             output.document(
@@ -85,31 +80,75 @@ impl Mkfs {
         Ok(())
     }
 
-    /// Makes the file, all of it a hole.
-    fn make_holes(&self, design: &dyn FsType, existed: bool) -> Result<(), Failure> {
-        let (image, name) = (self.image.display(), design.name());
-        if existed {
+    /// The design and the image.
+    fn target(&self) -> Result<Target, Failure> {
+        let (name, image) = match (self.words.as_slice(), &self.fs) {
+            ([name, image], None) => (name.to_string_lossy().into_owned(), image),
+            ([image], Some(name)) => (name.clone(), image),
+            ([_], None) => {
+                let what = "name the design and the image: `weir mkfs pmfs pool.weir --size 1GiB`";
+                return Err(Failure::usage(what));
+            }
+            _ => {
+                return Err(Failure::usage(
+                    "name one image, and its design once: `weir mkfs pmfs pool.weir`",
+                ));
+            }
+        };
+        Ok(Target { design: lab::plan::matrix::design(&name)?, image: image.clone() })
+    }
+
+    /// Makes the file system, in a file that may have to be made, too.
+    fn make(
+        &self,
+        Target { design, image }: &Target,
+        options: &Options,
+        existed: bool,
+    ) -> Result<Arc<Region>, Failure> {
+        let region = image::open(image, self.size, Access::ReadWrite)?;
+        let storage = Storage::from(&region);
+        // Of a new file there is nothing to know, and to look into its holes may take space of the host.
+        let mut known = fs::FILE_SYSTEMS.iter().filter(|_| existed && !self.force);
+        if let Some(holder) = known.find(|design| design.recognises(&storage)) {
+            let (image, name) = (image.display(), holder.name());
             return Err(Failure::usage(format!(
-                "{image} exists: --sparse is for a new image; `weir trim` for it"
+                "{image} holds a {name} file system; overwrite it with --force"
             )));
         }
-        if !design.may_have_holes() {
-            return Err(Failure::usage(format!("{name} needs all its space at once: leave out --sparse")));
-        }
-        pool_file::make_sparse(&self.image, self.size.unwrap_or_default())
+        design.mkfs(&storage, options).map_err(|error| match error {
+            FsError::Media(error) => image::refused(image, &error),
+            error => image::unusable(image, error),
+        })?;
+        image::give_to_maker(*design, &region, options)?;
+        Ok(region)
     }
 
     /// Nothing is made or changed when the size is missing or too small.
-    fn check_target(&self, design: &dyn FsType, options: &Options) -> Result<(), Failure> {
-        let image = self.image.display().to_string();
-        let existing = std::fs::metadata(&self.image).map(|data| Bytes(data.len())).ok();
+    fn check_size(&self, Target { design, image }: &Target, options: &Options) -> Result<(), Failure> {
+        let shown = image.display().to_string();
+        let existing = std::fs::metadata(image).map(|data| Bytes(data.len())).ok();
         match existing.max(self.size) {
-            Some(size) => image::check_size(&image, size, design, options),
+            Some(size) => image::check_size(&shown, size, *design, options),
             None => {
-                Err(Failure::usage(format!("{image} does not exist: say how large it is to be with --size")))
+                Err(Failure::usage(format!("{shown} does not exist: say how large it is to be with --size")))
             }
         }
     }
+}
+
+/// Makes the file, all of it a hole.
+fn make_holes(Target { design, image }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
+    let (shown, name) = (image.display(), design.name());
+    if existed {
+        return Err(Failure::usage(format!(
+            "{shown} exists, and --sparse is for a new image: leave it out (with --force a file system is \
+             overwritten; `weir trim` gives the space of free blocks back), or name another file"
+        )));
+    }
+    if !design.may_have_holes() {
+        return Err(Failure::usage(format!("{name} needs all its space at once: leave out --sparse")));
+    }
+    pool_file::make_sparse(image, size)
 }
 
 pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {

@@ -17,14 +17,19 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::pool_file;
 
+/// What the format of a design counts in.
+const BLOCK: u64 = 4096;
+
 /// Make an unmounted pool larger
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir resize pool.weir 8GiB\n\
-    It is never made smaller: copy its files to a new pool for that.")]
+    A pool with holes (mkfs --sparse, or after a trim) grows by a hole; any other takes the space at once.\n\
+    It is never made smaller: copy its files to a new pool for that.\n\
+    ext2 and ext4 have tools of their own (`resize2fs`); redo cannot grow.")]
 pub(crate) struct Resize {
-    /// The pool
+    /// The pool, which is not mounted
     pool: PathBuf,
-    /// Its new size
+    /// Its new size in all, not what is added; rounded up to whole blocks of 4 KiB
     size: Bytes,
     /// The design [default: the one that recognises the pool]
     #[arg(long)]
@@ -36,19 +41,25 @@ impl Resize {
         let shown = self.pool.display();
         let region = image::open(&self.pool, None, Access::ReadWrite)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
-        let (size, now) = (self.size, Bytes(region.len()));
+        let (size, now) = (self.rounded()?, Bytes(region.len()));
         if size < now {
             return Err(Failure::usage(format!(
-                "{shown} has {now}, and a file system is not made smaller: make a new pool of {size} and copy its files"
+                "{shown} has {now} already, and a pool is never made smaller: give a size above that, \
+                 or make a new pool with `weir mkfs` and copy its files there"
             )));
         }
         // Also says whether the design can grow, before the file does.
         let before = self.grow(design, region)?;
         if size > now {
             pool_file::extend_holes(&self.pool, size)?;
-            self.grow(design, image::open(&self.pool, Some(size), Access::ReadWrite)?)?;
+            let larger = image::open(&self.pool, Some(size), Access::ReadWrite);
+            let after = self.grow(design, larger.map_err(|failure| kept(now, failure))?);
+            after.map_err(unfinished)?;
         }
-        output.note(&format!("{shown}: {} grew from {before} to {size}", design.name()));
+        output.note(&match before < size {
+            true => format!("{shown}: {} grew from {before} to {size}", design.name()),
+            false => format!("{shown}: {} has {size} already; nothing was done", design.name()),
+        });
         if output.is_json() {
             let (before, size) = (before.0, size.0);
             output.document(&serde_json::json!({
@@ -56,6 +67,12 @@ impl Resize {
             }));
         }
         Ok(())
+    }
+
+    /// Whole blocks.
+    fn rounded(&self) -> Result<Bytes, Failure> {
+        let rounded = self.size.0.checked_next_multiple_of(BLOCK).map(Bytes);
+        rounded.ok_or_else(|| Failure::usage(format!("{} is more than any file can have", self.size)))
     }
 
     /// Grows the file system to its region; its size before.
@@ -71,4 +88,16 @@ impl Resize {
             error => image::unusable(&self.pool, error),
         })
     }
+}
+
+/// The file could not grow.
+fn kept(now: Bytes, failure: Failure) -> Failure {
+    let Failure { exit, message } = failure;
+    Failure { exit, message: format!("{}; the pool still has {now}", message.replace("--size", "size")) }
+}
+
+/// The file has grown, the file system has not.
+fn unfinished(failure: Failure) -> Failure {
+    let Failure { exit, message } = failure;
+    Failure { exit, message: format!("{message}; the same command again goes on") }
 }

@@ -5,10 +5,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fs::Options;
+use fs::{FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
 use sim::{Bytes, Machine, Seed, Setup};
+use vfs::Errno;
 
 use super::image;
 use crate::failure::{Exit, Failure};
@@ -37,12 +38,15 @@ impl Trim {
 
 fn of_mount(dir: &Path) -> Result<Bytes, Failure> {
     let dir = mounted::absolute(dir)?;
-    let pool = mounted::ours(&dir, "fstrim")?.source;
-    let before = taken(&pool);
+    let mounted = mounted::ours(&dir, "fstrim")?;
+    let (pool, design) = (&mounted.source, mounted.design());
+    let before = taken(pool);
     let mut digits = [0; 20];
-    rustix::fs::getxattr(&dir, fuse::TRIM_XATTR, &mut digits)
-        .map_err(|errno| refused(&dir, &errno.to_string()))?;
-    Ok(given(before, &pool))
+    rustix::fs::getxattr(&dir, fuse::TRIM_XATTR, &mut digits).map_err(|errno| match errno {
+        rustix::io::Errno::OPNOTSUPP => unsupported(&dir, design.and_then(fs::by_name)),
+        errno => refused(&dir, &errno.to_string()),
+    })?;
+    Ok(given(before, pool))
 }
 
 /// Mounts it for as long as that takes.
@@ -55,11 +59,17 @@ fn of_pool(pool: &Path) -> Result<Bytes, Failure> {
     let trimmed = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
         let volume = design.mount(&Storage::from(&region), &options)?;
         let trimmed = volume.trim();
-        Ok::<_, fs::FsError>(trimmed.and_then(|bytes| volume.unmount().map(|()| bytes)))
+        // Also of a design that refuses: the pool is to be as it was.
+        let left = volume.unmount();
+        region.sync()?;
+        Ok::<_, fs::FsError>(trimmed.and(left))
     });
     let trimmed = trimmed.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
     let trimmed = trimmed.map_err(|error| image::unusable(pool, error))?;
-    trimmed.map_err(|errno| refused(pool, &errno.to_string()))?;
+    trimmed.map_err(|errno| match errno {
+        Errno::EOPNOTSUPP => unsupported(pool, Some(design)),
+        errno => refused(pool, &errno.to_string()),
+    })?;
     Ok(given(before, pool))
 }
 
@@ -70,6 +80,18 @@ fn taken(pool: &Path) -> u64 {
 
 fn given(before: u64, pool: &Path) -> Bytes {
     Bytes(before.saturating_sub(taken(pool)))
+}
+
+/// The design gives nothing back, or the host cannot take it.
+fn unsupported(place: &Path, design: Option<&dyn FsType>) -> Failure {
+    if let Some(design) = design.filter(|design| !design.may_have_holes()) {
+        let can = fs::FILE_SYSTEMS.iter().filter(|design| design.may_have_holes());
+        let can = can.map(|design| design.name()).collect::<Vec<_>>().join(", ");
+        return refused(place, &format!("{} does not give space back; {can} do", design.name()));
+    }
+    let why = "not supported: the file system of the host cannot take space out of a file; \
+               move the pool to one that can, such as ext4, XFS, Btrfs or tmpfs";
+    Failure { exit: Exit::Host, ..refused(place, why) }
 }
 
 fn refused(place: &Path, why: &str) -> Failure {

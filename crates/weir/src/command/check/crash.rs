@@ -96,7 +96,7 @@ impl CrashCheck {
         let effort = Effort { after_commits: alone, ..Effort::usual(self.shared.seed, nested) };
         let faults: Vec<_> =
             self.drop_fence.iter().map(|nth| Fault::DropNth { target: Target::Fence, nth: *nth }).collect();
-        let counter = Counter::new(output.shows_progress(), subject.design.name(), numbers.len() as u64);
+        let counter = Counter::new(output, subject.design.name(), numbers.len() as u64);
         let limits = self.chosen.limits(&self.shared, began);
         let watch = Watch { limits, explored: &|_| counter.one_more() };
         let tally = explore_many(&subject, (numbers.len(), &program), (&effort, &faults), &watch);

@@ -63,7 +63,7 @@ impl FaultsCheck {
     fn fail(&self, subject: Subject, programs: &[Program], output: &Output) -> Failed {
         let began = Instant::now();
         let parts = programs.len() + 1;
-        let counter = Counter::new(output.shows_progress(), subject.design.name(), parts as u64);
+        let counter = Counter::new(output, subject.design.name(), parts as u64);
         let limits = self.chosen.limits(&self.shared, began);
         let tally = fail_many(&subject, programs, (self.shared.seed, &limits), &|_| counter.one_more());
         Failed { subject, programs: parts, tally, took: began.elapsed() }

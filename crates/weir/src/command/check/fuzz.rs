@@ -90,7 +90,7 @@ impl FuzzCheck {
                 Some(mutant) => again(&fuzzer, mutant),
                 None => {
                     let count = self.mutants.unwrap_or(0);
-                    let counter = Counter::new(output.shows_progress(), &name, count);
+                    let counter = Counter::new(output, &name, count);
                     fuzzer.run(&self.effort(began), &|| counter.one_more())
                 }
             };

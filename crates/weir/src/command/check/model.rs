@@ -88,7 +88,7 @@ impl ModelCheck {
 
     fn compare(&self, design: Arc<dyn Design>, host: Option<&HostDir>, output: &Output) -> Compared {
         let (began, rounds) = (Instant::now(), self.ops.div_ceil(ROUND_OPS));
-        let counter = Counter::new(output.shows_progress(), design.name(), rounds);
+        let counter = Counter::new(output, design.name(), rounds);
         let prepare = self.fail_store.map(|nth| -> Prepare {
             Arc::new(move |region| region.inject(Fault::FailNth { target: Target::Store, nth }))
         });

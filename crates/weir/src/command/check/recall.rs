@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use check::crash::programs::{self, Program};
-use check::recall::{Counts, Forgotten, Found, Seeded, find_all, forgotten};
+use check::recall::{Counts, Forgotten, Found, LeaveOut, Seeded, find_all, forgotten};
 use clap::Args;
 use fs::Mutant;
 use media::fault::Target;
@@ -81,7 +81,7 @@ pub(super) fn all(
         {
             let mut sum = Forgotten::default();
             for subject in subjects_of(name, &given, size, None)? {
-                sum.add(forgotten(&subject, &short, target, work));
+                sum.add(forgotten(&subject, &short, &LeaveOut::each(target), work));
             }
             done();
             left_out.push((target, sum));
@@ -217,7 +217,7 @@ impl RecallCheck {
                 self.only
             )));
         }
-        let counter = Counter::new(output.shows_progress(), "seeded bugs", count);
+        let counter = Counter::new(output, "seeded bugs", count);
         let programs = programs::all();
         let recalled = all(&self.shared, self.size, &self.only, &programs, &|| counter.one_more())?;
         drop(counter);

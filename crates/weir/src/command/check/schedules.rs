@@ -78,7 +78,7 @@ impl SchedulesCheck {
             let (began, name) = (Instant::now(), subject(&*design));
             let arguments = format!("--fs {} {}", design.name(), design.arguments()).trim_end().to_owned();
             let design = if self.torn_append { flawed(design, Flaw::TornAppend) } else { design };
-            let counter = Counter::new(output.shows_progress(), &name, self.turns(scenarios.len()));
+            let counter = Counter::new(output, &name, self.turns(scenarios.len()));
             let effort = self.effort(began);
             let tallies = schedules::explore(&design, &scenarios, &effort, &|| counter.one_more());
             Explored { subject: name, arguments, tallies, took: began.elapsed() }

@@ -38,7 +38,11 @@ pub(super) fn measure(
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(&variations, figures, &mut runner)?.ok_or_else(|| {
+    let outcome = run::run(&variations, figures, &mut runner)?;
+    if let Some(error) = runner.kept().and_then(Kept::failure) {
+        output.note(&format!("not every cell is kept: {error}"));
+    }
+    let outcome = outcome.ok_or_else(|| {
         let message =
             "interrupted; the cells that have run are kept, and the same command goes on with the others";
         Failure::new(Exit::Interrupted, message)

@@ -3,14 +3,14 @@
 
 use archsim::reproduce::readings::ABLATIONS;
 use archsim::reproduce::seeds::{Spread, spread};
-use archsim::reproduce::variants::{self, Campaign, Class, Measured, Variant};
+use archsim::reproduce::variants::{self, Campaign, Measured, Variant};
 use archsim::reproduce::{Arithmetic, Crashes, Matrix, Scale, figures, machine, run_all};
 use lab::claims::Paper;
 use report::table::Table;
-use results::{ClaimOutcome, Clock, ResultFile};
+use results::{ClaimOutcome, Clock, ReadingOutcome, ResultFile};
 use serde_json::{Value, json};
 
-use crate::experiment::How;
+use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
@@ -41,7 +41,7 @@ fn measure_at(
     let machine = machine(scale, None, &[])?;
     let figures = figures::runs(scale, seed)?;
     let all = Matrix::size() * scale.seeds + figures.len() as u64;
-    let counter = Counter::new(output.shows_progress(), "simulated runs", all);
+    let counter = Counter::new(output, "simulated runs", all);
     let measure = |seed| Matrix::measure(&machine, scale, seed, jobs, &|| counter.one_more());
     let matrix = measure(seed)?;
     let mut claims = vec![matrix.claims(Arithmetic::default())];
@@ -67,12 +67,19 @@ fn measure_at(
         "seeds": scale.seeds, "claims": spreads.iter().map(interval).collect::<Vec<_>>(),
     });
     let mut result = ResultFile::new(&paper.name, plan, seed, Clock::Virtual);
-    result.machine.clone_from(&machine.name);
+    describe(&mut result, &machine.name);
     result.samples = figures::samples(&matrix, &figures);
     result.samples.extend(figures::timelines(scale, seed)?);
     result.samples.extend(figures::crash_samples(&crashes, seed));
     result.claims = paper.judge_values(&values, seed);
     Ok(result)
+}
+
+/// Notes what was simulated, by which command and build.
+fn describe(result: &mut ResultFile, machine: &str) {
+    machine.clone_into(&mut result.machine);
+    result.command = experiment::command();
+    result.environment = lab::environment::capture();
 }
 
 /// A claim over seeds, as the result keeps it.
@@ -106,28 +113,42 @@ fn campaign(
     output: &Output,
 ) -> Result<Vec<Measured>, Failure> {
     let campaign = Campaign::new(list, ratios, scale, seed)?;
-    let counter = Counter::new(output.shows_progress(), "simulated runs", campaign.size());
+    let counter = Counter::new(output, "simulated runs", campaign.size());
     Ok(campaign.measure(jobs, &|| counter.one_more()))
 }
 
-/// The claims of a simulated paper under every reading, printed; the claims under the default readings come back.
+/// Measures the claims of a paper whose subject is a simulator under every reading: a result with the class of each.
 pub(crate) fn readings(
     paper: &Paper,
     how: &How,
     quick: bool,
     output: &Output,
-) -> Result<Vec<ClaimOutcome>, Failure> {
+) -> Result<ResultFile, Failure> {
     let seed = how.seed.unwrap_or(1);
     let scale = if quick { Scale::VARIANT } else { Scale::QUICK };
     let measured = campaign(variants::readings(quick), false, scale, (seed, jobs(how.jobs)), output)?;
     let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(paper, one, seed)).collect();
-    if output.is_json() {
-        output.document(&document(&measured, &judged));
-    } else {
-        output.data(&classes(&measured, &judged).to_text());
+    if !output.is_json() {
         output.data(&values("under each reading", &measured, &judged).to_text());
     }
-    Ok(judged.into_iter().next().unwrap_or_default())
+    let plan = json!({ "paper": paper.name, "ops": scale.ops, "crashes": scale.crashes, "variations": measured.len() });
+    let mut result = ResultFile::new(format!("{}-readings", paper.name), plan, seed, Clock::Virtual);
+    result.why = format!("Which claims of {} depend on what it leaves open?", paper.paper);
+    describe(&mut result, &machine(scale, None, &[])?.name);
+    result.claims = classed(&measured, &judged);
+    Ok(result)
+}
+
+/// The claims under the default readings, each with what became of it under every one, the default first.
+fn classed(measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Vec<ClaimOutcome> {
+    let under = |at: usize| -> Vec<ReadingOutcome> {
+        let one = |(one, claims): (&Measured, &Vec<ClaimOutcome>)| {
+            let Variant { what, by, .. } = one.variant.clone();
+            ReadingOutcome { name: what, choice: by, value: claims[at].value, holds: claims[at].holds }
+        };
+        measured.iter().zip(judged).map(one).collect()
+    };
+    judged[0].iter().enumerate().map(|(at, claim)| claim.clone().under(under(at))).collect()
 }
 
 /// The claims that are ratios, with one mechanism changed at a time.
@@ -136,7 +157,8 @@ pub(super) fn ablations(seed: u64, output: &Output) -> Result<(), Failure> {
     let measured = campaign(variants::of(ABLATIONS), true, Scale::VARIANT, (seed, jobs(None)), output)?;
     let judged: Vec<Vec<ClaimOutcome>> = measured.iter().map(|one| judge(&paper, one, seed)).collect();
     if output.is_json() {
-        output.document(&document(&measured, &judged));
+        let claims = classed(&measured, &judged);
+        output.document(&json!({ "schema": "weir.claims/1", "claims": claims }));
     } else {
         output.data(&values("with one mechanism changed", &measured, &judged).to_text());
     }
@@ -153,49 +175,6 @@ fn judge(paper: &Paper, measured: &Measured, seed: u64) -> Vec<ClaimOutcome> {
             claims.map(|claim| claim.claim.not_measured(reason.clone(), seed, Clock::Virtual)).collect()
         }
     }
-}
-
-/// The file of claims, each with its class and its value under each reading, the default first.
-fn document(measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Value {
-    let claim = |at: usize| {
-        let mut claim = serde_json::to_value(&judged[0][at]).expect("a record is plain data");
-        let one = |(one, claims): (&Measured, &Vec<ClaimOutcome>)| {
-            let Variant { what, by, .. } = &one.variant;
-            json!({ "name": what, "choice": by, "value": claims[at].value, "holds": claims[at].holds })
-        };
-        claim["class"] = class(judged, at).word().into();
-        claim["readings"] = measured.iter().zip(judged).map(one).collect();
-        claim
-    };
-    let claims: Vec<Value> = (0..judged[0].len()).map(claim).collect();
-    json!({ "schema": "weir.claims/1", "claims": claims })
-}
-
-fn class(judged: &[Vec<ClaimOutcome>], at: usize) -> Class {
-    Class::of(judged.iter().map(|claims| claims[at].holds))
-}
-
-/// A line for each claim: its class, and under which readings it stands otherwise than under the default.
-fn classes(measured: &[Measured], judged: &[Vec<ClaimOutcome>]) -> Table {
-    let mut table = Table::new("Claims by how far they depend on what the publication leaves open");
-    table.words("claim");
-    table.numbers("default");
-    table.words("class");
-    table.numbers("holds under");
-    table.words("otherwise than by default under");
-    for (at, claim) in judged[0].iter().enumerate() {
-        let held = judged.iter().filter(|claims| claims[at].holds).count();
-        let other = measured.iter().zip(judged).filter(|(_, claims)| claims[at].holds != claim.holds);
-        let other: Vec<String> = other.map(|(one, _)| title(&one.variant)).collect();
-        table.rows.push(vec![
-            claim.id.clone(),
-            number(claim.value),
-            class(judged, at).word().to_owned(),
-            format!("{held} of {}", judged.len()),
-            other.join("; "),
-        ]);
-    }
-    table
 }
 
 /// A line for each variant and a column for each claim whose value some variant changes. A star: it holds.

@@ -161,7 +161,7 @@ impl Flash {
         }
         let survey = replay::survey(|| open(path), &settings, size).map_err(|error| placed(path, &error))?;
         let start = replay::fill(&mut ssd, settings.fill, &survey)?;
-        let counter = Counter::new(output.shows_progress(), "replay", survey.requests);
+        let counter = Counter::new(output, "replay", survey.requests);
         let stop = interrupt::flag();
         let done = replay::replay(open(path)?, &settings, &survey, ssd, start, || counter.one_more(), &stop);
         drop(counter);
