@@ -35,6 +35,8 @@ install_suites() {
 		[dummy_auth]
 		entries = [["nobody", "nogroup"], ["games", "games"]]
 	END
+    # A host that was not scheduled for a tick stamps two changes alike: such a test runs again with a nap that no host sleeps over.
+    sed 's/^naptime.*/naptime = 1/' "$work/calls.toml" >"$work/slowly.toml"
     # A mount is made read-only under those tests, and only theirs: the suite leaves files open in others.
     sed 's/^naptime/allow_remount = true\n&/' "$work/calls.toml" >"$work/read-only.toml"
     cat >"$work/contents.toml" <<-'END'
@@ -59,14 +61,32 @@ install_suites() {
 
 # Runs pjdfstest as a user, in a directory of that user's; sets `passed` and `left_out`.
 run_calls() {
-    local user=$1 on=$2 config=$3
+    local user=$1 on=$2 config=$3 again=0
     shift 3
     install -d -o "$user" -m 755 "$on/of-$user"
-    NO_COLOR=1 setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups \
-        "$work/pjdfstest" -c "$work/$config.toml" -p "$on/of-$user" -s "$other" "$@" >"$work/calls" 2>&1 ||
-        die "pjdfstest as $user: $(grep -A 3 FAILED "$work/calls" || tail -n 5 "$work/calls")"
-    passed=$(sed -n 's/^Summary.* \([0-9]*\) passed.*/\1/p' "$work/calls")
+    if ! pjdfstest "$user" "$on" "$config" "$@" >"$work/calls" 2>&1; then
+        only_stamps_failed || die "pjdfstest as $user: $(grep -A 3 FAILED "$work/calls" || tail -n 5 "$work/calls")"
+        again=$(wc -l <"$work/failed")
+        say "  again, with a nap of a second: $(tr '\n' ' ' <"$work/failed")"
+        while read -r test; do
+            pjdfstest "$user" "$on" slowly "$test" >"$work/slowly" 2>&1 || die "pjdfstest as $user: $(cat "$work/slowly")"
+        done <"$work/failed"
+    fi
+    passed=$(($(sed -n 's/^Summary.* \([0-9]*\) passed.*/\1/p' "$work/calls") + again))
     left_out=$(awk '/ skipped$/ { print $1 }' "$work/calls")
+}
+
+pjdfstest() {
+    local user=$1 on=$2 config=$3
+    shift 3
+    NO_COLOR=1 setpriv --reuid="$user" --regid="$(id -g "$user")" --clear-groups \
+        "$work/pjdfstest" -c "$work/$config.toml" -p "$on/of-$user" -s "$other" "$@"
+}
+
+# Whether every test that failed did so since a time stamp had not moved; `$work/failed` names them.
+only_stamps_failed() {
+    awk '$NF == "FAILED" && $1 ~ /::/ { print $1 }' "$work/calls" >"$work/failed"
+    [ -s "$work/failed" ] && [ "$(wc -l <"$work/failed")" = "$(grep -c 'Timestamps did not change as expected' "$work/calls")" ]
 }
 
 # All of pjdfstest: as root, the part that makes the mount read-only, and what it can do as an ordinary user. Sets `tests`.
