@@ -61,7 +61,7 @@ fn what_an_earlier_run_has_left_is_neither_measured_nor_removed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("fxmark")).unwrap();
     let axes = format!("[[axis]]\nfs = [\"host:{}\"]", folder.path().display());
-    let plan = plan("clock = \"real\"\nstop = \"5ms\"", &axes, &["DWOL"], SMALL);
+    let plan = plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &["DWOL"], SMALL);
     let result = Runner::new(Settings::default(), &Silent).run(&plan).unwrap();
     // A run has a folder of its own, and takes it away again.
     assert!(result.samples[0].is_measured(), "{:?}", result.samples[0].failure);

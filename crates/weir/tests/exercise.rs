@@ -345,7 +345,7 @@ fn what_a_map_has_stored_is_no_hole_and_holes_are_told_when_the_map_has_gone() {
             );
             drop(map);
             // The kernel tells of a close when it has time.
-            let told = (0..10_000).any(|_| {
+            let told = (0..300_000).any(|_| {
                 thread::sleep(Duration::from_millis(1));
                 first_data(&path).is_ok_and(|data| (496_000..=500_000).contains(&data))
             });

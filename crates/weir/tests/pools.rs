@@ -113,7 +113,7 @@ fn a_sparse_pool_takes_what_it_holds_and_gives_back_what_was_removed() {
         assert!(taken(&place.pool()) > 64 * MIB, "{design}");
         fs::remove_file(place.dir().join("gone")).unwrap();
         // The blocks are free when the kernel has forgotten the file, soon after it was removed.
-        let trimmed = (0..100).map(|_| {
+        let trimmed = (0..6000).map(|_| {
             done(&["trim"], &place.dir(), &[]);
             std::thread::sleep(std::time::Duration::from_millis(50));
             taken(&place.pool())
@@ -206,7 +206,7 @@ fn a_sparse_pool_is_full_when_the_host_is_and_loses_nothing() {
         assert!(fs::read(place.dir().join("kept")).unwrap() == pattern(MIB), "{design}");
         fs::remove_file(place.dir().join("much")).unwrap();
         // The blocks are free when the kernel has forgotten the file, which may come after the removal.
-        let mut tries = (0..100).map(|_| {
+        let mut tries = (0..6000).map(|_| {
             std::thread::sleep(std::time::Duration::from_millis(50));
             done(&["trim"], &place.dir(), &[]);
             fs::write(place.dir().join("more"), pattern(4 * MIB))
@@ -259,7 +259,7 @@ fn on_a_full_host_a_sparse_pool_goes_on_with_the_blocks_that_it_has() {
         let remove = |name: &str| {
             let before = space();
             fs::remove_file(file(name)).unwrap();
-            let freed = (0..100).any(|_| {
+            let freed = (0..6000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(50));
                 space() >= before + 15 * MIB / 4096
             });

@@ -66,7 +66,7 @@ fn try_in_kernel<T>(image: &Scratch, options: &str, work: impl FnOnce(&Path) -> 
                 false
             }
         };
-        assert!((0..50).any(unmounts), "umount {folder}");
+        assert!((0..3000).any(unmounts), "umount {folder}");
         Ok(done)
     } else {
         Err(String::from_utf8_lossy(&mounted.stderr).into_owned())

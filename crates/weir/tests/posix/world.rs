@@ -298,7 +298,16 @@ impl World for Kernel {
     }
 
     fn wait(&self) {
-        std::thread::sleep(Duration::from_nanos(COARSE.0));
+        // The clock of the kernel's stamps itself: a host that was not scheduled may have missed its ticks.
+        let now = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::RealtimeCoarse);
+            (time.tv_sec, time.tv_nsec)
+        };
+        let before = now();
+        while {
+            std::thread::sleep(Duration::from_nanos(COARSE.0));
+            now() == before
+        } {}
     }
 
     fn is_parallel(&self) -> bool {
