@@ -27,11 +27,20 @@ struct Head {
     build: String,
 }
 
-/// The open file, and why not every sample could be written to it.
+/// The open file, which goes with a run that has kept nothing in it.
 #[derive(Debug)]
 pub struct Kept {
     path: PathBuf,
-    file: Mutex<(File, Option<Error>)>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    file: File,
+    /// Whether it has a sample.
+    used: bool,
+    /// Why not every sample could be written.
+    failure: Option<Error>,
 }
 
 /// Samples by the keys of their cells.
@@ -56,30 +65,40 @@ impl Kept {
         if end == 0 {
             writeln!(file, "{}", line(&head)).map_err(io("write"))?;
         }
-        Ok((Self { path: path.to_owned(), file: Mutex::new((file, None)) }, known))
+        let state = State { file, used: !known.is_empty(), failure: None };
+        Ok((Self { path: path.to_owned(), state: Mutex::new(state) }, known))
     }
 
     /// Adds a sample. After the first that cannot be written the file is left alone: a run does not fail for want of a copy.
     pub fn add(&self, key: &str, sample: &Sample) {
         let text = line(&(key, sample)) + "\n";
-        let mut guard = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let (file, failure) = &mut *guard;
-        if failure.is_none() {
-            let written = file.write_all(text.as_bytes());
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.failure.is_none() {
+            state.used = true;
+            let written = state.file.write_all(text.as_bytes());
             let io = |source| Error::Io { action: "write", path: self.path.clone(), source };
-            *failure = written.map_err(io).err();
+            state.failure = written.map_err(io).err();
         }
     }
 
     /// Why not every sample could be written.
     pub fn failure(&self) -> Option<Error> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).1.take()
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).failure.take()
     }
 
     /// Removes the file of a run that has ended whole.
     pub fn remove(&self) -> Result<(), Error> {
         let removed = std::fs::remove_file(&self.path);
         removed.map_err(|source| Error::Io { action: "remove", path: self.path.clone(), source })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        if !self.state.get_mut().unwrap_or_else(PoisonError::into_inner).used {
+            // Only tidiness: the next run takes an empty file as a new one.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -143,9 +162,21 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_keeps_nothing_leaves_no_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.jsonl");
+        drop(Kept::open(&path, "a").unwrap());
+        assert!(!path.exists());
+        Kept::open(&path, "a").unwrap().0.add("one", &sample(1));
+        drop(Kept::open(&path, "a").unwrap());
+        assert_eq!(Kept::open(&path, "a").unwrap().1.len(), 1, "what an earlier run has kept stays");
+    }
+
+    #[test]
     fn what_cannot_be_written_is_told_once_and_ends_no_run() {
-        let full = || OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let kept = Kept { path: "cells".into(), file: Mutex::new((full(), None)) };
+        let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let state = State { file: full, used: false, failure: None };
+        let kept = Kept { path: "cells".into(), state: Mutex::new(state) };
         kept.add("one", &sample(1));
         kept.add("two", &sample(2));
         assert!(kept.failure().unwrap().to_string().contains("cannot write cells"));
