@@ -49,6 +49,10 @@ fn an_axis_that_a_design_cannot_serve_is_refused_with_the_way_out() {
     assert_eq!(served.len(), 4);
     assert_eq!(served[0].settings(), served[1].settings(), "pmfs is the same cell for both sizes");
     assert_ne!(served[2].settings(), served[3].settings());
+    let both = "[[axis]]\nfs = [\"hinfs\", \"ext2\"]\n[[axis]]\nmemory = [\"8MiB\", \"9MiB\"]\nsets = [\"fs.buffer\", \"fs.cache\"]\n";
+    let each = cells(&[both, WORK]);
+    assert_eq!(each.len(), 4, "each takes the option that it has");
+    assert!(each.windows(2).all(|pair| pair[0].settings() != pair[1].settings()));
 }
 
 #[test]

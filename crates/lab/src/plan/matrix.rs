@@ -344,7 +344,8 @@ impl Draft {
         self.vars.insert(name.to_owned(), value.value.clone());
     }
 
-    /// An option of the design in force; the axis of designs must come first.
+    /// An option of the design in force; the axis of designs must come first. Of several options that an axis sets, a design takes
+    /// those that it has.
     fn set_option(&mut self, option: &str, axis: &Axis, value: &AxisValue) -> Result<(), Error> {
         let Some(design_value) = &self.design else {
             let message =
@@ -354,9 +355,12 @@ impl Draft {
         if axis.unaffected.contains(&design_value.label) {
             return Ok(());
         }
-        let served =
-            fs::by_name(&design_value.value).is_some_and(|d| option_names(d).any(|name| name == option));
-        if !served && fs::by_name(&design_value.value).is_some() {
+        let design = fs::by_name(&design_value.value);
+        let has = |option: &str| design.is_none_or(|design| option_names(design).any(|name| name == option));
+        if !has(option) {
+            if axis.sets.iter().any(|target| matches!(target, Target::Option(other) if has(other))) {
+                return Ok(());
+            }
             return Err(axis.at.problem(format!(
                 "axis \"{}\" sets fs.{option}, which {} does not have; \
                  name it in unaffected = [\"{}\"] or leave it out",
