@@ -140,6 +140,9 @@ fn seeded_bugs_are_found() {
     let text = check("recall --fs pmfs --only parent-links").stdout;
     let text = String::from_utf8_lossy(&text).into_owned();
     assert!(text.contains("log entry lacks a field") && text.contains("pmfs: recall 1/1"), "{text}");
+    let output = check("recall --fs ext2 --only fence");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success() && text.contains("ext2: recall 0/0"), "no fence can be left out: {text}");
 }
 
 #[test]

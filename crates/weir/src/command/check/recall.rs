@@ -123,11 +123,13 @@ fn counts_document(counts: &Counts) -> Value {
 }
 
 impl Recalled {
-    /// Classes of bugs that were found, of those that were seeded.
+    /// Classes of bugs that were found, of those that were seeded. A design on blocks has no fence that can be left out.
     fn score(&self) -> (usize, usize) {
         let found = self.seeded.iter().filter(|(_, found)| found.is_some()).count();
-        let killed = self.forgotten.iter().filter(|(_, forgotten)| forgotten.all().killed() > 0).count();
-        (found + killed, self.seeded.len() + self.forgotten.len())
+        let left_out: Vec<Counts> = self.forgotten.iter().map(|(_, forgotten)| forgotten.all()).collect();
+        let killed = left_out.iter().filter(|counts| counts.killed() > 0).count();
+        let wrong = left_out.iter().filter(|counts| counts.total > counts.equivalent).count();
+        (found + killed, self.seeded.len() + wrong)
     }
 
     fn add_rows(&self, table: &mut Table) {
