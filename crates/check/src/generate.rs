@@ -29,14 +29,21 @@ pub struct Generator {
     pub remounts: bool,
     /// Now and then more names and larger files than the small set.
     pub bulk: bool,
+    /// Mappings, loads, stores and syncs by them. They are drawn before everything else, so that a seed means the same without.
+    pub maps: bool,
 }
 
 impl Generator {
+    /// Everything that there is but for mappings.
+    pub const ALL: Self = Self { reads: true, handles: true, remounts: true, bulk: true, maps: false };
     /// Everything that there is.
-    pub const ALL: Self = Self { reads: true, handles: true, remounts: true, bulk: true };
+    pub const MAPPED: Self = Self { maps: true, ..Self::ALL };
 
     /// The next operation; `tag` marks its data.
     pub fn op(self, rng: &mut Rng, tag: u8) -> Op {
+        if self.maps && rng.random_range(0..3) == 0 {
+            return self.mapped_op(rng, tag);
+        }
         let path = |rng: &mut Rng| self.path(rng);
         match rng.random_range(0..100) {
             8..11 => {
@@ -69,6 +76,17 @@ impl Generator {
             95..98 if self.reads => Op::Read(self.file(rng), self.edge(rng), self.edge(rng) as usize),
             98..100 if self.reads => Op::ReadDir(path(rng)),
             _ => Op::Create(path(rng)),
+        }
+    }
+
+    fn mapped_op(self, rng: &mut Rng, tag: u8) -> Op {
+        let number = rng.random_range(0..4);
+        match rng.random_range(0..20) {
+            0..5 => Op::Map(self.path(rng), number),
+            5..7 => Op::Unmap(number),
+            7..14 => Op::Store(number, self.edge(rng), Pattern { len: self.edge(rng) as usize, tag }),
+            14..17 => Op::Load(number, self.edge(rng), self.edge(rng) as usize),
+            _ => Op::Msync(number),
         }
     }
 

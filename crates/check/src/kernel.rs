@@ -17,6 +17,7 @@
 //! | owners, devices | where this process may not set or make them: taken out of the operations, in the model as well |
 //! | extended attributes of anything but regular files and directories | programs may give them none by these names |
 //! | modes of `fallocate`, and extended attributes, where the host does not have them | left out in the model as well |
+//! | mapped files | Linux shows what was stored beyond the end of a file until the page leaves memory, a design never |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
 //! This sets the umask of the process to 0 for good.
@@ -286,7 +287,13 @@ impl Kernel {
                     found => Some(found.and_then(|_| self.set_attributes(op, path))),
                 }
             }
-            Op::Sync | Op::Remount => None,
+            Op::Sync
+            | Op::Remount
+            | Op::Map(..)
+            | Op::Unmap(_)
+            | Op::Store(..)
+            | Op::Load(..)
+            | Op::Msync(_) => None,
             Op::Open(path, number) => Some(self.open(path, *number)),
             Op::Close(number) => Some(self.close(*number)),
             _ => Some(self.run_on_names(op)),

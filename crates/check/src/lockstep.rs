@@ -83,6 +83,8 @@ pub struct Round {
     pub seed: u64,
     /// How many operations.
     pub ops: usize,
+    /// Mapped files, too; the other operations of a seed differ then.
+    pub maps: bool,
 }
 
 /// A round that failed.
@@ -236,7 +238,8 @@ impl Round {
     /// Its operations.
     pub fn program(&self) -> Vec<Op> {
         let mut rng = Seed(self.seed).derive("model", 0).rng();
-        (0..self.ops).map(|number| Generator::ALL.op(&mut rng, number as u8)).collect()
+        let generator = if self.maps { Generator::MAPPED } else { Generator::ALL };
+        (0..self.ops).map(|number| generator.op(&mut rng, number as u8)).collect()
     }
 
     /// Runs it on the design and the model, then, if a directory is given, on the host and the model. Shortens a failure.

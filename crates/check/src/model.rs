@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vfs::mapping::{page_pieces, within_file};
 use vfs::{Errno, FallocateMode, FileKind, FileSystem, NewInode, RenameFlags, Timestamp, XattrMode};
 
 use crate::op::{File, NEW, Op, Reply, split};
@@ -49,9 +50,12 @@ pub struct Model {
     nodes: BTreeMap<Id, Node>,
     next: Id,
     opened: BTreeMap<usize, Id>,
+    mapped: BTreeMap<usize, Id>,
     pinned: BTreeMap<String, Id>,
     /// What new inodes get.
     new: NewInode,
+    /// Files can be mapped.
+    maps: bool,
 }
 
 impl Model {
@@ -63,7 +67,8 @@ impl Model {
     /// An empty file system like that one.
     pub(crate) fn of(fs: &dyn FileSystem) -> Result<Self, String> {
         let root = fs.getattr(fs.root()).map_err(|errno| format!("root: {}", errno.name()))?;
-        Ok(Self::new(root.perm, (root.owner.uid, root.owner.gid)))
+        let maps = fs.mapped_files().is_some();
+        Ok(Self { maps, ..Self::new(root.perm, (root.owner.uid, root.owner.gid)) })
     }
 
     /// The same, where new inodes get `new`.
@@ -74,8 +79,10 @@ impl Model {
             nodes: BTreeMap::from([(ROOT, root)]),
             next: 1,
             opened: BTreeMap::new(),
+            mapped: BTreeMap::new(),
             pinned: BTreeMap::new(),
             new,
+            maps: true,
         }
     }
 
@@ -194,6 +201,9 @@ impl Model {
             self.node(id).opens -= 1;
             self.forget_if_dead(id);
         }
+        while let Some(number) = self.mapped.keys().next().copied() {
+            let _ = self.run(&Op::Unmap(number), None);
+        }
         while let Some(number) = self.opened.keys().next().copied() {
             let _ = self.run(&Op::Close(number), None);
         }
@@ -263,9 +273,68 @@ impl Model {
                 names.sort();
                 Ok(Reply::Names(names))
             }
+            Op::Map(..) | Op::Unmap(_) | Op::Store(..) | Op::Load(..) | Op::Msync(_) => {
+                self.run_mapped(op, limit)
+            }
             Op::Link(..) | Op::Unlink(_) | Op::Rmdir(_) => self.run_on_names(op),
             Op::Rename(from, to, flags) => self.rename(from, to, *flags),
         }
+    }
+
+    /// An access goes page by page, and ends at the first page that lies beyond the end of the file.
+    fn run_mapped(&mut self, op: &Op, limit: Option<usize>) -> Result<Reply, Errno> {
+        if let Op::Map(path, number) = op {
+            let id = self.find(path)?;
+            return match self.nodes[&id].body {
+                _ if self.mapped.contains_key(number) => Err(Errno::EMFILE),
+                Body::File(_) if self.maps => {
+                    self.mapped.insert(*number, id);
+                    self.node(id).opens += 1;
+                    Ok(Reply::Done)
+                }
+                _ => Err(Errno::ENODEV),
+            };
+        }
+        let (Op::Unmap(number) | Op::Store(number, ..) | Op::Load(number, ..) | Op::Msync(number)) = op
+        else {
+            unreachable!("{op:?} is not run here")
+        };
+        let id = *self.mapped.get(number).ok_or(Errno::EBADF)?;
+        match op {
+            Op::Store(_, offset, pattern) => return self.store(id, *offset, &pattern.bytes(*offset), limit),
+            Op::Load(_, offset, len) => return self.load(id, *offset, *len),
+            Op::Unmap(_) => {
+                self.mapped.remove(number);
+                self.node(id).opens -= 1;
+                self.forget_if_dead(id);
+            }
+            _ => {}
+        }
+        Ok(Reply::Done)
+    }
+
+    fn store(&mut self, id: Id, at: u64, data: &[u8], limit: Option<usize>) -> Result<Reply, Errno> {
+        let node = self.node(id);
+        let Body::File(bytes) = &mut node.body else { return Err(Errno::ENODEV) };
+        let (size, data) = (bytes.len() as u64, &data[..limit.unwrap_or(data.len())]);
+        for (piece, at) in page_pieces(at, data.len()) {
+            let len = within_file(size, at, piece.len())?;
+            if len > 0 {
+                node.mtime = None;
+                Arc::make_mut(bytes)[at as usize..][..len].copy_from_slice(&data[piece][..len]);
+            }
+        }
+        Ok(Reply::Written(data.len()))
+    }
+
+    fn load(&self, id: Id, at: u64, len: usize) -> Result<Reply, Errno> {
+        let Body::File(bytes) = &self.nodes[&id].body else { return Err(Errno::ENODEV) };
+        let mut loaded = vec![0; len];
+        for (piece, at) in page_pieces(at, len) {
+            let inside = within_file(bytes.len() as u64, at, piece.len())?;
+            loaded[piece][..inside].copy_from_slice(&bytes[bytes.len().min(at as usize)..][..inside]);
+        }
+        Ok(Reply::Data(loaded))
     }
 
     fn set_attributes(&mut self, op: &Op) -> Result<Reply, Errno> {
@@ -302,9 +371,12 @@ impl Model {
     /// An operation found no space: it has changed nothing, except perhaps the time of its file, and may have reserved a part of
     /// it.
     pub fn found_no_space(&mut self, op: &Op) {
-        if let Op::Fallocate(file, ..) = op
-            && let Ok(id) = self.file(file)
-        {
+        let id = match op {
+            Op::Fallocate(file, ..) => self.file(file).ok(),
+            Op::Store(number, ..) => self.mapped.get(number).copied(),
+            _ => None,
+        };
+        if let Some(id) = id {
             self.node(id).mtime = None;
         }
     }
@@ -454,6 +526,7 @@ impl Model {
             Op::Write(file, ..) | Op::Truncate(file, _) | Op::Fallocate(file, ..) | Op::Fsync(file) => {
                 self.file(file).ok()
             }
+            Op::Store(number, ..) | Op::Msync(number) => self.mapped.get(number).copied(),
             // To another name of the same file it does nothing.
             Op::Rename(from, to, _) => self.find(from).ok().filter(|id| self.find(to).ok() != Some(*id)),
             Op::Link(from, _) => self.find(from).ok(),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use vfs::mapping::{PAGE, page_pieces};
 use vfs::{
     Attr, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner, RenameFlags,
     SetAttr, SetTime, Timestamp, XattrMode,
@@ -67,6 +68,14 @@ pub enum Op {
     Fsync(File),
     Sync,
     ReadDir(String),
+    /// Opens and maps, for stores, under a number.
+    Map(String, usize),
+    Unmap(usize),
+    /// By a mapping.
+    Store(usize, u64, Pattern),
+    Load(usize, u64, usize),
+    /// The whole mapping.
+    Msync(usize),
     /// Carried out by the harness: unmount, mount.
     Remount,
 }
@@ -95,6 +104,11 @@ impl Op {
             Self::Fsync(_) => "fsync",
             Self::Sync => "sync",
             Self::ReadDir(_) => "readdir",
+            Self::Map(..) => "map",
+            Self::Unmap(_) => "unmap",
+            Self::Store(..) => "store",
+            Self::Load(..) => "load",
+            Self::Msync(_) => "msync",
             Self::Remount => "remount",
         }
     }
@@ -125,11 +139,15 @@ pub(crate) fn times(atime: Option<Timestamp>, mtime: Option<Timestamp>) -> SetAt
 /// What new inodes get.
 pub const NEW: NewInode = NewInode { perm: 0o644, owner: Owner { uid: 7, gid: 8 } };
 
+/// Pages of every mapping: more than programs write.
+pub(crate) const MAPPED_PAGES: u64 = 1024;
+
 /// A mounted design on which operations are carried out.
 pub struct Runner {
     /// The design.
     pub fs: Arc<dyn FileSystem>,
     opened: BTreeMap<usize, Ino>,
+    mapped: BTreeMap<usize, Ino>,
     pinned: BTreeMap<String, Ino>,
 }
 
@@ -153,7 +171,7 @@ impl std::fmt::Debug for Runner {
 impl Runner {
     /// Nothing is open.
     pub fn new(fs: Arc<dyn FileSystem>) -> Self {
-        Self { fs, opened: BTreeMap::new(), pinned: BTreeMap::new() }
+        Self { fs, opened: BTreeMap::new(), mapped: BTreeMap::new(), pinned: BTreeMap::new() }
     }
 
     /// Looks a path up and opens what it leads to, once for all: later operations on that path use this inode, even if another
@@ -168,7 +186,8 @@ impl Runner {
     /// A runner for another task, with the same pins, which stay this one's to close.
     #[must_use]
     pub fn beside(&self) -> Self {
-        Self { fs: Arc::clone(&self.fs), opened: BTreeMap::new(), pinned: self.pinned.clone() }
+        let (opened, mapped) = (BTreeMap::new(), BTreeMap::new());
+        Self { fs: Arc::clone(&self.fs), opened, mapped, pinned: self.pinned.clone() }
     }
 
     pub(crate) fn find(&self, path: &str) -> Result<Ino, Errno> {
@@ -199,8 +218,11 @@ impl Runner {
         }
     }
 
-    /// Closes everything that operations have opened.
+    /// Closes everything that operations have opened or mapped.
     pub fn close_opened(&mut self) {
+        for ino in std::mem::take(&mut self.mapped).into_values() {
+            self.unmap(ino);
+        }
         for ino in std::mem::take(&mut self.opened).into_values() {
             self.fs.release(ino);
         }
@@ -252,8 +274,66 @@ impl Runner {
                 self.fs.release(ino);
                 Ok(Reply::Done)
             }
+            Op::Map(..) | Op::Unmap(_) | Op::Store(..) | Op::Load(..) | Op::Msync(_) => self.run_mapped(op),
             _ => self.run_on_names(op),
         }
+    }
+
+    fn run_mapped(&mut self, op: &Op) -> Result<Reply, Errno> {
+        if let Op::Map(path, number) = op {
+            return self.map(path, *number);
+        }
+        let maps = self.fs.mapped_files().ok_or(Errno::ENODEV);
+        let mapped = |number: &usize| self.mapped.get(number).copied().ok_or(Errno::EBADF);
+        match op {
+            Op::Store(number, offset, pattern) => {
+                let (ino, data) = (mapped(number)?, pattern.bytes(*offset));
+                for (piece, at) in page_pieces(*offset, data.len()) {
+                    match maps?.store(ino, at, &data[piece.clone()]) {
+                        // The pages before have their bytes.
+                        Err(Errno::ENOSPC) if piece.start > 0 => return Ok(Reply::Written(piece.start)),
+                        stored => stored?,
+                    };
+                }
+                Ok(Reply::Written(data.len()))
+            }
+            Op::Load(number, offset, len) => {
+                let (ino, mut bytes) = (mapped(number)?, vec![0xEE; *len]);
+                for (piece, at) in page_pieces(*offset, *len) {
+                    maps?.load(ino, at, &mut bytes[piece])?;
+                }
+                Ok(Reply::Data(bytes))
+            }
+            Op::Msync(number) => {
+                let ino = mapped(number)?;
+                maps?.sync(ino, 0..MAPPED_PAGES * PAGE).map(|()| Reply::Done)
+            }
+            Op::Unmap(number) => {
+                let ino = self.mapped.remove(number).ok_or(Errno::EBADF)?;
+                self.unmap(ino);
+                Ok(Reply::Done)
+            }
+            _ => unreachable!("{op:?} is not run here"),
+        }
+    }
+
+    fn map(&mut self, path: &str, number: usize) -> Result<Reply, Errno> {
+        let ino = self.find(path)?;
+        if self.mapped.contains_key(&number) {
+            return Err(Errno::EMFILE);
+        }
+        let maps = self.fs.mapped_files().ok_or(Errno::ENODEV)?;
+        self.fs.open(ino, OpenFlags::READ | OpenFlags::WRITE)?;
+        maps.map(ino, &(0..MAPPED_PAGES), true).inspect_err(|_| self.fs.release(ino))?;
+        self.mapped.insert(number, ino);
+        Ok(Reply::Done)
+    }
+
+    fn unmap(&self, ino: Ino) {
+        if let Some(maps) = self.fs.mapped_files() {
+            maps.unmap(ino, &(0..MAPPED_PAGES), true);
+        }
+        self.fs.release(ino);
     }
 
     fn open(&mut self, path: &str, number: usize) -> Result<Reply, Errno> {

@@ -97,6 +97,19 @@ fn lowered(op: &Op) -> Vec<Op> {
             let nearer = sizes(*offset).into_iter().map(|offset| Op::Read(file.clone(), offset, *len));
             shorter.chain(nearer).collect()
         }
+        Op::Store(number, offset, pattern) => {
+            let shorter = sizes(pattern.len as u64).into_iter();
+            let shorter =
+                shorter.map(|len| Op::Store(*number, *offset, Pattern { len: len as usize, ..*pattern }));
+            let nearer = sizes(*offset).into_iter().map(|offset| Op::Store(*number, offset, *pattern));
+            shorter.chain(nearer).collect()
+        }
+        Op::Load(number, offset, len) => {
+            let shorter = sizes(*len as u64).into_iter();
+            let shorter = shorter.map(|len| Op::Load(*number, *offset, len as usize));
+            let nearer = sizes(*offset).into_iter().map(|offset| Op::Load(*number, offset, *len));
+            shorter.chain(nearer).collect()
+        }
         Op::Truncate(file, size) => {
             sizes(*size).into_iter().map(|size| Op::Truncate(file.clone(), size)).collect()
         }

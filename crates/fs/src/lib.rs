@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod dax;
 pub mod error;
 mod ext4;
 pub mod fs_type;

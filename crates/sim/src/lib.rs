@@ -22,6 +22,7 @@
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`], atomics |
 //! | [`rng`] | [`Seed`] and the generator |
+//! | [`host_memory`] | a file of the host in memory |
 //!
 //! # The rule of interaction
 //!
@@ -43,11 +44,12 @@
 //! Tasks with the same time run in the order of their numbers, except that the running task goes on. That
 //! makes a result repeat; it does not make it mean anything, so no result should rest on it.
 
-#![allow(unsafe_code)] // coroutines, lock cells; every block says why it is sound
+#![allow(unsafe_code)] // coroutines, lock cells, a mapping; every block says why it is sound
 
 pub mod cache;
 pub mod clock;
 mod context;
+pub mod host_memory;
 pub mod ledger;
 pub mod machine;
 pub mod rng;

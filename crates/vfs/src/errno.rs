@@ -32,6 +32,7 @@ errnos! {
     EAGAIN = 11, "resource temporarily unavailable";
     ENOMEM = 12, "out of memory";
     EACCES = 13, "permission denied";
+    EFAULT = 14, "bad address";
     EBUSY = 16, "device or resource busy";
     EEXIST = 17, "file exists";
     EXDEV = 18, "invalid cross-device link";

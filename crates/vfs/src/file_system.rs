@@ -18,6 +18,7 @@
 use crate::attr::{Attr, DirEntry, FileExtent, FileKind, Ino, NewInode, SetAttr, SetTime, StatFs};
 use crate::errno::{Errno, Result};
 use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, XattrMode};
+use crate::mapping::MappedFiles;
 
 /// What a write did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +163,11 @@ pub trait FileSystem: Send + Sync {
 
     /// Makes one inode durable; with `data_only`, what is needed to read its data.
     fn fsync(&self, ino: Ino, data_only: bool) -> Result<()>;
+
+    /// What the design offers for mapped files. None: a file cannot be mapped (`ENODEV`).
+    fn mapped_files(&self) -> Option<&dyn MappedFiles> {
+        None
+    }
 
     // ---- extended attributes ----
 

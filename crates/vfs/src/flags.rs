@@ -60,6 +60,15 @@ bitflags! {
         const EXCHANGE = 1 << 1;
     }
 
+    /// What a program may do with a mapping.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub struct Protection: u32 {
+        /// Load from it.
+        const READ = 1;
+        /// Store to it; as on x86, one that may be stored to may be loaded from.
+        const WRITE = 1 << 1;
+    }
+
     /// Mode of `fallocate`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct FallocateMode: u32 {

@@ -26,7 +26,9 @@ use sim::Clock;
 use crate::attr::{Attr, DirEntry, FileKind, Ino, Owner, SetAttr, SetTime, StatFs, Timestamp};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, OpenFlags, RenameFlags, SeekTo, Whence, XattrMode};
+use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
+use crate::host_mapping::{HostMapping, note_cut};
+use crate::mapping::Mapping;
 use crate::ops;
 use crate::syscalls::{Fd, Syscalls, check_offset};
 use crate::walk::PATH_MAX;
@@ -209,6 +211,9 @@ impl Syscalls for Host {
         // The kernel does not say whether it has made the file.
         let _op = sim::op(if flags.contains(OpenFlags::CREATE) { ops::CREATE } else { ops::OPEN });
         let file = self.open_path(path, flags, mode)?;
+        if flags.contains(OpenFlags::TRUNCATE) {
+            note_cut();
+        }
         let fd = self.files.reserve()?;
         self.files.install(fd, Arc::new(file));
         Ok(fd)
@@ -282,13 +287,20 @@ impl Syscalls for Host {
     fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
         let _op = sim::op(ops::TRUNCATE);
         check_offset(size)?;
-        self.with(fd, |file| fs::ftruncate(file, size))
+        let done = self.with(fd, |file| fs::ftruncate(file, size));
+        note_cut();
+        done
     }
 
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let _op = sim::op(ops::FALLOCATE);
         let flags = fs::FallocateFlags::from_bits_retain(mode.bits());
         self.with(fd, |file| fs::fallocate(file, flags, offset, len))
+    }
+
+    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+        let _op = sim::op(ops::MMAP);
+        Ok(Box::new(HostMapping::new(self.files.get(fd)?, offset, len, protection)?))
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
@@ -527,7 +539,9 @@ fn truncate(place: &Place<'_>, size: u64) -> Result<()> {
     }
     let file = fs::openat(&place.dir, &*place.path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty())
         .map_err(errno_of)?;
-    fs::ftruncate(file, size).map_err(errno_of)
+    let done = fs::ftruncate(file, size).map_err(errno_of);
+    note_cut();
+    done
 }
 
 /// The attributes that one system call each changes: owner, permission, size, times.

@@ -21,7 +21,8 @@
 //! | `dentry` `vnode` | the cache of names; the inode in memory, and why its number cannot be given away |
 //! | `descriptors` | the descriptor table |
 //! | `kernel` | locks that a kernel keeps beside every file system, for runs that stand for one |
-//! | [`host`] | [`Syscalls`] on a directory of the real kernel |
+//! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
+//! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
 //! | [`charges`] | the kinds of work that a machine preset prices |
 //! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
@@ -40,7 +41,9 @@ pub mod errno;
 pub mod file_system;
 pub mod flags;
 pub mod host;
+mod host_mapping;
 mod kernel;
+pub mod mapping;
 pub mod mount;
 pub mod ops;
 pub mod process;
@@ -56,8 +59,9 @@ pub use attr::{
 pub use credentials::Credentials;
 pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Written};
-pub use flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, SeekTo, Whence, XattrMode};
+pub use flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
 pub use host::{Host, HostError};
+pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
 pub use process::{Limits, Process};
 pub use promises::{Atomicity, Durability, Promises, SyncScope};

@@ -1,4 +1,5 @@
-//! The operation kinds under which the ledger books time: one for each system call.
+//! The operation kinds under which the ledger books time: one for each system call, and
+//! one each for the loads and stores of a mapped file, which are none.
 
 use sim::Op;
 
@@ -34,6 +35,11 @@ ops! {
     21 XATTR "xattr";
     22 SYNC "sync";
     23 MKNOD "mknod";
+    24 MMAP "mmap";
+    25 MUNMAP "munmap";
+    26 MSYNC "msync";
+    27 LOAD "load";
+    28 STORE "store";
 }
 
 /// Background write-back of a design's cache or buffer.

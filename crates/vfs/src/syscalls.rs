@@ -5,7 +5,8 @@
 
 use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, OpenFlags, RenameFlags, Whence, XattrMode};
+use crate::flags::{FallocateMode, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::mapping::Mapping;
 
 /// A file descriptor of one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,6 +45,14 @@ pub trait Syscalls: Send + Sync {
     fn ftruncate(&self, fd: Fd, size: u64) -> Result<()>;
     /// Reserves, zeroes or frees a range.
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()>;
+    /// Maps `len` bytes of a regular file from `offset` on into memory, shared with all who read, write or map the file
+    /// (`MAP_SHARED`). The mapping stays when the descriptor is closed and the file loses its names, and ends when it is dropped,
+    /// which must be before the file system is unmounted. `EINVAL` for an offset that is no multiple of 4096 or an empty range,
+    /// `EACCES` for a file that is not open for reading, or not for writing though `protection` says so, `ENODEV` for what cannot
+    /// be mapped.
+    fn mmap(&self, _fd: Fd, _offset: u64, _len: u64, _protection: Protection) -> Result<Box<dyn Mapping>> {
+        Err(Errno::ENODEV)
+    }
     /// Reads directory entries from the descriptor's cursor until `sink` answers false.
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
 

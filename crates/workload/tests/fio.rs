@@ -324,3 +324,12 @@ fn direct_and_synchronous_jobs_open_their_files_so() {
         assert!(seen.lock().unwrap().iter().any(|flags: &OpenFlags| flags.contains(flag)), "{text}");
     }
 }
+
+#[test]
+fn a_file_that_cannot_be_mapped_fails_its_job_and_the_message_says_what_to_do() {
+    let failed = run_with("[a]\nsize=64k\nrw=randrw\nioengine=mmap\n", Stop::After(Nanos::MAX), plain);
+    let measured = failed.expect("it ends");
+    let what = format!("{:?}", measured.notes);
+    assert!(measured.errors > 0, "files in memory have no mmap");
+    assert!(what.contains("mmap of") && what.contains("take another ioengine"), "{what}");
+}

@@ -23,6 +23,7 @@ use crate::tree::{Tree, difference, fingerprint, without_times};
 
 /// Explores all crashes of a program, with `faults` injected while it runs. Call it in a run under the virtual clock.
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
+    let subject = &subject.with_stores_of(program);
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
     // A run under the virtual clock has one thread.
     let began = cpu_time(ClockId::ThreadCPUTime);

@@ -37,6 +37,11 @@ impl Family {
         Self::Sequences { programs, depth }
     }
 
+    /// The programs that store by mappings, alone.
+    pub fn mapped() -> Self {
+        Self::Sequences { programs: programs::mapped(), depth: 1 }
+    }
+
     /// Every two programs of one operation at once.
     pub fn together() -> Self {
         Self::Together { programs: programs::single() }

@@ -23,6 +23,8 @@ struct Floor {
 #[derive(Debug)]
 pub(crate) struct History {
     promises: Promises,
+    /// Bytes that a crash does not part: each aligned unit is as it was in one version.
+    unit: usize,
     /// For each version: contents, also of files without a name; the file that each path leads to; floors once the operation has
     /// returned.
     contents: Vec<BTreeMap<Id, Arc<Vec<u8>>>>,
@@ -36,7 +38,12 @@ impl History {
     /// Of a design with these promises; no version yet.
     pub(super) fn of(promises: Promises) -> Self {
         let (contents, paths, floors, metadata_floors) = Default::default();
-        Self { promises, contents, paths, floors, metadata_floors }
+        Self { promises, unit: 1, contents, paths, floors, metadata_floors }
+    }
+
+    /// Contents are changed in place, in memory: a crash parts no word.
+    pub(super) fn judge_by_words(&mut self) {
+        self.unit = 8;
     }
 
     /// The first version whose names and attributes a crash may show when `done` operations have returned.
@@ -57,7 +64,7 @@ impl History {
             let old = before.and_then(|floors| floors.get(id)).copied().unwrap_or(now);
             match op {
                 None | Some((Op::Sync | Op::Remount, _)) => now,
-                Some((Op::Fsync(_), of)) if of == Some(*id) => now,
+                Some((Op::Fsync(_) | Op::Msync(_), of)) if of == Some(*id) => now,
                 Some((Op::Truncate(..), of)) if of == Some(*id) && self.promises.truncate_syncs => now,
                 Some((Op::Rename(..) | Op::Link(..), of))
                     if of == Some(*id) && self.promises.size_is_durable_with_names =>
@@ -114,8 +121,8 @@ impl History {
         self.contents[floor..=version].windows(2).all(|pair| pair[0].get(id) == pair[1].get(id))
     }
 
-    /// The size must be one that the file had since its floor. Each byte must be one that the file had at that place since then,
-    /// in a version of at least that size: never garbage, nor a zero that was never written.
+    /// The size must be one that the file had since its floor. Each byte, or word, must be one that the file had at that place
+    /// since then, in a version of at least that size: never garbage, nor a zero that was never written.
     fn judge_file(&self, id: Id, seen: &[u8], done: usize, last: usize) -> Result<(), String> {
         let floor = self.floors[done].get(&id).copied().unwrap_or(Floor { size: done, bytes: done });
         let since = |from: usize| (from..=last).filter_map(|version| self.contents[version].get(&id));
@@ -131,10 +138,22 @@ impl History {
         if known.iter().any(|content| content.get(..seen.len()) == Some(seen)) {
             return Ok(());
         }
-        let never = |(at, byte): (usize, &u8)| !known.iter().any(|content| content.get(at) == Some(byte));
-        match seen.iter().enumerate().position(never) {
+        let was = |at: usize, part: &[u8]| {
+            known.iter().any(|content| content.get(at..at + part.len()) == Some(part))
+        };
+        let never = |(number, part): (usize, &[u8])| {
+            let (at, end) = (number * self.unit, number * self.unit + part.len());
+            // The rest of a word in which a file once ended is from another version.
+            let ended = known.iter().any(|content| (at + 1..end).contains(&content.len()));
+            let known = |(index, byte): (usize, &u8)| was(at + index, std::slice::from_ref(byte));
+            !(was(at, part) || ended && part.iter().enumerate().all(known))
+        };
+        match seen.chunks(self.unit).enumerate().position(never) {
             None => Ok(()),
-            Some(at) => Err(format!("byte {at} is {:#x}, which it never was since it was synced", seen[at])),
+            Some(number) => {
+                let at = number * self.unit;
+                Err(format!("byte {at} is {:#x}, which it never was since it was synced", seen[at]))
+            }
         }
     }
 }

@@ -12,6 +12,7 @@ use super::record::record;
 /// The lints that a program breaks: a call that should be durable leaves something unflushed or unfenced (L1, L2), a commit store
 /// precedes what it makes valid, or may tear (L3, L6), blocks are freed too early (L7). The explorer checks L8.
 pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<String> {
+    let subject = &subject.with_stores_of(program);
     let recorder = RefCell::new(None);
     let recorded = record(subject, program, &|region| {
         *recorder.borrow_mut() = Recorder::attach(region, Mode::Adr, None).ok();

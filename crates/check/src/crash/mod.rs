@@ -38,7 +38,7 @@ use std::time::Duration;
 
 use media::recorder::{Mode, Plan};
 use sim::{Bytes, Seed};
-use vfs::Promises;
+use vfs::{Durability, Promises};
 
 use crate::design::Design;
 pub use explore::explore;
@@ -60,6 +60,19 @@ pub struct Subject {
     pub promises: Promises,
     /// What survives a crash.
     pub mode: Mode,
+}
+
+impl Subject {
+    /// The same as a program may expect it that stores by mappings: until they are synced, a crash may leave any mix of old and new
+    /// words, whatever the design promises of writes.
+    fn with_stores_of(&self, program: &Program) -> Self {
+        let mut subject = self.clone();
+        if program.stores() && !self.promises.buffers_data() {
+            subject.promises.data = Durability::OnSync;
+            subject.promises.truncate_syncs = false;
+        }
+        subject
+    }
 }
 
 impl std::fmt::Display for Subject {

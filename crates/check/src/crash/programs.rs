@@ -86,6 +86,11 @@ fn and(mut ops: Vec<Op>, more: impl IntoIterator<Item = Op>) -> Vec<Op> {
 struct Table(Vec<Program>);
 
 impl Program {
+    /// Whether it stores by a mapping.
+    pub(crate) fn stores(&self) -> bool {
+        self.setup.iter().chain(&self.core).any(|op| matches!(op, Op::Store(..)))
+    }
+
     /// Whether it explores one operation, on names alone.
     pub fn changes_names(&self) -> bool {
         let [op] = &self.core[..] else { return false };
@@ -126,6 +131,53 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
+/// Programs that store by mappings, for designs that map files. They are not among [`all`], whose pairs and numbers stay as they
+/// are.
+pub fn mapped() -> Vec<Program> {
+    let mut table = Table(Vec::new());
+    let map = || Op::Map("foo".into(), 0);
+    let store = |offset, len, tag| Op::Store(0, offset, Pattern { len, tag });
+    let mapped = |len| and(foo(len), [map()]);
+    table.add("store 8", mapped(4096), vec![store(64, 8, 2)]);
+    table.add("store over words", mapped(4096), vec![store(61, 100, 2)]);
+    table.add("store, msync", mapped(8192), vec![store(4090, 20, 2), Op::Msync(0)]);
+    table.add("map, store, msync", foo(8192), vec![map(), store(100, 30, 2), Op::Msync(0)]);
+    table.add("store, fsync", mapped(4096), vec![store(0, 16, 2), Op::Fsync(at("foo"))]);
+    table.add("store, sync", mapped(4096), vec![store(0, 16, 2), Op::Sync]);
+    table.add("store, unmap, fsync", mapped(4096), vec![store(8, 64, 2), Op::Unmap(0), Op::Fsync(at("foo"))]);
+    table.add("store, msync, store", mapped(4096), vec![store(0, 24, 2), Op::Msync(0), store(16, 24, 3)]);
+    table.add(
+        "store, write, msync",
+        mapped(4096),
+        vec![store(0, 24, 2), write("foo", 8, 100, 3), Op::Msync(0)],
+    );
+    table.add(
+        "write, store, msync",
+        mapped(4096),
+        vec![write("foo", 8, 100, 2), store(0, 24, 3), Op::Msync(0)],
+    );
+    table.add("store into a hole", and(mapped(100), [truncate("foo", 9000)]), vec![store(5000, 16, 2)]);
+    table.add(
+        "store into a hole, msync",
+        and(mapped(100), [truncate("foo", 9000)]),
+        vec![store(5000, 16, 2), Op::Msync(0)],
+    );
+    table.add(
+        "store, truncate, msync",
+        mapped(8192),
+        vec![store(4090, 20, 2), truncate("foo", 4092), Op::Msync(0)],
+    );
+    table.add("store, truncate up", mapped(100), vec![store(90, 40, 2), truncate("foo", 300), Op::Msync(0)]);
+    table.add("store, rename, msync", mapped(4096), vec![store(0, 8, 2), rename("foo", "bar"), Op::Msync(0)]);
+    table.add(
+        "store, remove, reuse",
+        mapped(4096),
+        vec![store(0, 64, 2), unlink("foo"), Op::Unmap(0), create("bar"), write("bar", 0, 4096, 3), Op::Sync],
+    );
+    table.add("store, remount", mapped(4096), vec![store(0, 64, 2), Op::Remount]);
+    table.0
+}
+
 /// Programs of one operation, for tasks that work at once: those of [`all`], and syncs, which alone would sync nothing.
 pub fn single() -> Vec<Program> {
     let mut table = Table(all());
@@ -137,7 +189,7 @@ pub fn single() -> Vec<Program> {
 
 /// One to five random operations on a tree in which most operations can succeed: program `number` of `seed`.
 pub fn random(seed: u64, number: usize) -> Program {
-    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
+    let generator = Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false };
     let mut rng = Seed(seed).derive("crash.random", number as u64).rng();
     let count = rng.random_range(1..=5);
     let core = (0..count).map(|tag| generator.op(&mut rng, 2 + tag)).collect();

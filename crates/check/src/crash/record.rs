@@ -93,6 +93,9 @@ pub(crate) fn record(
     let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
     prepare(&region);
     let mut states = States::new(subject.promises, &model);
+    if let (Some(history), true) = (&mut states.history, program.stores()) {
+        history.judge_by_words();
+    }
     for op in &program.core {
         let (before, mut succeeded) = (model.clone(), true);
         region.mark(Mark::OpBegin(op.name()));

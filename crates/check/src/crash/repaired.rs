@@ -113,8 +113,21 @@ fn paths_of(op: &Op) -> Option<Vec<&str>> {
         | Op::Truncate(File::At(path), _)
         | Op::Fallocate(File::At(path), ..) => vec![path],
         Op::Link(from, to) | Op::Rename(from, to, _) => vec![from, to],
-        Op::Read(..) | Op::ReadDir(_) | Op::Fsync(_) | Op::Sync | Op::Remount | Op::Open(..) => Vec::new(),
-        Op::Write(..) | Op::Truncate(..) | Op::Fallocate(..) | Op::Close(_) => return None,
+        Op::Read(..)
+        | Op::ReadDir(_)
+        | Op::Fsync(_)
+        | Op::Sync
+        | Op::Remount
+        | Op::Open(..)
+        | Op::Map(..)
+        | Op::Load(..)
+        | Op::Msync(_) => Vec::new(),
+        Op::Write(..)
+        | Op::Truncate(..)
+        | Op::Fallocate(..)
+        | Op::Close(_)
+        | Op::Store(..)
+        | Op::Unmap(_) => return None,
     })
 }
 

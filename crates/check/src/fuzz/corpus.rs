@@ -13,7 +13,8 @@ use crate::generate::Generator;
 use crate::op::{Op, Runner};
 
 /// Random programs; no content beyond what structures need to be of every shape.
-const GENERATOR: Generator = Generator { reads: false, handles: true, remounts: true, bulk: false };
+const GENERATOR: Generator =
+    Generator { reads: false, handles: true, remounts: true, bulk: false, maps: false };
 /// The last operations of a program are those in which it is crashed.
 const CRASHED_OPS: usize = 3;
 

@@ -30,7 +30,8 @@ const DUMPED: usize = 8;
 /// Each line of an image may be touched so often.
 const TOUCHES_PER_LINE: u64 = 200;
 
-const GENERATOR: Generator = Generator { reads: true, handles: true, remounts: false, bulk: false };
+const GENERATOR: Generator =
+    Generator { reads: true, handles: true, remounts: false, bulk: false, maps: false };
 
 /// The result for an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

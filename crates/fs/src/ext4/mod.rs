@@ -26,6 +26,7 @@
 //! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
 //! | `delayed` | blocks that are allocated when data is written back |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
+//! | `mapped` | mapped files |
 //! | `external` | a journal on a device of its own |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
 //! | `repair` | what e2fsck does for an image without a journal |
@@ -70,6 +71,7 @@ mod inode;
 mod journal;
 mod layout;
 mod map;
+mod mapped;
 mod meta;
 mod mkfs;
 pub(crate) mod mutant;
@@ -92,6 +94,7 @@ use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
 use crate::cache::{Growth, Mapping, PageCache, PageState};
+use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
@@ -186,6 +189,8 @@ pub(crate) struct Volume {
     /// Inodes without names that are open, or are being cut: the head of the list on the device first.
     pub(crate) orphans: Mutex<Vec<u64>>,
     pub(crate) settings: Settings,
+    /// On memory: files that are mapped.
+    maps: DirectMaps,
     /// What the mount found worth telling.
     pub(crate) notes: Vec<String>,
     /// The superblock or a descriptor has a wrong checksum, which a replay may make right.
@@ -257,6 +262,7 @@ impl Volume {
             renames: Mutex::new(&RENAME, ()),
             orphans: Mutex::new(&ORPHANS, Vec::new()),
             settings,
+            maps: DirectMaps::default(),
             notes: note.into_iter().collect(),
             torn,
             stopped: AtomicBool::new(false),

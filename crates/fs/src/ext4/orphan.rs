@@ -121,6 +121,7 @@ impl Volume {
         self.store_inode(&handle, inode, &mut state)?;
         self.free_inode(&handle, inode.ino, directory)?;
         drop(handle);
+        self.maps.forget(inode.ino);
         self.forget_inode(inode.ino);
         Ok(())
     }

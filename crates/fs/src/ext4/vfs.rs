@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, NewInode,
-    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, MappedFiles,
+    NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written,
+    XattrMode,
 };
 
 use super::Volume;
 use super::inode::change_time;
 use super::layout::{NAME_MAX, ROOT_INO};
 use super::namei::Node;
+use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 
 /// A mounted file system.
@@ -74,10 +76,12 @@ impl FileSystem for Mounted {
     }
 
     fn sync(&self) -> Result<()> {
+        self.0.flush_all_mapped()?;
         Ok(self.0.sync()?)
     }
 
     fn unmount(&self) -> Result<()> {
+        self.0.flush_all_mapped()?;
         Ok(self.0.unmount()?)
     }
 
@@ -250,6 +254,9 @@ impl FileSystem for Mounted {
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
         inode.state.read().check_live()?;
+        if self.0.maps.has_dirty(ino.0) {
+            self.0.flush_mapped(ino.0, WHOLE_FILE)?;
+        }
         Ok(self.0.fsync(&inode)?)
     }
 
@@ -272,6 +279,10 @@ impl FileSystem for Mounted {
             unwritten,
         };
         Ok(extents.map(bytes).collect())
+    }
+
+    fn mapped_files(&self) -> Option<&dyn MappedFiles> {
+        Some(self)
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

@@ -95,8 +95,9 @@ impl HiNfs {
         sync: bool,
     ) -> Result<usize> {
         let end = offset.checked_add(data.len() as u64).ok_or(Error::TooLarge)?;
-        if raw.block_type != 0 {
-            // Large blocks are not buffered: the DRAM block equals the 4-KiB block.
+        if raw.block_type != 0 || self.volume.maps.is_mapped(inode.ino) {
+            // Large blocks are not buffered: the DRAM block equals the 4-KiB block. Nor is a file that is mapped: its mappings see
+            // the medium.
             self.settle_file(inode)?;
             let written = self.volume.write_file(inode, raw, offset, data)?;
             self.volume.region.fence();

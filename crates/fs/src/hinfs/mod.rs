@@ -25,6 +25,8 @@
 //! Lock order: PMFS's (`pmfs/namei.rs`), with `hinfs.file` after `pmfs.inode` and `hinfs.pool` after that; the journal's and
 //! the block map's locks are leaves.
 //!
+//! A file that is mapped is not buffered: `map` settles it, and its writes take PMFS's way until the last mapping ends.
+//!
 //! On the medium this is PMFS: the same format, recovery and fsck. `docs/designs/hinfs.md` describes the mechanism, what is
 //! durable when, and what differs from the paper. Choices where the paper leaves them open: space is allocated when a block is
 //! first written; a new block inherits the state of the file's last judged block (`new_blocks`); a file has one open

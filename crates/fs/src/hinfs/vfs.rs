@@ -54,6 +54,11 @@ impl DataPath for HiNfs {
         self.settle_file(inode)
     }
 
+    /// Writes back what is buffered. From here on writes are eager, see `write`.
+    fn before_map(&self, inode: &Inode) -> Result<()> {
+        self.settle_file(inode)
+    }
+
     fn before_unmount(&self) -> Result<()> {
         self.stop_writeback();
         self.sync_all()

@@ -102,7 +102,9 @@ impl Volume {
             let place = loaded.blocks.get(at / BLOCK);
             match &self.cache {
                 _ if place.is_hole() => piece.fill(0),
-                Some(cache) if cache.read((number, at / BLOCK), place.block(), within, piece) => {}
+                Some(cache)
+                    if !self.maps.is_writable(number, at / BLOCK)
+                        && cache.read((number, at / BLOCK), place.block(), within, piece) => {}
                 _ => self.region.load(place.block() * BLOCK + within, piece)?,
             }
             done += part;

@@ -11,6 +11,7 @@
 //! | `log.rs` `cleaner.rs` | logs: reading, appending, committing; cleaning |
 //! | `inode.rs` `seen.rs` `index.rs` `names.rs` | inodes and their replay; what `stat` sees; the index of blocks; that of names |
 //! | `file.rs` `xattr.rs` | contents and attributes of files; extended attributes |
+//! | `mapped.rs` | mapped files |
 //! | `namei.rs` `rename.rs` | what changes names |
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `dump.rs` | checking, showing |
@@ -35,7 +36,7 @@
 //! three of its known bugs were. Journal records say for themselves that they are whole. Shards are a number in the superblock, not
 //! the number of processors. A truncation within a block replaces the block. Names have no collisions: two of one hash are
 //! compared. Exchanging renames, holes that are punched, ranges that are zeroed, and extended attributes are here and not there.
-//! Not here: replicas, checksums and parity of data, snapshots (Fortis), updates in place, and `mmap`.
+//! Not here: replicas, checksums and parity of data, snapshots (Fortis), and updates in place but by mappings.
 
 mod alloc;
 mod cleaner;
@@ -48,6 +49,7 @@ mod inode;
 mod journal;
 mod layout;
 mod log;
+mod mapped;
 mod mutant;
 mod namei;
 mod names;
@@ -69,6 +71,7 @@ use inode::Inodes;
 use journal::Journal;
 use layout::Geometry;
 
+use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use crate::mutant::Mutant;
 
@@ -94,6 +97,10 @@ pub(crate) trait PageCache: Send + Sync {
     /// The caller holds the
     /// inode's lock for writing.
     fn invalidate(&self, page: (u64, u64), block: u64) -> bool;
+
+    /// Forgets what it has of a page of an inode in `block`, where the page stays; waits for a copy of it that is being made. The
+    /// caller holds the inode's lock for writing.
+    fn forget(&self, page: (u64, u64), block: u64);
 
     /// Ends background work; every block that was left to the cache has been given back.
     fn stop(&self);
@@ -142,6 +149,8 @@ pub(crate) struct Volume {
     pub(crate) geometry: Geometry,
     pub(crate) blocks: Arc<Blocks>,
     pub(crate) inodes: Inodes,
+    /// Files that are mapped.
+    pub(crate) maps: DirectMaps,
     journals: Vec<Journal>,
     renames: Mutex<()>,
     /// Inodes without a name that could not be freed.

@@ -384,6 +384,7 @@ impl Volume {
     fn free_contents(&self, gone: &mut Changing<'_>) {
         let inode = gone.inode;
         let loaded = gone.unload();
+        self.maps.forget(inode.ino);
         let mut freed = Freed::default();
         loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |page, place| freed.add(page, place.block()));
         let mut done = self.retire(inode, ino::STATE, &freed);

@@ -28,6 +28,7 @@ use super::layout::{
 };
 use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
+use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
@@ -201,6 +202,7 @@ impl Volume {
             geometry,
             settings,
             renames: Mutex::new(&RENAME, ()),
+            maps: DirectMaps::default(),
             left_over: Mutex::new(&LEFT_OVER, Vec::new()),
             orphans: AtomicU64::new(0),
             failed: AtomicBool::new(false),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SeekTo, SetAttr, StatFs, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
+    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Written, XattrMode,
 };
 
 use super::Volume;
@@ -12,6 +12,7 @@ use super::inode::{Inode, Loaded};
 use super::layout::{BLOCK, INODE_BYTES, ROOT_INO};
 use super::namei::Node;
 use super::names::read_name;
+use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 
 /// A mounted volume.
@@ -22,7 +23,7 @@ const FIRST_NAME: u64 = 2;
 
 impl Volume {
     /// Complains about what is not a regular file.
-    fn check_regular(loaded: &Loaded) -> DesignResult<()> {
+    pub(super) fn check_regular(loaded: &Loaded) -> DesignResult<()> {
         match loaded.facts.kind() {
             Some(FileKind::Regular) => Ok(()),
             Some(FileKind::Directory) => Err(Error::IsDirectory),
@@ -110,13 +111,13 @@ impl Volume {
 }
 
 impl Mounted {
-    fn inode(&self, ino: Ino) -> DesignResult<&Inode> {
+    pub(super) fn inode(&self, ino: Ino) -> DesignResult<&Inode> {
         self.0.unload_old();
         self.0.inodes.get(ino.0)
     }
 
     /// The volume, for a change: none when an earlier one could not be ended.
-    fn sound(&self) -> DesignResult<&Volume> {
+    pub(super) fn sound(&self) -> DesignResult<&Volume> {
         self.0.check_sound()?;
         self.0.unload_old();
         Ok(&self.0)
@@ -132,15 +133,17 @@ impl FileSystem for Mounted {
         Ok(self.0.stat_fs())
     }
 
-    /// Everything was durable when it returned, but for times of access.
+    /// Everything was durable when it returned, but for times of access and what mappings have stored.
     fn sync(&self) -> Result<()> {
         self.0.reap_left_over();
+        self.0.flush_all_mapped()?;
         self.0.region.fence();
         Ok(self.0.check_sound()?)
     }
 
     fn unmount(&self) -> Result<()> {
         self.0.reap_left_over();
+        self.0.flush_all_mapped()?;
         Ok(self.0.unmount()?)
     }
 
@@ -275,10 +278,17 @@ impl FileSystem for Mounted {
         Ok(Volume::seek_file(&loaded, offset, to)?)
     }
 
-    /// Nothing is left to do: what has returned is durable.
+    /// Nothing is left to do but for what mappings have stored: what has returned is durable.
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
+        if self.0.maps.has_dirty(ino.0) {
+            self.0.flush_mapped(ino.0, WHOLE_FILE)?;
+        }
         drop(self.0.reading(self.inode(ino)?)?);
         Ok(self.0.check_sound()?)
+    }
+
+    fn mapped_files(&self) -> Option<&dyn MappedFiles> {
+        Some(self)
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

@@ -481,7 +481,8 @@ impl Volume {
     }
 }
 
-fn hole(inode: &Inode, block: u64) -> Error {
+/// A block that was just mapped is a hole.
+pub(super) fn hole(inode: &Inode, block: u64) -> Error {
     Error::Corrupt(format!("inode {}: block {block} was just mapped and is a hole", inode.ino))
 }
 

@@ -406,6 +406,7 @@ impl Volume {
 
     /// Frees the blocks of an inode whose slot is free, durably; `blocks` are those of its tree.
     pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
+        self.maps.forget(inode.ino);
         sim::work(Work::STEP, blocks.len() as u64);
         self.free_blocks(blocks)?;
         self.free_attributes(inode, raw)

@@ -3,7 +3,7 @@
 //! Data is read and written on the medium directly, without a page cache. Metadata is changed in place; the undo journal protects
 //! changes of more than one word. Allocation is not journaled: after a crash a scan rebuilds it.
 //!
-//! What is left out: write protection of the mapping (CR0.WP windows), and `mmap` without a mount.
+//! What is left out: write protection of the mapping (CR0.WP windows), and huge pages of mappings.
 //!
 //! | file | holds |
 //! |---|---|
@@ -16,6 +16,7 @@
 //! | `dir.rs` `namei.rs` | directories; what changes names |
 //! | `xattr.rs` | extended attributes |
 //! | `file.rs` `truncate.rs` | contents; sizes, and the list of unfinished truncations |
+//! | `mapped.rs` | mapped files |
 //! | `recovery.rs` | mkfs, mount, unmount |
 //! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | seeded bugs |
@@ -33,6 +34,7 @@ pub(crate) mod fsck;
 pub(crate) mod inode;
 pub(crate) mod journal;
 pub(crate) mod layout;
+mod mapped;
 pub(crate) mod mutant;
 pub(crate) mod namei;
 pub(crate) mod recovery;
@@ -54,6 +56,7 @@ use inode::InodeTable;
 use journal::Journal;
 use truncate::TruncateList;
 
+use crate::dax::DirectMaps;
 use crate::mutant::Mutant;
 
 static RENAME: LockClass = LockClass::new("pmfs.rename");
@@ -85,6 +88,8 @@ pub(crate) struct Volume {
     pub(crate) journal: Arc<Journal>,
     pub(crate) blocks: BlockMap,
     pub(crate) inodes: InodeTable,
+    /// Files that are mapped.
+    pub(crate) maps: DirectMaps,
     truncates: TruncateList,
     renames: Mutex<()>,
     pub(crate) settings: Settings,

@@ -27,6 +27,7 @@ use super::times::seconds;
 use super::tree::{FILL_MAX, Tree, fill_entries};
 use super::truncate::TruncateList;
 use super::{BACKGROUND, RENAME, Settings, Volume};
+use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
@@ -257,6 +258,7 @@ impl Volume {
             journal: Arc::new(Journal::open(region, &descriptor)),
             blocks: BlockMap::new(FreeMap::new(superblock.size / BLOCK), region),
             inodes: InodeTable::new(region, superblock.size, table.block_shift()),
+            maps: DirectMaps::default(),
             truncates: TruncateList::new(),
             renames: Mutex::new(&RENAME, ()),
             settings,

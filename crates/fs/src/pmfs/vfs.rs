@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use media::event::Mark;
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags,
-    RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
+    OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Timestamp, Written, XattrMode,
 };
 
 use super::Volume;
@@ -16,6 +16,7 @@ use super::inode::{Inode, InodeState};
 use super::layout::{BLOCK, FANOUT_SHIFT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
 use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
+use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
 
 /// How a design on this format handles file data, with the calls that prepare it for changes. Each method gets a locked inode,
@@ -40,6 +41,11 @@ pub(crate) trait DataPath: OpenTransactions + Send + Sync {
 
     /// The volume is about to change the blocks of a file, and to cut off what is beyond `size`.
     fn before_resize(&self, _inode: &Inode, _raw: &RawInode, _size: u64) -> DesignResult<()> {
+        Ok(())
+    }
+
+    /// A file is about to be mapped: as long as it is, all of its data is on the medium.
+    fn before_map(&self, _inode: &Inode) -> DesignResult<()> {
         Ok(())
     }
 
@@ -206,12 +212,12 @@ impl Volume {
 }
 
 impl<D: DataPath> Mounted<D> {
-    fn volume(&self) -> &Volume {
+    pub(super) fn volume(&self) -> &Volume {
         self.0.volume()
     }
 
     /// Begins a change: refuses it when the volume has failed, and lets the design prepare for a transaction.
-    fn before_change(&self) -> DesignResult<()> {
+    pub(super) fn before_change(&self) -> DesignResult<()> {
         self.volume().check_sound()?;
         self.0.before_change();
         Ok(())
@@ -259,12 +265,14 @@ impl<D: DataPath> FileSystem for Mounted<D> {
 
     fn sync(&self) -> Result<()> {
         self.volume().reap_unfreed(&*self.0);
+        self.volume().flush_all_mapped()?;
         self.0.sync()?;
         Ok(self.volume().check_sound()?)
     }
 
     fn unmount(&self) -> Result<()> {
         self.volume().reap_unfreed(&*self.0);
+        self.volume().flush_all_mapped()?;
         self.0.before_unmount()?;
         Ok(self.volume().unmount()?)
     }
@@ -437,8 +445,15 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn fsync(&self, ino: Ino, _data_only: bool) -> Result<()> {
+        if self.volume().maps.has_dirty(ino.0) {
+            self.volume().flush_mapped(ino.0, WHOLE_FILE)?;
+        }
         self.0.fsync(self.volume().inodes.get(ino.0)?)?;
         Ok(self.volume().check_sound()?)
+    }
+
+    fn mapped_files(&self) -> Option<&dyn MappedFiles> {
+        Some(self)
     }
 
     fn getxattr(&self, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {

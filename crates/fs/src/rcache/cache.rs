@@ -30,6 +30,8 @@ const INODE_CHUNKS: u64 = 1 << 14;
 const FRAMES_AT_ONCE: u64 = 64;
 /// Frames that the hand looks at to find a victim.
 const CANDIDATES: usize = 8;
+/// How long one waits that waits for a copy, before it looks again: about as long as a page takes.
+const COPY_TIME: Nanos = Nanos(1_000);
 /// The coarse clock of the last use.
 const TICK_NS: u64 = 1_000_000;
 
@@ -137,6 +139,10 @@ impl PageCache for Cache {
 
     fn invalidate(&self, (inode, page): (u64, u64), block: u64) -> bool {
         self.shared.invalidate((inode, page), block)
+    }
+
+    fn forget(&self, (inode, page): (u64, u64), block: u64) {
+        self.shared.forget((inode, page), block);
     }
 
     fn stop(&self) {
@@ -256,6 +262,25 @@ impl Shared {
             self.count(INVALIDATED);
         }
         kept
+    }
+
+    /// Dooms every entry of a page that stays in this block. The copier gives back the block of an entry that is doomed while it
+    /// copies it, so that end of the copy comes first.
+    fn forget(&self, (inode, page): (u64, u64), block: u64) {
+        let Some(set) = self.file(inode).and_then(|file| file.get(page)) else { return };
+        let is_its = |entry: &&Entry| entry.is_for(page) && entry.source() == block;
+        for entry in set.ways.iter().map(|way| &way.entry).filter(is_its) {
+            loop {
+                match entry.doom_unless_copied() {
+                    Some(Doomed::Nothing) => break,
+                    Some(_) => {
+                        self.count(INVALIDATED);
+                        break;
+                    }
+                    None => sim::sleep(COPY_TIME),
+                }
+            }
+        }
     }
 
     fn copy_until_stopped(&self) {

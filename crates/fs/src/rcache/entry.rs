@@ -135,6 +135,22 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// 12, 14, 15. None: it is being copied.
+    pub(crate) fn doom_unless_copied(&self) -> Option<Doomed> {
+        loop {
+            let word = self.word();
+            if word.state() == State::Copy {
+                return None;
+            }
+            let Some(doomed) = word.doomed() else { return Some(Doomed::Nothing) };
+            if self.change(word, Some(doomed)) {
+                return Some(Doomed::Done);
+            }
+        }
+    }
+}
+
 /// A pin on an entry, given up when dropped: 9, 10, 11.
 pub(crate) struct Pin<'a>(&'a Entry);
 

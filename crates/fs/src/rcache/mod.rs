@@ -47,6 +47,9 @@
 //! writing from their commit until all entries of the changed pages are doomed. So no insertion straddles a write. The old block
 //! of a doomed copy is given back by the copier when it has stopped reading it ([`crate::nova::PageCache::invalidate`]).
 //!
+//! A page that is mapped for stores is forgotten when the mapping begins, which waits for a copy that is under way, and is not
+//! asked for until the mapping ends ([`crate::nova::PageCache::forget`]).
+//!
 //! Lock order: `rcache.queue` and `rcache.frames` are leaves, under `nova.inode`.
 
 mod cache;

@@ -27,6 +27,8 @@
 //! A change is durable and atomic when its call returns. A write of more than an eighth of a half is several
 //! changes, each durable before the next.
 //!
+//! Files cannot be mapped (`ENODEV`): a store to their bytes in DRAM would be in no log.
+//!
 //! | file | holds |
 //! |---|---|
 //! | `layout.rs` | superblock and header, byte by byte |

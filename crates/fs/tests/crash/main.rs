@@ -139,6 +139,38 @@ fn crashes_of_random_programs_leave_allowed_states() {
     }
 }
 
+/// Those of a strict design whose file is mapped: the blocks themselves, or HiNFS's, which buffers none of such a file.
+#[test]
+fn a_crash_leaves_words_of_what_a_mapping_has_stored_and_all_of_it_after_a_sync() {
+    for subject in subjects().into_iter().chain([buffered("hinfs"), in_memory()]) {
+        let began = std::time::Instant::now();
+        let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
+        let programs: Vec<_> =
+            programs::mapped().into_iter().filter(|program| program.name.contains(&filter)).collect();
+        if subject.design.name() == "redo" {
+            continue; // it maps no files
+        }
+        let tally = explore_all(&subject, &programs, effort(3));
+        report("mapped files", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+    }
+}
+
+/// Canary: a flush or fence of an msync that is left out.
+#[test]
+fn a_sync_of_a_mapping_that_forgets_its_flush_or_fence_is_noticed() {
+    for subject in subjects().into_iter().filter(|subject| ["pmfs", "nova"].contains(&subject.design.name()))
+    {
+        let mut programs = programs::mapped();
+        programs.retain(|program| program.name == "store, msync, store");
+        for (target, most) in [(Target::Flush, 4), (Target::Fence, 4)] {
+            let caught = mutants(&subject, &programs[0], target, most);
+            println!("{}: of {most} {target} mutants caught {caught:?}", subject.design.name());
+            assert!(!caught.is_empty(), "{}: no forgotten {target} is noticed", subject.design.name());
+        }
+    }
+}
+
 /// Designs that buffer data, with few pages, so that write-back is at work while programs run.
 fn buffered(name: &str) -> Subject {
     let options = &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];

@@ -92,7 +92,7 @@ fn every_answer_is_that_of_the_reference() {
         }
         let round = |number: usize| {
             let seed = (1000 * index + number) as u64;
-            Round { design: Arc::clone(&design), size, seed, ops }
+            Round { design: Arc::clone(&design), size, seed, ops, maps: false }
         };
         let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
         let shown = format!("{} {} on {size}", design.name(), design.arguments());
@@ -106,13 +106,41 @@ fn every_answer_is_that_of_the_reference() {
     }
 }
 
+/// Mapped files besides; a design that maps none says so.
+#[test]
+fn every_answer_with_mapped_files_is_that_of_the_reference() {
+    let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
+    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
+    let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
+    for (index, (design, size)) in configurations().into_iter().enumerate() {
+        if !design.name().contains(&wanted) {
+            continue;
+        }
+        let round = |number: usize| {
+            let seed = (1000 * index + number) as u64;
+            Round { design: Arc::clone(&design), size, seed, ops, maps: true }
+        };
+        let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
+        let shown = format!("{} {} on {size}", design.name(), design.arguments());
+        if let Some(failed) = failed {
+            panic!("{shown}: {failed}");
+        }
+        println!("{shown}: {} operations agree, {} of them without space", total.ops, total.out_of_space);
+    }
+}
+
 /// The host as well: on the first two rows of [`configurations`], and on one in which space runs out.
 #[test]
 fn the_kernel_answers_as_the_reference_does() {
     let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host");
     for (design, size) in configurations().into_iter().take(3) {
-        let round =
-            |number: usize| Round { design: Arc::clone(&design), size, seed: number as u64, ops: 2000 };
+        let round = |number: usize| Round {
+            design: Arc::clone(&design),
+            size,
+            seed: number as u64,
+            ops: 2000,
+            maps: false,
+        };
         let (total, failed) = run_many((3, &round), (Some(&host), None), &Limits::of(2), &|_| ());
         if let Some(failed) = failed {
             panic!("{} on {size}: {failed}", design.arguments());
@@ -126,7 +154,9 @@ fn the_kernel_answers_as_the_reference_does() {
 fn an_operation_that_does_not_reach_the_host_is_a_difference() {
     let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host").leaving_out("rename");
     let (design, size) = configurations().remove(0);
-    let failed = Round { design, size, seed: 1, ops: 500 }.run(Some(&host), None).expect_err("a difference");
+    let failed = Round { design, size, seed: 1, ops: 500, maps: false }
+        .run(Some(&host), None)
+        .expect_err("a difference");
     assert!(failed.program.len() <= 3, "{failed}");
     assert!(failed.program.iter().any(|op| op.name() == "rename"), "{failed}");
 }
@@ -136,7 +166,7 @@ fn a_store_that_fails_is_a_difference_and_the_program_that_shows_it_is_short() {
     let prepare: Prepare =
         Arc::new(|region| region.inject(Fault::FailNth { target: Target::Store, nth: 100 }));
     let (design, size) = configurations().remove(0);
-    let round = Round { design, size, seed: 1, ops: 3000 };
+    let round = Round { design, size, seed: 1, ops: 3000, maps: false };
     let failed = round.run(None, Some(&prepare)).expect_err("a difference");
     println!("{failed}");
     assert!(failed.what.contains("EIO"), "{failed}");

@@ -19,6 +19,7 @@ use check::recall::{Seeded, find_all};
 use check::schedules;
 use check::{Design, File, Limits, NEW, Op, Pattern, difference, observe};
 use harness::{promises, virtually, with_options};
+use media::fault::{Fault, Target};
 use media::recorder::Mode;
 use sim::Bytes;
 use sim::ledger::Snapshot;
@@ -143,7 +144,13 @@ fn an_access_takes_as_long_after_many_inodes_were_used() {
 fn every_answer_is_that_of_the_reference() {
     for (size, cached) in [(8192, false), (500, false), (8192, true), (500, true)] {
         let size = Bytes::kib(size);
-        let round = |number: usize| Round { design: design(cached), size, seed: number as u64, ops: 2000 };
+        let round = |number: usize| Round {
+            design: design(cached),
+            size,
+            seed: number as u64,
+            ops: 2000,
+            maps: false,
+        };
         let (total, failed) = run_many((3, &round), (None, None), &Limits::of(2), &|_| ());
         if let Some(failed) = failed {
             panic!("on {size}: {failed}");
@@ -171,6 +178,38 @@ fn a_crash_leaves_the_state_before_or_after_each_call() {
     );
     tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
     assert_eq!(tally.violations.len(), 0);
+}
+
+#[test]
+fn a_crash_leaves_words_of_what_a_mapping_has_stored_and_all_of_it_after_a_sync() {
+    for cached in [false, true] {
+        let (subject, programs) = (Subject { design: design(cached), ..subject() }, programs::mapped());
+        let program = |number: usize| programs[number].clone();
+        let effort = Effort::usual(SEED, 1);
+        let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
+        tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
+        assert_eq!((tally.programs, tally.violations.len()), (programs.len(), 0));
+    }
+}
+
+/// Canary: without the flush or the fence of an msync, or with one of them on the way to the first store.
+#[test]
+fn a_sync_of_a_mapping_that_forgets_its_flush_or_fence_is_noticed() {
+    let mut programs = programs::mapped();
+    programs.retain(|program| program.name == "store, msync");
+    let program = |_: usize| programs[0].clone();
+    for (target, most) in [(Target::Flush, 6), (Target::Fence, 6)] {
+        let caught: Vec<u64> = (1..=most)
+            .filter(|nth| {
+                let faults = [Fault::DropNth { target, nth: *nth }];
+                let effort = Effort::usual(SEED, 0);
+                let tally = explore_many(&subject(), (1, &program), (&effort, &faults), &Watch::default());
+                !tally.violations.is_empty()
+            })
+            .collect();
+        println!("of {most} {target} mutants caught {caught:?}");
+        assert!(!caught.is_empty(), "no forgotten {target} is noticed");
+    }
 }
 
 #[test]

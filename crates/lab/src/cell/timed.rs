@@ -14,8 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use results::{Histogram, SeriesRecord};
 use sim::{Nanos, Op};
 use vfs::{
-    Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, OpenFlags, RenameFlags, Result, SetAttr,
-    StatFs, Syscalls, Whence, XattrMode, ops,
+    Attr, DirEntry, Errno, FallocateMode, Fd, FileExtent, FileKind, Mapping, OpenFlags, Protection,
+    RenameFlags, Result, SetAttr, StatFs, Syscalls, Whence, XattrMode, ops,
 };
 
 const SHARDS: usize = 16;
@@ -110,6 +110,38 @@ impl Tallies {
         }
     }
 
+    /// Makes a call and notes how long it took; `moved` says how many bytes.
+    #[inline]
+    fn moving<T>(
+        &self,
+        op: Op,
+        call: impl FnOnce() -> Result<T>,
+        moved: impl FnOnce(&T) -> usize,
+    ) -> Result<T> {
+        if self.is_given_up() {
+            return Err(Errno::EIO);
+        }
+        let start = sim::now();
+        let outcome = call();
+        self.note(op, start, &outcome, moved);
+        outcome
+    }
+
+    /// Notes a call that began at `start` and has just ended.
+    #[inline]
+    fn note<T>(&self, op: Op, start: Nanos, outcome: &Result<T>, moved: impl FnOnce(&T) -> usize) {
+        let now = sim::now();
+        let latency = now.since(start);
+        self.count(now);
+        let mut shard = self.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
+        let tally = shard[op.index()].get_or_insert_default();
+        tally.latency.record(latency.0);
+        match outcome {
+            Ok(value) => tally.bytes += moved(value) as u64,
+            Err(_) => tally.errors += 1,
+        }
+    }
+
     /// How long the measured time has lasted; none before it begins.
     pub(super) fn running_for(&self) -> Option<Nanos> {
         let begin = Nanos(self.begin_ns.load(Relaxed));
@@ -153,7 +185,6 @@ impl Timed {
         Self { inner, tallies: Arc::clone(tallies) }
     }
 
-    /// Makes a call and notes how long it took; `moved` says how many bytes.
     #[inline]
     fn moving<T>(
         &self,
@@ -161,33 +192,33 @@ impl Timed {
         call: impl FnOnce() -> Result<T>,
         moved: impl FnOnce(&T) -> usize,
     ) -> Result<T> {
-        if self.tallies.is_given_up() {
-            return Err(Errno::EIO);
-        }
-        let start = sim::now();
-        let outcome = call();
-        self.note(op, start, &outcome, moved);
-        outcome
-    }
-
-    /// Notes a call that began at `start` and has just ended.
-    #[inline]
-    fn note<T>(&self, op: Op, start: Nanos, outcome: &Result<T>, moved: impl FnOnce(&T) -> usize) {
-        let now = sim::now();
-        let latency = now.since(start);
-        self.tallies.count(now);
-        let mut shard = self.tallies.shards[shard()].lock().unwrap_or_else(PoisonError::into_inner);
-        let tally = shard[op.index()].get_or_insert_default();
-        tally.latency.record(latency.0);
-        match outcome {
-            Ok(value) => tally.bytes += moved(value) as u64,
-            Err(_) => tally.errors += 1,
-        }
+        self.tallies.moving(op, call, moved)
     }
 
     #[inline]
     fn call<T>(&self, op: Op, call: impl FnOnce() -> Result<T>) -> Result<T> {
         self.moving(op, call, |_| 0)
+    }
+}
+
+/// A mapping whose loads, stores and syncs are timed.
+struct TimedMapping {
+    inner: Box<dyn Mapping>,
+    tallies: Arc<Tallies>,
+}
+
+impl Mapping for TimedMapping {
+    fn read(&self, at: u64, buffer: &mut [u8]) -> Result<()> {
+        let len = buffer.len();
+        self.tallies.moving(ops::LOAD, || self.inner.read(at, buffer), |()| len)
+    }
+
+    fn write(&self, at: u64, data: &[u8]) -> Result<()> {
+        self.tallies.moving(ops::STORE, || self.inner.write(at, data), |()| data.len())
+    }
+
+    fn sync(&self, at: u64, len: u64) -> Result<()> {
+        self.tallies.moving(ops::MSYNC, || self.inner.sync(at, len), |()| 0)
     }
 }
 
@@ -200,7 +231,7 @@ impl Syscalls for Timed {
         let (made, start) = (sim::ledger::calls(ops::CREATE), sim::now());
         let outcome = self.inner.open(path, flags, mode);
         let op = if sim::ledger::calls(ops::CREATE) > made { ops::CREATE } else { ops::OPEN };
-        self.note(op, start, &outcome, |_| 0);
+        self.tallies.note(op, start, &outcome, |_| 0);
         outcome
     }
 
@@ -250,6 +281,11 @@ impl Syscalls for Timed {
 
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         self.call(ops::FALLOCATE, || self.inner.fallocate(fd, mode, offset, len))
+    }
+
+    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+        let inner = self.call(ops::MMAP, || self.inner.mmap(fd, offset, len, protection))?;
+        Ok(Box::new(TimedMapping { inner, tallies: Arc::clone(&self.tallies) }))
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

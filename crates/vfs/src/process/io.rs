@@ -109,7 +109,7 @@ impl Process {
 
     /// Sets the access time of a file that was read.
     #[inline]
-    fn accessed(&self, file: &OpenFile) {
+    pub(super) fn accessed(&self, file: &OpenFile) {
         if !file.flags.contains(OpenFlags::NOATIME) {
             self.mount.accessed(&file.vnode);
         }

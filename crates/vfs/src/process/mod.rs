@@ -3,8 +3,9 @@
 //! | module | holds |
 //! |---|---|
 //! | `mod.rs` | [`Process`], and [`Syscalls`] in terms of the rest |
-//! | `open.rs` | `open` and its flags, `close` |
+//! | `open.rs` | `open` and its flags, `dup` |
 //! | `io.rs` | reading, writing, offsets, sizes |
+//! | `mapping.rs` | mapped files |
 //! | `names.rs` | calls that change names |
 //! | `attributes.rs` | stat, chmod, chown, utimens, truncate, extended attributes |
 //!
@@ -20,6 +21,7 @@
 
 mod attributes;
 mod io;
+mod mapping;
 mod names;
 mod open;
 
@@ -33,7 +35,8 @@ use crate::attr::{Attr, DirEntry, FileExtent, FileKind, SetAttr, StatFs};
 use crate::credentials::{Access, Credentials};
 use crate::descriptors::Descriptors;
 use crate::errno::{Errno, Result};
-use crate::flags::{FallocateMode, IoFlags, OpenFlags, RenameFlags, Whence, XattrMode};
+use crate::flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, Whence, XattrMode};
+use crate::mapping::Mapping;
 use crate::mount::Mount;
 use crate::ops;
 use crate::syscalls::{Fd, OFFSET_MAX, Syscalls, check_offset};
@@ -130,7 +133,7 @@ impl Process {
     #[inline]
     fn put(&self, file: Arc<OpenFile>) {
         if let Some(file) = Descriptors::put(file) {
-            self.end(file);
+            end(&self.mount, file);
         }
     }
 
@@ -171,6 +174,16 @@ impl std::fmt::Debug for Process {
             .field("limits", &self.limits)
             .finish_non_exhaustive()
     }
+}
+
+/// The last reference to an open file is gone.
+fn end(mount: &Mount, file: OpenFile) {
+    file.vnode.touch();
+    if !file.flags.contains(OpenFlags::PATH) {
+        mount.file_system().release(file.vnode.ino);
+    }
+    drop(file);
+    mount.reap();
 }
 
 /// Begins a system call.
@@ -255,6 +268,11 @@ impl Syscalls for Process {
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         let _op = enter(ops::FALLOCATE);
         self.with_usable(fd, |file| self.allocate(file, mode, offset, len))
+    }
+
+    fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
+        let _op = enter(ops::MMAP);
+        self.map_file(fd, offset, len, protection)
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {

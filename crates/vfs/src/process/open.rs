@@ -1,4 +1,4 @@
-//! `open`, `dup`, and the end of an open file.
+//! `open` and `dup`.
 
 use std::sync::Arc;
 
@@ -150,16 +150,6 @@ impl Process {
             Err(_) => self.put(file),
         }
         copy
-    }
-
-    /// The last reference to an open file is gone.
-    pub(super) fn end(&self, file: OpenFile) {
-        file.vnode.touch();
-        if !file.flags.contains(OpenFlags::PATH) {
-            self.mount.file_system().release(file.vnode.ino);
-        }
-        drop(file);
-        self.mount.reap();
     }
 }
 

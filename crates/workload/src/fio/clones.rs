@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rand::RngExt as _;
 use sim::Seed;
 
-use super::job::{Direction, Fallocate, JobSpec};
+use super::job::{Direction, Engine, Fallocate, JobSpec};
 use super::parse::Problem;
 
 /// The directory of all files.
@@ -147,7 +147,7 @@ fn path(spec: &JobSpec, sub: u64, number: u64, index: u64) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Laid {
     pub(super) size: u64,
-    /// Whether it has data, because it is read or overwritten.
+    /// Whether it has data, because it is read, overwritten or mapped.
     pub(super) data: bool,
     pub(super) fallocate: Fallocate,
     pub(super) fsync: bool,
@@ -164,7 +164,8 @@ pub(super) fn laid(clones: &[JobClone]) -> BTreeMap<String, Laid> {
         for file in &clone.files {
             let own = Laid {
                 size: file.size(),
-                data: spec.mode.reads || spec.overwrite || !spec.mode.writes,
+                // As at fio, a file that is mapped has its size: a store makes none longer.
+                data: spec.mode.reads || spec.overwrite || !spec.mode.writes || spec.engine == Engine::Mapped,
                 fallocate: spec.fallocate,
                 fsync: spec.create_fsync,
                 pre_read: spec.pre_read,
@@ -263,6 +264,7 @@ mod tests {
         assert_eq!(data("rw=write"), Some(false));
         assert_eq!(data("rw=write\noverwrite=1"), Some(true));
         assert_eq!(data("rw=randrw"), Some(true));
+        assert_eq!(data("rw=write\nioengine=mmap"), Some(true));
         assert_eq!(data("rw=write\ncreate_on_open=1"), None);
     }
 }

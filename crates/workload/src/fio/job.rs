@@ -34,6 +34,8 @@ pub(super) struct Mode {
 pub(super) enum Engine {
     /// `lseek` and `read` or `write`.
     Sync,
+    /// Loads, stores and `msync` of a mapping of the whole file.
+    Mapped,
     /// `pread` and `pwrite`; its name at fio, where that does more.
     Positioned(&'static str),
     /// As many tasks as `iodepth`, each with `pread` and `pwrite`. With `spread`, each on a core of its own.

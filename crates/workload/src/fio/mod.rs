@@ -24,10 +24,11 @@
 //! # What engines are
 //!
 //! Every I/O is a system call through [`vfs::Syscalls`]. `sync` seeks and reads or writes; `psync`, `vsync`, `pvsync` and `pvsync2`
-//! are `pread` and `pwrite`; so is `mmap`: no front end maps files. `libaio` and `io_uring` are `iodepth` tasks on the job's core,
-//! each with one call at a time: what a call does on the processor excludes the others, and what it waits for does not, as when
-//! one thread submits. `posixaio` is the same with each task on a core of its own. Under the real clock tasks are threads that
-//! the host places. A note of each run says which it was.
+//! are `pread` and `pwrite`. `mmap` loads from and stores to a mapping of the whole file; its syncs, and with `sync` or `direct`
+//! each of its writes, are an `msync`. A file system or a front end that maps no files fails such a job (`ENODEV`). `libaio` and
+//! `io_uring` are `iodepth` tasks on the job's core, each with one call at a time: what a call does on the processor excludes the
+//! others, and what it waits for does not, as when one thread submits. `posixaio` is the same with each task on a core of its own.
+//! Under the real clock tasks are threads that the host places. A note of each run says which it was.
 //!
 //! # What differs from fio
 //!
@@ -79,7 +80,7 @@ const EXAMPLES: &[(Entry, &str)] = &[
     example("openloop", "I/Os at a given rate, whatever they take", include_str!("jobs/openloop.fio")),
     example("sizes", "blocks of several sizes, by percentages", include_str!("jobs/sizes.fio")),
     example("timed", "for a time, after a time that is not measured", include_str!("jobs/timed.fio")),
-    example("mapped", "a file that fio would map", include_str!("jobs/mapped.fio")),
+    example("mapped", "loads from and stores to a mapped file", include_str!("jobs/mapped.fio")),
 ];
 
 const fn example(name: &'static str, summary: &'static str, text: &'static str) -> (Entry, &'static str) {
@@ -204,15 +205,12 @@ fn notes(parsed: &Parsed, jobs: &[Arc<JobSpec>]) -> Vec<String> {
 /// What an engine is here, where that is not what its name says.
 fn engine(job: &JobSpec) -> Option<String> {
     match job.engine {
-        Engine::Sync | Engine::Positioned("psync") => (job.depth > 1).then(|| {
+        Engine::Sync | Engine::Mapped | Engine::Positioned("psync") => (job.depth > 1).then(|| {
             format!(
-                "iodepth={} has no influence with ioengine=psync or sync, which wait for each I/O",
+                "iodepth={} has no influence with ioengine=psync, sync or mmap, which wait for each I/O",
                 job.depth
             )
         }),
-        Engine::Positioned("mmap") => {
-            Some("ioengine=mmap is pread and pwrite here: no front end maps files".to_owned())
-        }
         Engine::Positioned(name) => Some(format!("ioengine={name} is pread and pwrite of one buffer here")),
         Engine::Tasks { name, spread } => {
             let place = if spread { "on cores of their own" } else { "on the job's core" };

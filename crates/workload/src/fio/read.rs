@@ -20,7 +20,7 @@ const ENGINES: [(&str, Engine); 10] = [
     ("vsync", Engine::Positioned("vsync")),
     ("pvsync", Engine::Positioned("pvsync")),
     ("pvsync2", Engine::Positioned("pvsync2")),
-    ("mmap", Engine::Positioned("mmap")),
+    ("mmap", Engine::Mapped),
     ("libaio", Engine::Tasks { name: "libaio", spread: false }),
     ("io_uring", Engine::Tasks { name: "io_uring", spread: false }),
     ("posixaio", Engine::Tasks { name: "posixaio", spread: true }),

@@ -23,7 +23,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use results::Histogram;
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Rng};
-use vfs::{Errno, FallocateMode, Fd, OpenFlags, Syscalls, Whence};
+use vfs::mapping::PAGE;
+use vfs::{Errno, FallocateMode, Fd, Mapping, OpenFlags, Protection, Syscalls, Whence};
 
 use super::clones::JobClone;
 use super::content::{self, Buffer};
@@ -204,6 +205,8 @@ struct State {
     busy: bool,
     waiting: usize,
     fds: Vec<Fd>,
+    /// Of each file, for `ioengine=mmap`.
+    maps: Vec<Map>,
     /// Where each descriptor stands, for `ioengine=sync`.
     positions: Vec<u64>,
     under_way: Vec<Io>,
@@ -233,10 +236,18 @@ pub(super) struct Times {
     pub(super) end: Nanos,
 }
 
+/// A mapping of a whole file.
+#[derive(Clone)]
+struct Map {
+    mapping: Arc<dyn Mapping>,
+    size: u64,
+}
+
 /// An I/O that a task carries out.
 struct Taken {
     io: Io,
     fd: Fd,
+    map: Option<Map>,
     /// Whether the descriptor stands elsewhere.
     moved: bool,
     /// When the clone's schedule began.
@@ -267,6 +278,7 @@ impl Worker {
             busy: false,
             waiting: 0,
             fds: Vec::new(),
+            maps: Vec::new(),
             positions: vec![u64::MAX; files],
             under_way: Vec::with_capacity(tasks as usize),
             held: None,
@@ -364,7 +376,8 @@ impl Worker {
                     state.under_way.push(io);
                     let moved = state.positions[io.file] != io.offset;
                     state.positions[io.file] = io.offset + io.len;
-                    return Some(Taken { io, fd: state.fds[io.file], moved, start: state.clock.start });
+                    let (fd, map) = (state.fds[io.file], state.maps.get(io.file).cloned());
+                    return Some(Taken { io, fd, map, moved, start: state.clock.start });
                 }
                 Next::Drain | Next::End | Next::Late if !state.under_way.is_empty() => {
                     state = self.wait(state);
@@ -494,8 +507,9 @@ impl Worker {
 
     fn open(&self) -> Result<(), Failed> {
         let spec = &self.clone.spec;
+        let mapped = spec.engine == Engine::Mapped;
         let mut flags = OpenFlags::empty();
-        if spec.mode.reads || spec.verify.is_some() {
+        if spec.mode.reads || spec.verify.is_some() || mapped {
             flags |= OpenFlags::READ;
         }
         if spec.mode.writes || spec.mode.trims {
@@ -516,16 +530,36 @@ impl Worker {
                 fd.map_err(|errno| (format!("open of {}{}", file.path, hint(errno, spec.direct)), errno))?,
             );
         }
+        let maps = if mapped { self.map(&fds)? } else { Vec::new() };
         let mut state = self.state.lock();
         state.positions.fill(u64::MAX);
-        state.fds = fds;
+        (state.fds, state.maps) = (fds, maps);
         Ok(())
+    }
+
+    /// Maps the files, whole.
+    fn map(&self, fds: &[Fd]) -> Result<Vec<Map>, Failed> {
+        let mode = &self.clone.spec.mode;
+        let mut protection = Protection::READ;
+        protection.set(Protection::WRITE, mode.writes);
+        let map = |fd: Fd| {
+            let size = self.calls.fstat(fd)?.size;
+            Ok(Map { mapping: self.calls.mmap(fd, 0, size, protection)?.into(), size })
+        };
+        let of = |(fd, file): (&Fd, &super::clones::FileSpec)| {
+            map(*fd).map_err(|errno| (format!("mmap of {}{}", file.path, hint(errno, false)), errno))
+        };
+        fds.iter().zip(&self.clone.files).map(of).collect()
     }
 
     /// Closes the files, and begins another pass if there is one.
     fn close_pass(&self) -> Result<Phase, Failed> {
         let spec = &self.clone.spec;
-        let fds = std::mem::take(&mut self.state.lock().fds);
+        let (fds, maps) = {
+            let mut state = self.state.lock();
+            (std::mem::take(&mut state.fds), std::mem::take(&mut state.maps))
+        };
+        drop(maps);
         for (fd, file) in fds.into_iter().zip(&self.clone.files) {
             if spec.fsync_on_close && spec.mode.writes {
                 self.calls.fsync(fd).map_err(|errno| (format!("fsync of {}", file.path), errno))?;
@@ -600,6 +634,11 @@ impl Worker {
     /// The system call of an I/O.
     fn call(&self, taken: &Taken, data: &mut [u8]) -> Result<(), Errno> {
         let (calls, io, fd) = (&*self.calls, &taken.io, taken.fd);
+        if let Some(map) = &taken.map
+            && io.kind != Kind::Trim
+        {
+            return self.access(map, io, data);
+        }
         let seeks = self.clone.spec.engine == Engine::Sync;
         if seeks && taken.moved && matches!(io.kind, Kind::Read | Kind::Write | Kind::Verify(_)) {
             calls.lseek(fd, io.offset.cast_signed(), Whence::Set)?;
@@ -619,6 +658,25 @@ impl Worker {
             }
             Kind::Fsync => calls.fsync(fd),
             Kind::Fdatasync => calls.fdatasync(fd),
+        }
+    }
+
+    /// An I/O on a mapped file. As at fio a sync is one of the whole file. A store is synced where a write would be: fio does that
+    /// with `direct`, and opens the file with `O_SYNC`, to which stores are not subject, with `sync`.
+    fn access(&self, map: &Map, io: &Io, data: &mut [u8]) -> Result<(), Errno> {
+        match io.kind {
+            Kind::Read | Kind::Verify(_) => map.mapping.read(io.offset, data),
+            Kind::Write => {
+                map.mapping.write(io.offset, data)?;
+                let spec = &self.clone.spec;
+                if spec.sync == Sync::None && !spec.direct {
+                    return Ok(());
+                }
+                let start = io.offset - io.offset % PAGE;
+                map.mapping.sync(start, io.offset + io.len - start)
+            }
+            Kind::Trim => Ok(()),
+            Kind::Fsync | Kind::Fdatasync => map.mapping.sync(0, map.size),
         }
     }
 
@@ -666,6 +724,7 @@ fn hint(errno: Errno, direct: bool) -> &'static str {
     match errno {
         Errno::EINVAL if direct => " (the file system may have no O_DIRECT: give direct=0)",
         Errno::EOPNOTSUPP => " (the file system does not do that)",
+        Errno::ENODEV => " (files cannot be mapped here: take another ioengine)",
         _ => "",
     }
 }

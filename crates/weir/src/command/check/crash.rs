@@ -34,6 +34,9 @@ pub(super) struct CrashCheck {
     /// Every two programs of one operation at once, each by a task of its own, in several orders of their steps
     #[arg(long, conflicts_with_all = ["depth", "random"])]
     together: bool,
+    /// Programs that store by mappings of files, instead of the others
+    #[arg(long, conflicts_with_all = ["depth", "random", "together"])]
+    mapped: bool,
     #[command(flatten)]
     chosen: Chosen,
     /// Canary: the Nth fence of each program is left out, which must be found
@@ -54,13 +57,14 @@ impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let family = match self.together {
             true => Family::together(),
+            false if self.mapped => Family::mapped(),
             false => self.chosen.family(&self.shared, self.depth),
         };
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let subjects = self.shared.subjects(self.chosen.size, false)?;
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
-        let recalled = if self.is_whole() && !self.together {
+        let recalled = if self.is_whole() && !self.together && !self.mapped {
             recall::all(&self.shared, self.chosen.size, "", &programs::all(), &|| ())?
         } else {
             Vec::new()
@@ -109,6 +113,7 @@ impl CrashCheck {
         let again = self.chosen.again(&self.shared, program);
         let depth = match (self.together, self.chosen.random) {
             (true, _) => " --together".to_owned(),
+            (false, _) if self.mapped => " --mapped".to_owned(),
             (false, Some(_)) => String::new(),
             (false, None) => format!(" --depth {}", self.depth),
         };
@@ -122,6 +127,7 @@ impl CrashCheck {
         match self.chosen.random {
             Some(count) => format!("{count} random programs"),
             None if self.together => "pairs of operations at once".to_owned(),
+            None if self.mapped => "mapped files".to_owned(),
             None => format!("depth {}", self.depth),
         }
     }
@@ -171,6 +177,7 @@ impl CrashCheck {
         match self.chosen.random {
             Some(_) => "crash/random".to_owned(),
             None if self.together => "crash/together".to_owned(),
+            None if self.mapped => "crash/mapped".to_owned(),
             None => format!("crash/depth-{}", self.depth),
         }
     }

@@ -42,6 +42,9 @@ pub(super) struct ModelCheck {
     /// Also run them on this host's kernel, below this directory (best on tmpfs: /dev/shm)
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
+    /// Mapped files, too: mmap, loads, stores and msync, which do not reach the host
+    #[arg(long)]
+    mapped: bool,
     /// Size of the region [default: alternates between 8 MiB and a region in which space runs out]
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
@@ -104,7 +107,13 @@ impl ModelCheck {
         let tight = Bytes((design.min_size().0 + TIGHT).next_multiple_of(4 * KIB));
         let size = self.size.unwrap_or(if number.is_multiple_of(2) { ROUND_SIZE } else { tight });
         let ops = ROUND_OPS.min(self.ops - number * ROUND_OPS) as usize;
-        Round { design: Arc::clone(design), size, seed: self.shared.seed.wrapping_add(number), ops }
+        Round {
+            design: Arc::clone(design),
+            size,
+            seed: self.shared.seed.wrapping_add(number),
+            ops,
+            maps: self.mapped,
+        }
     }
 
     /// The command that shows a difference again.
@@ -117,8 +126,11 @@ impl ModelCheck {
             written(failed.size)
         );
         let host = self.host.as_ref().map(|path| format!("--host {}", path.display()));
+        let mapped = self.mapped.then(|| "--mapped".to_owned());
         let canary = self.fail_store.map(|nth| format!("--fail-store {nth}"));
-        for more in [Some(arguments), host, canary].into_iter().flatten().filter(|more| !more.is_empty()) {
+        for more in
+            [Some(arguments), host, mapped, canary].into_iter().flatten().filter(|more| !more.is_empty())
+        {
             let _ = write!(command, " {more}");
         }
         command
@@ -162,7 +174,7 @@ impl ModelCheck {
             ..Entry::default()
         };
         let host = self.host.is_some().then(|| entry("model/host", on_host));
-        [entry("model", ops)].into_iter().chain(host).collect()
+        [entry(if self.mapped { "model/mapped" } else { "model" }, ops)].into_iter().chain(host).collect()
     }
 
     fn document(&self, compared: &[Compared]) -> Value {
