@@ -7,7 +7,7 @@
 //! against its length. Other tasks, and other programs, may change the bytes at any time; an access that races with that moves a
 //! mix of old and new ones.
 //!
-//! An access to a page beyond the end of the file ends the process by `SIGBUS`: whoever uses this checks the size of the file
+//! An access to a page beyond the end of the file ends the process by `SIGBUS`: the caller checks the size of the file
 //! first.
 
 use std::ffi::c_void;

@@ -1,7 +1,8 @@
 //! Mapped files: loads and stores go to the blocks, through the processor's cache.
 //!
-//! The first store to a page since it was synced is a page fault: it maps a hole to a zeroed block in a transaction, or sets the
-//! times, and is durable in that. What is stored is not before an msync or fsync flushes its lines, see `dax.rs`. An fsync of a
+//! The first store to a page since it was synced is a page fault: it maps a hole to a zeroed block in a transaction, or stores the
+//! times, which are flushed and durable after the next fence. The bytes are durable when an msync or fsync has flushed their lines,
+//! see `dax.rs`. An fsync of a
 //! file that was never mapped stays the fence that it is, as in PMFS's module.
 //!
 //! An access takes the lock of the inode and looks the block up, which a processor has in its page table: a mapped access of a few
@@ -41,7 +42,6 @@ impl Volume {
         let at = match self.place(raw, offset)? {
             Some(at) if was_clean => {
                 self.store_times(inode, raw, Timestamp::now())?;
-                self.region.fence();
                 at
             }
             Some(at) => at,
