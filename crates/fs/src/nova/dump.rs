@@ -6,7 +6,9 @@ use media::nvmm::Region;
 
 use super::inode::replay;
 use super::journal;
-use super::layout::{BLOCK, CLEAN, Geometry, INODE_BYTES, RawInode, Superblock, state, unpack};
+use super::layout::{
+    BLOCK, CLEAN, Geometry, INODE_BYTES, NOTHING_SAVED, RawInode, Superblock, state, unpack,
+};
 use super::log::{Entry, Reader};
 use super::names::read_name;
 use super::recovery::{chunks, read_saved};
@@ -63,6 +65,7 @@ fn dump_superblock(
     writeln!(out, "inode chunk     {}", superblock.chunk_bytes)?;
     match region.load_u64(CLEAN)? {
         0 => writeln!(out, "state           mounted, or not unmounted")?,
+        NOTHING_SAVED => writeln!(out, "state           clean; there was no room to save what is free")?,
         at => match read_saved(region, &Geometry::of(superblock), at) {
             Ok(Some(saved)) => {
                 let (blocks, inodes) = (saved.blocks.len(), saved.inodes.len());

@@ -19,7 +19,9 @@ use media::nvmm::Region;
 
 use super::inode::{Loaded, replay};
 use super::journal;
-use super::layout::{BLOCK, CLEAN, Geometry, INODE_BYTES, ROOT_INO, RawInode, Superblock, state};
+use super::layout::{
+    BLOCK, CLEAN, Geometry, INODE_BYTES, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, state,
+};
 use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
 use super::superblock;
@@ -259,6 +261,10 @@ impl Checker<'_> {
     }
 
     fn check_saved(&mut self) {
+        let word = self.region.load_u64(CLEAN);
+        if matches!(word, Ok(NOTHING_SAVED)) {
+            return;
+        }
         let Geometry { blocks, .. } = self.geometry;
         let mut free: Vec<(u64, u64)> = Vec::new();
         for block in (self.geometry.first_block()..blocks).filter(|block| !self.marks.is_marked(*block)) {
@@ -267,8 +273,7 @@ impl Checker<'_> {
                 _ => free.push((block, block)),
             }
         }
-        let saved =
-            self.region.load_u64(CLEAN).ok().and_then(|at| read_saved(self.region, &self.geometry, at).ok());
+        let saved = word.ok().and_then(|at| read_saved(self.region, &self.geometry, at).ok());
         let Some(Saved { blocks, inodes }) = saved.flatten() else {
             self.violate("saved_blocks_right", "what unmounting saved is damaged".to_owned());
             return;

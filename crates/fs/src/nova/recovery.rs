@@ -1,7 +1,8 @@
 //! Making, mounting and unmounting an image.
 //!
 //! *Unmounting* writes the ranges of free blocks and of inode numbers in use into free blocks, and then, as the last durable store,
-//! where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again.
+//! where they are into the clean word. Those blocks stay free: nothing is written before the clean word is zero again. Where no
+//! free block is left the clean word says only that, and the next mount scans.
 //!
 //! *Mounting* a clean image reads the ranges and zeroes the clean word, durably, before anything else is written. Any other is
 //! *recovered*: each journal is undone; then one task for each of several shards walks the shard's inode table, replays the log of
@@ -22,9 +23,9 @@ use super::alloc::{Blocks, Extent};
 use super::inode::{Inodes, Loaded, link_chunk, replay, write_raw};
 use super::journal::{self, Journal};
 use super::layout::{
-    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NameEntry, ROOT_INO, RawInode,
-    SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock, checksum, entry_checksum, ino, kind,
-    name_entry_bytes, pack, state, state_word,
+    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NOTHING_SAVED, NameEntry,
+    ROOT_INO, RawInode, SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock, checksum,
+    entry_checksum, ino, kind, name_entry_bytes, pack, state, state_word,
 };
 use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
@@ -213,7 +214,7 @@ impl Volume {
 
     fn load_all(self: &Arc<Self>, done: &mut Vec<String>) -> Result<()> {
         let saved = self.region.load_u64(CLEAN)?;
-        if saved != 0 && self.load_saved(saved)? {
+        if saved != 0 && saved != NOTHING_SAVED && self.load_saved(saved)? {
             if !self.has(mutant::CLEAN_WORD_STAYS) {
                 store_clean(&self.region, 0)?;
             }
@@ -222,7 +223,8 @@ impl Volume {
         if saved != 0 {
             store_clean(&self.region, 0)?;
         }
-        done.push("not unmounted: free blocks and inodes were found by a scan".to_owned());
+        let why = if saved == NOTHING_SAVED { "no room to save them" } else { "not unmounted" };
+        done.push(format!("{why}: free blocks and inodes were found by a scan"));
         self.scan()
     }
 
@@ -336,7 +338,8 @@ impl Volume {
         Ok(None)
     }
 
-    /// Leaves a clean image. Without space to save what is free nothing is saved, and the next mount scans.
+    /// Leaves a clean image, unless an inode without a name could not be freed or a block may be lost: then the next mount
+    /// recovers it.
     pub(crate) fn unmount(&self) -> Result<()> {
         if let Some(cache) = &self.cache {
             cache.stop();
@@ -359,7 +362,7 @@ impl Volume {
         let places: Vec<_> = places.take(wanted).collect();
         let backed = places.iter().all(|at| self.region.back(*at, BLOCK));
         if places.len() < wanted || !backed {
-            return Ok(());
+            return store_clean(&self.region, NOTHING_SAVED);
         }
         write_saved(&self.region, &places, &blocks, &inodes)?;
         store_clean(&self.region, places[0])
