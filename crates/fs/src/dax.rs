@@ -18,7 +18,7 @@ use media::nvmm::Region;
 use sim::LINE_BYTES;
 use vfs::mapping::PAGE;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 const LINE: u64 = LINE_BYTES as u64;
 
@@ -122,8 +122,16 @@ impl DirectMaps {
         Ok(())
     }
 
+    /// Flushes each file with `flush`; one that is removed meanwhile has nothing left to flush.
+    pub(crate) fn flush_all(&self, flush: impl Fn(u64) -> Result<()>) -> Result<()> {
+        self.dirty_files().into_iter().try_for_each(|ino| match flush(ino) {
+            Err(Error::NoEntry) => Ok(()),
+            done => done,
+        })
+    }
+
     /// Files with lines that are not flushed.
-    pub(crate) fn dirty_files(&self) -> Vec<u64> {
+    fn dirty_files(&self) -> Vec<u64> {
         if self.count.load(Relaxed) == 0 {
             return Vec::new();
         }

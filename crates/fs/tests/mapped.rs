@@ -105,7 +105,7 @@ fn a_mapping_and_a_descriptor_see_the_same_bytes() {
 }
 
 #[test]
-fn what_a_mapping_stores_is_there_after_a_remount() {
+fn what_a_mapping_stores_is_read_after_a_sync_and_without_caches() {
     on_every_design(|process| {
         let fd = open(process, "file");
         write(process, fd, 0, &pattern(9000, 1));

@@ -151,12 +151,9 @@ impl Volume {
         self.maps.flush(memory, (ino, bytes), |page| self.place(&inode, &state, page))
     }
 
-    /// The same for all files; one that is removed meanwhile has nothing left to flush.
+    /// The same for all files.
     pub(super) fn flush_all_mapped(&self) -> DesignResult<()> {
-        self.maps.dirty_files().into_iter().try_for_each(|ino| match self.flush_mapped(ino, WHOLE_FILE) {
-            Err(Error::NoEntry) => Ok(()),
-            done => done,
-        })
+        self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
     }
 }
 

@@ -63,12 +63,9 @@ impl Volume {
         self.maps.flush(&self.region, (ino, bytes), |page| Ok(place(&file, page)))
     }
 
-    /// The same for all files; one that is removed meanwhile has nothing left to flush.
+    /// The same for all files.
     pub(super) fn flush_all_mapped(&self) -> DesignResult<()> {
-        self.maps.dirty_files().into_iter().try_for_each(|ino| match self.flush_mapped(ino, WHOLE_FILE) {
-            Err(Error::NoEntry) => Ok(()),
-            done => done,
-        })
+        self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
     }
 }
 

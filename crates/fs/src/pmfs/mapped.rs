@@ -20,7 +20,7 @@ use super::layout::RawInode;
 use super::tree::Tree;
 use super::vfs::{DataPath, Mounted, is_regular};
 use crate::dax::WHOLE_FILE;
-use crate::error::{Error, Result as DesignResult};
+use crate::error::Result as DesignResult;
 
 impl Volume {
     /// Where a place in a file lies; none in a hole.
@@ -65,12 +65,9 @@ impl Volume {
         self.maps.flush(&self.region, (ino, bytes), |page| self.place(&raw, page * PAGE))
     }
 
-    /// The same for all files; one that is removed meanwhile has nothing left to flush.
+    /// The same for all files.
     pub(crate) fn flush_all_mapped(&self) -> DesignResult<()> {
-        self.maps.dirty_files().into_iter().try_for_each(|ino| match self.flush_mapped(ino, WHOLE_FILE) {
-            Err(Error::NoEntry) => Ok(()),
-            done => done,
-        })
+        self.maps.flush_all(|ino| self.flush_mapped(ino, WHOLE_FILE))
     }
 }
 

@@ -83,6 +83,16 @@ fn a_file_in_the_place_of_a_removed_one_is_written_back() {
 
 #[test]
 fn every_answer_is_that_of_the_reference() {
+    compare(false);
+}
+
+/// Mapped files besides; a design that maps none says so.
+#[test]
+fn every_answer_with_mapped_files_is_that_of_the_reference() {
+    compare(true);
+}
+
+fn compare(maps: bool) {
     let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
@@ -92,7 +102,7 @@ fn every_answer_is_that_of_the_reference() {
         }
         let round = |number: usize| {
             let seed = (1000 * index + number) as u64;
-            Round { design: Arc::clone(&design), size, seed, ops, maps: false }
+            Round { design: Arc::clone(&design), size, seed, ops, maps }
         };
         let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
         let shown = format!("{} {} on {size}", design.name(), design.arguments());
@@ -103,29 +113,6 @@ fn every_answer_is_that_of_the_reference() {
             "{shown}: {} operations agree, {} of them without space, {} remounts",
             total.ops, total.out_of_space, total.remounts
         );
-    }
-}
-
-/// Mapped files besides; a design that maps none says so.
-#[test]
-fn every_answer_with_mapped_files_is_that_of_the_reference() {
-    let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
-    let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-    let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
-    for (index, (design, size)) in configurations().into_iter().enumerate() {
-        if !design.name().contains(&wanted) {
-            continue;
-        }
-        let round = |number: usize| {
-            let seed = (1000 * index + number) as u64;
-            Round { design: Arc::clone(&design), size, seed, ops, maps: true }
-        };
-        let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
-        let shown = format!("{} {} on {size}", design.name(), design.arguments());
-        if let Some(failed) = failed {
-            panic!("{shown}: {failed}");
-        }
-        println!("{shown}: {} operations agree, {} of them without space", total.ops, total.out_of_space);
     }
 }
 
