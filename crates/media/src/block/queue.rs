@@ -65,7 +65,7 @@ impl Queue {
             match merged {
                 [only] => flight.write(first.off, only.data, fua, first.hint),
                 several => {
-                    let data: Vec<u8> = several.iter().flat_map(|piece| piece.data).copied().collect();
+                    let data = several.iter().map(|piece| piece.data).collect::<Vec<_>>().concat();
                     flight.write(first.off, &data, fua, first.hint);
                 }
             }
