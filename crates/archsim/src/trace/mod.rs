@@ -316,7 +316,7 @@ impl Trace {
     pub fn read(bytes: &[u8]) -> Result<Self, Error> {
         let wrong = |what: &str| Error::Trace(what.to_owned());
         if !Self::is_one(bytes) {
-            return Err(wrong("this is no trace: it does not begin with WEIRMEMT"));
+            return Err(wrong("this is not a trace: it does not begin with WEIRMEMT"));
         }
         let Some((header, packed)) = bytes.split_at_checked(HEADER) else {
             return Err(wrong("the file is cut off within its header"));
@@ -478,7 +478,7 @@ mod tests {
         let mut other = whole.clone();
         other[8] = 9;
         assert!(told(&other).contains("version 9, this program reads version"));
-        assert!(told(b"something else").contains("no trace"));
+        assert!(told(b"something else").contains("not a trace"));
         for at in HEADER + 10..whole.len() {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x40;
