@@ -131,6 +131,39 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
+/// The programs for runs in which each is alone: [`all`] and [`log_cleaning`].
+pub fn alone() -> Vec<Program> {
+    all().into_iter().chain(log_cleaning()).collect()
+}
+
+/// Programs in which the log of one inode grows over several pages of 512 bytes and is cleaned, for designs that keep such logs;
+/// what was there before must still be. They are not among [`all`], whose pairs and numbers stay as they are.
+pub fn log_cleaning() -> Vec<Program> {
+    let mut table = Table(Vec::new());
+    let file = |number: usize| format!("f{number}");
+    let make = |number| create(&file(number));
+    let over = |tag| write("foo", 0, 100, tag);
+    let overs = |count| (0..count).map(over);
+    let begin = || vec![create("foo"), Op::Chmod("foo".into(), 0o600)];
+    table.add("write in a full log, remount", and(begin(), overs(12)), vec![over(99), Op::Remount]);
+    table.add("writes that fill a log", and(begin(), overs(5)), overs(10).collect());
+    // Each page of the log has one write that counts and six that do not: to drop pages gives nothing.
+    let mixed = (1..8)
+        .flat_map(|page: u8| [write("foo", 4096 * u64::from(page), 100, page)].into_iter().chain(overs(6)));
+    table.add("write in a log of mixed pages, remount", and(begin(), mixed), vec![over(99), Op::Remount]);
+    // Removals fill pages of their own, behind those with the names that stay.
+    let removals =
+        (0..20).map(make).chain((0..20).filter(|number| number % 4 > 0).map(|number| unlink(&file(number))));
+    table.add("creat in a log of removals, remount", removals.clone().collect(), vec![make(30), Op::Remount]);
+    let more = (30..33).flat_map(|number| [make(number), unlink(&file(number))]);
+    table.add(
+        "creat and unlink that fill a log",
+        removals.take(28).collect(),
+        and(more.collect(), [make(33), make(34)]),
+    );
+    table.0
+}
+
 /// Programs that store by mappings, for designs that map files. They are not among [`all`], whose pairs and numbers stay as they
 /// are.
 pub fn mapped() -> Vec<Program> {

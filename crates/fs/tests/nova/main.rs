@@ -17,7 +17,7 @@ use check::fuzz::Fuzzer;
 use check::lockstep::{Round, run_many};
 use check::recall::{Seeded, find_all};
 use check::schedules;
-use check::{Design, File, Limits, NEW, Op, Pattern, difference, observe};
+use check::{Design, Limits, NEW, difference, observe};
 use harness::{promises, virtually, with_options};
 use media::fault::{Fault, Target};
 use media::recorder::Mode;
@@ -91,6 +91,38 @@ fn a_full_image_is_clean_after_its_unmount_and_has_all_of_its_files_after_the_ne
         fs.unmount().expect("unmount");
         fsck(&*design, &region).expect("fsck");
     });
+}
+
+/// Under the real clock files that are not open are unloaded when many others were used since; their logs are replayed.
+#[test]
+fn a_file_is_as_it_was_after_so_many_others_were_used_that_it_was_unloaded() {
+    let (design, region) = (with_options("nova", &[]), region(Bytes::mib(64)));
+    design.mkfs(&region).expect("mkfs");
+    let fs = design.mount(&region).expect("mount");
+    let root = fs.root();
+    let [file, removed] = [b"file", b"gone"].map(|name| fs.create(root, name, &NEW).expect("create").ino);
+    fs.write(file, 5000, &[7; 3000], IoFlags::empty()).expect("write");
+    fs.setattr(file, &SetAttr { perm: Some(0o640), ..SetAttr::default() }).expect("chmod");
+    fs.accessed(file).expect("access");
+    fs.open(removed, OpenFlags::PATH).expect("open");
+    fs.unlink(root, b"gone").expect("unlink");
+    let before = [file, removed].map(|ino| fs.getattr(ino).expect("stat"));
+    for number in 0..70_000 {
+        fs.create(root, format!("{number}").as_bytes(), &NEW).expect("create");
+    }
+    assert_eq!([file, removed].map(|ino| fs.getattr(ino).expect("stat")), before);
+    let mut bytes = vec![1; 8000];
+    assert_eq!(fs.read(file, 0, &mut bytes, IoFlags::empty()), Ok(8000));
+    assert!(bytes[..5000].iter().all(|byte| *byte == 0) && bytes[5000..].iter().all(|byte| *byte == 7));
+    // So were most of the others.
+    for number in 0..70_000 {
+        let attr = fs.lookup(root, format!("{number}").as_bytes()).expect("lookup");
+        assert_eq!((attr.size, attr.nlink), (0, 1));
+    }
+    assert_eq!(fs.getattr(file).expect("stat"), before[0]);
+    fs.release(removed);
+    fs.unmount().expect("unmount");
+    fsck(&*design, &region).expect("fsck");
 }
 
 /// What the table in the header of `nova/mod.rs` says.
@@ -429,57 +461,9 @@ fn a_cached_read_is_never_stale() {
     }
 }
 
-/// Programs in which logs grow and are cleaned, fast and thoroughly, and what was there before must still be.
-fn cleaning_programs() -> Vec<Program> {
-    let create = |number: usize| Op::Create(format!("f{number}"));
-    let unlink = |number: usize| Op::Unlink(format!("f{number}"));
-    let overwrite = |tag| Op::Write(File::At("foo".into()), Some(0), Pattern { len: 100, tag });
-    let begin = [Op::Create("foo".into()), Op::Chmod("foo".into(), 0o600)];
-    let writes = |count| (0..count).map(|tag| overwrite(tag as u8));
-    // Each log page has one write that counts and six that do not: only the thorough cleaner gets anything.
-    let first = |page: usize| {
-        Op::Write(File::At("foo".into()), Some(4096 * page as u64), Pattern { len: 100, tag: page as u8 })
-    };
-    let mixed = (1..8).flat_map(|page| [first(page)].into_iter().chain(writes(6)));
-    // Removals fill pages of their own while names that stay are before them.
-    let removals = (0..20).map(create).chain((0..20).filter(|number| number % 4 > 0).map(unlink));
-    vec![
-        Program::new(
-            "overwrites in a short log",
-            begin.iter().cloned().chain(writes(12)).collect(),
-            vec![overwrite(99), Op::Remount],
-        ),
-        Program::new(
-            "writes that only the thorough cleaner drops",
-            begin.iter().cloned().chain(mixed).collect(),
-            vec![overwrite(99), Op::Remount],
-        ),
-        Program::new(
-            "overwrites that clean",
-            begin.iter().cloned().chain(writes(5)).collect(),
-            writes(10).collect(),
-        ),
-        Program::new("removals in a short log", removals.clone().collect(), vec![create(30), Op::Remount]),
-        Program::new(
-            "removals that clean",
-            removals.take(28).collect(),
-            vec![
-                create(30),
-                unlink(30),
-                create(31),
-                unlink(31),
-                create(32),
-                unlink(32),
-                create(33),
-                create(34),
-            ],
-        ),
-    ]
-}
-
 #[test]
 fn a_crash_inside_a_cleaning_leaves_one_log_or_the_other() {
-    let (subject, programs) = (subject(), cleaning_programs());
+    let (subject, programs) = (subject(), programs::log_cleaning());
     let program = |number: usize| programs[number].clone();
     let effort = Effort::usual(SEED, 4);
     let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
@@ -502,7 +486,7 @@ fn every_seeded_bug_is_found() {
         programs: mutant.programs(),
     };
     let all: Vec<_> = mutants.iter().map(seeded).collect();
-    let programs: Vec<_> = programs::all().into_iter().chain(cleaning_programs()).collect();
+    let programs = programs::alone();
     let found = find_all(&all, &programs, (SEED, &Limits::of(2)), &|| ());
     let mut missed = Vec::new();
     for (mutant, found) in mutants.iter().zip(found) {
