@@ -7,7 +7,7 @@
 //! | `inode_valid` | an inode in use has a kind, a right checksum, flags that are known, and no time of deletion; a link a target |
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
-//! | `attributes_sound` | extended attributes can be read |
+//! | `attributes_sound` | extended attributes can be read, their hashes are right and values do not overlap |
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
@@ -176,7 +176,7 @@ impl Check<'_> {
         if let Err(error) = self.check_map(&inode, &state) {
             self.report.violate("map_sound", format!("inode {ino}: {error}"));
         }
-        if let Err(error) = self.volume.attributes(&inode, &state) {
+        if let Err(error) = self.volume.check_attributes(&inode, &state) {
             self.report.violate("attributes_sound", format!("inode {ino}: {error}"));
         }
         if kind == FileKind::Symlink && !self.volume.target_is_sound(&inode, &state) {

@@ -59,12 +59,26 @@ fn value_bytes(value: usize) -> usize {
     value.next_multiple_of(4)
 }
 
-/// Reads entries from `at` on; values count from `base`. An error in words.
-fn parse(bytes: &[u8], mut at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
+/// An entry, and its value where it lies in the bytes.
+struct Entry<'a> {
+    prefix: u8,
+    name: &'a [u8],
+    value: &'a [u8],
+    value_at: usize,
+    hash: u32,
+}
+
+/// Takes the entries from `at` on one by one; values count from `base`. Returns where the entries end. An error in words.
+fn walk<'a>(
+    bytes: &'a [u8],
+    mut at: usize,
+    base: usize,
+    take: &mut dyn FnMut(Entry<'a>) -> Result<(), &'static str>,
+) -> Result<usize, &'static str> {
     loop {
         let Some(head) = bytes.get(at..at + 4) else { return Err("attributes have no end") };
         if head == [0; 4] {
-            return Ok(());
+            return Ok(at + 4);
         }
         let name_len = usize::from(head[0]);
         let Some(entry) = bytes.get(at..at + ENTRY_BYTES + name_len) else {
@@ -74,12 +88,48 @@ fn parse(bytes: &[u8], mut at: usize, base: usize, into: &mut Attributes) -> Res
         if inode != 0 {
             return Err("an attribute keeps its value in an inode, which is not supported");
         }
-        let from = base + offset;
-        let value = if size == 0 { Some(&[][..]) } else { bytes.get(from..from.saturating_add(size)) };
+        let value_at = base + offset;
+        let value =
+            if size == 0 { Some(&[][..]) } else { bytes.get(value_at..value_at.saturating_add(size)) };
         let Some(value) = value else { return Err("the value of an attribute lies outside") };
-        let name = entry[ENTRY_BYTES..].to_vec();
-        into.insert((entry[1], name_len, name), value.to_vec());
+        take(Entry {
+            prefix: entry[1],
+            name: &entry[ENTRY_BYTES..],
+            value,
+            value_at,
+            hash: le32(entry, 12),
+        })?;
         at += entry_bytes(name_len);
+    }
+}
+
+/// Reads entries from `at` on; values count from `base`. An error in words.
+fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
+    walk(bytes, at, base, &mut |entry| {
+        into.insert((entry.prefix, entry.name.len(), entry.name.to_vec()), entry.value.to_vec());
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// Checks, as e2fsck does, what a reader takes on trust: that the hash of each entry is right, and that no value lies over
+/// another or over the entries. An entry of an inode, whose values count from `at`, may have no hash.
+fn check(bytes: &[u8], at: usize, base: usize) -> Result<(), &'static str> {
+    let mut values = Vec::new();
+    let end = walk(bytes, at, base, &mut |entry| {
+        let hashed = (base == at && entry.hash == 0)
+            || entry.hash == entry_hash(entry.name, entry.value)
+            || entry.hash == signed_entry_hash(entry.name, entry.value);
+        if !entry.value.is_empty() {
+            values.push((entry.value_at, entry.value_at + value_bytes(entry.value.len())));
+        }
+        if hashed { Ok(()) } else { Err("an attribute has a wrong hash") }
+    })?;
+    values.sort_unstable();
+    let after = std::iter::once(end).chain(values.iter().map(|(_, end)| *end));
+    match after.zip(&values).all(|(end, (start, _))| end <= *start) {
+        true => Ok(()),
+        false => Err("the values of attributes overlap"),
     }
 }
 
@@ -113,7 +163,16 @@ fn lay_out<'a>(
 
 /// The hash of an entry, by which the kernel finds equal blocks: the name by bytes, the value by words.
 fn entry_hash(name: &[u8], value: &[u8]) -> u32 {
-    let hash = name.iter().fold(0_u32, |hash, byte| hash.rotate_left(5) ^ u32::from(*byte));
+    hash_value(name.iter().fold(0, |hash: u32, byte| hash.rotate_left(5) ^ u32::from(*byte)), value)
+}
+
+/// The same as kernels before Linux 6.3 made it where a `char` has a sign; it differs for names that are not ASCII.
+fn signed_entry_hash(name: &[u8], value: &[u8]) -> u32 {
+    let signed = |byte: &u8| i32::from(byte.cast_signed()).cast_unsigned();
+    hash_value(name.iter().fold(0, |hash: u32, byte| hash.rotate_left(5) ^ signed(byte)), value)
+}
+
+fn hash_value(hash: u32, value: &[u8]) -> u32 {
     value.chunks(4).fold(hash, |hash, chunk| {
         let mut word = [0; 4];
         word[..chunk.len()].copy_from_slice(chunk);
@@ -154,26 +213,42 @@ impl Volume {
         Ok(all)
     }
 
-    /// Gives up the attributes in an inode if they cannot be read; says whether it did.
+    /// Checks all attributes of an inode, hashes and the places of values too.
+    pub(crate) fn check_attributes(&self, inode: &Inode, state: &InodeState) -> Result<()> {
+        self.attributes(inode, state)?;
+        if let Some(at) = self.inode_room(state)
+            && le32(&state.extra, at) == MAGIC
+        {
+            check(&state.extra, at + 4, at + 4).map_err(|what| damaged(self, inode, what))?;
+        }
+        match state.raw.file_acl() {
+            0 => Ok(()),
+            block => {
+                let checked = self.look(block, |bytes| check(bytes, HEADER_BYTES, 0))?;
+                checked.map_err(|what| damaged(self, inode, what))
+            }
+        }
+    }
+
+    /// Gives up the attributes in an inode if they are not sound; says whether it did.
     pub(crate) fn drop_damaged_attributes(&self, state: &mut InodeState) -> bool {
         let Some(at) = self.inode_room(state).filter(|at| le32(&state.extra, *at) == MAGIC) else {
             return false;
         };
-        let damaged = parse(&state.extra, at + 4, at + 4, &mut Attributes::new()).is_err();
+        let damaged = check(&state.extra, at + 4, at + 4).is_err();
         if damaged {
             state.extra[at..].fill(0);
         }
         damaged
     }
 
-    /// Whether attributes can be read from a block, and how many references it counts; nothing where its checksum is wrong.
+    /// Whether the attributes in a block are sound, and how many references it counts; nothing where its checksum is wrong.
     pub(crate) fn look_at_attributes(&self, block: u64) -> Result<(bool, Option<u32>)> {
         self.look(block, |bytes| {
-            let readable = le32(bytes, 0) == MAGIC
-                && le32(bytes, 8) == 1
-                && parse(bytes, HEADER_BYTES, 0, &mut Attributes::new()).is_ok();
+            let sound =
+                le32(bytes, 0) == MAGIC && le32(bytes, 8) == 1 && check(bytes, HEADER_BYTES, 0).is_ok();
             let sealed = !self.geo.metadata_csum || le32(bytes, 16) == self.attribute_checksum(block, bytes);
-            (readable, sealed.then(|| le32(bytes, 4)))
+            (sound, sealed.then(|| le32(bytes, 4)))
         })
     }
 

@@ -103,7 +103,7 @@ impl Faulty {
 /// A fault: its name, how it is planted (false: such an image cannot have it), and the paths that it may take or change.
 type Fault = (&'static str, fn(&Faulty) -> bool, &'static [&'static str]);
 
-const FAULTS: [Fault; 25] = [
+const FAULTS: [Fault; 26] = [
     ("the superblock counts free blocks wrongly", |image| asked(image, &["ssv free_blocks_count 7"]), &[]),
     (
         "blocks in use are free in the bitmap",
@@ -212,6 +212,15 @@ const FAULTS: [Fault; 25] = [
         |image| {
             let block = u64::from(image.word(image.inode("/plain") + 0x68));
             image.put(block * image.block_bytes, &[0; 4]);
+            block != 0
+        },
+        &["plain"],
+    ),
+    (
+        "the value of an attribute is not the one of its hash",
+        |image| {
+            let block = u64::from(image.word(image.inode("/plain") + 0x68));
+            image.put((block + 1) * image.block_bytes - 512, &[5; 512]);
             block != 0
         },
         &["plain"],

@@ -215,7 +215,7 @@ impl Repair<'_> {
         let inside = block > self.volume.geo.first_data_block && block < self.volume.geo.blocks;
         inside
             && self.counts[block as usize] != METADATA
-            && self.volume.look_at_attributes(block).is_ok_and(|(readable, _)| readable)
+            && self.volume.look_at_attributes(block).is_ok_and(|(sound, _)| sound)
     }
 
     /// Counts the blocks of attributes, and corrects the references that each counts itself.

@@ -4,7 +4,7 @@
 //! | pass | does |
 //! |---|---|
 //! | `Volume::open` | takes descriptors from a copy where they are damaged; `ask`: so the superblock |
-//! | `blocks` | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that cannot be read |
+//! | `blocks` | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that are not sound |
 //! | | what lies beyond the end of a file: a mount drops it, a person's repair makes the file longer |
 //! | | counts how often each block is used |
 //! | | copies a block that two inodes have, for all but one of them; writes damaged trees of extents anew |
