@@ -325,6 +325,30 @@ fn a_movable_task_wakes_on_a_free_core_of_its_socket_first() {
 }
 
 #[test]
+fn a_movable_task_that_is_preempted_goes_to_a_free_core() {
+    let (moved, bound) = run(machine(2), || {
+        let spec = |name: &str| TaskSpec::named(name).on_core(1);
+        let ends_at = |spec: TaskSpec| {
+            let task = sim::spawn(spec, || {
+                compute(50 * MS, 10_000);
+                (sim::now().0, sim::core())
+            });
+            let hog = sim::spawn(TaskSpec::named("hog").on_core(1), || compute(50 * MS, 10_000));
+            let end = task.join();
+            hog.join();
+            end
+        };
+        let start = sim::now().0;
+        let (moved, core) = ends_at(spec("moves").movable());
+        assert_eq!(core, 0, "main waits, so core 0 is free");
+        let second = sim::now().0;
+        (moved - start, ends_at(spec("bound")).0 - second)
+    });
+    within(moved, 50 * MS, 0.01, "it is preempted once, and goes on elsewhere");
+    assert!(bound > 90 * MS, "{bound}: a bound one shares the core to the end");
+}
+
+#[test]
 fn a_task_that_spins_for_one_behind_it_on_its_core_lets_it_run() {
     use sim::sync::{AtomicBool, Ordering::SeqCst, spin_loop};
     let end = run(machine(1), || {

@@ -25,7 +25,9 @@
 //!   there; alone on its core it goes on at once.
 //! * A movable task ([`crate::TaskSpec::movable`]) that finds its core taken when it wakes goes to a free one: of its socket
 //!   first, of the lowest number. A core that becomes free takes the movable task that has waited longest, in its socket first.
-//!   What a task has in the caches of the core that it leaves, it does not find on the other.
+//!   One that must let another go on goes to a free core too. Linux moves it at the next tick of the timer (1 to 4 ms later:
+//!   `nohz_balancer_kick`), here it goes at once. What a task has in the caches of the core that it leaves, it does not find on
+//!   the other.
 //! * Where cores have two hardware threads, each is a processor with a queue of its own ("core" below). A movable task looks for
 //!   one whose sibling is free too before it takes one whose sibling is busy, as the kernel does. CPU work beside a busy
 //!   sibling takes longer ([`Machine::two_threads_per_mille`]); time of the medium and the transfer of a line do not.
@@ -147,6 +149,13 @@ impl Core {
     fn is_free_at(&self, time: u64) -> bool {
         self.owner.get() == NO_TASK && self.since.get() <= time
     }
+
+    /// Gives the core, which is free, to a task that no other waits behind.
+    fn take(&self, id: TaskId, start: u64) {
+        self.owner.set(id);
+        self.since.set(start);
+        self.slice_end.set(u64::MAX);
+    }
 }
 
 impl Scheduler {
@@ -191,9 +200,7 @@ impl Scheduler {
         cx.on_core.used.set(cx.on_core.used.get().max(credit));
         if core.owner.get() == NO_TASK {
             let start = arrival.max(core.since.get());
-            core.owner.set(cx.id);
-            core.since.set(start);
-            core.slice_end.set(u64::MAX);
+            core.take(cx.id, start);
             self.slice_end.set(u64::MAX);
             cx.time.set(start);
         } else {
@@ -289,10 +296,19 @@ impl Scheduler {
             core.slice_end.set(now + cores.slice(core.waiting.borrow().len()));
             return;
         };
-        core.waiting.borrow_mut().push(cx.id);
-        self.crowded.set(self.crowded.get() + 1);
-        self.grant(cores, core, next, now + cores.switch_ns);
-        self.suspend_without_core(cx);
+        let start = now + cores.switch_ns;
+        let free = cx.on_core.movable.get().then(|| cores.free_at(usize::from(cx.core.get()), now)).flatten();
+        if let Some(free) = free {
+            self.grant(cores, core, next, start);
+            cx.core.set(free as u16);
+            cores.table[free].take(cx.id, start);
+            cx.time.set(start);
+        } else {
+            core.waiting.borrow_mut().push(cx.id);
+            self.crowded.set(self.crowded.get() + 1);
+            self.grant(cores, core, next, start);
+            self.suspend_without_core(cx);
+        }
         cx.book(cx.waiting(Activity::CORE_WAIT), cx.time.get() - now);
     }
 
