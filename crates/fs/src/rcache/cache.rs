@@ -126,7 +126,8 @@ impl Cache {
             counters: std::array::from_fn(|_| Counters::default()),
         });
         let copier = Arc::clone(&shared);
-        let spec = TaskSpec::named("rcache.copier").background();
+        // As a kernel thread without an affinity.
+        let spec = TaskSpec::named("rcache.copier").background().movable();
         let task = sim::spawn(spec, move || copier.copy_until_stopped());
         Self { shared, copier: Mutex::new(&COPIER, Some(task)) }
     }
