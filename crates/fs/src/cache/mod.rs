@@ -34,7 +34,7 @@ static DIRTY: LockClass = LockClass::new("cache.dirty");
 
 /// Pages that write-back hands to the request layer at once.
 const BATCH_PAGES: usize = 256;
-/// Part of the memory that may be dirty before a writer has to write back itself (Linux: `dirty_ratio`, 20 %).
+/// Part of the memory that may be dirty before a writer has to wait for write-back (Linux: `dirty_ratio`, 20 %).
 const DIRTY_RATIO_PERCENT: u64 = 20;
 /// Part of the memory above which write-back starts by itself (Linux: `dirty_background_ratio`, 10 %).
 const BACKGROUND_RATIO_PERCENT: u64 = 10;
@@ -159,14 +159,19 @@ impl PageCache {
         Some(since)
     }
 
-    /// Whether a writer has to write back before it goes on.
+    /// Whether a writer has to wait before it goes on.
     pub(crate) fn is_over_limit(&self) -> bool {
         self.dirty_pages.load(Relaxed) * 100 > self.capacity_pages * DIRTY_RATIO_PERCENT
     }
 
     /// Whether write-back has work although nothing is old.
     pub(crate) fn is_over_background_limit(&self) -> bool {
-        self.dirty_pages.load(Relaxed) * 100 > self.capacity_pages * BACKGROUND_RATIO_PERCENT
+        self.is_much(self.dirty_pages.load(Relaxed))
+    }
+
+    /// Whether so many pages that wait to be written are work for write-back although none is old.
+    pub(crate) fn is_much(&self, pages: u64) -> bool {
+        pages * 100 > self.capacity_pages * BACKGROUND_RATIO_PERCENT
     }
 
     /// Mappings that have been dirty since `before` or longer, the oldest first.

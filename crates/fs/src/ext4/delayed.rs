@@ -178,7 +178,7 @@ impl Volume {
 
     /// After a failed write: blocks that it has reserved and not filled are holes again.
     pub(super) fn drop_unfilled(&self, inode: &Inode, state: &mut InodeState, (first, last): (u64, u64)) {
-        let filled = |index| inode.mapping.get(index).is_some_and(|page| page.is_dirty());
+        let filled = |index| inode.mapping().get(index).is_some_and(|page| page.is_dirty());
         for index in first..last {
             if state.delayed.holds(index) && !filled(index) {
                 self.drop_delayed(state, (index, index + 1));
@@ -213,7 +213,7 @@ impl Volume {
             if let Some(journal) = handle.journal().filter(|journal| journal.mode == DataMode::Ordered)
                 && !self.has(mutant::DELAYED_NOT_ORDERED)
             {
-                journal.order(&inode.mapping);
+                journal.order(inode.mapping());
             }
             if let (Some(first), Some(on_device)) = (state.delayed.next(0), &mut state.delayed.disk_size) {
                 // Blocks of a transaction are not beyond the size that it shows.
@@ -228,11 +228,11 @@ impl Volume {
     /// The pages of blocks that were just allocated learn their places, and how the file grew by them.
     fn place_pages(&self, inode: &Arc<Inode>, state: &InodeState, (index, start, len): (u64, u64, u64)) {
         let old_end = state.delayed.disk_size.unwrap_or(state.raw.size()).div_ceil(self.block_bytes());
-        let before = index.checked_sub(1).and_then(|before| inode.mapping.get(before));
+        let before = index.checked_sub(1).and_then(|before| inode.mapping().get(before));
         let before = before.map(|page| page.state.read().block).filter(|block| *block != NO_BLOCK);
         let mut previous = before.map_or(Growth::First, Growth::After);
         for step in 0..len {
-            if let Some(page) = inode.mapping.get(index + step) {
+            if let Some(page) = inode.mapping().get(index + step) {
                 let mut page = page.state.write();
                 page.block = start + step;
                 page.growth = if index + step >= old_end { previous } else { Growth::None };
@@ -247,7 +247,7 @@ impl Volume {
             return Ok(());
         }
         let inode = self.inodes.get(mapping.number());
-        let Some(inode) = inode.filter(|inode| Arc::ptr_eq(&inode.mapping, mapping)) else { return Ok(()) };
+        let Some(inode) = inode.filter(|inode| Arc::ptr_eq(inode.mapping(), mapping)) else { return Ok(()) };
         let mut state = inode.state.write();
         self.allocate_delayed(&inode, &mut state)
     }

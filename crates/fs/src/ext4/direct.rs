@@ -43,9 +43,9 @@ impl Volume {
 
     /// Writes back what the cache has of a range, and waits for what is under way.
     fn settle_range(&self, inode: &Inode, (from, to): (u64, u64)) -> Result<()> {
-        let pages = inode.mapping.range(from, to);
+        let pages = inode.mapping().range(from, to);
         if pages.iter().any(|page| page.is_dirty() || page.is_pinned()) {
-            self.write_data(&inode.mapping)?;
+            self.write_data(inode.mapping())?;
         }
         Ok(())
     }
@@ -132,7 +132,7 @@ impl Volume {
             let _scope = sim::scope(Activity::DATA);
             self.cache.queue().write(&pieces, false)?;
         }
-        self.cache.forget(&inode.mapping, first, last);
+        self.cache.forget(inode.mapping(), first, last);
         self.finish_direct(inode, state, (first, last), (end, unwritten))?;
         Ok(Some(data.len()))
     }

@@ -46,14 +46,14 @@ pub(super) fn place(
     let wrong = |found: &str| FsError::WrongFormat { design: "ext4", found: found.to_owned() };
     let head = superblock::read_bytes(&**device, SUPERBLOCK_AT, SUPERBLOCK_BYTES)?;
     if le16(&head, MAGIC_AT) != super::layout::MAGIC || le32(&head, INCOMPAT_AT) & JOURNAL_DEV == 0 {
-        return Err(wrong("the device beside it holds no journal"));
+        return Err(wrong("the journal device has no journal"));
     }
     if head[UUID_AT..UUID_AT + 16] != uuid[..] {
-        return Err(wrong("the device beside it holds the journal of another file system"));
+        return Err(wrong("the journal device has the journal of another file system"));
     }
     let blocks = u64::from(le32(&head, 4));
     if blocks > device.geometry().bytes.0 / u64::from(block_bytes) {
-        return Err(wrong("the device beside it is shorter than the journal"));
+        return Err(wrong("the journal device is shorter than the journal"));
     }
     Ok(JournalPlace { device: Arc::clone(device), map: map_of(block_bytes, blocks) })
 }

@@ -87,7 +87,7 @@ impl Volume {
     /// Copies from a page that is in the cache; false if there is more to do.
     #[inline]
     fn read_cached(&self, inode: &Inode, index: u64, inside: usize, to: &mut [u8]) -> bool {
-        let Some(page) = inode.mapping.get(index) else { return false };
+        let Some(page) = inode.mapping().get(index) else { return false };
         let state = page.state.read();
         if !state.is_at_hand() {
             return false;
@@ -125,7 +125,7 @@ impl Volume {
 
     /// Makes the page of a block that is partly overwritten, or cut, hold what the file has there.
     fn load_page(&self, inode: &Arc<Inode>, state: &InodeState, index: u64) -> Result<Arc<Page>> {
-        let page = self.cache.page(&inode.mapping, index);
+        let page = self.cache.page(inode.mapping(), index);
         if !page.state.read().uptodate {
             self.fill(inode, state, index, &page)?;
         }
@@ -173,10 +173,6 @@ impl Volume {
         if done == 0 && !data.is_empty() {
             return Err(Error::NoSpace);
         }
-        if self.cache.is_over_limit() {
-            self.allocate_delayed(inode, state)?;
-            self.write_data(&inode.mapping)?;
-        }
         Ok(done)
     }
 
@@ -192,7 +188,7 @@ impl Volume {
         if !stays || self.data_mode() == Some(DataMode::Journal) {
             return false;
         }
-        let Some(page) = inode.mapping.get(index) else { return false };
+        let Some(page) = inode.mapping().get(index) else { return false };
         let mut state = page.state.write();
         // One that is dirty and has no block is delayed; one that is clean and has none shows a hole.
         let has_place = state.block != NO_BLOCK || page.is_dirty();
@@ -202,7 +198,7 @@ impl Volume {
         self.cache.count_hit();
         sim::copy(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
-        self.cache.mark_dirty(&inode.mapping, &page);
+        self.cache.mark_dirty(inode.mapping(), &page);
         true
     }
 
@@ -216,12 +212,14 @@ impl Volume {
     ) -> Result<usize> {
         let size = self.block_bytes();
         let (first, last) = (offset / size, (offset + data.len() as u64 - 1) / size);
-        // What a partial block has must be read before the handle: a commit waits for handles, and reading may wait.
-        for index in [first, last] {
+        // What a partial block has must be read before the handle: a commit waits for handles, and reading may wait. Its page is
+        // held, so that the cache cannot take it for another block of the chunk.
+        let mut held = [const { None }; 2];
+        for (held, index) in held.iter_mut().zip([first, last]) {
             let begin = index * size;
             let whole = offset <= begin && offset + data.len() as u64 >= begin + size;
             if !whole && begin < state.raw.size() {
-                self.load_page(inode, state, index)?;
+                *held = Some(self.load_page(inode, state, index)?);
             }
         }
         let delay = self.may_delay(inode, state, (first, last + 1))?;
@@ -246,7 +244,7 @@ impl Volume {
             && self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
-            journal.order(&inode.mapping);
+            journal.order(inode.mapping());
         }
         if end > offset {
             self.grow(state, end);
@@ -331,7 +329,7 @@ impl Volume {
         inside: usize,
         data: &[u8],
     ) {
-        let page = self.cache.page(&inode.mapping, index);
+        let page = self.cache.page(inode.mapping(), index);
         let mut state = page.state.write();
         if !state.uptodate {
             if data.len() < state.bytes.len() {
@@ -348,7 +346,7 @@ impl Volume {
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         match handle.journal() {
             Some(journal) if journal.mode == DataMode::Journal => journal.add_as(block, &page),
-            _ => self.cache.mark_dirty(&inode.mapping, &page),
+            _ => self.cache.mark_dirty(inode.mapping(), &page),
         }
     }
 
@@ -371,7 +369,7 @@ impl Volume {
         if let Some(memory) = self.memory() {
             return self.zero_data(memory, start * self.block_bytes() + from % self.block_bytes(), to - from);
         }
-        self.load_page(inode, state, index)?;
+        let _held = self.load_page(inode, state, index)?;
         let handle = self.begin(WRITE_CREDITS)?;
         let inside = (from % self.block_bytes()) as usize;
         let zeros = vec![0; (to - from) as usize];
@@ -381,7 +379,7 @@ impl Volume {
         if self.data_mode() == Some(DataMode::Ordered)
             && let Some(journal) = handle.journal()
         {
-            journal.order(&inode.mapping);
+            journal.order(inode.mapping());
         }
         Ok(())
     }
@@ -407,7 +405,7 @@ impl Volume {
         if size < old {
             self.drop_delayed(state, (end, u64::MAX));
             // What the last block keeps is zeroed when the file grows again: not before this change has committed.
-            self.cache.forget(&inode.mapping, size.div_ceil(self.block_bytes()), u64::MAX);
+            self.cache.forget(inode.mapping(), size.div_ceil(self.block_bytes()), u64::MAX);
         }
         self.zero_tail(inode, state, size)?;
         let handle = self.begin(WRITE_CREDITS)?;
@@ -525,7 +523,7 @@ impl Volume {
         }
         self.zero_part(inode, state, offset, shown.min(first * size))?;
         self.zero_part(inode, state, last * size, shown)?;
-        self.cache.forget(&inode.mapping, first, last);
+        self.cache.forget(inode.mapping(), first, last);
         loop {
             let handle = self.begin(TRUNCATE_CREDITS)?;
             let done = self.unmap(&handle, inode, state, (first, last))?;
@@ -572,7 +570,7 @@ impl Volume {
                     self.write_page(&handle, inode, (index + step, claimed), 0, &zeros);
                 }
                 if let Some(journal) = handle.journal() {
-                    journal.order(&inode.mapping);
+                    journal.order(inode.mapping());
                 }
             }
             index += len;
@@ -614,7 +612,7 @@ impl Volume {
     pub(crate) fn fsync(&self, inode: &Arc<Inode>) -> Result<()> {
         self.check_running()?;
         self.settle_delayed(inode)?;
-        self.write_data(&inode.mapping)?;
+        self.write_data(inode.mapping())?;
         match &self.journal {
             Some(journal) if !journal.has_committed(journal.current_tid()) => {
                 if self.has(mutant::FSYNC_WITHOUT_COMMIT) {

@@ -37,26 +37,26 @@ const DIR_INDEX: OptionSpec = OptionSpec {
     name: "dir_index",
     kind: OptionKind::Flag,
     default: "true",
-    help: "mkfs: directories of more than one block are indexed by hashes",
+    help: "mkfs: index directories of more than one block by hashes",
 };
 const LOST_FOUND: OptionSpec = OptionSpec {
     name: "lost_found",
     kind: OptionKind::Flag,
     default: "true",
-    help: "mkfs: the root has a directory lost+found; without it a repair makes one when it needs it",
+    help: "mkfs: create lost+found; without it a repair creates it when needed",
 };
 const CACHE: OptionSpec = OptionSpec {
     name: "cache",
     kind: OptionKind::Cache,
     default: "64MiB",
-    help: "mount: memory of the page cache",
+    help: "mount: size of the page cache",
 };
 
 const JOURNAL: OptionSpec = OptionSpec {
     name: "journal",
     kind: OptionKind::Size,
     default: "1GiB",
-    help: "mkfs: size of the journal; 0: none; 1GiB: what mke2fs chooses for the size of the file system",
+    help: "mkfs: size of the journal; 0: none; 1GiB: the size that mke2fs chooses",
 };
 const COMMIT: OptionSpec = OptionSpec {
     name: "commit",
@@ -91,33 +91,33 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         name: "data",
         kind: OptionKind::Choice(&["ordered", "writeback", "journal"]),
         default: "ordered",
-        help: "mount: when data is written: before its transaction commits, at any time, or through the journal",
+        help: "mount: data is written before its transaction commits, at any time, or to the journal",
     },
     COMMIT,
     OptionSpec {
         name: "external_journal",
         kind: OptionKind::Flag,
         default: "false",
-        help: "mkfs: the journal fills the memory beside the block device (mke2fs: -J device=)",
+        help: "mkfs: put the journal in the memory beside the block device (mke2fs: -J device=)",
     },
     OptionSpec {
         name: "lazy_itable",
         kind: OptionKind::Flag,
         default: "false",
-        help: "mkfs: inode tables are zeroed as they are used, not before (mke2fs: lazy_itable_init)",
+        help: "mkfs: zero inode tables when they are first used (mke2fs: lazy_itable_init)",
     },
     STREAM_REQUEST,
     OptionSpec {
         name: "delalloc",
         kind: OptionKind::Flag,
         default: "true",
-        help: "mount: blocks are allocated when data is written back, not when it is written (Linux: nodelalloc)",
+        help: "mount: allocate blocks at write-back, not at write (Linux: delalloc)",
     },
     OptionSpec {
         name: "writeback",
         kind: OptionKind::Flag,
         default: "true",
-        help: "mount: old data is written without being asked (Linux: dirty_writeback_centisecs above 0)",
+        help: "mount: write back old dirty pages periodically (Linux: dirty_writeback_centisecs above 0)",
     },
 ];
 
@@ -125,8 +125,8 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
 const DAX_OPTIONS: &[OptionSpec] = &[
     DIR_INDEX,
     LOST_FOUND,
-    OptionSpec { help: "mount: memory of the page cache, which holds metadata only", ..CACHE },
-    OptionSpec { help: "mkfs: size of the journal; 1GiB: what mke2fs chooses for the size", ..JOURNAL },
+    OptionSpec { help: "mount: size of the page cache, which holds metadata only", ..CACHE },
+    OptionSpec { help: "mkfs: size of the journal; 1GiB: the size that mke2fs chooses", ..JOURNAL },
     COMMIT,
     STREAM_REQUEST,
 ];

@@ -5,8 +5,8 @@
 //! table, makes one or forgets one takes `ext4.inodes` of its shard (Linux: `inode_hash_lock`, one for all), so that no task puts
 //! an inode into memory as it was before another task freed it.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 use sim::{LockClass, Mutex, MutexGuard, RwLock};
@@ -53,7 +53,8 @@ pub(crate) struct InodeState {
 pub(crate) struct Inode {
     pub(crate) ino: u64,
     pub(crate) state: RwLock<InodeState>,
-    pub(crate) mapping: Arc<Mapping>,
+    /// Its cached pages. There is none before the first use of one.
+    mapping: OnceLock<Arc<Mapping>>,
     /// It is open, so it must stay in memory.
     pub(crate) open: AtomicBool,
     /// What was read ahead.
@@ -132,7 +133,7 @@ impl Inode {
         Self {
             ino,
             state: RwLock::new(class, state),
-            mapping: Mapping::new(ino),
+            mapping: OnceLock::new(),
             open: AtomicBool::new(false),
             readahead: Readahead::none(),
             last_read: AtomicU64::new(u64::MAX),
@@ -145,9 +146,20 @@ impl Inode {
         Arc::new(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
     }
 
+    /// Its cached pages.
+    #[inline]
+    pub(crate) fn mapping(&self) -> &Arc<Mapping> {
+        self.mapping.get_or_init(|| Mapping::new(self.ino))
+    }
+
+    /// Whether no page of it is cached.
+    pub(crate) fn has_no_page(&self) -> bool {
+        self.mapping.get().is_none_or(|mapping| mapping.is_empty())
+    }
+
     /// Whether it may leave memory, by what its shard sees: only the shard has it, it is not open, and nothing of it is cached.
     pub(crate) fn is_unused(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) == 1 && !self.open.load(Relaxed) && self.mapping.is_empty()
+        Arc::strong_count(self) == 1 && !self.open.load(Relaxed) && self.has_no_page()
     }
 }
 
@@ -179,7 +191,7 @@ impl InodeState {
             rdev: self.rdev(),
             size: raw.size(),
             blocks: self.sectors(volume) + self.delayed.len() * u64::from(volume.geo.block_bytes / 512),
-            block_size: volume.geo.block_bytes,
+            blksize: volume.geo.block_bytes,
             atime: raw.atime(),
             mtime: raw.mtime(),
             ctime: raw.ctime(),

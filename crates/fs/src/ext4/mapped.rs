@@ -63,7 +63,7 @@ impl Volume {
         (offset, len): (u64, usize),
     ) -> DesignResult<bool> {
         let (first, last) = (offset / self.block_bytes(), (offset + len as u64 - 1) / self.block_bytes());
-        let is_clean = |index| inode.mapping.get(index).is_none_or(|page| !page.is_dirty());
+        let is_clean = |index| inode.mapping().get(index).is_none_or(|page| !page.is_dirty());
         if first == last || !(first..=last).any(is_clean) {
             return Ok(false);
         }
@@ -91,14 +91,14 @@ impl Volume {
         if self.data_mode() == Some(DataMode::Journal) {
             return false;
         }
-        let Some(page) = inode.mapping.get(index) else { return false };
+        let Some(page) = inode.mapping().get(index) else { return false };
         let mut state = page.state.write();
         if !page.is_dirty() || !state.is_at_hand() {
             return false;
         }
         page.charge_copy(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
-        self.cache.mark_dirty(&inode.mapping, &page);
+        self.cache.mark_dirty(inode.mapping(), &page);
         true
     }
 
@@ -192,10 +192,16 @@ impl MappedFiles for Mounted {
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.state.write();
         Volume::check_regular(&state)?;
-        match within_file(state.raw.size(), offset, data.len())? {
-            0 => Ok(false),
-            len => Ok(self.0.store_mapped(&inode, &mut state, offset, &data[..len])?),
+        let was_clean = match within_file(state.raw.size(), offset, data.len())? {
+            0 => false,
+            len => self.0.store_mapped(&inode, &mut state, offset, &data[..len])?,
+        };
+        drop(state);
+        // As a store that faults (Linux: `fault_dirty_shared_page`).
+        if was_clean {
+            self.0.balance_dirty(&inode)?;
         }
+        Ok(was_clean)
     }
 
     fn sync(&self, ino: Ino, bytes: Range<u64>) -> Result<()> {

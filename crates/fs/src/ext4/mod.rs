@@ -24,7 +24,7 @@
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan` | names; inodes without names |
 //! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
-//! | `delayed` | blocks that are allocated when data is written back |
+//! | `delayed`, `writeback` | blocks that are allocated when data is written back; what is written back when, and who waits |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
 //! | `external` | a journal on a device of its own |
@@ -82,6 +82,7 @@ mod readahead;
 mod repair;
 mod superblock;
 mod vfs;
+mod writeback;
 mod xattr;
 
 use std::sync::Arc;
@@ -90,7 +91,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use ::vfs::Timestamp;
 use media::Region;
 use media::block::{BlockDevice, Hint, Piece, Queue};
-use sim::{Bytes, Condvar, JoinHandle, LockClass, Mutex, Nanos};
+use sim::{Bytes, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
 use crate::cache::{Growth, Mapping, PageCache, PageState};
@@ -106,18 +107,13 @@ use journal::{DataMode, Handle, Journal, JournalMap};
 use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
 use superblock::{Found, Geo};
+use writeback::Writeback;
 
 static GROUPS: LockClass = LockClass::new("ext4.groups");
 static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock");
 static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode");
 static RENAME: LockClass = LockClass::new("ext4.rename");
 static ORPHANS: LockClass = LockClass::new("ext4.orphans");
-static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
-
-/// How often write-back looks for work.
-const WAKE: Nanos = Nanos::from_secs(1);
-/// How old written data may become (Linux: `dirty_expire_centisecs`, 30 s).
-const EXPIRE: Nanos = Nanos::from_secs(30);
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -200,9 +196,7 @@ pub(crate) struct Volume {
     /// Changes of metadata that are under way.
     pub(crate) handles: AtomicU32,
     generation: AtomicU32,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
-    ending: Mutex<bool>,
-    wake: Condvar,
+    writeback: Writeback,
 }
 
 impl Volume {
@@ -269,9 +263,7 @@ impl Volume {
             mounted: AtomicBool::new(false),
             handles: AtomicU32::new(0),
             generation: AtomicU32::new(seed),
-            tasks: Mutex::new(&WRITEBACK, Vec::new()),
-            ending: Mutex::new(&WRITEBACK, false),
-            wake: Condvar::new(),
+            writeback: Writeback::new(),
         })
     }
 
@@ -310,7 +302,7 @@ impl Volume {
         }
         volume.mounted.store(true, Relaxed);
         let volume = Arc::new(volume);
-        volume.start_tasks();
+        volume.start_writeback();
         Ok(volume)
     }
 
@@ -342,7 +334,7 @@ impl Volume {
         let Some(device) = &self.settings.journal_device else {
             return Err(FsError::WrongFormat {
                 design: "ext4",
-                found: "the journal is on another device, and none is given beside this one".to_owned(),
+                found: "the journal is on another device, which is not given".to_owned(),
             });
         };
         external::place(device, self.geo.block_bytes, &superblock.journal_uuid)
@@ -482,7 +474,7 @@ impl Volume {
 
     /// Leaves a clean image.
     pub(crate) fn unmount(&self) -> Result<()> {
-        self.stop_tasks();
+        self.stop_writeback();
         self.sync()?;
         self.check_running()?;
         self.commit_all(true)?;
@@ -542,73 +534,6 @@ impl Volume {
 
     pub(crate) fn next_generation(&self) -> u32 {
         self.generation.fetch_add(0x9e37_79b1, Relaxed)
-    }
-
-    /// The tasks of a mount: commits every few seconds, and write-back of what is old or too much.
-    fn start_tasks(self: &Arc<Self>) {
-        if self.settings.read_only {
-            return;
-        }
-        let volume = Arc::clone(self);
-        let spec = sim::TaskSpec::named("ext4 writeback").background();
-        let task = sim::spawn(spec, move || volume.write_back_until_end());
-        self.tasks.lock().push(task);
-    }
-
-    fn write_back_until_end(&self) {
-        loop {
-            {
-                let ending = self.ending.lock();
-                if *ending {
-                    return;
-                }
-                let (ending, _) = self.wake.wait_timeout(ending, WAKE);
-                if *ending {
-                    return;
-                }
-            }
-            let _op = sim::op(::vfs::ops::WRITEBACK);
-            self.write_back_old();
-        }
-    }
-
-    /// Writes back what is old or too much, and commits what is old.
-    fn write_back_old(&self) {
-        if self.check_running().is_err() {
-            return;
-        }
-        let now = sim::now();
-        let old = if self.cache.is_over_background_limit() {
-            Some(now)
-        } else {
-            now.0.checked_sub(EXPIRE.0).map(Nanos)
-        };
-        let old = old.filter(|_| self.settings.writes_back);
-        for mapping in old.map(|old| self.cache.dirty_since(old)).unwrap_or_default() {
-            // What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
-            let _ = match mapping.number() {
-                0 => self.write_metadata(),
-                _ => self.allocate_mapping(&mapping).and_then(|()| self.write_data(&mapping)),
-            };
-        }
-        if let Some(journal) = &self.journal
-            && journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit)
-        {
-            let _ = self.commit(journal.current_tid());
-        }
-        // As write-back does with old metadata in Linux; it bounds what a replay has to do.
-        if let Some(journal) = &self.journal
-            && journal.waiting_since().is_some_and(|since| now.since(since) >= EXPIRE)
-        {
-            let _ = self.checkpoint();
-        }
-    }
-
-    fn stop_tasks(&self) {
-        *self.ending.lock() = true;
-        self.wake.notify_all();
-        let tasks = std::mem::take(&mut *self.tasks.lock());
-        tasks.into_iter().for_each(JoinHandle::join);
     }
 }
 

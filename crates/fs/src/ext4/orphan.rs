@@ -108,7 +108,9 @@ impl Volume {
         state.gone = true;
         self.drop_delayed(&mut state, (0, u64::MAX));
         state.delayed.disk_size = None;
-        self.cache.forget(&inode.mapping, 0, u64::MAX);
+        if !inode.has_no_page() {
+            self.cache.forget(inode.mapping(), 0, u64::MAX);
+        }
         if state.has_map(self) {
             self.cut(inode, &mut state, 0)?;
         }

@@ -132,7 +132,7 @@ impl Volume {
         state: &InodeState,
         (index, last): (u64, u64),
     ) -> Result<Arc<Page>> {
-        let mut page = self.cache.page(&inode.mapping, index);
+        let mut page = self.cache.page(inode.mapping(), index);
         let (mut present, mut marked) = {
             let page = page.state.read();
             (page.uptodate, page.marks_window)
@@ -140,7 +140,7 @@ impl Volume {
         if !present {
             drop(page);
             self.read_ahead(inode, state, (index, last), false)?;
-            page = self.cache.page(&inode.mapping, index);
+            page = self.cache.page(inode.mapping(), index);
             let page = page.state.read();
             (present, marked) = (page.uptodate, page.marks_window);
         }
@@ -172,7 +172,7 @@ impl Volume {
         // A window that a small cache cannot hold would be evicted before it is used, and read again for each of its pages.
         let held = (self.cache.capacity_pages() / CACHE_PART).max(1);
         let most = (WINDOW_BYTES / block_bytes).max(wanted.min(request)).min(held);
-        let has = |index: u64| inode.mapping.has(index);
+        let has = |index: u64| inode.mapping().has(index);
         let window = inode.readahead.lock().next(
             (index, wanted),
             (most, inode.last_read.load(Relaxed)),
@@ -192,7 +192,7 @@ impl Volume {
                 Mapped::Blocks { len, .. } | Mapped::Hole(len) => (len, None),
             };
             let blocks = (0..len).map(|step| (at + step, block.map(|block| block + step)));
-            pages.extend(blocks.map(|(at, block)| (self.cache.page(&inode.mapping, at), block)));
+            pages.extend(blocks.map(|(at, block)| (self.cache.page(inode.mapping(), at), block)));
             at += len.max(1);
         }
         self.submit_window(&pages, mark);

@@ -56,7 +56,7 @@ impl Volume {
 
     fn stat_fs(&self) -> StatFs {
         StatFs {
-            block_size: self.geo.block_bytes,
+            frsize: self.geo.block_bytes,
             blocks: self.geo.blocks,
             blocks_free: self.space.blocks().saturating_sub(self.space.reserved()),
             files: self.geo.inodes(),
@@ -231,7 +231,9 @@ impl FileSystem for Mounted {
         if flags.intersects(IoFlags::SYNC | IoFlags::DSYNC) {
             self.0.fsync(&inode)?;
         } else if direct && past.is_none() {
-            self.0.write_data(&inode.mapping)?;
+            self.0.write_data(inode.mapping())?;
+        } else {
+            self.0.balance_dirty(&inode)?;
         }
         Ok(Written { offset, bytes })
     }

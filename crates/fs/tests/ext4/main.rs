@@ -12,6 +12,7 @@ mod long_runs;
 mod placement;
 mod repairs;
 mod scaling;
+mod throttling;
 mod tools;
 
 use std::sync::Arc;

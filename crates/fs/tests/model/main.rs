@@ -81,6 +81,32 @@ fn a_file_in_the_place_of_a_removed_one_is_written_back() {
     }
 }
 
+/// The page of the last block, which the write covers in part, is read before the others are made, and all do not fit the cache.
+#[test]
+fn a_write_of_the_size_of_the_cache_keeps_the_rest_of_its_last_block() {
+    for (name, options) in [("ext4", EXT4), ("ext2", EXT2)] {
+        virtually(1, move || {
+            let (design, region) = (with_options(name, options), region(Bytes::mib(8)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+            let old = vec![1; 300 << 10];
+            assert_eq!(fs.write(file, 0, &old, IoFlags::empty()).expect("write").bytes, old.len());
+            fs.unmount().expect("unmount");
+            let fs = design.mount(&region).expect("mount again");
+            let file = fs.lookup(fs.root(), b"file").expect("the file").ino;
+            let new = vec![2; (256 << 10) - 100];
+            assert_eq!(fs.write(file, 0, &new, IoFlags::empty()).expect("write").bytes, new.len());
+            let mut back = vec![0; 300 << 10];
+            assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(back.len()));
+            let wrong =
+                back.iter().enumerate().find(|(at, byte)| **byte != if *at < new.len() { 2 } else { 1 });
+            assert_eq!(wrong, None, "{name}");
+            fs.unmount().expect("unmount");
+        });
+    }
+}
+
 #[test]
 fn every_answer_is_that_of_the_reference() {
     compare(false);

@@ -260,6 +260,11 @@ impl Journal {
         self.state.lock().waiting_since
     }
 
+    /// How many committed blocks are not home. Each is in memory twice: its page, and the copy that was logged.
+    pub(crate) fn waiting_blocks(&self) -> u64 {
+        self.state.lock().checkpoint.len() as u64
+    }
+
     /// Whether a transaction is durable.
     pub(crate) fn has_committed(&self, tid: u32) -> bool {
         self.state.lock().has_committed(tid)
