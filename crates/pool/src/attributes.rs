@@ -102,12 +102,12 @@ pub struct Space(pub(crate) StatFs);
 impl Space {
     /// Bytes that files can take in all.
     pub fn total(&self) -> u64 {
-        self.0.blocks * u64::from(self.0.block_size)
+        self.0.blocks * u64::from(self.0.frsize)
     }
 
     /// Bytes that are free.
     pub fn free(&self) -> u64 {
-        self.0.blocks_free * u64::from(self.0.block_size)
+        self.0.blocks_free * u64::from(self.0.frsize)
     }
 
     /// Inodes that are free.

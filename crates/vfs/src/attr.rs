@@ -112,8 +112,8 @@ pub struct Attr {
     pub size: u64,
     /// Space taken, in units of 512 bytes, as `st_blocks`.
     pub blocks: u64,
-    /// Preferred I/O size in bytes.
-    pub block_size: u32,
+    /// Preferred I/O size in bytes, as `st_blksize`.
+    pub blksize: u32,
     /// Last access.
     pub atime: Timestamp,
     /// Last change of data.
@@ -175,8 +175,8 @@ pub struct DirEntry<'a> {
 /// Space of a file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StatFs {
-    /// Block size in bytes; the counts below are in blocks.
-    pub block_size: u32,
+    /// The unit of the counts of blocks below, in bytes, as `f_frsize`.
+    pub frsize: u32,
     /// Blocks in all.
     pub blocks: u64,
     /// Free blocks.

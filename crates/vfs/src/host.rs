@@ -487,7 +487,7 @@ impl Syscalls for Host {
         let (fd, _) = self.path_for_xattr(path)?;
         let stat = fs::fstatvfs(fd).map_err(errno_of)?;
         Ok(StatFs {
-            block_size: stat.f_frsize as u32,
+            frsize: stat.f_frsize as u32,
             blocks: stat.f_blocks,
             blocks_free: stat.f_bfree,
             files: stat.f_files,
@@ -617,7 +617,7 @@ fn attr_of(stat: &fs::Stat) -> Result<Attr> {
         rdev: stat.st_rdev,
         size: stat.st_size.cast_unsigned(),
         blocks: stat.st_blocks.cast_unsigned(),
-        block_size: stat.st_blksize as u32,
+        blksize: stat.st_blksize as u32,
         atime: time(stat.st_atime, stat.st_atime_nsec),
         mtime: time(stat.st_mtime, stat.st_mtime_nsec),
         ctime: time(stat.st_ctime, stat.st_ctime_nsec),

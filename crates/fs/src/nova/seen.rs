@@ -50,7 +50,7 @@ impl Seen {
             rdev: u64::from(self.rdev),
             size: self.size,
             blocks: self.blocks,
-            block_size: BLOCK as u32,
+            blksize: BLOCK as u32,
             atime: unpack(self.atime),
             mtime: unpack(self.mtime),
             ctime: unpack(self.ctime),

@@ -37,7 +37,7 @@ impl Volume {
         // The tables grow: free blocks can become inodes.
         let more = blocks_free * (BLOCK / INODE_BYTES);
         StatFs {
-            block_size: BLOCK as u32,
+            frsize: BLOCK as u32,
             blocks: self.geometry.blocks,
             blocks_free,
             files: files + more,

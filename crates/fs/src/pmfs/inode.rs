@@ -134,7 +134,7 @@ impl Inode {
             rdev: u64::from(raw.rdev),
             size: raw.size,
             blocks: u64::from(raw.blocks) * (BLOCK / 512),
-            block_size: BLOCK as u32,
+            blksize: BLOCK as u32,
             atime: raw.atime(),
             mtime: raw.mtime(),
             ctime: raw.ctime(),

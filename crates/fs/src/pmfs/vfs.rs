@@ -128,7 +128,7 @@ impl Volume {
         let (files, files_free) = self.inodes.counts();
         let blocks_free = self.blocks.free();
         StatFs {
-            block_size: BLOCK as u32,
+            frsize: BLOCK as u32,
             blocks: self.blocks.all(),
             blocks_free,
             // The table grows: free blocks can become inodes.

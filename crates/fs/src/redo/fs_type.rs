@@ -34,7 +34,7 @@ impl FsType for RedoType {
     }
 
     fn summary(&self) -> &'static str {
-        "all state in DRAM, every change in a redo log; the design to copy"
+        "all state in DRAM, every change in a redo log; the template for new designs"
     }
 
     fn options(&self) -> &'static [OptionSpec] {

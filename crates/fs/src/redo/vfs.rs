@@ -83,7 +83,7 @@ fn attr(ino: u64, inode: &Inode) -> Attr {
         rdev: inode.rdev,
         size,
         blocks: blocks * (BLOCK / 512),
-        block_size: BLOCK as u32,
+        blksize: BLOCK as u32,
         atime: timestamp(inode.atime),
         mtime: timestamp(inode.mtime),
         ctime: timestamp(inode.ctime),
@@ -162,7 +162,7 @@ impl FileSystem for Redo {
         let files = volume.state.inodes.len() as u64;
         let files_free = blocks_free * (BLOCK / NEW_COST);
         Ok(StatFs {
-            block_size: BLOCK as u32,
+            frsize: BLOCK as u32,
             blocks,
             blocks_free,
             files: files + files_free,

@@ -142,7 +142,7 @@ impl State {
             rdev,
             size: if let Body::Symlink(target) = &body { target.len() as u64 } else { 0 },
             blocks: 0,
-            block_size: PAGE as u32,
+            blksize: PAGE as u32,
             atime: now,
             mtime: now,
             ctime: now,
@@ -267,7 +267,7 @@ impl FileSystem for MemFs {
     fn statfs(&self) -> Result<StatFs> {
         let files = self.inodes() as u64;
         Ok(StatFs {
-            block_size: PAGE as u32,
+            frsize: PAGE as u32,
             blocks: 1 << 20,
             blocks_free: 1 << 20,
             files: files + (1 << 20),
