@@ -82,8 +82,8 @@ pub(crate) struct Inode {
     /// Guards everything of the inode.
     pub(crate) state: RwLock<InodeState>,
     /// Attributes as the last writer left them, for those who ask without locking, as the kernel's `stat` does. It has a lock of
-    /// the host's, held for one copy.
-    seen: parking_lot::Mutex<Option<Seen>>,
+    /// the host's, held for one copy. Nothing of an inode that is not loaded.
+    seen: parking_lot::Mutex<Option<Box<Seen>>>,
     /// Of a directory that is loaded: what `..` leads to, for those who walk up without locking. 0: not known.
     pub(crate) parent: AtomicU64,
     /// The last access that was noted in place; 0: none since the time was set.
@@ -91,7 +91,7 @@ pub(crate) struct Inode {
     recency: Recency,
 }
 
-const _: () = assert!(size_of::<Inode>() <= 208);
+const _: () = assert!(size_of::<Inode>() <= 152);
 
 /// Lines that a task waits for that finds an inode by its number: its slot in DRAM, and what is loaded.
 const INODE_LINES: u64 = 2;
@@ -167,7 +167,7 @@ impl Drop for Changing<'_> {
     fn drop(&mut self) {
         let attr = self.state.loaded.as_ref().filter(|loaded| loaded.facts.links > 0);
         let attr = attr.and_then(|loaded| self.inode.attr(loaded).ok());
-        *self.inode.seen.lock() = attr.as_ref().and_then(Seen::of);
+        self.inode.show(attr.as_ref());
     }
 }
 
@@ -181,6 +181,15 @@ impl Inode {
             parent: AtomicU64::new(0),
             accessed: AtomicU64::new(0),
             recency: Recency::new(),
+        }
+    }
+
+    /// Lets those who do not lock see these attributes from now on.
+    fn show(&self, attr: Option<&Attr>) {
+        let mut seen = self.seen.lock();
+        match (&mut *seen, attr.and_then(Seen::of)) {
+            (Some(old), Some(new)) => **old = new,
+            (seen, new) => *seen = new.map(Box::new),
         }
     }
 
@@ -202,7 +211,7 @@ impl Inode {
             rdev: facts.rdev,
             size: if is_dir { pages * BLOCK } else { facts.size },
             blocks: (pages + u64::from(facts.xattr != 0)) * (BLOCK / 512),
-            block_size: BLOCK as u32,
+            blksize: BLOCK as u32,
             atime: unpack(if accessed == 0 { facts.atime } else { accessed }),
             mtime: unpack(facts.mtime),
             ctime: unpack(facts.ctime),
@@ -499,6 +508,7 @@ impl Volume {
                 self.inodes.note_loaded(number);
             } else {
                 state.loaded = None;
+                inode.show(None);
             }
         }
     }
@@ -512,16 +522,17 @@ impl Volume {
     pub(crate) fn get_attr(&self, number: u64) -> Result<Attr> {
         let inode = self.inodes.get(number)?;
         sim::interact();
-        let seen = *inode.seen.lock();
+        let seen = inode.seen.lock().as_deref().copied();
         if let Some(attr) = seen.and_then(|seen| seen.attr(number)) {
             return Ok(attr);
         }
+        self.unload_old();
         let loaded = self.reading(inode)?;
         // Locked before the time of access is read, which `note_access` may store meanwhile.
         let mut seen = inode.seen.lock();
         let attr = inode.attr(&loaded)?;
         if loaded.facts.links > 0 {
-            *seen = Seen::of(&attr);
+            *seen = Seen::of(&attr).map(Box::new);
         }
         Ok(attr)
     }
