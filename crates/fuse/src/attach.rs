@@ -139,7 +139,7 @@ fn why_refused(said: &str, dir: &Path) -> String {
     }
     if said.contains("no write access") || said.contains("not owned") {
         return format!(
-            "a user may mount on directories of his own only, and {} is not: take another",
+            "a user may mount only on a directory that the user owns, which {} is not: use another",
             dir.display()
         );
     }

@@ -50,7 +50,7 @@ impl Numbers {
             uid: attr.owner.uid,
             gid: attr.owner.gid,
             rdev: attr.rdev as u32,
-            block_size: attr.block_size,
+            block_size: attr.blksize,
             flags: 0,
         }
     }

@@ -116,6 +116,7 @@ thread_local! {
 impl Handler {
     pub(crate) fn new(fs: Arc<dyn FileSystem>, options: &Options, invalidator: Invalidator) -> Self {
         let numbers = Numbers::new(fs.root());
+        let synchronous = options.flags.contains(MountFlags::SYNCHRONOUS);
         Self {
             fs,
             numbers,
@@ -123,8 +124,8 @@ impl Handler {
             cache: options.cache,
             times: Times::new(options),
             run: Handle::current(),
-            always: if options.synchronous { IoFlags::SYNC } else { IoFlags::empty() },
-            names_wait: options.synchronous || options.flags.contains(MountFlags::DIRSYNC),
+            always: if synchronous { IoFlags::SYNC } else { IoFlags::empty() },
+            names_wait: synchronous || options.flags.contains(MountFlags::DIRSYNC),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
             invalidator,

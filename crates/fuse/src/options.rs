@@ -63,6 +63,19 @@ pub enum Cache {
     Direct,
 }
 
+/// Words of mount(8) that set a flag, and those that clear it.
+pub const FLAG_WORDS: [(&str, &str, MountFlags); 9] = [
+    ("ro", "rw", MountFlags::RDONLY),
+    ("sync", "async", MountFlags::SYNCHRONOUS),
+    ("nosuid", "suid", MountFlags::NOSUID),
+    ("nodev", "dev", MountFlags::NODEV),
+    ("noexec", "exec", MountFlags::NOEXEC),
+    ("nodiratime", "diratime", MountFlags::NODIRATIME),
+    ("dirsync", "nodirsync", MountFlags::DIRSYNC),
+    ("lazytime", "nolazytime", MountFlags::LAZYTIME),
+    ("nosymfollow", "symfollow", MountFlags::NOSYMFOLLOW),
+];
+
 /// How to mount.
 #[derive(Clone)]
 pub struct Options {
@@ -71,7 +84,8 @@ pub struct Options {
     /// The design's name, for the list of mounts: `fuse.weir.NAME`.
     pub design: String,
     /// What the kernel does or refuses by itself, as for any file system: read-only, no set-id bits, no devices, no programs.
-    /// Only root may leave out `NOSUID` and `NODEV`. The flags of access times follow from `access_times`.
+    /// Only root may leave out `NOSUID` and `NODEV`. The flags of access times follow from `access_times`. With `SYNCHRONOUS` the
+    /// server makes each write durable before it answers.
     pub flags: MountFlags,
     /// Users other than the one who mounts may use it; the kernel lets root ask for this, others only if the host's
     /// `/etc/fuse.conf` says so.
@@ -82,8 +96,6 @@ pub struct Options {
     pub access_times: AccessTimes,
     /// What the kernel keeps of file data.
     pub cache: Cache,
-    /// Every write is a synchronous one.
-    pub synchronous: bool,
     /// Threads that serve requests, those that wait among them.
     pub threads: usize,
     /// How many of them may serve at once while none waits: no more than there are cores to spare for the server.
@@ -100,9 +112,10 @@ pub struct Options {
 }
 
 impl Options {
-    /// The flags of the mount, those of access times among them.
+    /// The flags of the mount, those of access times among them. The kernel is not told of `SYNCHRONOUS`: it would ask for a sync
+    /// after each write that the server has already made durable.
     pub(crate) fn kernel_flags(&self) -> MountFlags {
-        self.flags | time_flags(self.access_times)
+        (self.flags - MountFlags::SYNCHRONOUS) | time_flags(self.access_times)
     }
 }
 

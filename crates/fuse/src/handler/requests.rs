@@ -422,9 +422,9 @@ impl Handler {
             blocks_available: self.fs().blocks_available(&space),
             files: space.files,
             files_free: space.files_free,
-            block_size: space.block_size,
+            block_size: space.frsize,
             name_max: space.name_max,
-            fragment_size: space.block_size,
+            fragment_size: space.frsize,
             ..abi::StatfsOut::default()
         });
         Ok(())

@@ -38,40 +38,40 @@ use words::Words;
 #[command(
     after_help = "Example: weir mount hinfs pool.weir /mnt/x --size 4GiB; weir umount /mnt/x",
     after_long_help = "Examples:
-  weir mount hinfs pool.weir /mnt/x --size 4GiB    make the pool if it is missing, and mount it
+  weir mount hinfs pool.weir /mnt/x --size 4GiB    create the pool if it does not exist, and mount it
   weir mount pmfs pool.weir /mnt/x -o ro,allow_other
   weir umount /mnt/x
 
-Words of -o: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
+Mount options: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
 nodiratime relatime strictatime lazytime remount cache=pages|direct acl
 threads=N poll=MICROSECONDS volatile dax,
-and the options of the design (`weir show hinfs`): buffer=512MiB. Words of mount(8) and fstab
+and the options of the design (`weir show hinfs`): buffer=512MiB. Options of mount(8) and fstab
 that have no effect here (defaults, auto, user, nofail, x-…) are accepted. docs/mount.md
-explains each word."
+explains each option."
 )]
 pub(crate) struct Mount {
-    /// The design (`weir list fs`), or `auto`: the one that the pool was made for
+    /// The design (`weir list fs`), or `auto`: the design that the pool was made for
     #[arg(value_name = "FS")]
     design: String,
-    /// The pool: a file, one on a DAX mount (-o dax), or `memory`
+    /// The pool: a file, a file on a DAX mount (with -o dax), or `memory`
     #[arg(value_name = "POOL")]
     pool: PathBuf,
-    /// The directory
+    /// The mount point
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Options, separated by commas; repeatable (--help lists them)
+    /// Mount options, separated by commas (--help lists them); repeatable
     #[arg(short = 'o', long = "options", value_name = "WORDS")]
     words: Vec<String>,
-    /// Make the pool with this size if it does not exist
+    /// Create the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// Permissions of a new pool, in octal; an existing pool loses any others [default: 600]
+    /// Permissions of a new pool, in octal; an existing pool keeps its own, and a note reports wider ones [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// First unmount DIR if its server has ended
     #[arg(long)]
     replace_stale: bool,
-    /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: the host's memory as it is]
+    /// Emulate a medium: hinfs,latency=400ns (`weir list media`) [default: dram, which adds no delay]
     #[arg(long, value_name = "MEDIUM")]
     medium: Option<String>,
     /// Serve in this process until Ctrl-C, SIGTERM or an unmount

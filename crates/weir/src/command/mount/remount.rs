@@ -17,8 +17,7 @@ pub(super) fn remount(dir: &Path, words: &[String]) -> Result<(), Failure> {
     let words = Words::parse(words, None)?;
     let dir = mounted::absolute(dir)?;
     mounted::ours(&dir, "mount")?;
-    let mut flags = words.flags | words.access_times.map_or(MountFlags::empty(), fuse::time_flags);
-    flags.set(MountFlags::SYNCHRONOUS, words.synchronous);
+    let flags = words.flags | words.access_times.map_or(MountFlags::empty(), fuse::time_flags);
     let refused = |errno| Failure::new(Exit::Run, why_refused(&dir, errno));
     rustix::mount::mount_remount(&dir, flags, c"").map_err(refused)?;
     let failed = |errno| {

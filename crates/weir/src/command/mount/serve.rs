@@ -132,7 +132,7 @@ impl Job {
         mounted.unmount().map_err(|errno| {
             Failure::new(
                 Exit::Run,
-                format!("{}: the unmount failed ({errno}); `weir fsck` says what it left", self.source),
+                format!("{}: the unmount failed ({errno}); check the pool with `weir fsck`", self.source),
             )
         })?;
         region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.source)))?;
@@ -151,7 +151,6 @@ impl Job {
             non_empty: self.words.non_empty,
             access_times: self.words.access_times.unwrap_or_default(),
             cache: self.words.cache,
-            synchronous: self.words.synchronous,
             threads: self.words.threads.unwrap_or(cores.max(THREADS_LEAST)),
             readers: cores,
             poll: self.words.poll.unwrap_or(poll),

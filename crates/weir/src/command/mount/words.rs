@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fs::FsType;
-use fuse::{Cache, MountFlags};
+use fuse::{Cache, FLAG_WORDS, MountFlags};
 use vfs::AccessTimes;
 
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(super) struct Words {
     pub(super) allow_other: bool,
     pub(super) non_empty: bool,
-    /// What the kernel does by itself: [`FLAGS`], [`MountFlags::RDONLY`].
+    /// What any file system does that is mounted with them ([`FLAG_WORDS`]).
     pub(super) flags: MountFlags,
     /// None where nothing is said of it.
     pub(super) access_times: Option<AccessTimes>,
@@ -24,8 +24,6 @@ pub(super) struct Words {
     pub(super) poll: Option<Duration>,
     /// Keep access-control lists.
     pub(super) lists: bool,
-    /// Every write is a synchronous one.
-    pub(super) synchronous: bool,
     /// A sync does not wait for the disk under the pool.
     pub(super) volatile: bool,
     /// The pool is a file on a file system that maps it directly.
@@ -37,20 +35,8 @@ pub(super) struct Words {
 /// The longest time to look for a request; a core that looks is lost for programs.
 const POLL_MICROS_MOST: u64 = 1000;
 
-/// Words of mount(8) that set a flag of the kernel, and those that clear it.
-const FLAGS: [(&str, &str, MountFlags); 8] = [
-    ("ro", "rw", MountFlags::RDONLY),
-    ("nosuid", "suid", MountFlags::NOSUID),
-    ("nodev", "dev", MountFlags::NODEV),
-    ("noexec", "exec", MountFlags::NOEXEC),
-    ("nodiratime", "diratime", MountFlags::NODIRATIME),
-    ("dirsync", "nodirsync", MountFlags::DIRSYNC),
-    ("lazytime", "nolazytime", MountFlags::LAZYTIME),
-    ("nosymfollow", "symfollow", MountFlags::NOSYMFOLLOW),
-];
-
 /// Our own, and those of mount(8) that are no flags.
-const OWN: [&str; 20] = [
+const OWN: [&str; 18] = [
     "remount",
     "allow_other",
     "nonempty",
@@ -61,8 +47,6 @@ const OWN: [&str; 20] = [
     "cache=pages",
     "cache=direct",
     "direct_io",
-    "sync",
-    "async",
     "volatile",
     "dax",
     "threads=N",
@@ -117,7 +101,6 @@ impl Default for Words {
             threads: None,
             poll: None,
             lists: false,
-            synchronous: false,
             volatile: false,
             dax: false,
             design: BTreeMap::new(),
@@ -150,15 +133,14 @@ impl Words {
     pub(super) fn check_allowed(&self, is_root: bool) -> Result<(), Failure> {
         let privileged = [("suid", MountFlags::NOSUID), ("dev", MountFlags::NODEV)];
         match privileged.into_iter().find(|(_, flag)| !is_root && !self.flags.contains(*flag)) {
-            Some((word, _)) => {
-                Err(Failure::usage(format!("-o {word}: only root may ask for that; leave it out")))
-            }
+            Some((word, _)) => Err(Failure::usage(format!("-o {word}: only root may give this option"))),
             None => Ok(()),
         }
     }
 
     fn take(&mut self, word: &str) -> Result<(), Failure> {
-        if let Some((set, _, flag)) = FLAGS.iter().find(|(set, clear, _)| *set == word || *clear == word) {
+        if let Some((set, _, flag)) = FLAG_WORDS.iter().find(|(set, clear, _)| *set == word || *clear == word)
+        {
             self.flags.set(*flag, *set == word);
             return Ok(());
         }
@@ -170,7 +152,6 @@ impl Words {
             "strictatime" => self.access_times = Some(AccessTimes::Strict),
             "cache=pages" => self.cache = Cache::Pages,
             "cache=direct" | "direct_io" => self.cache = Cache::Direct,
-            "sync" | "async" => self.synchronous = word == "sync",
             "acl" | "noacl" => self.lists = word == "acl",
             "volatile" => self.volatile = true,
             "dax" => self.dax = true,
@@ -194,7 +175,7 @@ impl Words {
                 self.poll = Some(Duration::from_micros(micros.ok_or_else(wrong)?));
             }
             Some(("cache", _)) => {
-                return Err(Failure::usage(format!("-o {word}: there are cache=pages and cache=direct")));
+                return Err(Failure::usage(format!("-o {word}: write cache=pages or cache=direct")));
             }
             Some((key, _)) if IGNORED_PAIRS.contains(&key) => {}
             Some((key, value)) => drop(self.design.insert(key.to_owned(), value.to_owned())),
@@ -206,15 +187,15 @@ impl Words {
 }
 
 fn unknown_word(key: &str, design: &dyn FsType) -> String {
-    let flags = FLAGS.iter().flat_map(|(set, clear, _)| [*set, *clear]);
+    let flags = FLAG_WORDS.iter().flat_map(|(set, clear, _)| [*set, *clear]);
     let known = OWN.iter().map(|word| word.trim_end_matches("=N").trim_end_matches("=NAME"));
     let known: Vec<_> = flags.chain(known).chain(design.options().iter().map(|option| option.name)).collect();
     let advice = lab::error::nearest(key, known.iter().copied());
     let name = design.name();
     match advice.starts_with("did you mean") {
-        true => format!("-o {key}: there is no such word; {advice}"),
+        true => format!("-o {key}: there is no such option; {advice}"),
         false => format!(
-            "-o {key}: there is no such word; `weir mount --help` lists them, `weir show {name}` those of {name}"
+            "-o {key}: there is no such option; `weir mount --help` lists all, `weir show {name}` those of {name}"
         ),
     }
 }
@@ -230,11 +211,12 @@ mod tests {
     #[test]
     fn a_line_of_fstab_is_understood() {
         let words =
-            parse("defaults,noauto,nofail,x-systemd.automount,ro,buffer=1GiB,new_blocks=lazy,sync").unwrap();
-        assert!(words.flags.contains(MountFlags::RDONLY) && words.synchronous && !words.allow_other);
+            parse("defaults,noauto,nofail,x-systemd.automount,ro,medium_write=1us,new_blocks=lazy,sync")
+                .unwrap();
+        assert!(words.flags.contains(MountFlags::RDONLY | MountFlags::SYNCHRONOUS) && !words.allow_other);
         let design: Vec<_> = words.design.into_iter().collect();
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
-        assert_eq!(design, [pair("buffer", "1GiB"), pair("new_blocks", "lazy")]);
+        assert_eq!(design, [pair("medium_write", "1us"), pair("new_blocks", "lazy")]);
     }
 
     #[test]
@@ -244,7 +226,7 @@ mod tests {
         assert_eq!(flags("rw,nosuid,dirsync,lazytime,suid,dev"), MountFlags::DIRSYNC | MountFlags::LAZYTIME);
         assert_eq!(parse("noatime,strictatime").unwrap().access_times, Some(AccessTimes::Strict));
         assert_eq!(parse("rw").unwrap().access_times, None);
-        assert!(!parse("sync,async").unwrap().synchronous);
+        assert!(!parse("sync,async").unwrap().flags.contains(MountFlags::SYNCHRONOUS));
     }
 
     #[test]
