@@ -35,7 +35,7 @@ pub enum Error {
     #[error("invalid argument: {0}")]
     Invalid(&'static str),
     /// A seek found nothing.
-    #[error("nothing there")]
+    #[error("no data or hole at or after the offset")]
     NothingThere,
     /// No extended attribute has the name.
     #[error("no such attribute")]

@@ -156,7 +156,7 @@ impl fmt::Debug for dyn FsType {
 #[non_exhaustive]
 pub enum FsError {
     /// The region cannot hold the format.
-    #[error("{design} needs at least {needed}; the region has {size}: give it --size {needed} or more")]
+    #[error("{design} needs at least {needed}; the region has {size}: give --size {needed} or more")]
     TooSmall {
         /// The design.
         design: &'static str,
@@ -166,7 +166,7 @@ pub enum FsError {
         size: Bytes,
     },
     /// The format cannot fill the region.
-    #[error("{design} images have at most {most}; the region has {size}: give it no more")]
+    #[error("{design} images have at most {most}; the region has {size}: give a smaller size")]
     TooLarge {
         /// The design.
         design: &'static str,

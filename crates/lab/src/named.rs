@@ -12,7 +12,7 @@ use crate::error::{Error, nearest_of, read_to_string};
 /// The workload called `name` with `settings` in place of its own values.
 pub fn load(name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, Error> {
     let loaded = if let Some(suite) = suite_of_file(name) {
-        let advice = "`weir list workloads` shows those that are built in";
+        let advice = "`weir list workloads` prints those that are built in";
         let text = read_to_string(Path::new(name), "workload file", advice)?;
         check_switches(suite, settings)?;
         suite.read(name, &text, settings)
@@ -59,7 +59,7 @@ fn unknown(name: &str) -> Error {
     let near = near.and_then(|near| entries.iter().find(|(_, entry)| entry.name == near));
     let advice = match near {
         Some((suite, entry)) => format!("did you mean \"{}\"?", suite::full_name(*suite, *entry)),
-        None => "`weir list workloads` shows what there is".to_owned(),
+        None => "`weir list workloads` prints all".to_owned(),
     };
     Error::Unknown { what: "workload", name: name.to_owned(), advice }
 }

@@ -78,7 +78,7 @@ pub enum MediaError {
     #[error("the medium has no bytes: give a length, or a file that has one")]
     Empty,
     /// What is to be a pool is a directory, a pipe or a device.
-    #[error("it is no regular file, as a pool must be")]
+    #[error("not a regular file, which a pool must be")]
     NoFile,
     /// Another user has the medium open.
     #[error("the medium is in use by another process or mount: unmount it there first")]
@@ -88,7 +88,7 @@ pub enum MediaError {
     #[error("not persistent memory that can be mapped directly: open it as a file instead")]
     NotPersistent,
     /// The file system of the host cannot take space out of a file.
-    #[error("the file system of the host cannot take space of a file back, only remove the file")]
+    #[error("the file system of the host cannot punch holes, so it cannot take back space of a file")]
     NoHoles,
     /// The host has no space for a part of a file that has holes.
     #[error("the disk of the host is full: free space on it, or use another")]

@@ -78,7 +78,7 @@ pub fn verdict(claim: &ClaimOutcome) -> String {
 
 /// Published beside measured.
 pub fn table(claims: &[ClaimOutcome]) -> Table {
-    let mut table = Table::new("Published claims beside what was measured");
+    let mut table = Table::new("Published and measured claims");
     table.words("claim");
     table.words("figure");
     table.numbers("published");

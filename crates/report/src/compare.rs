@@ -289,7 +289,8 @@ impl ComparedResults {
             .map(|result| format!("{}\n{}", result.name, result.compared.to_text()))
             .collect();
         if self.results.is_empty() {
-            texts.push("The two have no plan in common: compare runs of the same plans.\n".to_owned());
+            texts
+                .push("The two results have no plan in common: compare runs of the same plans.\n".to_owned());
         }
         for (names, side) in [(&self.only_in_baseline, "the baseline"), (&self.only_in_new, "the other")] {
             if !names.is_empty() {

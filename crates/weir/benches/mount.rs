@@ -180,7 +180,6 @@ fn design(name: &'static str, cache: Cache, dir: &Path) -> Mounted {
                 non_empty: false,
                 access_times: AccessTimes::Relative,
                 cache,
-                synchronous: false,
                 threads: threads().max(4),
                 readers: threads(),
                 poll: Duration::from_micros(50),

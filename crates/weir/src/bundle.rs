@@ -84,7 +84,7 @@ fn files(report: &Report) -> Result<Vec<(String, Vec<u8>)>, Failure> {
 fn readme(results: &[&ResultFile]) -> String {
     let mut text = "Results of Weir, with the plan, the scripts, the machine and the media that they came from.\n\n\
                     report.html   read it in a browser\n\
-                    samples.csv   every sample, units in the heads\n\
+                    samples.csv   every sample; column names contain the units\n\
                     inputs/       the texts that the plan names\n\n\
                     With Weir, on this file as it is: weir report BUNDLE, weir compare BUNDLE OTHER, weir run --like BUNDLE.\n\n"
         .to_owned();
@@ -109,7 +109,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<ResultFile>, Failure> {
     };
     let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
     let text = result_text(file).map_err(|error| wrong(&format!("is no bundle ({error})")))?;
-    let text = text.ok_or_else(|| wrong("there is no result in it"))?;
+    let text = text.ok_or_else(|| wrong("it contains no result"))?;
     Ok(ResultFile::parse_all(path, &text)?)
 }
 

@@ -38,11 +38,11 @@ pub(crate) struct Global {
 pub(crate) enum Command {
     /// Measure a paper's figures; print published values beside measured ones
     Reproduce(c::reproduce::Reproduce),
-    /// Run a workload on any designs
+    /// Run workloads on designs
     Bench(c::bench::Bench),
-    /// Run a plan; without a name, a quick comparison
+    /// Run a plan; without NAME, the plan `quick`
     Run(c::run::Run),
-    /// Write a new plan, or check one without running it
+    /// Write an example plan, or check plans without running them
     Plan(c::plan::PlanCommand),
     /// Show results as tables, JSON, CSV, Markdown or one HTML page
     Report(c::report::Report),
@@ -54,9 +54,9 @@ pub(crate) enum Command {
     List(c::list::List),
     /// Show everything about a design, medium, workload, plan, paper or machine
     Show(c::show::Show),
-    /// Show where the time of a result went, or explain a word or an error
+    /// Show where the time of a result went, or explain a term or an error
     Explain(c::explain::Explain),
-    /// Run a hardware simulator by itself
+    /// Run the SSD simulator or the logging simulator by itself
     Sim(c::sim::Sim),
     /// Serve a modelled device to other programs
     Serve(c::serve::Serve),
@@ -68,23 +68,23 @@ pub(crate) enum Command {
     Mkfs(c::mkfs::Mkfs),
     /// Mount a file system
     Mount(c::mount::Mount),
-    /// Write everything on a mount to its medium
+    /// Make everything on a mount durable
     Sync(c::sync::Sync),
-    /// Unmount a directory, and wait until its pool is clean
+    /// Unmount a directory, and wait until its server has ended
     Umount(c::umount::Umount),
     /// Make an unmounted pool larger
     Resize(c::resize::Resize),
-    /// Give the host the space of a pool's free blocks back
+    /// Return the space of a pool's free blocks to the host
     Trim(c::trim::Trim),
-    /// Check an image
+    /// Check an image, and repair it on request
     Fsck(c::fsck::Fsck),
-    /// Test what designs promise: against a model, after crashes and faults
+    /// Test what designs promise: against a model, after crashes and with faults
     Check(c::check::Check),
-    /// Print parts of an image
+    /// Print structures of an image
     Dump(c::dump::Dump),
-    /// Print the space of an image
+    /// Print the used and free space of an image
     Df(c::df::Df),
-    /// Print completions for a shell
+    /// Print the completion script of a shell
     Completion(c::completion::Completion),
     /// Write the man pages into a folder
     Man(c::man::Man),

@@ -19,22 +19,22 @@ use crate::{inputs, interrupt};
 /// How to run, and where results go.
 #[derive(Args, Debug, Clone)]
 pub(crate) struct How {
-    /// Write a report by ending: .html .json[.gz] .csv .parquet .md .txt
+    /// Write a report to a .html .json[.gz] .csv .parquet .md .txt file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
-    /// Seed of all randomness [default: the plan's]
+    /// Seed of all random numbers [default: the plan's]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Number of runs at a time under the virtual clock [default: one for each core]
+    /// Runs in parallel under the virtual clock [default: one for each core]
     #[arg(long, value_name = "N", value_parser = jobs, hide_short_help = true)]
     pub(crate) jobs: Option<usize>,
-    /// Memory that the runs at a time may use together [default: nine tenths of what is free]
+    /// Memory that parallel runs may use together [default: nine tenths of the free memory]
     #[arg(long, value_name = "SIZE", value_parser = memory, hide_short_help = true)]
     pub(crate) memory: Option<Bytes>,
-    /// Keep the unmounted image of each cell in this folder
+    /// Save the image of each cell, unmounted, in this folder
     #[arg(long, value_name = "DIR", hide_short_help = true)]
     pub(crate) save_image: Option<PathBuf>,
-    /// Check each image, and every file's content, after its run
+    /// After each run, check the image and the content of every file
     #[arg(long)]
     pub(crate) check: bool,
 }
@@ -46,7 +46,7 @@ const MOST_JOBS: usize = 4096;
 
 fn jobs(text: &str) -> Result<usize, String> {
     let jobs = text.parse().ok().filter(|jobs| (1..=MOST_JOBS).contains(jobs));
-    jobs.ok_or_else(|| format!("expected a number from 1 to {MOST_JOBS}; leave it out for all cores"))
+    jobs.ok_or_else(|| format!("expected a number from 1 to {MOST_JOBS}; without --jobs, one for each core"))
 }
 
 fn memory(text: &str) -> Result<Bytes, String> {
@@ -54,7 +54,7 @@ fn memory(text: &str) -> Result<Bytes, String> {
     if size >= LEAST_MEMORY {
         return Ok(size);
     }
-    Err("expected at least 64MiB, which the smallest run takes; leave it out for nine tenths of what is free"
+    Err("expected at least 64MiB, which the smallest run takes; without --memory, nine tenths of the free memory"
         .to_owned())
 }
 
@@ -110,7 +110,7 @@ impl How {
         match Kept::open(&path, &environment::build().unwrap_or_default()) {
             Ok((kept, known)) => {
                 if !known.is_empty() {
-                    output.note(&format!("goes on with {} cells of an interrupted run", known.len()));
+                    output.note(&format!("reusing {} cells of an interrupted run", known.len()));
                 }
                 runner.keep_in((kept, known));
             }
@@ -158,13 +158,13 @@ impl How {
 fn leave_cells(runner: &Runner<'_>, results: &[ResultFile], output: &Output) {
     let Some(kept) = runner.kept() else { return };
     if let Some(error) = kept.failure() {
-        output.note(&format!("not every cell is kept for a run that goes on with them: {error}"));
+        output.note(&format!("not every cell was kept for a later run: {error}"));
     }
     let is_whole = |result: &ResultFile| !result.partial && result.samples.iter().all(Sample::is_measured);
     if !results.iter().all(is_whole) {
-        output.note("the same command goes on with the cells that have not run");
+        output.note("repeat the command to run the remaining cells");
     } else if let Err(error) = kept.remove() {
-        output.note(&format!("the same command will take its cells from this run: {error}"));
+        output.note(&format!("repeating the command will reuse the cells of this run: {error}"));
     }
 }
 

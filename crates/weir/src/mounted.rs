@@ -59,7 +59,7 @@ pub(crate) fn ours(dir: &Path, otherwise: &str) -> Result<Mounted, Failure> {
         return Ok(mounted);
     }
     let kind = mounted.kind;
-    Err(Failure::usage(format!("what is mounted on {shown} is not ours but {kind}: use {otherwise}")))
+    Err(Failure::usage(format!("{shown} is a mount of type {kind}, not of Weir: use {otherwise}")))
 }
 
 /// Whether what is mounted on `dir` is ours and its server has gone.

@@ -56,8 +56,8 @@ pub(crate) fn permit(path: &Path, is_new: bool, asked: Option<Mode>, output: &Ou
     if found.0 & 0o077 & !expected.0 != 0 {
         let shown = path.display();
         output.note(&format!(
-            "note: {shown} has mode {found}: other users can read every file in it, whatever the modes inside say; \
-             `chmod {expected} {shown}`, or --mode {found} if that is meant"
+            "note: {shown} has mode {found}: other users can read every file in it, whatever the modes of these files; \
+             run `chmod {expected} {shown}`, or give --mode {found} if this is intended"
         ));
     }
     Ok(())
@@ -77,10 +77,12 @@ pub(crate) fn make_sparse(path: &Path, size: Bytes) -> Result<(), Failure> {
 fn too_large(path: &Path, size: Bytes, error: &std::io::Error) -> Failure {
     let shown = path.display();
     let why = match error.kind() {
-        ErrorKind::FileTooLarge => "the file system of the host has no files so large".to_owned(),
+        ErrorKind::FileTooLarge => {
+            "the file system of the host does not support files of that size".to_owned()
+        }
         _ => error.to_string(),
     };
-    Failure::new(Exit::Run, format!("{shown} cannot have {size}: {why}; take a smaller size"))
+    Failure::new(Exit::Run, format!("{shown} cannot have {size}: {why}; give a smaller size"))
 }
 
 /// Makes a file longer by a hole, durably, if it takes less space than its size; any other gets its space when it is opened with

@@ -96,10 +96,10 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
     let advice = "give a result.json, the folder of a run, or a name from";
     Err(Failure::usage(match empty {
         Some(path) if path.is_dir() => {
-            format!("the folder {name} is there, but holds no result: {advice} {}", runs.display())
+            format!("the folder {name} holds no result: {advice} {}", runs.display())
         }
         Some(_) => {
-            format!("the file {name} is a list of results, but holds none: {advice} {}", runs.display())
+            format!("the file {name} is an empty list of results: {advice} {}", runs.display())
         }
         None => format!("there is no result {name}: {advice} {}", runs.display()),
     }))

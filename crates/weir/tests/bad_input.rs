@@ -128,10 +128,10 @@ const EXPERIMENTS: [Case; 21] = [
         "a number of threads twice",
         &["bench", "varmail", "--fs", "pmfs", "--threads", "1,1"],
         2,
-        &["--threads", "1 is there twice"],
+        &["--threads", "1 is given twice"],
     ),
-    ("a design twice", &["bench", "varmail", "--fs", "pmfs,pmfs"], 2, &["--fs", "pmfs is there twice"]),
-    ("no runs side by side", &["run", "--jobs", "0"], 2, &["--jobs", "from 1 to 4096", "all cores"]),
+    ("a design twice", &["bench", "varmail", "--fs", "pmfs,pmfs"], 2, &["--fs", "pmfs is given twice"]),
+    ("no runs side by side", &["run", "--jobs", "0"], 2, &["--jobs", "from 1 to 4096", "one for each core"]),
     ("too little memory for any run", &["run", "--memory", "1k"], 2, &["--memory", "at least 64MiB"]),
     (
         "an option of a design that is not compared",
@@ -219,8 +219,8 @@ const IMAGES: [Case; 26] = [
         &["bad.pm", "redundant copy: its checksum is wrong", "restore the file"],
     ),
     ("a part that there is not", &["dump", "good.pm", "jornal"], 2, &["good.pm", "there is no", "journal"]),
-    ("a pipe", &["fsck", "pipe.pm"], 2, &["pipe.pm", "no regular file", "give another path"]),
-    ("a device", &["mkfs", "pmfs", "/dev/null", "--size", "64MiB"], 2, &["/dev/null", "no regular file"]),
+    ("a pipe", &["fsck", "pipe.pm"], 2, &["pipe.pm", "not a regular file", "give another path"]),
+    ("a device", &["mkfs", "pmfs", "/dev/null", "--size", "64MiB"], 2, &["/dev/null", "not a regular file"]),
     (
         "no design",
         &["mkfs", "new.pm", "--size", "64MiB"],
@@ -243,7 +243,7 @@ const IMAGES: [Case; 26] = [
         "a sparse image that is too large",
         &["mkfs", "nova", "--sparse", "--size", "99999TiB", "new.pm"],
         4,
-        &["new.pm", "take a smaller size"],
+        &["new.pm", "give a smaller size"],
     ),
     (
         "a sparse image that is there",
@@ -261,7 +261,7 @@ const IMAGES: [Case; 26] = [
         "a pool larger than can be counted",
         &["resize", "good.pm", "18446744073709551615"],
         2,
-        &["more than any file can have"],
+        &["larger than any file can be"],
     ),
     ("no pool to resize", &["resize", "lost.pm", "1GiB"], 2, &["lost.pm", "No such file", "weir mkfs"]),
     (

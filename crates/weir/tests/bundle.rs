@@ -90,7 +90,7 @@ fn a_plan_is_shown_with_every_value_and_where_it_is_said() {
         assert!(text.contains("seed"), "{text}");
     }
     for (words, told_) in
-        [(&["show", "plan"][..], "name one"), (&["show", "paln", "quick"], "did you mean \"plan\"?")]
+        [(&["show", "plan"][..], "give a name"), (&["show", "paln", "quick"], "did you mean \"plan\"?")]
     {
         let output = weir(home.path()).args(words).output().unwrap();
         assert_eq!(output.status.code(), Some(2));

@@ -100,7 +100,7 @@ fn what_cannot_be_replayed_is_refused_with_place_reason_and_remedy() {
         ("far", "0 0 8 8 1\n1 0 999999999999 8 1\n", &[], &["line 2", "beyond the device", "--beyond skip"]),
         ("clock", "50 0 8 8 1\n10 0 8 8 1\n", &[], &["line 2", "backwards by 40 ns", "--backwards=clamp"]),
         ("two", "0 0 8 8 1\n10 1 8 8 1\n", &[], &["line 2", "a trace of 0", "--only"]),
-        ("none", "what is this\n", &[], &["none of the formats", "--format"]),
+        ("none", "what is this\n", &[], &["which no format has", "--format"]),
         ("empty", "\n\n", &["--format", "msr"], &["no request"]),
         ("odd", "0,h,0,Read,100,512,1\n", &[], &["line 1", "whole sectors"]),
         ("fio1", "fio version 9 iolog\n", &[], &["line 1", "versions 2 and 3"]),
@@ -133,7 +133,7 @@ fn devices_and_experiments_that_cannot_be_are_named() {
     assert!(said(&["x", "--device", "fast24,channels=3,partitions=2"]).contains("cannot be shared"));
     assert!(said(&["--experiment", "pseud"]).contains("\"pseudo\""));
     assert!(said(&["no-such-trace"]).contains("no-such-trace"));
-    assert!(said(&["/"]).contains("is no file"));
+    assert!(said(&["/"]).contains("is not a regular file"));
 }
 
 /// The independent model of the specification gives these throughputs of the device alone, in MiB/s.
@@ -253,8 +253,8 @@ fn what_has_no_extents_is_refused_with_the_reason() {
         (&["fragmentation"], "name a file"),
         (&["ENOSPC", "file"], "takes no file"),
         (&["fragmentation", "no-such-file"], "IMAGE:/PATH"),
-        (&["fragmentation", "/"], "no regular file"),
-        (&["fragmentation", &format!("{image}:/dir")], "no regular file"),
+        (&["fragmentation", "/"], "not a regular file"),
+        (&["fragmentation", &format!("{image}:/dir")], "not a regular file"),
         (&["fragmentation", &format!("{image}:/none")], "no such file"),
         (&["fragmentation", &format!("{image}:/empty")], "is empty"),
         (&["fragmentation", &format!("{image}:/target"), "--medium", "fast23"], "fast24"),

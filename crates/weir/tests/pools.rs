@@ -72,7 +72,7 @@ fn a_size_is_rounded_up_to_blocks_and_the_same_size_again_does_nothing() {
     }
     let too_large = run(&["resize"], &place.pool(), &["99999TiB"]);
     assert_eq!(too_large.status.code(), Some(4), "{}", stderr(&too_large));
-    for part in ["take a smaller size", "still has 95.4 MiB"] {
+    for part in ["give a smaller size", "still has 95.4 MiB"] {
         assert!(stderr(&too_large).contains(part), "{}", stderr(&too_large));
     }
     assert_eq!(size(), 100_003_840);
@@ -160,7 +160,7 @@ fn a_pool_that_cannot_be_trimmed_is_left_as_it_was() {
     let clean = found();
     let refused = run(&["trim"], &place.pool(), &[]);
     assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
-    assert!(stderr(&refused).contains("keep their space: ext4 does not"), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("was not returned: ext4 does not"), "{}", stderr(&refused));
     assert_eq!(found(), clean, "it waits for a recovery");
     place.check();
 }
@@ -296,7 +296,7 @@ fn a_host_that_cannot_take_space_back_is_named_as_the_reason() {
         let refused = |path: &Path| {
             let refused = run(&["trim"], path, &[]);
             assert_eq!(refused.status.code(), Some(3), "{design}: {}", stderr(&refused));
-            for part in ["keep their space", "not supported", "file system of the host", "move the pool"] {
+            for part in ["was not returned", "not supported", "file system of the host", "move the pool"] {
                 assert!(stderr(&refused).contains(part), "{design}: {}", stderr(&refused));
             }
         };

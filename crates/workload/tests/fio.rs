@@ -234,7 +234,7 @@ fn files_of_others_are_not_touched() {
         memory.process().stat(b"/fio").expect("it is still there");
         error
     });
-    assert!(error.unwrap().to_string().contains("/fio is there"));
+    assert!(error.unwrap().to_string().contains("/fio exists"));
 }
 
 #[test]
@@ -331,5 +331,5 @@ fn a_file_that_cannot_be_mapped_fails_its_job_and_the_message_says_what_to_do() 
     let measured = failed.expect("it ends");
     let what = format!("{:?}", measured.notes);
     assert!(measured.errors > 0, "files in memory have no mmap");
-    assert!(what.contains("mmap of") && what.contains("take another ioengine"), "{what}");
+    assert!(what.contains("mmap of") && what.contains("use another ioengine"), "{what}");
 }

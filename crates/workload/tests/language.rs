@@ -207,11 +207,11 @@ fn an_override_can_supply_a_variable_that_the_script_never_sets() {
 fn wrong_types_and_ranges_name_what_is_wanted() {
     assert_flowop_error(
         "flowop read name=r,filename=data,iosize=big",
-        "iosize wants a number or a random variable, not a string",
+        "iosize needs a number or a random variable, not a string",
     );
     assert_flowop_error(
         "flowop read name=r,filename=data,iosize=1k,random=5",
-        "random wants true or false, not a number",
+        "random needs true or false, not a number",
     );
     assert_flowop_error(
         "flowop openfile name=o,filename=data,fd=128 flowop closefile name=c",
@@ -233,7 +233,7 @@ fn wrong_types_and_ranges_name_what_is_wanted() {
     );
     assert_error(
         "set $x1=$y1\n",
-        "a.f:1:9: set $x1 wants a value, not a variable; \
+        "a.f:1:9: set $x1 needs a value, not a variable; \
          Filebench has no assignment from variable to variable; write the value",
     );
 }
@@ -308,7 +308,7 @@ fn targets_must_be_flowops_of_the_type_that_is_waited_in() {
     );
     assert_flowop_error(
         "flowop block name=b flowop sempost name=s,target=b,value=1",
-        "the target of sempost wants a semblock, not the block \"b\"; none is defined",
+        "the target of sempost needs a semblock, not the block \"b\"; none is defined",
     );
 }
 

@@ -39,7 +39,7 @@ pub(crate) static HINFS: HinfsType = HinfsType {
 /// Without cacheline-level fetch and write-back.
 pub(crate) static HINFS_NCLFW: HinfsType = HinfsType {
     name: "hinfs-nclfw",
-    summary: "HiNFS that fetches and writes back whole blocks",
+    summary: "HiNFS, but fetches and writes back whole blocks",
     by_line: false,
     checker: true,
 };
@@ -47,7 +47,7 @@ pub(crate) static HINFS_NCLFW: HinfsType = HinfsType {
 /// Without the eager-persistent write checker.
 pub(crate) static HINFS_WB: HinfsType = HinfsType {
     name: "hinfs-wb",
-    summary: "HiNFS that buffers every write, synced or not",
+    summary: "HiNFS, but buffers every write, synced or not",
     by_line: true,
     checker: false,
 };
@@ -75,7 +75,7 @@ const OWN_OPTIONS: [OptionSpec; 12] = [
         name: "wake",
         kind: OptionKind::Time,
         default: "5s",
-        help: "mount: write-back looks for old blocks this often",
+        help: "mount: interval at which write-back looks for old blocks",
     },
     OptionSpec {
         name: "dirty_age",
@@ -93,7 +93,7 @@ const OWN_OPTIONS: [OptionSpec; 12] = [
         name: "writeback_tasks",
         kind: OptionKind::Count,
         default: "4",
-        help: "mount: background tasks (the paper does not say how many)",
+        help: "mount: number of write-back tasks (the paper does not say)",
     },
     OptionSpec {
         name: "dram_write",
@@ -111,7 +111,7 @@ const OWN_OPTIONS: [OptionSpec; 12] = [
         name: "new_blocks",
         kind: OptionKind::Choice(&["inherit", "lazy"]),
         default: "inherit",
-        help: "mount: state of new blocks: of the file's last judged block, or always lazy",
+        help: "mount: initial state of new blocks: that of the file's block that was judged last, or lazy",
     },
     OptionSpec {
         name: "sync",
@@ -123,7 +123,7 @@ const OWN_OPTIONS: [OptionSpec; 12] = [
         name: "list_moves",
         kind: OptionKind::Choice(&["unless_recent", "every_write"]),
         default: "unless_recent",
-        help: "mount: whether a write moves a block among the newest 64th of the list to its end (the paper: by last write)",
+        help: "mount: which writes move a block to the end of the write-back list: all, or all but those to the newest 64th",
     },
 ];
 

@@ -29,19 +29,19 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         name: "shards",
         kind: OptionKind::Count,
         default: "0",
-        help: "mkfs: journals, inode tables and block allocators, 1 to 256; 0: one for each 32 MiB, from 2 to 128",
+        help: "mkfs: shards, each with a journal, an inode table and a block allocator: 1 to 256; 0: one per 32 MiB, from 2 to 128",
     },
     OptionSpec {
         name: "log_page",
         kind: OptionKind::Size,
         default: "4k",
-        help: "mkfs: bytes of a block that a log page uses, 512 to 4k; less makes logs grow and be cleaned sooner",
+        help: "mkfs: size of a log page, 512 to 4k; with small pages logs grow and are cleaned sooner",
     },
     OptionSpec {
         name: "inode_chunk",
         kind: OptionKind::Size,
         default: "0",
-        help: "mkfs: by what an inode table grows, 4k to 2M; 0: a 1024th of a shard",
+        help: "mkfs: step by which an inode table grows, 4k to 2M; 0: a 1024th of a shard",
     },
     OptionSpec {
         name: "cleaning",

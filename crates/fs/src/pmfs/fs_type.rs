@@ -40,7 +40,7 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         name: "num_inodes",
         kind: OptionKind::Count,
         default: "0",
-        help: "mkfs: inodes that the table holds from the start; it grows by itself",
+        help: "mkfs: initial size of the inode table in inodes; the table grows as needed",
     },
     OptionSpec {
         name: "dir_index",
@@ -58,7 +58,7 @@ pub(crate) const OPTIONS: &[OptionSpec] = &[
         name: "clear_blocks",
         kind: OptionKind::Choice(&["whole", "uncovered"]),
         default: "whole",
-        help: "mount: what is cleared of a new block that a write fills in part (published trees of the module differ)",
+        help: "mount: of a new block that a write fills in part, clear the whole, or only what the write does not cover",
     },
 ];
 

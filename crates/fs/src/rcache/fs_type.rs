@@ -24,25 +24,25 @@ const OWN_OPTIONS: [OptionSpec; 4] = [
         name: "cache",
         kind: OptionKind::Cache,
         default: "0",
-        help: "mount: DRAM for copies of pages; 0: as much as it takes (the paper gives no limit)",
+        help: "mount: DRAM for cached pages; 0: no limit (the paper gives none)",
     },
     OptionSpec {
         name: "threshold",
         kind: OptionKind::Count,
         default: "1",
-        help: "mount: a page is cached when it is read more often than this in a window (unpublished: the least that selects)",
+        help: "mount: a page that is read more often than this within a window is cached (unpublished)",
     },
     OptionSpec {
         name: "window",
         kind: OptionKind::Time,
         default: "1s",
-        help: "mount: the window (unpublished)",
+        help: "mount: length of the window in which reads are counted (unpublished)",
     },
     OptionSpec {
         name: "requests",
         kind: OptionKind::Count,
         default: "4096",
-        help: "mount: pages that wait for the background task to copy them; more are not cached this time",
+        help: "mount: length of the queue of the copying task; a page that finds it full is not cached",
     },
 ];
 

@@ -69,7 +69,7 @@ impl Work {
                     "the region of {size} is full: give it --region {enough} or more (in a plan: region = \"{enough}\")"
                 )
             }
-            _ => "the block device is full: take a larger one".to_owned(),
+            _ => "the block device is full: use a larger one".to_owned(),
         };
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies).map_err(told)?;

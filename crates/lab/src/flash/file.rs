@@ -106,7 +106,7 @@ pub fn predict(pieces: &[Piece], model: &SsdModel, host: HostCost) -> Result<Pre
     let dies = kept.extents.iter().flat_map(|(start, len)| (*start..start + len).step_by(PAGE as usize));
     let dies: Vec<u32> = dies.filter_map(|at| lies.layout(at)).map(|place| place.die).collect();
     if dies.is_empty() {
-        let what = format!("{} is no device whose pages lie on dies that could be told", model.name());
+        let what = format!("{} is not an SSD with a known placement of pages on dies", model.name());
         return Err(Error::Setting(what));
     }
     let whole = vec![(0, bytes)];
@@ -256,6 +256,6 @@ mod tests {
             predict(pieces, &SsdModel::parse(model).unwrap(), HostCost::NONE).unwrap_err().to_string()
         };
         assert!(told(&[], "fast24").contains("holds no data"));
-        assert!(told(&pieces(32 * KIB), "nvmevirt.units").contains("no device whose pages lie on dies"));
+        assert!(told(&pieces(32 * KIB), "nvmevirt.units").contains("not an SSD with a known placement"));
     }
 }

@@ -170,7 +170,7 @@ fn detect<R: BufRead>(input: R) -> Result<Format, Error> {
     Format::detect(&line).ok_or_else(|| {
         let start: String = line.chars().take(60).collect();
         Error::Setting(format!(
-            "the trace begins with \"{start}\", which is none of the formats: say --format fio, blktrace, msr or mqsim"
+            "the trace begins with \"{start}\", which no format has: give --format fio, blktrace, msr or mqsim"
         ))
     })
 }

@@ -121,10 +121,10 @@ impl Plan {
     fn check_whole(&self) -> Result<(), Error> {
         let says = |message: &str| Error::Setting(format!("plan {}: {message}", self.name));
         if self.workload.is_empty() {
-            return Err(says("there is no [[workload]]; `weir list workloads` shows what there is"));
+            return Err(says("there is no [[workload]]; `weir list workloads` prints all names"));
         }
         let Some(designs) = self.axis.iter().find(|axis| axis.sets.contains(&Target::Design)) else {
-            return Err(says("there is no [[axis]] with fs = [...]; `weir list fs` shows what there is"));
+            return Err(says("there is no [[axis]] with fs = [...]; `weir list fs` prints all names"));
         };
         if self.clock == Clock::Virtual {
             MachinePreset::load(&self.machine)?;
@@ -134,7 +134,8 @@ impl Plan {
             self.workload[..*at].iter().any(|other| called(other) == called(workload))
         });
         if let Some((_, workload)) = twice {
-            let message = format!("workload \"{}\" is there twice: give one a label", called(workload));
+            let message =
+                format!("workload \"{}\" is given twice: give one of them a label", called(workload));
             return Err(workload.at.problem(message));
         }
         self.check_unaffected(designs)?;

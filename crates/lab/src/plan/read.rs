@@ -172,7 +172,7 @@ fn rich_value(axis: &str, table: &Table<'_>) -> Result<AxisValue, Problem> {
 fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
     let mut workload = Workload {
         name: table
-            .need("name", "SUITE/WORKLOAD as `weir list workloads` shows them, or a file of a suite")?
+            .need("name", "SUITE/WORKLOAD as `weir list workloads` prints it, or a file of a suite")?
             .text()?,
         label: table.get("label").map(|item| item.text()).transpose()?,
         vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
@@ -242,7 +242,7 @@ fn hypotheses(table: &Table<'_>) -> Result<Vec<Hypothesis>, Problem> {
 fn distinct_axes(plan: &Plan, root: &Table<'_>) -> Result<(), Problem> {
     for (at, axis) in plan.axis.iter().enumerate() {
         if axis.name == "workload" || plan.axis[..at].iter().any(|other| other.name == axis.name) {
-            return Err(root.problem(format!("axis \"{}\" is there twice", axis.name)));
+            return Err(root.problem(format!("axis \"{}\" is given twice", axis.name)));
         }
     }
     Ok(())

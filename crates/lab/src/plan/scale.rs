@@ -106,9 +106,9 @@ mod tests {
         Scale::Hundredth.shrink(&mut plan);
         assert_eq!(plan.stop, Stop::After(Nanos::from_millis(300)));
         assert_eq!(plan.workload[0].vars["nfiles"], "409");
-        let buffers = plan.axis.iter().find(|axis| axis.name == "buffer").unwrap();
+        let sized = plan.axis.iter().find(|axis| axis.values.iter().any(|one| one.label == "0.1")).unwrap();
         let values: Vec<_> =
-            buffers.values.iter().map(|one| (one.label.as_str(), one.value.as_str())).collect();
+            sized.values.iter().map(|one| (one.label.as_str(), one.value.as_str())).collect();
         assert_eq!(values[0], ("0.1", "5347737"));
         assert!(plan.cells().is_ok());
         let (mut tenth, whole) =

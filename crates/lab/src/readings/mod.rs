@@ -136,7 +136,7 @@ impl Readings {
         let pairs = items("pair")?.iter().map(|item| item.read(pair)).collect::<Result<Vec<_>, _>>()?;
         let twice = list.iter().enumerate().find(|(at, one)| list[..*at].iter().any(|o| o.name == one.name));
         match twice {
-            Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is there twice", reading.name))),
+            Some((_, reading)) => Err(root.problem(format!("reading \"{}\" is given twice", reading.name))),
             None => Ok(Self { list, pairs }),
         }
     }

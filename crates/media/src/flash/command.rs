@@ -155,7 +155,7 @@ pub enum FlashError {
         why: &'static str,
     },
     /// Collection found nothing to free: only a device with the published defect `single_collection` comes to this.
-    #[error("no free line is left on die {die}: switch the defect single_collection off, or write less")]
+    #[error("no free line is left on die {die}: set single_collection=no, or write less")]
     NoFreeLine {
         /// The first die of the lines that ran out.
         die: u32,

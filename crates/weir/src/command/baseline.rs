@@ -23,19 +23,19 @@ pub(crate) struct Baseline {
 enum Action {
     /// Keep a result under a name
     Save {
-        /// The name; letters, digits, and . _ - between them
+        /// The name: letters and digits, with . _ - between them
         name: String,
         /// The result: a file, a folder, or the name of a run [default: the last run]
         result: Option<String>,
-        /// Replace a baseline of that name
+        /// Replace the baseline of that name
         #[arg(long)]
         force: bool,
     },
-    /// Print the names
+    /// List the baselines
     List,
     /// Remove a baseline
     Remove {
-        /// Its name
+        /// The name of the baseline
         name: String,
     },
 }
@@ -60,7 +60,7 @@ fn folder(name: &str) -> Result<PathBuf, Failure> {
     let plain = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
         let message = format!(
-            "\"{name}\" cannot be the name of a baseline: take letters, digits, and . _ - between them"
+            "\"{name}\" cannot be the name of a baseline: use letters and digits, with . _ - between them"
         );
         return Err(Failure::usage(message));
     }
@@ -82,9 +82,7 @@ fn save(name: &str, result: Option<String>, force: bool, output: &Output) -> Res
     let source = result.map_or_else(|| store::latest().map(|path| path.display().to_string()), Ok)?;
     let results = store::read(&source)?;
     if folder.exists() && !force {
-        return Err(Failure::usage(format!(
-            "there is a baseline {name} already: give --force to replace it"
-        )));
+        return Err(Failure::usage(format!("the baseline {name} exists: give --force to replace it")));
     }
     if results
         .iter()

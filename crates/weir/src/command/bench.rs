@@ -14,7 +14,7 @@ use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Run a workload on any designs.
+/// Run workloads on designs.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir bench fileserver varmail --fs pmfs,hinfs --threads 1,2,4,8")]
 pub(crate) struct Bench {
@@ -24,19 +24,19 @@ pub(crate) struct Bench {
     /// Designs, or host:DIR for a directory of this host (`weir list fs`)
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     fs: Vec<String>,
-    /// A medium, or its file: hinfs,latency=1us; repeatable
+    /// Medium or its file: hinfs,latency=1us; repeatable [default: hinfs]
     #[arg(long, value_name = "MEDIUM")]
     medium: Vec<String>,
     /// Thread counts: 1,2,4 [default: the workload's]
     #[arg(long, value_delimiter = ',', value_parser = threads, value_name = "N,M")]
     threads: Vec<u64>,
-    /// Run each cell again with this class of locks taking no time; repeatable
+    /// Also run each cell with locks of this class costing no time; `weir explain RESULT` names classes; repeatable
     #[arg(long, value_name = "LOCK", hide_short_help = true)]
     free: Vec<String>,
-    /// Which clock: virtual, real, or both
+    /// The clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
-    /// The modelled machine, which decides what CPU work costs (`weir list machines`), or its file
+    /// The modelled machine (`weir list machines`) or a file: what CPU work costs under the virtual clock
     #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]
@@ -45,7 +45,7 @@ pub(crate) struct Bench {
     /// Set a variable of the workloads; repeatable
     #[arg(short = 'D', value_name = "VAR=VALUE")]
     vars: Vec<String>,
-    /// Turn a switch of the suite on, or off with NAME=false; repeatable
+    /// Turn a switch of the suite on, or off with NAME=false (`weir show SUITE`); repeatable
     #[arg(long = "switch", value_name = "NAME", hide_short_help = true)]
     switches: Vec<String>,
     /// Set an option of a design: hinfs.buffer=1GiB; repeatable
@@ -54,7 +54,7 @@ pub(crate) struct Bench {
     /// Size of the region [default: from the files and their growth]
     #[arg(long, value_name = "SIZE")]
     region: Option<Bytes>,
-    /// How often each cell runs
+    /// Runs of each cell, each with a seed of its own
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000), value_name = "N")]
     repeats: u32,
     #[command(flatten)]
@@ -197,7 +197,7 @@ fn once(flag: &str, values: &[String]) -> Result<(), Failure> {
     match twice {
         None => Ok(()),
         Some((_, value)) => {
-            Err(Failure::usage(format!("{flag}: {value} is there twice; name each value once")))
+            Err(Failure::usage(format!("{flag}: {value} is given twice; give each value once")))
         }
     }
 }
@@ -208,8 +208,7 @@ type Own = BTreeMap<String, BTreeMap<String, String>>;
 fn assignments(texts: &[String], flag: &str) -> Result<BTreeMap<String, String>, Failure> {
     let parse = |text: &String| {
         let pair = text.split_once('=').filter(|(key, _)| !key.is_empty());
-        let (key, value) =
-            pair.ok_or_else(|| Failure::usage(format!("{flag} {text}: write it as name=value")))?;
+        let (key, value) = pair.ok_or_else(|| Failure::usage(format!("{flag} {text}: write KEY=VALUE")))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     texts.iter().map(parse).collect()

@@ -17,10 +17,10 @@ use crate::output::Output;
     after_help = "Example: weir calibrate && weir bench varmail --fs pmfs --clock both --machine this-host"
 )]
 pub(crate) struct Calibrate {
-    /// Write the machine into this file instead of the user's configuration
+    /// Write the machine to this file instead of the user's configuration
     #[arg(short, long = "output", value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Print only; write nothing
+    /// Print the measurements; write no file
     #[arg(long)]
     dry_run: bool,
 }

@@ -23,19 +23,19 @@ use crate::store;
 pub(crate) struct Compare {
     /// The baseline: a file, a folder of a run, or the name of a baseline or run
     baseline: String,
-    /// What is compared with it; left out with --by
+    /// The result to compare with the baseline; not given with --by
     #[arg(required_unless_present = "by", conflicts_with = "by")]
     new: Option<String>,
-    /// Compare the cells of one result that differ in this axis only
+    /// Compare those cells of BASELINE that differ in this axis only
     #[arg(long, value_name = "AXIS")]
     by: Option<String>,
-    /// Treat smaller differences as no difference
+    /// Report smaller differences as no difference
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "2%")]
     threshold: f64,
     /// Fail (exit code 1) when a cell is slower by more than this
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
-    /// Write the comparison into a file; the ending says the format: .html .json .txt
+    /// Write the comparison in the format of the file's ending: .html .json .txt
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
 }

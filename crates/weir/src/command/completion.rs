@@ -7,7 +7,7 @@ use crate::cli::Cli;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Print completions for a shell.
+/// Print the completion script of a shell.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir completion bash > ~/.local/share/bash-completion/completions/weir")]
 pub(crate) struct Completion {

@@ -13,10 +13,10 @@ use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Print the space of an image. It is mounted from a copy in memory and never changed.
+/// Print the used and free space of an image. The image is not changed: a copy in memory is mounted.
 #[derive(Args, Debug)]
 pub(crate) struct Df {
-    /// The design [default: the one that recognises the image]
+    /// The design [default: the design that recognises the image]
     #[arg(long)]
     fs: Option<String>,
     /// The image
@@ -39,7 +39,7 @@ impl Df {
         let space = space.and_then(|space| ended.map(|()| space));
         let space =
             space.map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.image.display())))?;
-        let bytes = |blocks: u64| blocks * u64::from(space.block_size);
+        let bytes = |blocks: u64| blocks * u64::from(space.frsize);
         let available = bytes(available);
         let (total, free) = (bytes(space.blocks), bytes(space.blocks_free));
         if output.is_json() {

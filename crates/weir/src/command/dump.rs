@@ -10,16 +10,16 @@ use super::image;
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
-/// Print parts of an image: superblock, journal, an inode, a directory.
+/// Print structures of an image: superblock, journal, an inode, a directory.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir dump image.pm inode 1")]
 pub(crate) struct Dump {
-    /// The design [default: the one that recognises the image]
+    /// The design [default: the design that recognises the image]
     #[arg(long)]
     fs: Option<String>,
     /// The image
     image: PathBuf,
-    /// The part, such as superblock or inode 7 [default: list the parts]
+    /// The structure, such as superblock or inode 7 [default: list the structures]
     part: Vec<String>,
 }
 

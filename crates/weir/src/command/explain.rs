@@ -13,16 +13,17 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{store, topics};
 
-/// Show where the time of a result went or what a file's extents cost, or explain a word or an error.
+/// Show where the time of a result went or what a file's extents cost, or explain a term or an error.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99 · \
                   weir explain fragmentation FILE · weir explain fragmentation IMAGE:/PATH --medium nvme-a"
 )]
 pub(crate) struct Explain {
-    /// A result, a mount, an errno, an exit code, a metric, or the word that an error names; `fragmentation` with a file
+    /// A result, the directory of a mount, an errno, an exit code, a metric, or the word that an error message names; or
+    /// `fragmentation`, with a file
     what: String,
-    /// With `fragmentation`: a file of this host, or one in an image (IMAGE:/PATH)
+    /// With `fragmentation`: a file of this host, or a file in an image (IMAGE:/PATH)
     file: Option<String>,
     /// With `fragmentation`: the SSD on which the file is assumed to lie
     #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]", hide_short_help = true)]
@@ -30,27 +31,27 @@ pub(crate) struct Explain {
     /// With `fragmentation`: the machine on which the host's part of a read is modelled
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
-    /// Only cells with this value of an axis; repeatable
+    /// Show only the cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
 }
 
 /// What words in results mean.
 const WORDS: [(&str, &str); 21] = [
-    ("throughput", "operations of the workload by the measured time; preparation never counts"),
-    ("latency", "from call to return of one operation; its parts are named by activity"),
+    ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
+    ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
     ("p99", "99 of 100 operations were at least as fast; from a histogram with three significant digits"),
-    ("software", "CPU work other than copying: searching, checking, book-keeping"),
+    ("software", "CPU work other than copying"),
     ("copy", "copying bytes between memory and the caller's buffer"),
     ("data", "the medium serving file data"),
     ("metadata", "the medium serving metadata in place: inodes, directories, block trees"),
     ("journal", "journal or log work: its CPU time and its medium time"),
     ("medium_wait", "waiting for the medium's limited bandwidth"),
-    ("lock_wait", "waiting for a lock; the ledger also keeps the lock's name"),
+    ("lock_wait", "waiting for a lock; results also have the name of the lock"),
     ("stall", "waiting for background work to make room: a free buffer, journal space"),
-    ("sleep", "sleeping for a time that the task has chosen, such as a pause between operations"),
-    ("core_wait", "waiting for a core that another task has"),
+    ("sleep", "sleeping for a time that the task chooses, such as a pause between operations"),
+    ("core_wait", "waiting for a core that another task uses"),
     ("generator", "what the load generator does between calls"),
     ("nvmm_written_bytes", "cache lines that reached the medium by flush or non-temporal store, times 64"),
     ("lines_written", "cache lines that reached the medium by flush or non-temporal store"),
@@ -60,15 +61,16 @@ const WORDS: [(&str, &str); 21] = [
     ("virtual", "the clock that models time: deterministic from the seed, on any host"),
 ];
 
-const EXIT_CODES: [(&str, &str); 8] = [
+const EXIT_CODES: [(&str, &str); 9] = [
     ("0", "success"),
-    ("1", "a check or a threshold failed"),
+    ("1", "a check or a threshold failed; of `weir fsck --repair`: the image was repaired"),
     ("2", "usage, or a plan with an error: the message has file, line and column"),
     ("3", "this host cannot do it; `weir doctor` says why"),
-    ("4", "the run failed: I/O, out of space"),
+    ("4", "the run failed: an I/O error, no space; of `weir fsck --repair`: violations are left"),
     ("5", "corruption: an image or a file's content is not what it must be"),
+    ("8", "`weir fsck --repair` could not read or write the image"),
     ("70", "internal error; please report it"),
-    ("130", "interrupted; results so far are written, marked partial"),
+    ("130", "interrupted; the results so far are written and marked partial"),
 ];
 
 impl Explain {
@@ -79,12 +81,12 @@ impl Explain {
             }
             ("fragmentation", None) => {
                 let advice =
-                    "name a file: weir explain fragmentation FILE, or IMAGE:/PATH for one in an image";
+                    "name a file: weir explain fragmentation FILE, or IMAGE:/PATH for a file in an image";
                 return Err(Failure::usage(advice));
             }
             (what, Some(file)) => {
                 return Err(Failure::usage(format!(
-                    "\"{what}\" takes no file; `weir explain fragmentation {file}` says what its extents cost"
+                    "\"{what}\" takes no file; `weir explain fragmentation {file}` prints what the file's extents cost"
                 )));
             }
             (_, None) => {}
@@ -123,7 +125,7 @@ impl Explain {
         for text in &self.only {
             let pair = text.split_once('=');
             let (axis, value) =
-                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write axis=value")))?;
+                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write AXIS=VALUE")))?;
             only.insert(axis.to_owned(), value.to_owned());
         }
         let results = store::read(&self.what).map_err(|failure| {
@@ -131,7 +133,10 @@ impl Explain {
                 return failure;
             }
             let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();
-            Failure { message: format!("{}; or a word: {}", failure.message, words.join(", ")), ..failure }
+            Failure {
+                message: format!("{}; or name a term: {}", failure.message, words.join(", ")),
+                ..failure
+            }
         })?;
         Ok(report::explain(&results, &only))
     }

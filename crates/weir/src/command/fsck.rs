@@ -13,15 +13,15 @@ use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Check an image. Without --repair it is never changed: recovery is tried on a copy in memory.
+/// Check an image. Without --repair the image is not changed: recovery runs on a copy in memory.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the image cannot be read\n\
-    With --repair, as e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the image cannot be read or written")]
+    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the image cannot be read or written")]
 pub(crate) struct Fsck {
-    /// The design [default: the one that recognises the image]
+    /// The design [default: the design that recognises the image]
     #[arg(long)]
     fs: Option<String>,
-    /// Recover the image and repair what can be repaired, in place; make a copy first
+    /// Recover and repair the image in place; make a copy first
     #[arg(long)]
     repair: bool,
     /// The image

@@ -42,11 +42,11 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
             );
         }
         MediaError::Io { errno: NO_ACCESS, .. } => {
-            (Exit::Run, "; it takes a user who may read and write the file (see `ls -l`)")
+            (Exit::Run, "; the user must be able to read and write the file (see `ls -l`)")
         }
         MediaError::Io { errno: READ_ONLY, .. } => (Exit::Run, "; copy the image to where it can be written"),
         MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => {
-            (Exit::Run, "; take a smaller --size, or free space there")
+            (Exit::Run, "; give a smaller --size, or free space there")
         }
         MediaError::InUse => (Exit::Run, &*pool_file::advice_in_use(path)),
         _ => (Exit::Run, ""),
@@ -73,7 +73,7 @@ pub(super) fn check_size(
     }
     let enough = lab::error::rounded_up(needed);
     Err(Failure::usage(format!(
-        "{fs} needs at least {needed}; {name} has {size}: give it --size {enough} or more"
+        "{fs} needs at least {needed}; {name} has {size}: give --size {enough} or more"
     )))
 }
 
@@ -146,8 +146,8 @@ pub(super) fn design(
     all.find(|design| design.recognises(&Storage::from(region))).ok_or_else(|| {
         let known = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect::<Vec<_>>().join(", ");
         Failure::usage(format!(
-            "{}: no design recognises this image: it is none, or its superblocks are damaged; \
-             `weir fsck --fs DESIGN` says more of what was one (there are: {known})",
+            "{}: no design recognises this file: it is not an image, or its superblocks are damaged; \
+             `weir fsck --fs DESIGN` says more about a damaged image (designs: {known})",
             path.display()
         ))
     })

@@ -12,7 +12,7 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir man ~/.local/share/man/man1")]
 pub(crate) struct Man {
-    /// The folder; it is made when it is missing
+    /// The folder, which is created if it does not exist
     folder: PathBuf,
 }
 

@@ -22,13 +22,13 @@ use crate::pool_file::{self, Mode};
     after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB"
 )]
 pub(crate) struct Mkfs {
-    /// The design (`weir list fs`), and the image; with --fs DESIGN the image alone
+    /// The design (`weir list fs`) and the image
     // One argument of two words: clap takes the first of two for the image where an option follows it and it may be missing.
     #[arg(value_names = ["FS", "IMAGE"], num_args = 1..=2, required = true)]
     words: Vec<PathBuf>,
     #[arg(long, hide = true, value_name = "FS")]
     fs: Option<String>,
-    /// Size of the image; needed when it does not exist
+    /// Size of the image; required for a new image
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// An option of the design (`weir show DESIGN`); repeatable
@@ -37,10 +37,10 @@ pub(crate) struct Mkfs {
     /// Overwrite an image that holds a file system
     #[arg(long)]
     force: bool,
-    /// Take the host's space for a new image as it is needed, not at once (`weir trim` gives it back)
+    /// Reserve the host's space for a new image as the image fills, not at once (`weir trim` returns it)
     #[arg(long)]
     sparse: bool,
-    /// Permissions of a new image, in octal; an existing image loses any others [default: 600]
+    /// Permissions of a new image, in octal; an existing image keeps its own, and a note reports wider ones [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
 }
@@ -90,9 +90,7 @@ impl Mkfs {
                 return Err(Failure::usage(what));
             }
             _ => {
-                return Err(Failure::usage(
-                    "name one image, and its design once: `weir mkfs pmfs pool.weir`",
-                ));
+                return Err(Failure::usage("give one design and one image: `weir mkfs pmfs pool.weir`"));
             }
         };
         Ok(Target { design: lab::plan::matrix::design(&name)?, image: image.clone() })
@@ -129,9 +127,7 @@ impl Mkfs {
         let existing = std::fs::metadata(image).map(|data| Bytes(data.len())).ok();
         match existing.max(self.size) {
             Some(size) => image::check_size(&shown, size, *design, options),
-            None => {
-                Err(Failure::usage(format!("{shown} does not exist: say how large it is to be with --size")))
-            }
+            None => Err(Failure::usage(format!("{shown} does not exist: give its size with --size"))),
         }
     }
 }
@@ -146,7 +142,7 @@ fn make_holes(Target { design, image }: &Target, existed: bool, size: Bytes) -> 
         )));
     }
     if !design.may_have_holes() {
-        return Err(Failure::usage(format!("{name} needs all its space at once: leave out --sparse")));
+        return Err(Failure::usage(format!("{name} reserves all its space at once: leave out --sparse")));
     }
     pool_file::make_sparse(image, size)
 }
@@ -154,8 +150,7 @@ fn make_holes(Target { design, image }: &Target, existed: bool, size: Bytes) -> 
 pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let parse = |text: &String| {
         let pair = text.split_once('=');
-        let (key, value) =
-            pair.ok_or_else(|| Failure::usage(format!("--option {text}: write it as name=value")))?;
+        let (key, value) = pair.ok_or_else(|| Failure::usage(format!("--option {text}: write KEY=VALUE")))?;
         Ok((key.to_owned(), value.to_owned()))
     };
     texts.iter().map(parse).collect()

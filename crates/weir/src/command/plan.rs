@@ -9,7 +9,7 @@ use crate::experiment;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// Write a new plan, or check one without running it.
+/// Write an example plan, or check plans without running them.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir plan new mine.toml && weir plan check mine.toml && weir run mine.toml")]
 pub(crate) struct PlanCommand {
@@ -19,12 +19,12 @@ pub(crate) struct PlanCommand {
 
 #[derive(Subcommand, Debug)]
 enum Action {
-    /// Write a small plan with every table explained, ready to run
+    /// Write a small plan that can be run, with a comment on each table
     New {
-        /// The file; it must not exist
+        /// The file to write, which must not exist
         file: PathBuf,
     },
-    /// Print everything that is wrong with a plan, or how many cells it has
+    /// Print all errors of plans, or how many cells they have
     Check {
         /// Files, or names of plans (`weir list plans`)
         #[arg(required = true, value_name = "PLAN")]

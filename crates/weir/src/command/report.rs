@@ -17,13 +17,13 @@ pub(crate) struct Report {
     /// Results: files, folders of runs, or names of runs in the data folder
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<String>,
-    /// Write into a file instead; the ending says the format: .html .json[.gz] .csv .parquet .md .txt
+    /// Write a file instead, in the format of its ending: .html .json[.gz] .csv .parquet .md .txt
     #[arg(short, long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
-    /// Write each chart as SVG and PDF and each figure's numbers as CSV into this folder, for a paper
+    /// Write each chart as SVG and PDF, and the numbers of each figure as CSV, into this folder
     #[arg(long, value_name = "DIR")]
     figures: Option<PathBuf>,
-    /// Write one archive with results, page, plan, scripts, machine and media: `weir run --like FILE` runs it elsewhere
+    /// Write an archive with results, page, plan, scripts, machine and media; `weir run --like FILE` runs its plan again
     #[arg(long, value_name = "FILE")]
     bundle: Option<PathBuf>,
 }

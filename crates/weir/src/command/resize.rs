@@ -23,15 +23,15 @@ const BLOCK: u64 = 4096;
 /// Make an unmounted pool larger
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir resize pool.weir 8GiB\n\
-    A pool with holes (mkfs --sparse, or after a trim) grows by a hole; any other takes the space at once.\n\
-    It is never made smaller: copy its files to a new pool for that.\n\
-    ext2 and ext4 have tools of their own (`resize2fs`); redo cannot grow.")]
+    A pool with holes (made with --sparse, or trimmed) grows by a hole; any other pool reserves the space at once.\n\
+    A pool cannot shrink: copy its files to a smaller one.\n\
+    For ext2, ext4 and ext4-dax use resize2fs(8); redo cannot grow.")]
 pub(crate) struct Resize {
-    /// The pool, which is not mounted
+    /// The pool, which must not be mounted
     pool: PathBuf,
-    /// Its new size in all, not what is added; rounded up to whole blocks of 4 KiB
+    /// The new size of the whole pool, rounded up to blocks of 4 KiB
     size: Bytes,
-    /// The design [default: the one that recognises the pool]
+    /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
 }
@@ -72,7 +72,7 @@ impl Resize {
     /// Whole blocks.
     fn rounded(&self) -> Result<Bytes, Failure> {
         let rounded = self.size.0.checked_next_multiple_of(BLOCK).map(Bytes);
-        rounded.ok_or_else(|| Failure::usage(format!("{} is more than any file can have", self.size)))
+        rounded.ok_or_else(|| Failure::usage(format!("{} is larger than any file can be", self.size)))
     }
 
     /// Grows the file system to its region; its size before.
@@ -99,5 +99,5 @@ fn kept(now: Bytes, failure: Failure) -> Failure {
 /// The file has grown, the file system has not.
 fn unfinished(failure: Failure) -> Failure {
     let Failure { exit, message } = failure;
-    Failure { exit, message: format!("{message}; the same command again goes on") }
+    Failure { exit, message: format!("{message}; repeat the command to finish") }
 }

@@ -9,25 +9,25 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::{inputs, store};
 
-/// Run a plan; without a name, a quick comparison.
+/// Run a plan; without NAME, the plan `quick`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir run my-plan.toml -o report.html · weir run --like result.json --only fs=hinfs"
 )]
 pub(crate) struct Run {
-    /// A plan's name (`weir list plans`) or a file
+    /// The name of a plan (`weir list plans`), or a file
     #[arg(default_value = "quick", hide_default_value = true)]
     name: String,
     /// Run the plan of this result again: a file, a bundle, a folder, or the name of a run
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["name", "quick"])]
     like: Option<String>,
-    /// Only the cells with this value of an axis; repeatable
+    /// Run only the cells with this value of an axis; repeatable
     #[arg(long, value_name = "AXIS=VALUE", hide_short_help = true)]
     only: Vec<String>,
     /// Run the plan's scaled-down variant
     #[arg(long)]
     quick: bool,
-    /// Check the plan and print it resolved, without running it
+    /// Check the plan and print it with its defaults filled in; run nothing
     #[arg(long = "dry-run")]
     dry: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ impl Run {
         for text in &self.only {
             let pair = text.split_once('=');
             let (axis, value) =
-                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write axis=value")))?;
+                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write AXIS=VALUE")))?;
             plan.only(axis, value)?;
         }
         if !self.only.is_empty() {

@@ -21,11 +21,13 @@ use crate::output::Output;
 /// Show everything about a design, medium, workload, plan, paper or machine.
 #[derive(Args, Debug)]
 #[command(
+    override_usage = "weir show [OPTIONS] [KIND] <NAME>",
     after_help = "Examples: weir show pmfs · weir show filebench/varmail · weir show plan quick · weir show plan mine.toml"
 )]
 pub(crate) struct Show {
-    /// A name (`weir list`) or file, if needed after its kind: fs, medium, suite, workload, plan, paper, machine
-    #[arg(required = true, num_args = 1..=2, value_names = ["KIND", "NAME"])]
+    /// A name (`weir list`) or a file; before it, if several kinds have that name, the kind: fs, medium, suite, workload,
+    /// plan, paper, machine
+    #[arg(required = true, num_args = 1..=2, value_name = "NAME")]
     name: Vec<String>,
 }
 
@@ -71,12 +73,12 @@ impl Show {
 
 fn unknown_kind(kind: &str) -> Failure {
     let advice = lab::error::nearest(kind, KINDS.iter().map(|(known, _)| *known));
-    Error::Unknown { what: "kind of thing", name: kind.to_owned(), advice }.into()
+    Error::Unknown { what: "kind", name: kind.to_owned(), advice }.into()
 }
 
 fn unknown(name: &str) -> Failure {
     if let Some((kind, _)) = KINDS.iter().find(|(kind, _)| *kind == name) {
-        return Failure::usage(format!("weir show {kind}: name one; `weir list` shows what there is"));
+        return Failure::usage(format!("weir show {kind}: give a name as well; `weir list` prints all"));
     }
     let designs = fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name);
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
@@ -86,9 +88,10 @@ fn unknown(name: &str) -> Failure {
     let known = designs.chain(media::medium::names()).chain(ssds).chain(presets).chain(workloads);
     let advice = match lab::error::nearest(name, known) {
         near if near.starts_with("did") => near,
-        _ => "`weir list` shows what there is".to_owned(),
+        _ => "`weir list` prints all names".to_owned(),
     };
-    Error::Unknown { what: "thing", name: name.to_owned(), advice }.into()
+    Error::Unknown { what: "design, medium, workload, plan, paper or machine", name: name.to_owned(), advice }
+        .into()
 }
 
 fn design(name: &str) -> Option<Result<String, Failure>> {
@@ -165,7 +168,7 @@ fn suite(name: &str) -> Option<Result<String, Failure>> {
 }
 
 fn switches(suite: &dyn Suite) -> String {
-    let mut table = Table::new("switches that repeat what the original does");
+    let mut table = Table::new("switches that reproduce behaviour of the original");
     for column in ["switch", "default", "when it is on"] {
         table.words(column);
     }

@@ -11,8 +11,8 @@ use crate::mounted;
 /// Make everything on a mount durable
 #[derive(Args, Debug)]
 #[command(after_help = "\
-The kernel does not forward sync(1) and sync(2) to a FUSE mount, so data that a design buffers in DRAM stays there. \
-This command makes it durable. fsync(2) of a file works without it.")]
+The kernel does not forward sync(1) and sync(2) to a FUSE mount, so they do not write out the data that a design buffers in DRAM. \
+This command does. fsync(2) of a file needs no such command.")]
 pub(crate) struct Sync {
     /// The directory
     #[arg(value_name = "DIR")]
@@ -22,7 +22,7 @@ pub(crate) struct Sync {
 impl Sync {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let dir = mounted::absolute(&self.dir)?;
-        mounted::ours(&dir, "sync")?;
+        mounted::ours(&dir, "sync -f")?;
         let mut nothing: [u8; 0] = [];
         rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing).map(drop).map_err(|errno| {
             let shown = dir.display();

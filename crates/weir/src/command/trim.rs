@@ -16,19 +16,19 @@ use crate::failure::{Exit, Failure};
 use crate::mounted;
 use crate::output::Output;
 
-/// Give the host the space of a pool's free blocks back
+/// Return the space of a pool's free blocks to the host
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir trim /mnt/x\n\
-    The host reserves space again when the pool needs it; when it has none left, the pool is full.")]
+    The pool reserves space again when it needs it; if the host has none then, the pool is full.")]
 pub(crate) struct Trim {
-    /// A pool that is not mounted, or the directory of a mount
+    /// An unmounted pool, or the directory of a mount
     place: PathBuf,
 }
 
 impl Trim {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let bytes = if self.place.is_dir() { of_mount(&self.place) } else { of_pool(&self.place) }?;
-        output.note(&format!("{}: {bytes} went back to the host", self.place.display()));
+        output.note(&format!("{}: {bytes} returned to the host", self.place.display()));
         if output.is_json() {
             output.document(&serde_json::json!({ "schema": "weir.trim/1", "bytes": bytes.0 }));
         }
@@ -89,11 +89,14 @@ fn unsupported(place: &Path, design: Option<&dyn FsType>) -> Failure {
         let can = can.map(|design| design.name()).collect::<Vec<_>>().join(", ");
         return refused(place, &format!("{} does not give space back; {can} do", design.name()));
     }
-    let why = "not supported: the file system of the host cannot take space out of a file; \
+    let why = "not supported: the file system of the host cannot punch holes in a file; \
                move the pool to one that can, such as ext4, XFS, Btrfs or tmpfs";
     Failure { exit: Exit::Host, ..refused(place, why) }
 }
 
 fn refused(place: &Path, why: &str) -> Failure {
-    Failure::new(Exit::Run, format!("{}: its free blocks keep their space: {why}", place.display()))
+    Failure::new(
+        Exit::Run,
+        format!("{}: the space of its free blocks was not returned: {why}", place.display()),
+    )
 }

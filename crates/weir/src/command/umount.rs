@@ -11,14 +11,16 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::{mounted, pool_file};
 
-/// Unmount a file system
+/// Unmount a directory, and wait until its server has ended
 #[derive(Args, Debug)]
-#[command(after_help = "Returns when everything is on the medium and the pool can be mounted again.")]
+#[command(
+    after_help = "Returns when all data is on the medium and the pool can be mounted again; with --lazy, at once."
+)]
 pub(crate) struct Umount {
     /// The directory
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Detach the directory at once, even if files on it are open; the unmount ends when they are closed
+    /// Detach the directory at once, even if files on it are open; the mount ends when they are closed
     #[arg(short, long)]
     lazy: bool,
 }
@@ -67,7 +69,9 @@ impl Unmounting<'_> {
             Ok(()) => Ok(()),
             Err(Errno::BUSY) => Err(Failure::new(
                 Exit::Run,
-                format!("{shown} is in use: end what uses it (`fuser -m {shown}`), or take --lazy"),
+                format!(
+                    "{shown} is in use: end the programs that use it (`fuser -m {shown}` lists them), or give --lazy"
+                ),
             )),
             Err(Errno::PERM) => self.by_helper(),
             Err(errno) => Err(Failure::new(Exit::Run, format!("cannot unmount {shown}: {errno}"))),

@@ -148,7 +148,7 @@ pub enum Problem {
         at: Span,
     },
     /// A value of a type that its place does not take.
-    #[error("{what} wants {wanted}, not {found}")]
+    #[error("{what} needs {wanted}, not {found}")]
     WrongType {
         /// The attribute or statement.
         what: String,
@@ -295,7 +295,7 @@ pub enum Problem {
         at: Span,
     },
     /// A script that defines and never runs. Filebench then only checks it.
-    #[error("there is no run statement: it is run as if it had one")]
+    #[error("there is no run statement: the script runs as if it ended with one")]
     #[diagnostic(severity(Warning), help("end it with: run 60"))]
     NoRun,
 }
@@ -500,7 +500,7 @@ mod tests {
         );
         assert_eq!(
             lines[1],
-            "web.f: warning: there is no run statement: it is run as if it had one; end it with: run 60"
+            "web.f: warning: there is no run statement: the script runs as if it ended with one; end it with: run 60"
         );
     }
 

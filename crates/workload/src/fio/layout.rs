@@ -21,7 +21,7 @@ pub(super) fn root(calls: &dyn Syscalls) -> std::result::Result<(), String> {
     match calls.mkdir(ROOT.as_bytes(), 0o755) {
         Ok(()) => Ok(()),
         Err(Errno::EEXIST) => Err(format!(
-            "{ROOT} is there, from an earlier run or another program: remove it or take another directory"
+            "{ROOT} exists, from an earlier run or another program: remove it or use another directory"
         )),
         Err(errno) => Err(CallFailed::of("mkdir", ROOT)(errno).to_string()),
     }

@@ -74,12 +74,16 @@ const EXAMPLES: &[(Entry, &str)] = &[
     ),
     example("mixed", "random reads and writes, 70 to 30, 16 outstanding", include_str!("jobs/mixed.fio")),
     example("zipf", "random reads by Zipf's law, so that caches matter", include_str!("jobs/zipf.fio")),
-    example("log", "a log: small appends, each made durable", include_str!("jobs/log.fio")),
+    example("log", "a log: small appends, each synced", include_str!("jobs/log.fio")),
     example("verified", "random writes with checksums, read back", include_str!("jobs/verified.fio")),
-    example("phases", "jobs one after the other, and two side by side", include_str!("jobs/phases.fio")),
-    example("openloop", "I/Os at a given rate, whatever they take", include_str!("jobs/openloop.fio")),
+    example("phases", "jobs in sequence, then two in parallel", include_str!("jobs/phases.fio")),
+    example(
+        "openloop",
+        "I/Os at a given rate, independent of their latency",
+        include_str!("jobs/openloop.fio"),
+    ),
     example("sizes", "blocks of several sizes, by percentages", include_str!("jobs/sizes.fio")),
-    example("timed", "for a time, after a time that is not measured", include_str!("jobs/timed.fio")),
+    example("timed", "a time-based job after a ramp time", include_str!("jobs/timed.fio")),
     example("mapped", "loads from and stores to a mapped file", include_str!("jobs/mapped.fio")),
 ];
 
@@ -90,7 +94,7 @@ const fn example(name: &'static str, summary: &'static str, text: &'static str) 
 const SWITCHES: &[Switch] = &[Switch {
     name: "lenient",
     default: false,
-    help: "leave out options that cannot be honoured, and note which",
+    help: "ignore options that are refused otherwise, and note which",
 }];
 
 /// A job file, checked.

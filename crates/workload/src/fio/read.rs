@@ -377,7 +377,7 @@ fn names(r: &mut Reader<'_>) -> Vec<String> {
         let device = name.starts_with("/dev/") || name == "-";
         let found = if device {
             Err(format!(
-                "{name} is no file of the file system under test, which --fs says: leave filename out, or name a file"
+                "{name} is not a file of the file system under test (--fs): leave filename out, or name a file"
             ))
         } else {
             checked_path(&name)
@@ -499,14 +499,11 @@ fn percentiles(text: &str) -> Parsed<Vec<f64>> {
 /// What options say only together.
 fn check(spec: &JobSpec, r: &mut Reader<'_>) {
     if spec.size.is_none() && spec.file_size.is_none() {
-        let what = "no size is given: each run lays out its own files, so say size=… or filesize=…";
+        let what = "no size is given: each run lays out its own files, so give size=… or filesize=…";
         r.problems.push(Problem { line: spec.line, what: what.to_owned() });
     }
     if matches!(spec.size, Some(Amount::Percent(_))) && spec.file_size.is_none() {
-        r.wrong(
-            "size",
-            "a percentage of what? The files are made by this run: give filesize=… beside it, or bytes",
-        );
+        r.wrong("size", "a percentage needs filesize=…, because the run creates its files; or give bytes");
     }
     if spec.time_based && spec.runtime.is_none() {
         r.wrong("time_based", "it needs runtime=…");
@@ -642,7 +639,7 @@ mod tests {
             ("direct=yes", "t.fio:3: direct: \"yes\" is neither 0 nor 1"),
             ("rwmixread=101", "t.fio:3: rwmixread: \"101\" is not a percentage"),
             ("ioengine=rados", "t.fio:3: ioengine: the engine \"rados\" is not"),
-            ("filename=/dev/sda", "t.fio:3: filename: /dev/sda is no file"),
+            ("filename=/dev/sda", "t.fio:3: filename: /dev/sda is not a file"),
             ("directory=../x", "t.fio:3: directory: \"../x\" leads up"),
             ("time_based", "t.fio:3: time_based: it needs runtime"),
             ("rate=1m\nrate_iops=5", "t.fio:4: rate_iops: there is a rate in bytes as well"),
@@ -654,7 +651,7 @@ mod tests {
             ("verify=sha3-224", "t.fio:3: verify:"),
             ("rw=write\nverify=pattern", "t.fio:4: verify: pattern needs verify_pattern"),
             ("rw=write\nverify=md5\nbs=16", "t.fio:4: verify: a block of 16 bytes has no room"),
-            ("size=10%", "t.fio:3: size: a percentage of what?"),
+            ("size=10%", "t.fio:3: size: a percentage needs filesize"),
         ] {
             let error = spec(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");

@@ -724,7 +724,7 @@ fn hint(errno: Errno, direct: bool) -> &'static str {
     match errno {
         Errno::EINVAL if direct => " (the file system may have no O_DIRECT: give direct=0)",
         Errno::EOPNOTSUPP => " (the file system does not do that)",
-        Errno::ENODEV => " (files cannot be mapped here: take another ioengine)",
+        Errno::ENODEV => " (files cannot be mapped here: use another ioengine)",
         _ => "",
     }
 }

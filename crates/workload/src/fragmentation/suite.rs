@@ -106,7 +106,7 @@ const TABLE: &[Experiment] = &[
     ),
     experiment(
         "degree",
-        "figures 3 and 4: a file of 8 MiB in so many pieces, read in one call",
+        "figures 3 and 4: a file of 8 MiB in a given number of pieces, read in one call",
         Kind::Degree,
         &[("reads", 1), ("pieces", 32)],
         "`pieces` times: append 8 MiB / pieces and fdatasync; write a new dummy file that makes it a period of 8 MiB.\n\
@@ -114,7 +114,7 @@ const TABLE: &[Experiment] = &[
     ),
     experiment(
         "pseudo-append",
-        "figure 11: 256 appends, dummies that bring each to the same die, or to the next",
+        "figure 11: 256 appends, with dummies that place each on the same die, or on the next",
         Kind::Pseudo { overwrite: false },
         &[READS, ("restored", 0)],
         "As append-worst; with restored=true the dummies are a whole stripe, so that each piece lies on the die after its\n\
@@ -122,7 +122,7 @@ const TABLE: &[Experiment] = &[
     ),
     experiment(
         "pseudo-overwrite",
-        "figure 11: 256 overwrites, dummies that bring each to the same die, or to the next",
+        "figure 11: 256 overwrites, with dummies that place each on the same die, or on the next",
         Kind::Pseudo { overwrite: true },
         &[READS, ("restored", 0)],
         "As overwrite-worst; with restored=true the dummies are a whole stripe.\n",
@@ -196,7 +196,7 @@ impl Suite for Fragmentation {
     }
 
     fn summary(&self) -> &'static str {
-        "fragmented files on flash, as the study of FAST 2024 makes and reads them"
+        "fragmented files on flash, written and read as in the study of FAST 2024"
     }
 
     fn entries(&self) -> Vec<Entry> {

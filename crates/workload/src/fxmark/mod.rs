@@ -58,7 +58,7 @@ impl Suite for FxMark {
     }
 
     fn summary(&self) -> &'static str {
-        "FxMark's loops on one part of a file system each, with more and more workers (USENIX ATC 2016)"
+        "FxMark: loops on one part of a file system each, with increasing numbers of workers (USENIX ATC 2016)"
     }
 
     fn entries(&self) -> Vec<Entry> {

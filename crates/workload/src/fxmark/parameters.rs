@@ -80,12 +80,12 @@ macro_rules! switches {
 }
 
 switches! {
-    empty_getdents "MRDL, MRDM: go on reading at the end of the directory instead of beginning again";
+    empty_getdents "MRDL, MRDM: continue to read at the end of the directory instead of starting again";
     eight_paths "MRPM: digits from a generator of period eight, so that all workers visit the same eight files in step";
-    mean_elapsed "each worker measures its own time; the rate is all operations by the mean of these times";
-    until_full "MWUL, MWUM, DWTL: find as many files or blocks as the file system holds";
-    timed_prepare "MRDL, MRDM, MWRM: find as many files as could be made in the time of the run";
-    zero_data "blocks that are written hold zeros";
+    mean_elapsed "each worker measures its own time; the rate is the number of all operations divided by the mean of these times";
+    until_full "MWUL, MWUM, DWTL: start with as many files or blocks as the file system can hold";
+    timed_prepare "MRDL, MRDM, MWRM: start with as many files as can be created in the time of the run";
+    zero_data "written blocks contain zeros";
     open_in_window "DRBM, DRBH, DWOM: open the file within the measured time";
     format_in_window "paths are formatted as text for each operation";
     idle_writers "DRBL_bg, DRBM_bg: the workers in the background read";

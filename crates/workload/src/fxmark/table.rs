@@ -214,7 +214,12 @@ pub(super) const BENCHMARKS: &[Benchmark] = &[
         "create empty files in one directory",
         "the directory is shared; openat, close",
     ),
-    plain("DRBL-64M", ReadThrough, "read a private file of 64 MiB through", "nothing is shared; pread"),
+    plain(
+        "DRBL-64M",
+        ReadThrough,
+        "read a private file of 64 MiB repeatedly from start to end",
+        "nothing is shared; pread",
+    ),
     plain(
         "DRBL-64M-skewed",
         ReadSkewed,

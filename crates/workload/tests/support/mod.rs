@@ -104,7 +104,7 @@ pub fn attr(ino: vfs::Ino, kind: vfs::FileKind, size: u64) -> vfs::Attr {
         rdev: 0,
         size,
         blocks: 0,
-        block_size: 4096,
+        blksize: 4096,
         atime: zero,
         mtime: zero,
         ctime: zero,

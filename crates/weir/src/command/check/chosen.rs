@@ -15,19 +15,19 @@ pub(super) const REGION: Bytes = Bytes::mib(1);
 
 #[derive(Args, Debug)]
 pub(super) struct Chosen {
-    /// Only the programs whose names contain these words
+    /// Run only the programs whose names contain these words
     #[arg(long, value_name = "WORDS")]
     programs: Option<String>,
-    /// Only this many of the programs, drawn at random from the seed
+    /// Run only this many of the programs, drawn at random
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
-    /// This many random programs of up to five operations instead
+    /// Run this many random programs of up to five operations instead
     #[arg(long, value_name = "N")]
     pub(super) random: Option<usize>,
-    /// Start no further program after this time: 60s
+    /// Start no program after this time: 60s
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
-    /// Size of the region; a format that needs more than the default gets it
+    /// Size of the region; raised for a format that needs more than the default
     #[arg(long, default_value = "1MiB", value_name = "SIZE")]
     pub(super) size: Bytes,
 }

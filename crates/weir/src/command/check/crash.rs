@@ -22,19 +22,19 @@ use crate::progress::Counter;
 /// Recoveries of each program that are crashed.
 const NESTED: [usize; 3] = [20, 3, 1];
 
-/// Crash small programs at every point, recover, and check what is left.
+/// Crash small programs at every point, recover, and judge the result.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 no violation, 1 violations (each with what had persisted)")]
+#[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with what had persisted)")]
 pub(super) struct CrashCheck {
     #[command(flatten)]
     shared: Shared,
-    /// 1: each program alone; 2: each after each; 3: every three that change names (see --sample and --time)
+    /// Programs of 1: one operation; 2: every pair; 3: every triple of operations that change names (see --sample, --time)
     #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: u32,
-    /// Every two programs of one operation at once, each by a task of its own, in several orders of their steps
+    /// Run every pair of operations concurrently in two tasks, under several schedules
     #[arg(long, conflicts_with_all = ["depth", "random"])]
     together: bool,
-    /// Programs that store by mappings of files, instead of the others
+    /// Run programs that store through mapped files instead
     #[arg(long, conflicts_with_all = ["depth", "random", "together"])]
     mapped: bool,
     #[command(flatten)]
@@ -65,7 +65,7 @@ impl CrashCheck {
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
         let recalled = if self.is_whole() && !self.together && !self.mapped {
-            recall::all(&self.shared, self.chosen.size, "", &programs::all(), &|| ())?
+            recall::all(&self.shared, self.chosen.size, "", &programs::alone(), &|| ())?
         } else {
             Vec::new()
         };

@@ -16,9 +16,9 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Let each access to the medium in small programs fail, one after the other.
+/// Fail each access of small programs to the medium in turn.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 no violation, 1 violations (each with what has failed)")]
+#[command(after_help = "Exit codes: 0 no violation, 1 violations (each printed with the access that failed)")]
 pub(super) struct FaultsCheck {
     #[command(flatten)]
     shared: Shared,

@@ -23,17 +23,19 @@ const CANARY: u64 = 8192;
 
 /// Edit images: nothing may panic or hang, and fsck and mount must agree.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 no failure, 1 failures (each with the fewest edits that show it)")]
+#[command(
+    after_help = "Exit codes: 0 no failure, 1 failures (each printed with the fewest edits that show it)"
+)]
 pub(super) struct FuzzCheck {
     #[command(flatten)]
     shared: Shared,
-    /// Mutants of each design [default: as many as the time allows]
+    /// Edited images of each design [default: as many as the time allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     mutants: Option<u64>,
-    /// Time for each design [default: 60, or without end with --mutants]
+    /// Time for each design [default: 60; with --mutants, no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Only this mutant, as a failure names it: "3 len=65536 4096:00ff"
+    /// Run only this edited image, as a failure prints it: "3 len=65536 4096:00ff"
     #[arg(long, value_name = "EDITS", conflicts_with_all = ["mutants", "seconds"])]
     mutant: Option<Mutant>,
     /// Canary: a word of the image brings out a fault, "panic" or "loop", which must be found

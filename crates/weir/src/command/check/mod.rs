@@ -42,7 +42,7 @@ use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
 
-/// Test what designs promise: against a model, after crashes and faults; show the evidence.
+/// Test what designs promise: against a model, after crashes and with faults; show the evidence.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir check model --fs pmfs,hinfs · weir check crash --fs pmfs --depth 2 --sample 500"
@@ -50,25 +50,26 @@ use crate::output::Output;
 pub(crate) struct Check {
     #[command(subcommand)]
     what: Option<What>,
-    /// Print what has been tested for each promise, and what was found
+    /// Print how much each check has tested, when, and what it found
     #[arg(long)]
     evidence: bool,
-    /// The file that results of checks are appended to [default: in the user's data folder; `--evidence` adds this build's]
+    /// The file to which checks append their results [default: evidence.jsonl in the user's data folder; `--evidence` also
+    /// reads the results that this build contains]
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true)]
     ledger: Option<PathBuf>,
 }
 
 #[derive(Subcommand, Debug)]
 enum What {
-    /// Compare random operations, answer by answer, with a model
+    /// Run random operations on designs and on a reference model, and compare each answer
     Model(model::ModelCheck),
-    /// Crash small programs at every point, recover, and check what is left
+    /// Crash small programs at every point, recover, and judge the result
     Crash(crash::CrashCheck),
-    /// Let each access to the medium in small programs fail
+    /// Fail each access of small programs to the medium in turn
     Faults(faults::FaultsCheck),
-    /// Seed known bugs and see which are found
+    /// Seed known bugs, and report which ones the checks find
     Recall(recall::RecallCheck),
-    /// Run several tasks at once, in many interleavings
+    /// Run several tasks at once in many interleavings: every call must be atomic
     Schedules(schedules::SchedulesCheck),
     /// Edit images: nothing may panic or hang, and fsck and mount must agree
     Fuzz(fuzz::FuzzCheck),
@@ -85,13 +86,13 @@ struct Shared {
     /// Designs (`weir list fs`)
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     fs: Vec<String>,
-    /// Where randomness starts
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1, value_name = "S")]
     seed: u64,
     /// An option of the designs (`weir show DESIGN`); repeatable
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// Threads of this host [default: one for each core]
+    /// Host threads to use [default: one for each core]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     jobs: Option<u32>,
 }
@@ -109,7 +110,7 @@ impl Check {
             (false, Some(What::Fuzz(check))) => check.run(output, &ledger),
             (false, Some(What::Record(record))) => record.run(&ledger),
             _ => Err(Failure::usage(
-                "say what to check, or `--evidence` to see what was checked: `weir check -h`",
+                "name a check, or give --evidence for what was checked before; `weir check -h` lists the checks",
             )),
         };
         done.and_then(|()| if interrupt::happened() { Err(interrupted()) } else { Ok(()) })
@@ -162,14 +163,17 @@ fn subjects_of(
 }
 
 fn interrupted() -> Failure {
-    Failure::new(Exit::Interrupted, "interrupted; this is what was checked until then, and is not recorded")
+    Failure::new(Exit::Interrupted, "interrupted; the checks so far are printed and not recorded")
 }
 
 /// No program has a name that contains these words.
 fn no_program(words: &str) -> Failure {
-    let all = programs::all();
+    let all = programs::alone();
     let some: Vec<_> = all.iter().step_by(all.len() / 8).map(|one| one.name.as_str()).collect();
-    Failure::usage(format!("no program's name contains \"{words}\"; names are: {} …", some.join(", ")))
+    Failure::usage(format!(
+        "no program has a name that contains \"{words}\"; some names: {} …",
+        some.join(", ")
+    ))
 }
 
 /// Panics inside of runs are results here: they are told with the failures, and shrinking one repeats it many times.
@@ -209,5 +213,5 @@ fn check_size(design: &dyn Design, size: Bytes) -> Result<(), Failure> {
         return Ok(());
     }
     let enough = lab::error::rounded_up(needed);
-    Err(Failure::usage(format!("{name} needs at least {needed}: give it --size {enough} or more")))
+    Err(Failure::usage(format!("{name} needs at least {needed}: give --size {enough} or more")))
 }

@@ -28,10 +28,10 @@ const ROUND_SIZE: Bytes = Bytes::mib(8);
 /// What the small region has beside what the format needs.
 const TIGHT: u64 = 256 * KIB;
 
-/// Compare random operations, answer by answer, with a model.
+/// Run random operations on designs and on a reference model, and compare each answer.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Exit codes: 0 no difference, 1 a difference (with the shortest program that shows it)"
+    after_help = "Exit codes: 0 no difference, 1 a difference (printed with the shortest program that shows it)"
 )]
 pub(super) struct ModelCheck {
     #[command(flatten)]
@@ -39,13 +39,13 @@ pub(super) struct ModelCheck {
     /// Operations on each design
     #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     ops: u64,
-    /// Also run them on this host's kernel, below this directory (best on tmpfs: /dev/shm)
+    /// Also run the operations on this host's kernel, below this directory (tmpfs is fastest: /dev/shm)
     #[arg(long, value_name = "DIR")]
     host: Option<PathBuf>,
-    /// Mapped files, too: mmap, loads, stores and msync, which do not reach the host
+    /// Include mapped files: mmap, loads, stores and msync, which are not run on the host
     #[arg(long)]
     mapped: bool,
-    /// Size of the region [default: alternates between 8 MiB and a region in which space runs out]
+    /// Size of the region [default: 8 MiB, and in every second round one in which space runs out]
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Canary: the Nth store of each round fails, which must be found

@@ -19,13 +19,13 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Seed known bugs and see which are found.
+/// Seed known bugs, and report which ones the checks find.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 every seeded bug is found, 1 some are not")]
+#[command(after_help = "Exit codes: 0 every seeded bug was found, 1 some were not")]
 pub(super) struct RecallCheck {
     #[command(flatten)]
     shared: Shared,
-    /// Only the bugs whose names contain these words
+    /// Seed only the bugs whose names contain these words
     #[arg(long, default_value = "", hide_default_value = true, value_name = "WORDS")]
     only: String,
     /// Size of the region
@@ -220,7 +220,7 @@ impl RecallCheck {
             )));
         }
         let counter = Counter::new(output, "seeded bugs", count);
-        let programs = programs::all();
+        let programs = programs::alone();
         let recalled = all(&self.shared, self.size, &self.only, &programs, &|| counter.one_more())?;
         drop(counter);
         if output.is_json() {

@@ -26,20 +26,21 @@ const SWITCHES_MAX: usize = 10_000;
 
 /// Run several tasks at once in many interleavings: every call must be atomic.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 no failure, 1 failures (each with the schedule that shows it)")]
+#[command(after_help = "Exit codes: 0 no failure, 1 failures (each printed with its schedule)")]
 pub(super) struct SchedulesCheck {
     #[command(flatten)]
     shared: Shared,
     /// Schedules of each scenario [default: as many as the time allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
-    /// Time for each design [default: 60, or without end with --schedules]
+    /// Time for each design [default: 60; with --schedules, no limit]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
-    /// Only this scenario: tasks by "|", their actions by ";"; repeatable [default: all pairs, and random ones]
+    /// Run only this scenario: tasks separated by "|", actions of a task by ";"; repeatable [default: all pairs of
+    /// actions, and random scenarios]
     #[arg(long, value_name = "NAME")]
     scenario: Vec<String>,
-    /// A row for each scenario
+    /// Print a row for each scenario
     #[arg(long)]
     each: bool,
     /// Canary: an append asks for the size before it writes, which must be found

@@ -48,7 +48,7 @@ pub(super) fn explain(what: &str, medium: &str, machine: &str, output: &Output) 
     if found.pieces.is_empty() {
         let why = match (found.size, found.elsewhere, found.unwritten) {
             (0, ..) => "is empty",
-            (_, 1.., _) => "has its data in no blocks of its own (it lies in its inode, or is compressed)",
+            (_, 1.., _) => "has no data blocks of its own (its data is in the inode, or compressed)",
             (.., 1..) => "has space but no data: nothing was written to it yet",
             _ => "is one hole: it has no blocks",
         };
@@ -84,7 +84,9 @@ fn on_host(name: &str) -> Result<Found, Failure> {
     let path = Path::new(name);
     let data = std::fs::metadata(path).map_err(|error| Failure::io("look at", path, &error))?;
     if !data.is_file() {
-        return Err(Failure::usage(format!("{name} is no regular file, and only those have extents")));
+        return Err(Failure::usage(format!(
+            "{name} is not a regular file, and only regular files have extents"
+        )));
     }
     let file = File::open(path).map_err(|error| Failure::io("open", path, &error))?;
     let extents = host_extents(&file).map_err(|error| untold(path, &error))?;
@@ -108,7 +110,7 @@ fn untold(path: &Path, error: &std::io::Error) -> Failure {
         return Failure::io("ask for the extents of", path, error);
     }
     let message = format!(
-        "{}: its file system does not say where files lie (FIEMAP): tmpfs has no device, network and FUSE file systems \
+        "{}: its file system does not report extents (FIEMAP): tmpfs has no device, network and FUSE file systems \
          hide theirs; copy the file to ext4 or XFS, or ask for one in an image (IMAGE:/PATH)",
         path.display()
     );
@@ -162,9 +164,11 @@ fn look(process: &Process, path: &str, name: &str) -> Result<Found, Errno> {
 fn refused(name: &str, design: &str, errno: Errno) -> Failure {
     match errno {
         Errno::EOPNOTSUPP => Failure::usage(format!(
-            "{name}: {design} does not say where files lie: it does not work on a block device; ext4 does"
+            "{name}: {design} does not report extents, because it does not use a block device; ext4 does"
         )),
-        Errno::EINVAL => Failure::usage(format!("{name} is no regular file, and only those have extents")),
+        Errno::EINVAL => {
+            Failure::usage(format!("{name} is not a regular file, and only regular files have extents"))
+        }
         errno => Failure::usage(format!("{name}: {errno}")),
     }
 }
@@ -271,7 +275,7 @@ fn text(found: &Found, predicted: &Predicted, model: &SsdModel, machine: &str) -
 }
 
 fn times(predicted: &Predicted, machine: &str) -> String {
-    let mut table = Table::new(format!("A read of it, past the cache, 1 MiB a call, on {machine}"));
+    let mut table = Table::new(format!("Direct reads of the file, 1 MiB a call, on {machine}"));
     table.words("");
     for column in ["takes", "rate", "device alone"] {
         table.numbers(column);

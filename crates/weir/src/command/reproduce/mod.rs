@@ -24,13 +24,13 @@ pub(crate) struct Reproduce {
     /// Papers or single figures: hinfs, hinfs/7 [default: all papers]
     #[arg(value_name = "PAPER[/FIGURE]")]
     targets: Vec<String>,
-    /// List papers and figures instead
+    /// List papers and figures; measure nothing
     #[arg(long)]
     list: bool,
-    /// Run the plans' scaled-down variants: minutes instead of tens of minutes
+    /// Run the scaled-down variants of the plans: minutes instead of tens of minutes
     #[arg(long)]
     quick: bool,
-    /// The size of data sets, buffers and times: as published, a tenth (as --quick), or a hundredth
+    /// The scale of data sets, buffers and times: as published, a tenth (as --quick), or a hundredth
     #[arg(
         long,
         value_enum,
@@ -40,13 +40,13 @@ pub(crate) struct Reproduce {
         hide_short_help = true
     )]
     scale: Option<Size>,
-    /// Run under each reading of what the paper leaves open; with --list: show the readings
+    /// Measure under each reading: each answer to a question that the paper leaves open; with --list: list them
     #[arg(long)]
     readings: bool,
     /// With --readings: also the pairs of readings that the paper's file names
     #[arg(long, requires = "readings", hide_short_help = true)]
     pairs: bool,
-    /// Take this answer to what the paper leaves open; may be given for several readings
+    /// Use this answer of a reading (--readings --list names them) instead of the default; repeatable
     #[arg(
         long = "choose",
         value_name = "READING=ANSWER",
@@ -54,7 +54,7 @@ pub(crate) struct Reproduce {
         hide_short_help = true
     )]
     choices: Vec<String>,
-    /// Run these designs only; a claim that compares others is not measured
+    /// Run only these designs; claims about other designs are not measured
     #[arg(long, value_name = "FS,…", value_delimiter = ',', hide_short_help = true)]
     designs: Vec<String>,
     /// Fail (exit code 1) when a measured claim does not hold

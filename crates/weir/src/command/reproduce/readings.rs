@@ -43,8 +43,7 @@ pub(super) fn measure(
         output.note(&format!("not every cell is kept: {error}"));
     }
     let outcome = outcome.ok_or_else(|| {
-        let message =
-            "interrupted; the cells that have run are kept, and the same command goes on with the others";
+        let message = "interrupted; the cells that have run are kept: repeat the command to run the others";
         Failure::new(Exit::Interrupted, message)
     })?;
     let (asked, cells, known) = (outcome.size.asked, outcome.size.cells, outcome.size.known);

@@ -19,26 +19,26 @@ use crate::nbd::{self, Export, Lateness};
 use crate::output::Output;
 use crate::{interrupt, nbd::listen};
 
-/// A block device, by the network block device protocol on a Unix socket, or as a file for a loop device.
+/// Serve a block device: over NBD (network block device) on a Unix socket, or as a file for a loop device.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir serve block --medium ssd --size 1GiB --socket /tmp/ssd.sock\n\
-                  then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client\n\
-                  where the kernel has no nbd: weir serve block --medium ssd --mount DIR\n\
-                  then, as root: losetup --direct-io=on --find --show DIR/disk")]
+                  Then: nbdinfo 'nbd+unix:///?socket=/tmp/ssd.sock', or fio's nbd engine, or qemu-nbd, or nbd-client\n\
+                  If the kernel has no nbd: weir serve block --medium ssd --mount DIR\n\
+                  Then, as root: losetup --direct-io=on --find --show DIR/disk")]
 pub(crate) struct Block {
-    /// ssd, ram, a preset of an SSD (fast24,allocation=on), or a medium (hinfs), which makes NVMMBD
+    /// ssd, ram, an SSD preset (fast24,allocation=on), or a memory medium (hinfs), which is served as an NVMMBD
     #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
     medium: String,
-    /// The size that clients see
+    /// Size of the device
     #[arg(long, default_value = "1GiB", value_name = "SIZE")]
     size: Bytes,
-    /// The socket
+    /// The Unix socket to create and listen on
     #[arg(long, value_name = "PATH", required_unless_present = "mount", conflicts_with = "mount")]
     socket: Option<PathBuf>,
-    /// Instead: an empty directory on which a file system with the one file "disk" is mounted (FUSE)
+    /// Instead of a socket: mount a FUSE file system with a single file, "disk", on this empty directory
     #[arg(long, value_name = "DIR")]
     mount: Option<PathBuf>,
-    /// The name of the export; clients that ask for none get it as well
+    /// Name of the NBD export, which is also the default export
     #[arg(long, default_value = "weir", value_name = "NAME")]
     name: String,
 }
@@ -55,7 +55,7 @@ impl Block {
         match (&self.socket, &self.mount) {
             (_, Some(dir)) => Self::serve_file(dir, &export, output)?,
             (Some(socket), None) => self.serve_socket(socket, &export, output)?,
-            (None, None) => return Err(Failure::usage("give it a --socket, or a directory to --mount on")),
+            (None, None) => return Err(Failure::usage("give --socket PATH or --mount DIR")),
         }
         print(&export.lateness, output);
         Ok(())

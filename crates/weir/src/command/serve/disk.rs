@@ -79,7 +79,6 @@ fn options(export: &Export) -> fuse::Options {
         non_empty: false,
         access_times: AccessTimes::Never,
         cache: Cache::Direct,
-        synchronous: false,
         // Each waits for one request at a time: this is the queue depth that the device sees.
         threads: 8,
         readers: 8,
@@ -141,7 +140,7 @@ impl DiskFile {
             rdev: 0,
             size,
             blocks: size / 512,
-            block_size: 4096,
+            blksize: 4096,
             atime: at,
             mtime: at,
             ctime: at,
@@ -175,7 +174,7 @@ impl FileSystem for DiskFile {
 
     fn statfs(&self) -> Result<StatFs> {
         let blocks = self.size() / 4096;
-        Ok(StatFs { block_size: 4096, blocks, blocks_free: 0, files: 2, files_free: 0, name_max: 255 })
+        Ok(StatFs { frsize: 4096, blocks, blocks_free: 0, files: 2, files_free: 0, name_max: 255 })
     }
 
     fn sync(&self) -> Result<()> {

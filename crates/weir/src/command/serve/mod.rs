@@ -18,7 +18,7 @@ pub(crate) struct Serve {
 /// Everything that can be served.
 #[derive(Subcommand, Debug)]
 enum What {
-    /// A block device, by the network block device protocol on a Unix socket, or as a file for a loop device
+    /// Serve a block device: over NBD (network block device) on a Unix socket, or as a file for a loop device
     Block(block::Block),
 }
 

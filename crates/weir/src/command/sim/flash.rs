@@ -24,50 +24,50 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Counter;
 
-/// Replay a block trace on an SSD, or run an experiment on one.
+/// Replay a block trace on a simulated SSD, or run an experiment on it.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir sim flash trace.csv --device fast24,allocation=on · weir sim flash --experiment alignment"
 )]
 pub(crate) struct Flash {
-    /// A trace: fio's iolog, blkparse's text, MSR Cambridge CSV, MQSim's ASCII
+    /// A trace: iolog of fio, text of blkparse, CSV of MSR Cambridge, ASCII of MQSim
     #[arg(required_unless_present_any = ["experiment", "claims"], value_name = "TRACE")]
     trace: Option<PathBuf>,
-    /// The device with its parameters
+    /// The SSD (`weir list media`), with parameters
     #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]")]
     device: String,
-    /// The trace's format [default: by its first line]
+    /// Format of the trace [default: recognised by its first line]
     #[arg(long, value_enum, hide_possible_values = true, value_name = "fio|blktrace|msr|mqsim")]
     format: Option<TraceFormat>,
-    /// Only requests of this device of the trace
+    /// Replay only the requests to this device of the trace
     #[arg(long, value_name = "DEVICE")]
     only: Option<String>,
-    /// Lines that cannot be read: refuse the trace, or skip them
+    /// On lines that cannot be parsed: refuse the trace, or skip them
     #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
     bad_lines: Choice,
-    /// Requests beyond the device: refuse the trace, or skip them
+    /// On requests beyond the end of the device: refuse the trace, or skip them
     #[arg(long, value_enum, default_value_t = Choice::Refuse, hide_possible_values = true, value_name = "refuse|skip")]
     beyond: Choice,
-    /// A time before that of the line above: refuse the trace, or take that line's time
+    /// On a time earlier than that of the line before: refuse the trace, or use that line's time
     #[arg(long, value_enum, default_value_t = Backwards::Refuse, hide_possible_values = true, value_name = "refuse|clamp")]
     backwards: Backwards,
-    /// What is written before the trace
+    /// Pages written before the replay: none, those that the trace touches, or all
     #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "none|touched|all")]
     fill: Before,
-    /// Keep this many requests outstanding and ignore the trace's times
+    /// Ignore the times of the trace, and keep this many requests outstanding
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     depth: Option<u32>,
-    /// Submission queues, used in turn
+    /// Number of submission queues, used in turn
     #[arg(long, default_value_t = 1, value_name = "N", hide_short_help = true)]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=72))]
     queues: u16,
-    /// An experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
+    /// Run an experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
     #[arg(long, conflicts_with = "trace", value_name = "NAME")]
     experiment: Option<String>,
-    /// Measure the claims of the FAST 2024 study that need only the device instead
+    /// Instead, measure those claims of the FAST 2024 study that need only the device
     #[arg(long, conflicts_with_all = ["trace", "experiment"])]
     claims: bool,
-    /// The machine on which the host's part of an experiment is modelled
+    /// The machine that models the host's part of an experiment
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
 }
@@ -120,7 +120,7 @@ impl Flash {
         }
         match &self.trace {
             Some(path) => self.replay(path, &model, output),
-            None => Err(Failure::usage("name a trace, or an --experiment")),
+            None => Err(Failure::usage("give a trace, --experiment or --claims")),
         }
     }
 
@@ -155,7 +155,7 @@ impl Flash {
         let regular = std::fs::metadata(path).is_ok_and(|data| data.is_file());
         if path.exists() && !regular {
             return Err(Failure::usage(format!(
-                "{} is no file: a trace is read twice, so it has to be one",
+                "{} is not a regular file, which a trace must be because it is read twice",
                 path.display()
             )));
         }
@@ -167,7 +167,7 @@ impl Flash {
         drop(counter);
         let (replayed, ssd) = done.map_err(|error| placed(path, &error))?;
         if interrupt::happened() {
-            return Err(Failure::new(Exit::Interrupted, "interrupted; a part of a trace is no result"));
+            return Err(Failure::new(Exit::Interrupted, "interrupted; a partial replay gives no result"));
         }
         let shown = Shown { path, model, survey: &survey, replayed: &replayed, ssd: &ssd };
         if output.is_json() {

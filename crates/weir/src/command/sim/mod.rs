@@ -19,9 +19,9 @@ pub(crate) struct Sim {
 /// Every simulator.
 #[derive(Subcommand, Debug)]
 enum Simulator {
-    /// Transactions under software and hardware logging: cores, caches, controller, NVRAM
+    /// Simulate transactions under software and hardware logging: cores, caches, controller, NVRAM
     Logging(logging::Logging),
-    /// Block traces on an SSD, or an experiment on one
+    /// Replay a block trace on a simulated SSD, or run an experiment on it
     Flash(flash::Flash),
 }
 

@@ -39,7 +39,7 @@ pub(super) fn write(worker: &mut Worker, task: &Task) -> Flow {
         None if source == 0 => working_set(worker, task, slot),
         None => {
             let flowop = worker.name(task).to_owned();
-            let advice = "open a file there first: its size is wanted";
+            let advice = "open a file there first, because its size is needed";
             return Err(EngineError::Slot { flowop, slot: source, state: "empty", advice }.into());
         }
     };

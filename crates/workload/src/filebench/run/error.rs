@@ -41,7 +41,7 @@ pub enum EngineError {
     #[error(
         "flowop \"{flowop}\" found no {kind} file in \"{fileset}\" ({existing} exist, {absent} do not), \
          so the run has no valid result; raise its entries to {entries} or more, \
-         shorten the run, or turn the quirk skip_open_deletes off"
+         shorten the run, or turn the switch skip_open_deletes off"
     )]
     OutOfFiles {
         /// Its name.
@@ -141,7 +141,9 @@ pub enum EngineError {
         flowop: String,
     },
     /// A loop that takes no time under the virtual clock would never end.
-    #[error("thread \"{thread}\" goes round without any time passing; its loop needs an operation")]
+    #[error(
+        "thread \"{thread}\" repeats its loop without any time passing; add an operation that takes time"
+    )]
     Stuck {
         /// Its name.
         thread: String,

@@ -48,7 +48,10 @@ impl Logging {
             rows.iter().filter(|(_, _, least, verdict)| (verdict.failures > 0) != (*least > 0)).count();
         match wrong {
             0 => Ok(()),
-            _ => Err(Failure::new(Exit::Check, format!("{wrong} rows are not as they must be"))),
+            _ => Err(Failure::new(
+                Exit::Check,
+                format!("{wrong} rows have a number of failures other than they must have"),
+            )),
         }
     }
 }

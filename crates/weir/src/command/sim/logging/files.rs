@@ -135,7 +135,7 @@ fn record(name: &str) -> Result<(Trace, Trace), Failure> {
     let kind = lab::plan::matrix::design(name)?;
     if kind.needs() != fs::Needs::Memory {
         return Err(Failure::usage(format!(
-            "--fs {name}: it does not lie in memory alone; give one that does: pmfs, nova, hinfs"
+            "--fs {name}: this design is not only in memory; give pmfs, nova or hinfs"
         )));
     }
     let region: Arc<Region> = check::design::region(REGION.max(design.min_size()));

@@ -28,64 +28,65 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
 use crate::{experiment, store};
 
-/// Run transactions under logging schemes.
+/// Simulate transactions under logging schemes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir sim logging --scheme undo-clwb,fwb --workload hash --threads 4")]
 pub(super) struct Logging {
-    /// Schemes, or "all"
+    /// Logging schemes (--list names them), or "all"
     #[arg(long, value_delimiter = ',', default_value = "unsafe-base,undo-clwb,redo-clwb,hwl,fwb,non-pers")]
     scheme: Vec<String>,
-    /// Workloads, or "micro"
+    /// Workloads (--list names them), or "micro": all micro-benchmarks
     #[arg(long, value_delimiter = ',', default_value = "hash")]
     workload: Vec<String>,
     /// The simulated machine
     #[arg(long, default_value = "hpca18")]
     machine: String,
-    /// Set a key of the machine; repeatable
+    /// Set a parameter of the machine (--list names them); repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Hardware threads
     #[arg(long, default_value_t = 1)]
     threads: u64,
-    /// Where all randomness starts
+    /// Seed of all random numbers
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Crash each scheme this many times instead, and each mutant until a crash shows its fault
+    /// Instead, crash each scheme this many times, and each seeded bug at most as many times until a crash shows it
     #[arg(long, value_name = "N")]
     crash: Option<u64>,
-    /// Print what each part of the machine does during this transaction instead
+    /// Instead, print what each part of the machine does during this transaction
     #[arg(long, value_name = "TRANSACTION")]
     timeline: Option<u64>,
-    /// Run with each of several values of a key of the machine, of threads, or of machine
+    /// Run with each of these values of a parameter of the machine, of `threads`, or of `machine`
     #[arg(long, value_name = "KEY=VALUE,VALUE...")]
     sweep: Option<String>,
-    /// Record the memory accesses of a few calls on these file systems; simulate them as they are and under each --scheme
+    /// Instead, record the memory accesses of a few calls on these designs, and simulate them as recorded and under each
+    /// --scheme
     #[arg(long, value_name = "FS,FS...", value_delimiter = ',')]
     #[arg(conflicts_with_all = ["trace", "capture", "crash", "timeline", "sweep"])]
     fs: Vec<String>,
-    /// Write a report as well; the ending says how (html, md, csv, json)
+    /// Write a report in the format of the file's ending: .html .json[.gz] .csv .parquet .md .txt
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     outputs: Vec<PathBuf>,
-    /// Change one mechanism at a time and print the value of each published claim instead
+    /// Instead, change one mechanism at a time and print the value of each published claim
     #[arg(long)]
     ablate: bool,
-    /// Replay a trace instead of a workload: a file of --capture, the text of valgrind --tool=lackey --trace-mem=yes, or a trace
-    /// of ChampSim (.xz, .gz, or named *.champsim)
+    /// Replay a trace instead of a workload: a file written by --capture, the text of valgrind --tool=lackey
+    /// --trace-mem=yes, or a trace of ChampSim (.xz, .gz, or named *.champsim)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Read at most this many instructions of a ChampSim trace
     #[arg(long, value_name = "COUNT", default_value_t = 10_000_000)]
     instructions: u64,
-    /// Stores that make a transaction in a trace that marks none (lackey, ChampSim); 0: no transactions
+    /// Stores per transaction in a trace that has no transactions (lackey, ChampSim); 0: no transactions
     #[arg(long, value_name = "STORES", default_value_t = 16)]
     transaction: u64,
-    /// Write what the workload asks of memory to a file instead, for --trace
+    /// Instead, write the memory accesses of the workload to a file for --trace
     #[arg(long, value_name = "FILE")]
     capture: Option<PathBuf>,
-    /// List schemes, workloads, machines and keys instead
+    /// List schemes, workloads, machines and their parameters
     #[arg(long)]
     list: bool,
 }
