@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use lab::claims::Paper;
 use lab::plan::Scale;
 use lab::presets::PAPERS;
-use lab::readings::{Variation, kept::Kept, run};
+use lab::readings::{Variation, kept::Kept, kept_of, run};
 use lab::{Plan, Progress, Runner, Settings, Silent};
 use results::{ClaimOutcome, Class, Sample};
 
@@ -265,4 +265,28 @@ fn every_reading_of_every_paper_is_argued_and_changes_something_at_each_scale() 
             assert_eq!(all.len(), 1 + alternatives + paper.readings.pairs.len(), "{}", preset.name);
         }
     }
+}
+
+#[test]
+fn of_one_figure_or_of_some_designs_those_variations_are_left_that_differ_there() {
+    let paper = Paper::load("hinfs").unwrap();
+    let load = |name: &String| Plan::load(name, true).unwrap();
+    let whole: Vec<Plan> = paper.plans(&[]).unwrap().iter().map(load).collect();
+    let left = |figures: &[&str], designs: &[&str]| {
+        let figures: Vec<String> = figures.iter().map(ToString::to_string).collect();
+        let designs: Vec<String> = designs.iter().map(ToString::to_string).collect();
+        let all = paper.variations(&whole, true).unwrap();
+        let kept = kept_of(all, &paper.plans(&figures).unwrap(), &designs).unwrap();
+        assert_eq!(kept[0].choice, "default");
+        kept.into_iter().map(|one| format!("{}={}", one.name, one.choice)).collect::<Vec<_>>()
+    };
+    let all = left(&[], &[]);
+    let has = |left: &[String], wanted: &str| left.iter().any(|one| one == wanted);
+    assert!(has(&all, "data_set=small_webproxy") && has(&all, "write_back_tasks=one"), "{all:?}");
+    let of_fileserver = left(&["9"], &[]);
+    assert!(!has(&of_fileserver, "data_set=small_webproxy"), "figure 9 has no webproxy");
+    assert!(has(&of_fileserver, "data_set+io_size=small_webproxy+appends"), "{of_fileserver:?}");
+    let of_pmfs = left(&[], &["pmfs"]);
+    assert!(!has(&of_pmfs, "write_back_tasks=one"), "PMFS has no tasks that write back");
+    assert!(has(&of_pmfs, "machine=one_socket"), "{of_pmfs:?}");
 }

@@ -1,6 +1,7 @@
 //! Progress of a plan, or of things that are counted: drawn on a terminal; elsewhere a line for each run of a plan that has ended,
 //! and now and then what still runs.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -80,7 +81,10 @@ impl Progress for Bar {
     fn begins(&self, plans: &[&Plan], runs: usize) {
         self.drawn.reset();
         self.drawn.set_length(runs as u64);
-        let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        // Under each reading of a paper its plans come again.
+        let mut names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        let mut seen = BTreeSet::new();
+        names.retain(|name| seen.insert(*name));
         self.drawn.set_prefix(names.join(" "));
         self.drawn.enable_steady_tick(Duration::from_millis(500));
         self.change(|state| (state.finished, state.all) = (0, runs));

@@ -122,6 +122,27 @@ pub struct Variation {
 }
 
 impl Variation {
+    /// Only these of its plans, and in them only these designs (all if none is named), which are fewer than the paper's.
+    fn keep(&mut self, plans: &[String], designs: &[String]) -> Result<(), Error> {
+        self.plans.retain(|plan| plans.contains(&plan.name));
+        if !designs.is_empty() {
+            self.plans.iter_mut().try_for_each(|plan| plan.keep_designs(designs))?;
+        }
+        Ok(())
+    }
+
+    /// Whether no cell and no claim of its plans differs from those of `other`.
+    fn is_like(&self, other: &Self) -> Result<bool, Error> {
+        let measured = |claim: &&PaperClaim| {
+            claim
+                .measure
+                .as_ref()
+                .is_none_or(|measure| self.plans.iter().any(|plan| plan.name == measure.plan))
+        };
+        let claims = |of: &Self| of.paper.claims.iter().filter(measured).cloned().collect::<Vec<_>>();
+        Ok(claims(self) == claims(other) && identities(&self.plans)? == identities(&other.plans)?)
+    }
+
     /// Its plans as small as the scale says.
     pub fn shrink(&mut self, scale: Scale) {
         self.plans.iter_mut().for_each(|plan| scale.shrink(plan));
@@ -157,9 +178,22 @@ impl Readings {
     }
 }
 
+/// Of the variations of a whole paper, the first of which is the default, those that differ from it in these plans and designs.
+pub fn kept_of(all: Vec<Variation>, plans: &[String], designs: &[String]) -> Result<Vec<Variation>, Error> {
+    let mut kept: Vec<Variation> = Vec::new();
+    for mut variation in all {
+        variation.keep(plans, designs)?;
+        match kept.first() {
+            Some(default) if variation.is_like(default)? => {}
+            _ => kept.push(variation),
+        }
+    }
+    Ok(kept)
+}
+
 impl Paper {
     /// The paper under its defaults, under each alternative by itself, and under each pair if `pairs`. `plans` are those that
-    /// measure it, at the scale in force.
+    /// measure it, at the scale in force; with fewer than the paper has, or with fewer designs, use [`kept_of`] on the result.
     pub fn variations(&self, plans: &[Plan], pairs: bool) -> Result<Vec<Variation>, Error> {
         let usual = identities(plans)?;
         let mut all = vec![self.defaults(plans)];

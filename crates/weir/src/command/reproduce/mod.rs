@@ -100,7 +100,7 @@ impl Reproduce {
         }
     }
 
-    /// The plans, but for what [`Scale::shrink`] does; the scale is said.
+    /// The plans with all their designs, but for what [`Scale::shrink`] does; the scale is said.
     fn plans<'a>(
         &self,
         names: impl Iterator<Item = &'a String>,
@@ -111,11 +111,7 @@ impl Reproduce {
             let part = scale.word();
             output.note(&format!("scaled down: a {part} of the published data set, buffer and time"));
         }
-        let mut plans = names.map(|name| scale.load(name)).collect::<Result<Vec<_>, Error>>()?;
-        if !self.designs.is_empty() {
-            plans.iter_mut().try_for_each(|plan| plan.keep_designs(&self.designs))?;
-        }
-        Ok(plans)
+        Ok(names.map(|name| scale.load(name)).collect::<Result<_, Error>>()?)
     }
 
     fn run_readings(&self, wanted: &[Wanted], output: &Output) -> Result<(), Failure> {
@@ -128,14 +124,13 @@ impl Reproduce {
                 results.push(simulated::readings(paper, &self.how, self.scale() != Scale::Full, output)?);
                 continue;
             }
-            let plans = self.plans(plans.iter(), output)?;
-            results.push(readings::measure(
-                paper,
-                (&plans, figures),
-                (self.scale(), self.pairs),
-                &self.how,
-                output,
-            )?);
+            let all = self.plans(paper.plans(&[])?.iter(), output)?;
+            let mut variations = readings::variations(paper, &all, self.pairs, &self.how)?;
+            variations = lab::readings::kept_of(variations, plans, &self.designs)?;
+            for variation in &mut variations {
+                variation.shrink(self.scale());
+            }
+            results.push(readings::measure(paper, figures, &variations, self.scale(), &self.how, output)?);
         }
         let name = format!("{}-readings", self.targets.join("+").replace('/', "-"));
         let claims: Vec<ClaimOutcome> = results.iter().flat_map(|result| result.claims.clone()).collect();
@@ -167,21 +162,22 @@ impl Reproduce {
         let plans = self.plans(wanted.iter().flat_map(|wanted| &wanted.plans), output)?;
         let (wanted, mut plans) = self.choose(wanted, plans)?;
         for plan in &mut plans {
+            if !self.designs.is_empty() {
+                plan.keep_designs(&self.designs)?;
+            }
             self.scale().shrink(plan);
         }
         let mut results = if plans.is_empty() { Vec::new() } else { self.how.run(&plans, output)? };
         let measured: Measured = results.iter().map(|result| (result.name.clone(), result.clone())).collect();
         let mut claims = Vec::new();
         for Wanted { paper, figures, .. } in &wanted {
-            let classed = |mut claims: Vec<ClaimOutcome>| {
-                readings::classify(paper, &mut claims);
-                claims
-            };
             for result in &mut results {
                 let own = Measured::from([(result.name.clone(), result.clone())]);
-                result.claims.extend(classed(paper.judge(&own)));
+                result.claims.extend(self.classed(paper, paper.judge(&own)).0);
             }
-            claims.extend(classed(paper.judge(&measured)));
+            let (judged, note) = self.classed(paper, paper.judge(&measured));
+            note.inspect(|note| output.note(note));
+            claims.extend(judged);
             if paper.subject.is_some() {
                 let result = simulated::measure(paper, &self.how, self.scale() != Scale::Full, output)?;
                 claims.extend(result.claims.iter().cloned());
@@ -209,6 +205,12 @@ impl Reproduce {
         print(&kept.report, &claims, output)?;
         experiment::end(&kept)?;
         self.judge(&claims)
+    }
+
+    /// Claims with their classes, and of which run of the readings these are. Under other answers than the defaults there are none.
+    fn classed(&self, paper: &Paper, mut claims: Vec<ClaimOutcome>) -> (Vec<ClaimOutcome>, Option<String>) {
+        let note = self.choices.is_empty().then(|| readings::classify(paper, &mut claims)).flatten();
+        (claims, note)
     }
 
     /// The papers and plans that the targets name.

@@ -19,18 +19,15 @@ use crate::output::{Output, columns};
 use crate::progress::Bar;
 use crate::store;
 
-/// Runs a paper under its readings.
+/// Runs a paper under its readings: variations that are scaled down, the default first.
 pub(super) fn measure(
     paper: &Paper,
-    (plans, figures): (&[Plan], &[String]),
-    (scale, pairs): (Scale, bool),
+    figures: &[String],
+    variations: &[Variation],
+    scale: Scale,
     how: &How,
     output: &Output,
 ) -> Result<ResultFile, Failure> {
-    let mut variations = variations(paper, plans, pairs, how)?;
-    for variation in &mut variations {
-        variation.shrink(scale);
-    }
     store::prepare()?;
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
     let build = environment::build().unwrap_or_default();
@@ -38,7 +35,7 @@ pub(super) fn measure(
     let bar = Bar::new(output.shows_progress(), output.tells_progress());
     let mut runner = Runner::new(how.settings(), &bar);
     runner.keep_in(kept);
-    let outcome = run::run(&variations, figures, &mut runner)?;
+    let outcome = run::run(variations, figures, &mut runner)?;
     if let Some(error) = runner.kept().and_then(Kept::failure) {
         output.note(&format!("not every cell is kept: {error}"));
     }
@@ -50,8 +47,8 @@ pub(super) fn measure(
     let count = variations.len();
     output
         .note(&format!("{count} variations of {asked} cells, {cells} of them different, {known} were known"));
-    let plan = document(paper, scale, &variations, outcome.size);
-    let seed = plans.first().map_or(0, |plan| how.seed.unwrap_or(plan.seed));
+    let plan = document(paper, scale, variations, outcome.size);
+    let seed = variations[0].plans.first().map_or(0, |plan| plan.seed);
     let mut result = ResultFile::new(format!("{}-readings", paper.name), plan, seed, Clock::Virtual);
     result.why = format!("Which claims of {} depend on what it leaves open?", paper.paper);
     result.command = crate::experiment::command();
@@ -61,7 +58,13 @@ pub(super) fn measure(
     Ok(result)
 }
 
-fn variations(paper: &Paper, plans: &[Plan], pairs: bool, how: &How) -> Result<Vec<Variation>, Failure> {
+/// The variations of the whole paper, whose plans these are.
+pub(super) fn variations(
+    paper: &Paper,
+    plans: &[Plan],
+    pairs: bool,
+    how: &How,
+) -> Result<Vec<Variation>, Failure> {
     if paper.readings.list.is_empty() {
         let name = &paper.name;
         return Err(Failure::usage(format!("presets/papers/{name}.toml lists no readings of {name}")));
