@@ -236,7 +236,7 @@ fn preset(
     let on = environment::capture().cpu_model.unwrap_or_else(|| "a processor without a name".to_owned());
     let busy = if noise.is_empty() { String::new() } else { format!(", {BUSY}: {}", noise.join(", ")) };
     let summary = format!("this host, measured by `weir calibrate` on {on}{busy}");
-    MachinePreset { machine, summary, fitted_on: Vec::new(), values }
+    MachinePreset { machine, kernel: None, summary, fitted_on: Vec::new(), values }
 }
 
 fn value(key: &'static str, value: String, how: &str) -> Value {

@@ -17,6 +17,7 @@ use fs::{FsType, Options};
 use media::Storage;
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
+use vfs::Linux;
 use workload::suite::Growth;
 
 use crate::error::Error;
@@ -40,6 +41,8 @@ pub struct Run {
     pub clock: Clock,
     /// What CPU work costs under the virtual clock.
     pub machine: Machine,
+    /// Whose locks stand beside a file system.
+    pub kernel: Option<Linux>,
     /// Where randomness starts.
     pub seed: Seed,
     /// Which repeat it is.

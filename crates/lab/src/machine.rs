@@ -3,19 +3,27 @@
 //! A preset has the keys of [`works`] under `[work]`, the shape of the machine under `[shape]` and the speeds of
 //! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
 //! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
-//! task runs as if its core were its
-//! own. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A value without a
-//! source is refused, and so are missing and unknown keys.
+//! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
+//! beside it (`vfs/src/kernel.rs`), as in a process. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A
+//! value without a source is refused, and so are missing and unknown keys.
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `caches=none` or `scheduling=none` leaves the table out.
 
 use std::path::{Path, PathBuf};
 
 use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
+use vfs::Linux;
 
 use crate::document::{self, Item, Problem, Table};
 use crate::error::{Error, nearest, read_to_string};
 use crate::presets::{self, MACHINES};
+
+/// The keys of tables that may be left out.
+const CACHES: &[&str] = &["private", "private_copy", "socket_copy", "socket_hit"];
+const SCHEDULING: &[&str] = &["latency", "granularity", "wakeup_granularity"];
+/// The source of a value from a command line.
+const BY_HAND: &str = "set by hand";
 
 /// The name of the machine that `weir calibrate` measures.
 pub const THIS_HOST: &str = "this-host";
@@ -40,6 +48,8 @@ pub fn activities() -> impl Iterator<Item = Activity> {
 pub struct MachinePreset {
     /// The machine.
     pub machine: Machine,
+    /// The Linux whose locks stand beside a file system.
+    pub kernel: Option<Linux>,
     /// One line for lists.
     pub summary: String,
     /// Claims on which a value was fitted; they do not count as reproduced.
@@ -73,6 +83,8 @@ impl MachinePreset {
             let scheduling = root.get("scheduling");
             let scheduling =
                 scheduling.map(|item| item.read(|table| scheduling_of(table, &mut values))).transpose()?;
+            let kernel = root.get("kernel");
+            let kernel = kernel.map(|item| item.read(|table| kernel_of(table, &mut values))).transpose()?;
             let machine = Machine {
                 name: root.need("name", "how it is called")?.text()?,
                 sockets: shape.0,
@@ -93,7 +105,7 @@ impl MachinePreset {
             }
             let summary = root.need("summary", "one line for lists")?.text()?;
             let fitted_on = root.need("fitted_on", "ids of claims, or []")?.words()?;
-            Ok(Self { machine, summary, fitted_on, values })
+            Ok(Self { machine, kernel, summary, fitted_on, values })
         })
     }
 
@@ -119,13 +131,34 @@ impl MachinePreset {
         Err(Error::Unknown { what: "machine", name: name.to_owned(), advice })
     }
 
-    /// With `KEY=TIME` for a kind of work.
+    /// With `KEY=TIME` for a kind of work, or with another kernel, or without a table.
     fn with(mut self, setting: &str) -> Result<Self, Error> {
         let wrong = |what: String| Error::Setting(format!("machine {}: {what}", self.machine.name));
         let (key, text) =
-            setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=TIME")))?;
+            setting.split_once('=').ok_or_else(|| wrong(format!("\"{setting}\" is not KEY=VALUE")))?;
+        match (key, text) {
+            ("kernel", "none") => return Ok(self.without(&["linux"])),
+            ("caches", "none") => return Ok(self.without(CACHES)),
+            ("scheduling", "none") if self.machine.two_threads_per_mille.is_some() => {
+                return Err(wrong("its hardware threads need [scheduling]".to_owned()));
+            }
+            ("scheduling", "none") => return Ok(self.without(SCHEDULING)),
+            ("kernel", version) => {
+                let linux =
+                    version.parse().map_err(|error: &str| wrong(format!("{key}: {error}, or none")))?;
+                self = self.without(&["linux"]);
+                self.kernel = Some(linux);
+                self.values.push(Value {
+                    key: "linux",
+                    value: version.to_owned(),
+                    source: BY_HAND.to_owned(),
+                });
+                return Ok(self);
+            }
+            _ => {}
+        }
         let Some(work) = works().find(|known| known.key() == key) else {
-            let advice = nearest(key, works().map(Work::key));
+            let advice = nearest(key, works().map(Work::key).chain(["kernel", "caches", "scheduling"]));
             return Err(wrong(format!("there is no work \"{key}\"; {advice}")));
         };
         let time: Nanos = text.parse().map_err(|error| wrong(format!("{key}: {error}")))?;
@@ -133,8 +166,19 @@ impl MachinePreset {
             self.values.iter().position(|value| value.key == work.key()).expect("a machine has every value");
         self.machine.work_ps[work.index()] = time.0 * 1_000;
         self.values[value].value = format!("{} ns", time.0);
-        "set by hand".clone_into(&mut self.values[value].source);
+        BY_HAND.clone_into(&mut self.values[value].source);
         Ok(self)
+    }
+
+    /// Without the table that has these keys.
+    fn without(mut self, keys: &[&str]) -> Self {
+        self.values.retain(|value| !keys.contains(&value.key));
+        match keys {
+            CACHES => self.machine.caches = None,
+            SCHEDULING => self.machine.scheduling = None,
+            _ => self.kernel = None,
+        }
+        self
     }
 
     /// With another name: results must tell it from the machine that it was made from.
@@ -176,6 +220,7 @@ impl MachinePreset {
             "syscall" => format!("\n[work]\n{}", value.to_toml()),
             "private" => format!("\n[caches]\n{}", value.to_toml()),
             "latency" => format!("\n[scheduling]\n{}", value.to_toml()),
+            "linux" => format!("\n[kernel]\n{}", value.to_toml()),
             _ => value.to_toml(),
         });
         head.into_iter().chain(values).map(|line| line + "\n").collect()
@@ -184,6 +229,9 @@ impl MachinePreset {
 
 impl Value {
     fn to_toml(&self) -> String {
+        if self.key == "linux" {
+            return format!("linux = {{ version = {:?}, source = {:?} }}", self.value, self.source);
+        }
         let (number, unit) = self.value.split_once(' ').unwrap_or((&self.value, "count"));
         let unit = match unit {
             "GB/s" => "gb_per_s",
@@ -259,6 +307,15 @@ fn scheduling_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Schedulin
         latency: milliseconds(table, "latency", values)?,
         granularity: milliseconds(table, "granularity", values)?,
         wakeup_granularity: milliseconds(table, "wakeup_granularity", values)?,
+    })
+}
+
+fn kernel_of(table: &Table<'_>, values: &mut Vec<Value>) -> Result<Linux, Problem> {
+    value(table, "linux", values, |entry| {
+        let item = entry.need("version", "a version, as \"3.11\"")?;
+        let text = item.text()?;
+        let linux = text.parse().map_err(|error: &str| item.problem(error))?;
+        Ok((linux, text))
     })
 }
 
@@ -339,12 +396,13 @@ mod tests {
     #[test]
     fn every_embedded_machine_parses_and_every_value_has_a_source() {
         for preset in MachinePreset::embedded().unwrap() {
-            let scheduling = if preset.machine.scheduling.is_some() { 3 } else { 0 };
-            let caches = if preset.machine.caches.is_some() { 4 } else { 0 };
+            let scheduling = if preset.machine.scheduling.is_some() { SCHEDULING.len() } else { 0 };
+            let caches = if preset.machine.caches.is_some() { CACHES.len() } else { 0 };
+            let kernel = usize::from(preset.kernel.is_some());
             let threads = usize::from(preset.machine.two_threads_per_mille.is_some());
             assert_eq!(
                 preset.values.len(),
-                works().count() + 5 + threads + caches + scheduling,
+                works().count() + 5 + threads + caches + scheduling + kernel,
                 "{}",
                 preset.machine.name
             );
@@ -404,6 +462,19 @@ mod tests {
         assert_eq!((machine.caches, machine.scheduling), (None, None));
         let scheduling = parse(SERVER).unwrap().machine.scheduling.unwrap();
         assert_eq!(scheduling.latency, Nanos::from_millis(24));
+    }
+
+    #[test]
+    fn a_setting_after_the_name_leaves_out_a_table_or_takes_another_kernel() {
+        let load = |name: &str| MachinePreset::load(name).unwrap();
+        assert_eq!(load("hinfs-server").kernel, Some(Linux { major: 3, minor: 11 }));
+        let bare = load("hinfs-server,kernel=none,caches=none,scheduling=none");
+        assert_eq!((bare.kernel, bare.machine.caches, bare.machine.scheduling), (None, None, None));
+        assert_eq!(parse(&bare.to_toml()).unwrap(), bare);
+        assert_eq!(load("hinfs-server,kernel=5.15").kernel, Some(Linux { major: 5, minor: 15 }));
+        let refused = |name: &str| MachinePreset::load(name).unwrap_err().to_string();
+        assert!(refused("hinfs-server,kernel=new").contains("as \"3.11\", or none"));
+        assert!(refused("rcache-server,scheduling=none").contains("need [scheduling]"));
     }
 
     #[test]

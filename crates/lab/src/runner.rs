@@ -22,6 +22,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use results::{FailureKind, ResultFile, Sample, SampleFailure};
 use sim::{Bytes, Clock, Machine, Seed};
+use vfs::Linux;
 
 use crate::cell::{self, Run, Spare};
 use crate::environment;
@@ -81,6 +82,8 @@ struct Batch<'a> {
     plan: &'a Plan,
     cells: Vec<CellSpec>,
     machine: Machine,
+    /// Whose locks stand beside a file system.
+    kernel: Option<Linux>,
     /// The result, without samples yet.
     file: ResultFile,
 }
@@ -283,7 +286,7 @@ impl<'p> Runner<'p> {
 
     /// The sample of a task, which says why if it failed; none if it was given up before it measured anything.
     fn run_task(&self, task: &Task<'_>) -> Option<Sample> {
-        let Batch { plan, machine, .. } = task.batch;
+        let Batch { plan, machine, kernel, .. } = task.batch;
         if plan.clock == Clock::Real {
             // Each cell meets the host's memory as its first one does.
             self.spare.clear();
@@ -293,6 +296,7 @@ impl<'p> Runner<'p> {
         let run = Run {
             clock: plan.clock,
             machine: machine.clone(),
+            kernel: *kernel,
             seed: seed(plan, task.repeat),
             repeat: task.repeat,
             save_image: self.settings.save_image.clone(),
@@ -336,9 +340,9 @@ impl std::fmt::Debug for Runner<'_> {
 
 impl<'a> Batch<'a> {
     fn new(plan: &'a Plan) -> Result<Self, Error> {
-        let machine = machine(plan)?;
+        let (machine, kernel) = machine(plan)?;
         let file = empty_file(plan, &machine);
-        Ok(Self { plan, cells: plan.cells()?, machine, file })
+        Ok(Self { plan, cells: plan.cells()?, machine, kernel, file })
     }
 
     /// Every cell and repeat in the order of the plan.
@@ -430,13 +434,14 @@ fn admit(tasks: &[Task<'_>]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The machine that prices CPU work. The real clock takes its shape only.
-fn machine(plan: &Plan) -> Result<Machine, Error> {
+/// The machine that prices CPU work, and the kernel whose locks a file system has beside it. The real clock takes the shape only:
+/// calls in this process meet no kernel.
+fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>), Error> {
     match plan.clock {
-        Clock::Virtual => Ok(MachinePreset::load(&plan.machine)?.machine),
+        Clock::Virtual => MachinePreset::load(&plan.machine).map(|preset| (preset.machine, preset.kernel)),
         Clock::Real => {
-            let cores = environment::cores() as u16;
-            Ok(Machine { name: "host".to_owned(), sockets: 1, cores_per_socket: cores, ..Machine::unit() })
+            let (name, cores) = ("host".to_owned(), environment::cores() as u16);
+            Ok((Machine { name, sockets: 1, cores_per_socket: cores, ..Machine::unit() }, None))
         }
     }
 }

@@ -2,18 +2,19 @@
 //!
 //! A design in process has none of this. A published figure was measured below a kernel, and the curves of creating, removing and
 //! renaming files end where these locks end: the FxMark slides name the list of inodes and the rename lock. With
-//! [`crate::MountOptions::kernel_locks`] the front end takes them where Linux does, for as long as Linux holds them. Each is an
-//! ordinary lock of the ledger: `weir explain` names it, and `free = ["kernel.inodes"]` in a plan takes its cost away.
+//! [`crate::MountOptions::kernel`] the front end takes them where that version of Linux does, for as long as it holds them. Each is
+//! an ordinary lock of the ledger: `weir explain` names it, and `free = ["kernel.inodes"]` in a plan takes its cost away.
 //!
 //! | lock | taken | held over | in Linux |
 //! |---|---|---|---|
 //! | `kernel.inodes` | when an inode comes into memory or leaves it | linking into a list | `s_inode_list_lock` (fs/inode.c) |
 //! | `kernel.inode_hash` | the same | linking into a hash chain | `inode_hash_lock` (fs/inode.c), one for all file systems |
-//! | `kernel.directory` | by lookups, listings, and changes but unlinks | all of it, for each directory | `i_mutex` of 4.2 |
+//! | `kernel.directory` | by lookups, listings, and changes but unlinks | all of it, for each directory | `i_mutex`, from 4.7 on `i_rwsem` |
 //! | `kernel.rename` | by a rename | moving the dentry between hash chains | `rename_lock` (fs/dcache.c, `d_move`) |
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
 //!
-//! `kernel.directory` is exclusive for lookups and listings too, as it was up to 4.6; later kernels share it among these.
+//! Up to 4.6 `kernel.directory` is exclusive for lookups and listings too; from 4.7 on these share it ([`Linux::shares_directories`]).
+//! A lookup that may make the name takes it alone in both.
 //!
 //! An unlink does not take it: the kernel frees the file's blocks after it has released the mutex, and a design does both in one
 //! call, which the mutex would then cover for too long. The design's own lock of the directory remains.
@@ -29,9 +30,10 @@
 //! Lock order: claims of names, `kernel.rename_dirs`, `kernel.directory` (of two the smaller inode number first), locks of the
 //! design. The others are held over nothing.
 
+use std::str::FromStr;
 use std::sync::OnceLock;
 
-use sim::{LockClass, Mutex, MutexGuard, Work};
+use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
 static INODES: LockClass = LockClass::new("kernel.inodes");
 static DIRECTORY: LockClass = LockClass::new("kernel.directory");
@@ -39,13 +41,51 @@ static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
 static RENAME: LockClass = LockClass::new("kernel.rename");
 static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
 
+/// The version of Linux whose locks a mount takes: the third number makes no difference to them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Linux {
+    /// The first number.
+    pub major: u16,
+    /// The second.
+    pub minor: u16,
+}
+
+impl Linux {
+    /// Whether lookups and listings of one directory share its lock.
+    pub(crate) fn shares_directories(self) -> bool {
+        self >= Self { major: 4, minor: 7 }
+    }
+}
+
+impl FromStr for Linux {
+    type Err = &'static str;
+
+    /// `MAJOR.MINOR`, as in `3.11`.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let numbers = text
+            .split_once('.')
+            .and_then(|(major, minor)| Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? }));
+        numbers.ok_or("a version of Linux has two numbers, as \"3.11\"")
+    }
+}
+
 /// The lock of one directory; it exists once the directory was used.
 #[derive(Debug, Default)]
-pub(crate) struct DirectoryLock(OnceLock<Box<Mutex<()>>>);
+pub(crate) struct DirectoryLock(OnceLock<Box<RwLock<()>>>);
+
+/// A directory's lock, held.
+#[expect(dead_code, reason = "a guard is held for its drop")]
+pub(crate) enum DirectoryGuard<'a> {
+    /// With other lookups and listings.
+    Shared(RwLockReadGuard<'a, ()>),
+    /// Alone.
+    Alone(RwLockWriteGuard<'a, ()>),
+}
 
 impl DirectoryLock {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ()> {
-        self.0.get_or_init(|| Box::new(Mutex::new(&DIRECTORY, ()))).lock()
+    pub(crate) fn lock(&self, shared: bool) -> DirectoryGuard<'_> {
+        let lock = self.0.get_or_init(|| Box::new(RwLock::new(&DIRECTORY, ())));
+        if shared { DirectoryGuard::Shared(lock.read()) } else { DirectoryGuard::Alone(lock.write()) }
     }
 }
 
@@ -54,6 +94,7 @@ const NEIGHBOURS: u64 = 1;
 
 /// The locks of one mount.
 pub(crate) struct KernelLocks {
+    pub(crate) version: Linux,
     inodes: Mutex<()>,
     hash: Mutex<()>,
     rename: Mutex<()>,
@@ -61,8 +102,9 @@ pub(crate) struct KernelLocks {
 }
 
 impl KernelLocks {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(version: Linux) -> Self {
         Self {
+            version,
             inodes: Mutex::new(&INODES, ()),
             hash: Mutex::new(&INODE_HASH, ()),
             rename: Mutex::new(&RENAME, ()),

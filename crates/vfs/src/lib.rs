@@ -61,6 +61,7 @@ pub use errno::{Errno, Result};
 pub use file_system::{FileSystem, Written};
 pub use flags::{FallocateMode, IoFlags, OpenFlags, Protection, RenameFlags, SeekTo, Whence, XattrMode};
 pub use host::{Host, HostError};
+pub use kernel::Linux;
 pub use mapping::{MappedFiles, Mapping};
 pub use mount::{AccessTimes, Mount, MountOptions};
 pub use process::{Limits, Process};

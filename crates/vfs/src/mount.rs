@@ -10,14 +10,13 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use sim::MutexGuard;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::FileSystem;
 use crate::flags::RenameFlags;
-use crate::kernel::KernelLocks;
+use crate::kernel::{DirectoryGuard, KernelLocks, Linux};
 use crate::vnode::{DeferredReleases, Vnode};
 
 /// When reading sets the access time of a file or directory.
@@ -42,18 +41,13 @@ pub struct MountOptions {
     pub access_times: AccessTimes,
     /// Limit of the dentry cache, in names; dentries in use do not count.
     pub dentries: usize,
-    /// Take the locks that a kernel keeps beside the file system (`kernel.rs`): for runs that stand for a kernel.
-    pub kernel_locks: bool,
+    /// Take the locks that this kernel keeps beside the file system (`kernel.rs`): for runs that stand for a kernel.
+    pub kernel: Option<Linux>,
 }
 
 impl Default for MountOptions {
     fn default() -> Self {
-        Self {
-            read_only: false,
-            access_times: AccessTimes::default(),
-            dentries: 1 << 20,
-            kernel_locks: false,
-        }
+        Self { read_only: false, access_times: AccessTimes::default(), dentries: 1 << 20, kernel: None }
     }
 }
 
@@ -76,7 +70,7 @@ impl Mount {
         let deferred = Arc::default();
         let root = Vnode::new(&fs.getattr(fs.root())?, None);
         let dentries = Dentries::new(options.dentries);
-        let kernel = options.kernel_locks.then(|| Box::new(KernelLocks::new()));
+        let kernel = options.kernel.map(|version| Box::new(KernelLocks::new(version)));
         Ok(Arc::new(Self {
             fs,
             options,
@@ -219,10 +213,16 @@ impl Mount {
         }
     }
 
-    /// The kernel's lock of a directory, where the mount stands for a kernel.
+    /// The kernel's lock of a directory that changes, where the mount stands for a kernel.
     #[inline]
-    pub(crate) fn lock_directory<'a>(&self, dir: &'a Vnode) -> Option<MutexGuard<'a, ()>> {
-        self.kernel.as_ref().map(|_| dir.directory.lock())
+    pub(crate) fn lock_directory<'a>(&self, dir: &'a Vnode) -> Option<DirectoryGuard<'a>> {
+        self.kernel.as_ref().map(|_| dir.directory.lock(false))
+    }
+
+    /// The same of a directory that is read: other readers may share it.
+    #[inline]
+    pub(crate) fn share_directory<'a>(&self, dir: &'a Vnode) -> Option<DirectoryGuard<'a>> {
+        self.kernel.as_ref().map(|kernel| dir.directory.lock(kernel.version.shares_directories()))
     }
 
     /// An inode comes into memory, or leaves it.
@@ -319,7 +319,7 @@ pub(crate) struct Claim<'a> {
     /// What the name leads to; none when the claim has been settled.
     binding: Option<Binding>,
     /// The kernel's lock of the directory, from the first question to the design on.
-    held: Option<MutexGuard<'a, ()>>,
+    held: Option<DirectoryGuard<'a>>,
 }
 
 /// What a call that may make a name finds.
@@ -358,8 +358,15 @@ impl<'a> Claim<'a> {
 
     /// The vnode that the name leads to; the claim ends. `ENOENT`.
     fn resolve(mut self) -> Result<Arc<Vnode>> {
+        if self.is_unknown() {
+            self.held = self.mount.share_directory(self.dir);
+        }
         self.find()?;
         self.vnode().cloned().ok_or(Errno::ENOENT)
+    }
+
+    fn is_unknown(&self) -> bool {
+        matches!(self.binding, Some(Binding::Unknown))
     }
 
     /// Asks the design, unless the answer is known.
@@ -467,7 +474,7 @@ impl<'a> Claim<'a> {
     }
 
     /// The kernel's locks of the directories of a rename.
-    fn lock_directories(&self, to: &Self) -> [Option<MutexGuard<'a, ()>>; 2] {
+    fn lock_directories(&self, to: &Self) -> [Option<DirectoryGuard<'a>>; 2] {
         let (first, second) =
             if self.dir.ino <= to.dir.ino { (self.dir, to.dir) } else { (to.dir, self.dir) };
         let held = self.mount.lock_directory(first);

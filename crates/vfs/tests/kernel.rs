@@ -7,14 +7,19 @@ use std::sync::Arc;
 use memfs::MemFs;
 use sim::ledger::Snapshot;
 use sim::{Machine, Seed, Setup, TaskSpec};
-use vfs::{Credentials, FileKind, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls, ops};
+use vfs::{
+    Credentials, FileKind, Linux, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls, ops,
+};
+
+const OLD: Option<Linux> = Some(Linux { major: 4, minor: 6 });
+const NEW: Option<Linux> = Some(Linux { major: 4, minor: 7 });
 
 /// The names of the locks that eight tasks on as many cores, each in a directory of its own, have waited for.
-fn waits(kernel_locks: bool, free: &[&str], work: fn(&Process, u16)) -> Vec<&'static str> {
+fn waits(kernel: Option<Linux>, free: &[&str], work: fn(&Process, u16)) -> Vec<&'static str> {
     let free = free.iter().map(|name| (*name).to_owned()).collect();
     let setup = Setup { free, ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
     let ledger = sim::run(&setup, move || {
-        let options = MountOptions { kernel_locks, ..MountOptions::default() };
+        let options = MountOptions { kernel, ..MountOptions::default() };
         let mount = Mount::new(Arc::new(MemFs::new()), options).expect("it has a root");
         let tasks: Vec<_> = (0..8)
             .map(|n: u16| {
@@ -58,16 +63,16 @@ fn move_within(process: &Process, n: u16) {
 
 #[test]
 fn files_made_and_removed_in_different_directories_meet_at_the_lists_of_inodes() {
-    assert!(waits(true, &[], make_and_remove).contains(&"kernel.inodes"));
+    assert!(waits(OLD, &[], make_and_remove).contains(&"kernel.inodes"));
     // The two are held equally long: a task that has waited for the first finds the second free.
-    assert_eq!(waits(true, &["kernel.inodes"], make_and_remove), ["kernel.inode_hash"]);
+    assert_eq!(waits(OLD, &["kernel.inodes"], make_and_remove), ["kernel.inode_hash"]);
 }
 
 #[test]
 fn renames_meet_at_the_rename_lock_and_those_between_directories_at_their_mutex() {
-    assert!(waits(true, &[], move_between).contains(&"kernel.rename_dirs"));
-    assert!(!waits(true, &[], move_within).contains(&"kernel.rename_dirs"));
-    assert!(waits(true, &[], move_within).contains(&"kernel.rename"));
+    assert!(waits(OLD, &[], move_between).contains(&"kernel.rename_dirs"));
+    assert!(!waits(OLD, &[], move_within).contains(&"kernel.rename_dirs"));
+    assert!(waits(OLD, &[], move_within).contains(&"kernel.rename"));
 }
 
 /// All tasks in one directory.
@@ -86,17 +91,23 @@ fn list_together(process: &Process, _: u16) {
 #[test]
 fn changes_and_listings_of_one_directory_wait_for_its_lock() {
     for work in [make_together as fn(&Process, u16), list_together] {
-        assert!(waits(true, &[], work).contains(&"kernel.directory"));
+        assert!(waits(OLD, &[], work).contains(&"kernel.directory"));
     }
     assert!(
-        !waits(true, &[], make_and_remove).contains(&"kernel.directory"),
+        !waits(OLD, &[], make_and_remove).contains(&"kernel.directory"),
         "each has a directory of its own"
     );
 }
 
 #[test]
+fn listings_share_the_lock_of_a_directory_from_linux_4_7_on() {
+    assert!(waits(NEW, &[], make_together).contains(&"kernel.directory"));
+    assert!(!waits(NEW, &[], list_together).contains(&"kernel.directory"));
+}
+
+#[test]
 fn in_process_there_are_no_such_locks() {
     for work in [make_and_remove as fn(&Process, u16), move_between] {
-        assert_eq!(waits(false, &[], work), [""; 0]);
+        assert_eq!(waits(None, &[], work), [""; 0]);
     }
 }

@@ -56,8 +56,7 @@ impl Work {
         if let Some(built) = built {
             built.align().map_err(words)?;
         }
-        // Under the virtual clock a cell stands for a file system below a kernel.
-        let how = MountOptions { kernel_locks: self.run.clock == Clock::Virtual, ..MountOptions::default() };
+        let how = MountOptions { kernel: self.run.kernel, ..MountOptions::default() };
         let mount = Mount::new(Arc::clone(&mounted), how).map_err(words)?;
         let (tallies, of) = (self.tallies(), Arc::clone(&mount));
         let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
