@@ -290,3 +290,13 @@ fn of_one_figure_or_of_some_designs_those_variations_are_left_that_differ_there(
     assert!(!has(&of_pmfs, "write_back_tasks=one"), "PMFS has no tasks that write back");
     assert!(has(&of_pmfs, "machine=one_socket"), "{of_pmfs:?}");
 }
+
+#[test]
+fn a_claim_for_whose_result_a_default_was_chosen_does_not_count() {
+    let usual = "default = { name = \"usual\", ";
+    let text = PAPER.replace(usual, &format!("{usual}fitted_on = [\"robust\"], "));
+    let default = &variations(&text).unwrap()[..1];
+    let outcome = run::run(default, &[], &mut Runner::new(Settings::default(), &Silent)).unwrap().unwrap();
+    let fitted: Vec<_> = outcome.claims.iter().filter(|claim| claim.fitted).map(|claim| &claim.id).collect();
+    assert_eq!(fitted, ["robust"]);
+}

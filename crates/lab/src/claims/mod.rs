@@ -141,7 +141,9 @@ impl Paper {
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
         let judge = |claim: &PaperClaim| {
             let measure = claim.measure.as_ref().filter(|measure| measured.contains_key(&measure.plan))?;
-            Some(claim.judge(measure, measured))
+            let mut outcome = claim.judge(measure, measured);
+            outcome.fitted |= self.readings.fitted(&outcome.id);
+            Some(outcome)
         };
         self.claims.iter().filter_map(judge).collect()
     }

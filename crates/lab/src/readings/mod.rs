@@ -21,7 +21,9 @@
 //! why = "both lower the demand"
 //! ```
 //!
-//! The default is the plans as they stand, and has no changes. A [`Variation`] is the paper with some alternatives chosen; it
+//! The default is the plans as they stand, and has no changes. The text must argue for it: a default that was chosen for the result
+//! names the claims, `default = { …, fitted_on = ["hinfs.9.io4k"] }`, which then count as fitted, not as reproduced.
+//! A [`Variation`] is the paper with some alternatives chosen; it
 //! is refused if it changes nothing, since a reading that changes nothing would make every claim look robust.
 //!
 //! | module | holds |
@@ -54,6 +56,8 @@ pub struct Reading {
     pub question: String,
     /// What the plans do, and the text's argument for it.
     pub default: Choice,
+    /// Claims for whose result the default was chosen.
+    pub fitted_on: Vec<String>,
     /// What else the text allows.
     pub alternatives: Vec<Alternative>,
 }
@@ -162,6 +166,11 @@ impl Readings {
         }
     }
 
+    /// Whether a default was chosen for the result of this claim.
+    pub(crate) fn fitted(&self, id: &str) -> bool {
+        self.list.iter().any(|reading| reading.fitted_on.iter().any(|fitted| fitted == id))
+    }
+
     /// The alternative that `reading=alternative` names.
     fn find(&self, choice: &str) -> Result<(&Reading, &Alternative), String> {
         let (reading, alternative) =
@@ -227,8 +236,7 @@ impl Paper {
 
     /// The paper as its plans stand.
     fn defaults(&self, plans: &[Plan]) -> Variation {
-        let paper = Self { readings: Readings::default(), ..self.clone() };
-        Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper }
+        Variation { name: DEFAULT.into(), choice: DEFAULT.into(), plans: plans.to_vec(), paper: self.clone() }
     }
 
     /// The paper with these alternatives; none where none of them concerns `plans`.
@@ -240,6 +248,7 @@ impl Paper {
         at: &Place,
     ) -> Result<Option<Variation>, Error> {
         let mut varied = default.clone();
+        varied.paper.readings = Readings::default();
         for (_, alternative) in chosen {
             alternative.apply(self, &mut varied)?;
         }
@@ -317,10 +326,15 @@ fn choice(table: &Table<'_>) -> Result<Choice, Problem> {
 
 fn reading(table: &Table<'_>) -> Result<Reading, Problem> {
     let alternatives = table.need("alternative", "what else the text allows")?.items()?;
+    let default = table.need("default", "what the plans do, with name and why")?;
+    let (default, fitted_on) = default.read(|table| {
+        Ok((choice(table)?, table.get("fitted_on").map_or(Ok(Vec::new()), |item: Item<'_>| item.words())?))
+    })?;
     Ok(Reading {
         name: table.need("name", "how the reading is called")?.word()?,
         question: table.need("question", "what the paper leaves open")?.text()?,
-        default: table.need("default", "what the plans do, with name and why")?.read(choice)?,
+        default,
+        fitted_on,
         alternatives: alternatives.iter().map(|item| item.read(alternative)).collect::<Result<_, _>>()?,
     })
 }
