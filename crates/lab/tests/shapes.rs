@@ -25,6 +25,7 @@ WORKLOADS
 
 const FILESERVER: &str = "[[workload]]\nname = \"filebench/fileserver\"\nvars = { nfiles = 410 }\n";
 const WEBPROXY: &str = "[[workload]]\nname = \"filebench/webproxy\"\nvars = { nfiles = 3277 }\n";
+const WEBSERVER: &str = "[[workload]]\nname = \"filebench/webserver\"\nvars = { nfiles = 3277 }\n";
 const VARMAIL: &str = "[[workload]]\nname = \"filebench/varmail\"\nvars = { nfiles = 3277 }\n";
 
 /// A metric of each cell by workload, design and the value of the figure's own axis.
@@ -87,6 +88,30 @@ fn the_buffer_pays_on_webproxy_and_not_on_varmail() {
             (gain(by_threads(), "webproxy", threads), gain(by_threads(), "varmail", threads));
         assert!(webproxy > 1.1, "{threads} threads: {webproxy}");
         assert!((0.85..1.2).contains(&varmail), "{threads} threads: {varmail}");
+    }
+}
+
+/// Figures 7 and 8: reads are the same, and the one append of a loop costs PMFS its data.
+#[test]
+fn webserver_gains_by_its_log_alone_and_as_much_at_four_threads_as_at_one() {
+    let cells = run(&plan("[[axis]]\nthreads = [1, 4]", &[WEBSERVER]), "threads", None);
+    let gains = ["1", "4"].map(|threads| gain(&cells, "webserver", threads));
+    assert!(gains.iter().all(|gain| (1.1..1.7).contains(gain)), "{gains:?}");
+    assert!((gains[0] / gains[1] - 1.0).abs() < 0.15, "{gains:?}");
+}
+
+/// Figure 7: what the page cache costs where the medium is as fast as memory.
+#[test]
+fn block_designs_are_behind_on_fileserver_and_webserver() {
+    let text = plan("[[axis]]\nthreads = [4]", &[FILESERVER, WEBSERVER])
+        .replace("fs = [\"pmfs\", \"hinfs\"]", "fs = [\"pmfs\", \"ext2\", \"ext4\"]")
+        .replace("buffer = \"21MiB\"", "cache = \"30MiB\"");
+    let cells = run(&text, "threads", None);
+    for workload in ["fileserver", "webserver"] {
+        for fs in ["ext2", "ext4"] {
+            let ratio = at(&cells, workload, fs, "4") / at(&cells, workload, "pmfs", "4");
+            assert!(ratio < 0.9, "{workload}, {fs}: {ratio}");
+        }
     }
 }
 

@@ -14,7 +14,8 @@ use std::time::Duration;
 use criterion::{Criterion, criterion_group, criterion_main};
 use rustix::time::{ClockId, clock_gettime};
 use sim::{
-    Activity, Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Seed, Server, Setup, TaskSpec, Work,
+    Activity, Clock, Line, LockClass, Machine, Mutex, Nanos, Op, RwLock, Scheduling, Seed, Server, Setup,
+    TaskSpec, Work,
 };
 
 /// A scope that collects work.
@@ -32,7 +33,17 @@ fn cpu_time() -> Duration {
 /// `tasks` tasks that each do `step` `rounds` times, advancing alike, so that nearly every interaction
 /// switches.
 fn together(tasks: u64, rounds: u64, step: impl Fn(u64) + Clone + Send + 'static) -> Duration {
-    let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+    together_on(Machine::unit(), tasks, rounds, step)
+}
+
+/// The same on a machine of its own.
+fn together_on(
+    machine: Machine,
+    tasks: u64,
+    rounds: u64,
+    step: impl Fn(u64) + Clone + Send + 'static,
+) -> Duration {
+    let setup = Setup::virtual_clock(machine, Seed(1));
     let elapsed = sim::run(&setup, move || {
         let handles: Vec<_> = (0..tasks)
             .map(|n| {
@@ -72,6 +83,27 @@ fn scheduling(c: &mut Criterion) {
         group.bench_function(format!("interaction_{tasks}_tasks"), |b| {
             b.iter_custom(|n| {
                 together(tasks, n.div_ceil(tasks), |n| {
+                    sim::work(Work::STEP, 1 + n % 7);
+                    sim::interact();
+                })
+            });
+        });
+    }
+    // As on 80 cores of their own, but the run queues are looked at; and five to a core.
+    for cores in [80, 16] {
+        let sharing = move || Machine {
+            sockets: 1,
+            cores_per_socket: cores,
+            scheduling: Some(Scheduling {
+                latency: Nanos::from_millis(24),
+                granularity: Nanos::from_millis(3),
+                wakeup_granularity: Nanos::from_millis(4),
+            }),
+            ..Machine::unit()
+        };
+        group.bench_function(format!("interaction_80_tasks_with_queues_on_{cores}_cores"), |b| {
+            b.iter_custom(|n| {
+                together_on(sharing(), 80, n.div_ceil(80), |n| {
                     sim::work(Work::STEP, 1 + n % 7);
                     sim::interact();
                 })
