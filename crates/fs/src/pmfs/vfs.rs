@@ -75,13 +75,10 @@ impl DataPath for Volume {
         inode: &Inode,
         raw: &mut RawInode,
         (offset, data): (u64, &[u8]),
-        sync: bool,
+        _sync: bool,
     ) -> DesignResult<usize> {
-        let bytes = self.write_file(inode, raw, offset, data)?;
-        if sync {
-            self.region.fence();
-        }
-        Ok(bytes)
+        // Durable on return.
+        self.write_file(inode, raw, offset, data)
     }
 
     /// Every call was durable when it returned, so nothing is left to write back. PMFS's fsync is a fence, and so is this one.
