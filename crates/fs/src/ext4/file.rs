@@ -613,19 +613,21 @@ impl Volume {
         self.check_running()?;
         self.settle_delayed(inode)?;
         self.write_data(inode.mapping())?;
-        match &self.journal {
-            Some(journal) if !journal.has_committed(journal.current_tid()) => {
-                if self.has(mutant::FSYNC_WITHOUT_COMMIT) {
-                    Ok(())
-                } else {
-                    self.commit(journal.current_tid())
-                }
+        let Some(journal) = &self.journal else {
+            self.write_metadata()?;
+            if self.has(mutant::FSYNC_WITHOUT_FLUSH) {
+                return Ok(());
             }
-            Some(_) => Ok(self.device.flush()?),
-            None => {
-                self.write_metadata()?;
-                if self.has(mutant::FSYNC_WITHOUT_FLUSH) { Ok(()) } else { Ok(self.device.flush()?) }
-            }
+            return Ok(self.device.flush()?);
+        };
+        let tid = journal.last_tid();
+        if journal.has_committed(tid) {
+            return Ok(self.device.flush()?);
         }
+        // A commit that another task has under way is waited for; its flush may have come before this data.
+        if self.has(mutant::FSYNC_WITHOUT_COMMIT) || self.commit(tid)? {
+            return Ok(());
+        }
+        Ok(self.device.flush()?)
     }
 }

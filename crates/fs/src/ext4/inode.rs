@@ -389,7 +389,7 @@ impl Volume {
             return Ok(inode);
         }
         let (raw, extra) = self.read_inode(ino)?;
-        let tid = self.journal.as_ref().map_or(0, super::journal::Journal::current_tid);
+        let tid = self.journal.as_ref().map_or(0, super::journal::Journal::last_tid);
         let inode = Inode::new(ino, raw, extra, tid);
         change.insert(&inode);
         Ok(inode)

@@ -9,6 +9,7 @@ mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
 mod long_runs;
+mod overlaps;
 mod placement;
 mod repairs;
 mod scaling;
