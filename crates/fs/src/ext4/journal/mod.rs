@@ -437,9 +437,7 @@ impl Journal {
         };
         let first = head;
         let head = self.write_log(head, &blocks, false)?;
-        if self.home.device().geometry().volatile_cache && !self.has(mutant::COMMIT_WITHOUT_FLUSH) {
-            self.home.device().flush()?;
-        }
+        self.flush_before_commit()?;
         let mut commit = self.format.header(COMMIT, sequence);
         let now = Timestamp::now();
         commit[0x30..0x38].copy_from_slice(&now.secs.to_be_bytes());
@@ -451,6 +449,21 @@ impl Journal {
         state.head = head;
         state.used += needed;
         state.sequence = sequence.wrapping_add(1).max(1);
+        Ok(())
+    }
+
+    /// Makes the log and the data of ordered files survive a power loss, before the commit block says that they count.
+    fn flush_before_commit(&self) -> Result<()> {
+        let (home, log) = (self.home.device(), self.log.device());
+        if self.has(mutant::COMMIT_WITHOUT_FLUSH) {
+            return Ok(());
+        }
+        if home.geometry().volatile_cache {
+            home.flush()?;
+        }
+        if log.geometry().volatile_cache && !Arc::ptr_eq(home, log) {
+            log.flush()?;
+        }
         Ok(())
     }
 
