@@ -65,7 +65,8 @@ pub(crate) struct Page {
     recency: Recency,
     referenced: AtomicBool,
     dirty: AtomicBool,
-    gone: AtomicBool,
+    /// Write-back has it on its way to the device.
+    in_flight: AtomicBool,
     pins: AtomicU32,
     owner: Weak<Mapping>,
     buffers: Arc<Buffers>,
@@ -73,6 +74,7 @@ pub(crate) struct Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
+        self.buffers.pages.fetch_sub(1, Relaxed);
         self.buffers.give(std::mem::take(&mut self.state.get_mut().bytes));
     }
 }
@@ -81,12 +83,19 @@ impl Drop for Page {
 /// with every page.
 pub(super) struct Buffers {
     page_bytes: u32,
+    /// Pages that have one.
+    pages: AtomicU64,
     spare: parking_lot::Mutex<Vec<Box<[u8]>>>,
 }
 
 impl Buffers {
     pub(super) fn new(page_bytes: u32) -> Arc<Self> {
-        Arc::new(Self { page_bytes, spare: parking_lot::Mutex::default() })
+        Arc::new(Self { page_bytes, pages: AtomicU64::new(0), spare: parking_lot::Mutex::default() })
+    }
+
+    /// How many pages have one, in a mapping or in use.
+    pub(super) fn pages(&self) -> u64 {
+        self.pages.load(Relaxed)
     }
 
     pub(super) fn take(&self) -> Box<[u8]> {
@@ -150,12 +159,18 @@ impl Page {
         self.dirty.swap(dirty, Relaxed)
     }
 
-    pub(super) fn is_busy(&self) -> bool {
-        self.is_dirty() || self.is_pinned()
+    /// Whether write-back has it on its way.
+    pub(super) fn is_in_flight(&self) -> bool {
+        self.in_flight.load(Relaxed)
     }
 
-    pub(super) fn is_gone(&self) -> bool {
-        self.gone.load(Relaxed)
+    pub(super) fn set_in_flight(&self, in_flight: bool) {
+        self.in_flight.store(in_flight, Relaxed);
+    }
+
+    /// Whether the device does not have what it holds.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_dirty() || self.is_pinned() || self.is_in_flight()
     }
 
     pub(super) fn take_reference(&self) -> bool {
@@ -170,7 +185,6 @@ impl Page {
         let unused = Arc::strong_count(self) == 2 && !self.is_busy();
         if unused {
             pages.remove(self.index);
-            self.gone.store(true, Relaxed);
         }
         unused
     }
@@ -274,13 +288,14 @@ impl Mapping {
             marks_window: false,
             transaction: 0,
         };
+        buffers.pages.fetch_add(1, Relaxed);
         let page = Arc::new(Page {
             index,
             state: RwLock::new(&PAGE, state),
             referenced: AtomicBool::new(false),
             dirty: AtomicBool::new(false),
             recency: Recency::new(),
-            gone: AtomicBool::new(false),
+            in_flight: AtomicBool::new(false),
             pins: AtomicU32::new(0),
             owner: Weak::clone(&self.me),
             buffers: Arc::clone(buffers),
@@ -304,16 +319,9 @@ impl Mapping {
         self.pages.read().leaves.is_empty()
     }
 
-    pub(super) fn remove(&self, index: u64) -> bool {
+    pub(super) fn remove(&self, index: u64) {
         let _changes = self.changes.lock();
-        let removed = self.pages.write().remove(index);
-        match removed {
-            Some(page) => {
-                page.gone.store(true, Relaxed);
-                true
-            }
-            None => false,
-        }
+        self.pages.write().remove(index);
     }
 
     /// True if nothing was dirty before.

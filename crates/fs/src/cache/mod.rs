@@ -8,10 +8,13 @@
 //! |---|---|
 //! | clean | evicted |
 //! | dirty | written back at any time, then clean |
-//! | pinned | neither: a journal has it in a transaction, or write-back has it in flight |
+//! | pinned | neither: a journal has it in a transaction |
+//! | in flight | neither: write-back has it on its way; a call that frees its block waits (Linux: `PG_writeback`) |
 //!
 //! Eviction gives a second chance: a hit sets a bit of the page and takes no lock that all tasks share; the hand of the clock
-//! clears the bit once before it evicts.
+//! clears the bit once before it evicts. The hand takes a cluster of pages off the ring at once, and frees a cluster more than is
+//! needed, so that most misses take the ring's lock once (Linux: `shrink_inactive_list`, 32 pages). The ring does not keep a page
+//! alive: one that was forgotten gives its memory back at once.
 //!
 //! Lock order: a mapping's `writing`, a page, a mapping's `changes`, a mapping's `dirty`, the cache's `dirty`. The ring is a leaf
 //! and is never held together with another. A page that is held is not evicted, so its holder may lock it.
@@ -19,8 +22,8 @@
 mod mapping;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use media::MediaError;
 use media::block::{Hint, Piece, Queue};
@@ -34,6 +37,12 @@ static DIRTY: LockClass = LockClass::new("cache.dirty");
 
 /// Pages that write-back hands to the request layer at once.
 const BATCH_PAGES: usize = 256;
+/// Pages that the hand of the clock takes off the ring at once, and frees beyond what is needed (Linux: `SWAP_CLUSTER_MAX`); a
+/// small cache frees a part of its pages.
+const CLUSTER: u64 = 32;
+const CLUSTER_PART: u64 = 32;
+/// Pages that were forgotten may be as many on the ring as those that are alive, and this many more.
+const FORGOTTEN: usize = 1024;
 /// Part of the memory that may be dirty before a writer has to wait for write-back (Linux: `dirty_ratio`, 20 %).
 const DIRTY_RATIO_PERCENT: u64 = 20;
 /// Part of the memory above which write-back starts by itself (Linux: `dirty_background_ratio`, 10 %).
@@ -47,10 +56,9 @@ pub(crate) struct PageCache {
     queue: Queue,
     page_bytes: u32,
     capacity_pages: u64,
-    resident: AtomicU64,
     dirty_pages: AtomicU64,
     buffers: Arc<Buffers>,
-    ring: Mutex<VecDeque<Arc<Page>>>,
+    ring: Mutex<VecDeque<Weak<Page>>>,
     /// Mappings with dirty pages, by number, with the time at which the first became dirty.
     dirty: Mutex<BTreeMap<u64, (Nanos, Arc<Mapping>)>>,
     hits: AtomicU64,
@@ -65,7 +73,6 @@ impl PageCache {
             queue,
             page_bytes,
             capacity_pages: (memory.0 / u64::from(page_bytes)).max(64),
-            resident: AtomicU64::new(0),
             dirty_pages: AtomicU64::new(0),
             buffers: Buffers::new(page_bytes),
             ring: Mutex::new(&RING, VecDeque::new()),
@@ -100,30 +107,49 @@ impl PageCache {
         self.misses.fetch_add(1, Relaxed);
         let (page, made) = mapping.get_or_make(index, &self.buffers);
         if made {
-            self.ring.lock().push_back(Arc::clone(&page));
-            if self.resident.fetch_add(1, Relaxed) >= self.capacity_pages {
+            self.enter_ring(&page);
+            if self.buffers.pages() > self.capacity_pages {
                 self.evict();
             }
         }
         page
     }
 
-    /// Evicts a few clean pages that were not used since the hand came by; none if there are none.
+    fn enter_ring(&self, page: &Arc<Page>) {
+        let mut ring = self.ring.lock();
+        ring.push_back(Arc::downgrade(page));
+        if ring.len() / 2 > self.buffers.pages() as usize + FORGOTTEN {
+            ring.retain(|page| page.strong_count() > 0);
+        }
+    }
+
+    /// Evicts clean pages that were not used since the hand came by, until there is room for a few; fewer if there are not as many.
     fn evict(&self) {
-        let mut wanted = (self.resident.load(Relaxed) + 1).saturating_sub(self.capacity_pages).min(8);
-        let mut looks = 2 * self.ring.lock().len();
-        while wanted > 0 && looks > 0 {
-            looks -= 1;
-            let Some(page) = self.ring.lock().pop_front() else { return };
-            if page.is_gone() {
-                continue;
+        let room = CLUSTER.min(self.capacity_pages / CLUSTER_PART);
+        let enough = || self.buffers.pages() + room <= self.capacity_pages;
+        let (mut looks, mut kept, mut cluster) = (None, Vec::new(), VecDeque::new());
+        loop {
+            {
+                let mut ring = self.ring.lock();
+                // The hand has not come to what is left of the cluster.
+                cluster.drain(..).rev().for_each(|page| ring.push_front(page));
+                ring.extend(kept.drain(..));
+                let left = *looks.get_or_insert(2 * ring.len());
+                let next = if enough() { 0 } else { left.min(ring.len()).min(CLUSTER as usize) };
+                cluster.extend(ring.drain(..next));
+                looks = Some(left - next);
             }
-            if page.take_reference() || page.is_busy() || !page.forget_if_unused() {
-                self.ring.lock().push_back(page);
-                continue;
+            if cluster.is_empty() {
+                return;
             }
-            self.resident.fetch_sub(1, Relaxed);
-            wanted -= 1;
+            while !enough()
+                && let Some(page) = cluster.pop_front()
+            {
+                let Some(page) = page.upgrade() else { continue };
+                if page.take_reference() || page.is_busy() || !page.forget_if_unused() {
+                    kept.push(Arc::downgrade(&page));
+                }
+            }
         }
     }
 
@@ -217,7 +243,7 @@ impl PageCache {
             }
             let hint = hint(&state);
             state.growth = Growth::None;
-            page.pin();
+            page.set_in_flight(true);
             let mut bytes = self.buffers.take();
             bytes.copy_from_slice(&state.bytes);
             let block = state.block;
@@ -236,10 +262,12 @@ impl PageCache {
         self.written_back.fetch_add(taken.len() as u64, Relaxed);
         for (_, bytes, _, page) in taken {
             self.buffers.give(bytes);
-            page.unpin();
             if result.is_err() {
                 let _state = page.state.write();
                 self.mark_dirty(mapping, &page);
+                page.set_in_flight(false);
+            } else {
+                page.set_in_flight(false);
             }
         }
         result
@@ -255,33 +283,38 @@ impl PageCache {
         was
     }
 
-    /// Forgets the pages from index `from` to before `to`, dirty or not: their blocks are no longer the file's.
+    /// Forgets the pages from index `from` to before `to`, dirty or not, before their blocks are freed: waits for those that are in
+    /// flight, which may reach a block after it was given to another file.
     pub(crate) fn forget(&self, mapping: &Arc<Mapping>, from: u64, to: u64) {
-        for page in mapping.range(from, to) {
-            let state = page.state.write();
-            self.clean(mapping, &page);
-            drop(state);
-            if mapping.remove(page.index()) {
-                self.resident.fetch_sub(1, Relaxed);
+        let pages = mapping.range(from, to);
+        let mut in_flight = false;
+        for page in &pages {
+            let _state = page.state.write();
+            self.clean(mapping, page);
+            in_flight |= page.is_in_flight();
+        }
+        if in_flight {
+            drop(mapping.begin_writing());
+        }
+        for page in pages {
+            if in_flight {
+                // It is dirty again if its write has failed.
+                let _state = page.state.write();
+                self.clean(mapping, &page);
             }
+            mapping.remove(page.index());
         }
     }
 
     /// Forgets every page that is neither dirty, pinned nor in use (Linux: `drop_caches`).
     pub(crate) fn drop_clean(&self) {
-        let mut kept = VecDeque::new();
-        loop {
-            let Some(page) = self.ring.lock().pop_front() else { break };
-            if page.is_gone() {
-                continue;
-            }
-            if page.is_busy() || !page.forget_if_unused() {
-                kept.push_back(page);
-                continue;
-            }
-            self.resident.fetch_sub(1, Relaxed);
-        }
-        self.ring.lock().append(&mut kept);
+        let pages = std::mem::take(&mut *self.ring.lock());
+        let stays =
+            |page: &Weak<Page>| page.upgrade().is_some_and(|page| page.is_busy() || !page.forget_if_unused());
+        let kept: VecDeque<_> = pages.into_iter().filter(stays).collect();
+        let mut ring = self.ring.lock();
+        let new = std::mem::replace(&mut *ring, kept);
+        ring.extend(new);
     }
 
     /// What the cache counts about itself.
@@ -289,9 +322,12 @@ impl PageCache {
         vec![
             ("cache_hits", self.hits.load(Relaxed)),
             ("cache_misses", self.misses.load(Relaxed)),
-            ("cache_pages", self.resident.load(Relaxed)),
+            ("cache_pages", self.buffers.pages()),
             ("cache_dirty_pages", self.dirty_pages.load(Relaxed)),
             ("blocks_written_back", self.written_back.load(Relaxed)),
         ]
     }
 }
+
+#[cfg(test)]
+mod tests;

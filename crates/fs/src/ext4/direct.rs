@@ -44,7 +44,7 @@ impl Volume {
     /// Writes back what the cache has of a range, and waits for what is under way.
     fn settle_range(&self, inode: &Inode, (from, to): (u64, u64)) -> Result<()> {
         let pages = inode.mapping().range(from, to);
-        if pages.iter().any(|page| page.is_dirty() || page.is_pinned()) {
+        if pages.iter().any(|page| page.is_busy()) {
             self.write_data(inode.mapping())?;
         }
         Ok(())

@@ -84,7 +84,45 @@ impl Volume {
         Ok(len as usize)
     }
 
-    /// Copies from a page that is in the cache; false if there is more to do.
+    /// Reads through the cache. What is at hand is read without the inode's lock, as in Linux (`filemap_read`), which looks at the
+    /// size and takes references of pages. In Linux a write or truncate beside it may show in a part of what is read; here it does
+    /// not: after a change that came between, and where a page is missing, the read goes on, or begins again, with the lock.
+    pub(crate) fn read_buffered(&self, inode: &Arc<Inode>, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let changes = inode.changes();
+        let shown = inode.shown_size().filter(|_| changes.is_multiple_of(2));
+        let mut done = 0;
+        if let Some(size) = shown {
+            let len = (buffer.len() as u64).min(size.saturating_sub(offset)) as usize;
+            done = self.read_at_hand(inode, offset, &mut buffer[..len]);
+            if done == len && inode.changes() == changes {
+                return Ok(len);
+            }
+        }
+        let state = inode.state.read();
+        Self::check_regular(&state)?;
+        if inode.changes() != changes {
+            done = 0;
+        }
+        Ok(done + self.read_file(inode, &state, offset + done as u64, &mut buffer[done..])?)
+    }
+
+    /// Copies from the pages that are in the cache up to the first that is not; how many bytes.
+    fn read_at_hand(&self, inode: &Inode, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            let at = offset + done as u64;
+            let (index, inside) = (at / self.block_bytes(), (at % self.block_bytes()) as usize);
+            let piece = (self.block_bytes() as usize - inside).min(buffer.len() - done);
+            if !self.read_cached(inode, index, inside, &mut buffer[done..done + piece]) {
+                break;
+            }
+            done += piece;
+        }
+        done
+    }
+
+    /// Copies from a page that is in the cache; false if there is more to do. The page's lock stands for a reference to it, which
+    /// is an update of its line when it is taken, and another when it is dropped (`get_page`, `put_page`).
     #[inline]
     fn read_cached(&self, inode: &Inode, index: u64, inside: usize, to: &mut [u8]) -> bool {
         let Some(page) = inode.mapping().get(index) else { return false };
@@ -95,6 +133,8 @@ impl Volume {
         self.cache.count_hit();
         inode.last_read.store(index, Relaxed);
         copy_out(&page, &state, inside, to);
+        drop(state);
+        page.state.touch();
         true
     }
 
@@ -613,19 +653,21 @@ impl Volume {
         self.check_running()?;
         self.settle_delayed(inode)?;
         self.write_data(inode.mapping())?;
-        match &self.journal {
-            Some(journal) if !journal.has_committed(journal.current_tid()) => {
-                if self.has(mutant::FSYNC_WITHOUT_COMMIT) {
-                    Ok(())
-                } else {
-                    self.commit(journal.current_tid())
-                }
+        let Some(journal) = &self.journal else {
+            self.write_metadata()?;
+            if self.has(mutant::FSYNC_WITHOUT_FLUSH) {
+                return Ok(());
             }
-            Some(_) => Ok(self.device.flush()?),
-            None => {
-                self.write_metadata()?;
-                if self.has(mutant::FSYNC_WITHOUT_FLUSH) { Ok(()) } else { Ok(self.device.flush()?) }
-            }
+            return Ok(self.device.flush()?);
+        };
+        let tid = journal.last_tid();
+        if journal.has_committed(tid) {
+            return Ok(self.device.flush()?);
         }
+        // A commit that another task has under way is waited for; its flush may have come before this data.
+        if self.has(mutant::FSYNC_WITHOUT_COMMIT) || self.commit(tid)? {
+            return Ok(());
+        }
+        Ok(self.device.flush()?)
     }
 }

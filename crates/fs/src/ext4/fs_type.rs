@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
-use media::block::{BlockDevice, Geometry, MemoryDevice};
+use media::block::{BlockDevice, MemoryDevice};
 use media::{MediaError, Region, Storage};
 use sim::Bytes;
 
@@ -220,7 +220,7 @@ impl ExtType {
 /// The memory beside a block device, as a device: an external journal may be there.
 fn beside(storage: &Storage) -> Result<Option<Arc<dyn BlockDevice>>, FsError> {
     let (true, Ok(region)) = (storage.has_block(), storage.memory()) else { return Ok(None) };
-    Ok(Some(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?))
+    Ok(Some(MemoryDevice::whole(Arc::clone(region))?))
 }
 
 impl ExtType {
@@ -245,8 +245,7 @@ impl ExtType {
 }
 
 fn over_memory(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
-    let region = storage.memory()?;
-    Ok(MemoryDevice::over(Arc::clone(region), Geometry::memory(Bytes(region.len())))?)
+    Ok(MemoryDevice::whole(Arc::clone(storage.memory()?))?)
 }
 
 impl FsType for ExtType {

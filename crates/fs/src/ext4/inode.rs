@@ -5,11 +5,12 @@
 //! table, makes one or forgets one takes `ext4.inodes` of its shard (Linux: `inode_hash_lock`, one for all), so that no task puts
 //! an inode into memory as it was before another task freed it.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
-use sim::{LockClass, Mutex, MutexGuard, RwLock};
+use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockWriteGuard};
 use vfs::{Attr, Ino, Owner, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -30,6 +31,9 @@ const TICK_NS: u32 = 4_000_000;
 const KEPT_INODES: usize = 50_000;
 /// Parts of the inodes in memory; neighbours in the table of a directory's files fall into different ones.
 const SHARDS: usize = 64;
+
+/// The size of what a read without the inode's lock cannot read: it is no file, or it is gone.
+const UNREADABLE: u64 = u64::MAX;
 
 /// What an inode's lock protects.
 pub(crate) struct InodeState {
@@ -53,6 +57,10 @@ pub(crate) struct InodeState {
 pub(crate) struct Inode {
     pub(crate) ino: u64,
     pub(crate) state: RwLock<InodeState>,
+    /// How often a [`Change`] has begun and ended: odd while there is one.
+    changes: AtomicU64,
+    /// The size that the last of them left, or [`UNREADABLE`].
+    shown_size: AtomicU64,
     /// Its cached pages. There is none before the first use of one.
     mapping: OnceLock<Arc<Mapping>>,
     /// It is open, so it must stay in memory.
@@ -63,6 +71,32 @@ pub(crate) struct Inode {
     pub(crate) last_read: AtomicU64,
     /// Free blocks may be set aside for it.
     pub(crate) has_window: AtomicBool,
+}
+
+/// The right to change an inode. Reads that began without the lock notice it.
+pub(crate) struct Change<'a> {
+    inode: &'a Inode,
+    state: RwLockWriteGuard<'a, InodeState>,
+}
+
+impl Deref for Change<'_> {
+    type Target = InodeState;
+    fn deref(&self) -> &InodeState {
+        &self.state
+    }
+}
+
+impl DerefMut for Change<'_> {
+    fn deref_mut(&mut self) -> &mut InodeState {
+        &mut self.state
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        self.inode.shown_size.store(self.state.shown_size(), SeqCst);
+        self.inode.changes.fetch_add(1, SeqCst);
+    }
 }
 
 /// The time that a change of an inode gets now.
@@ -132,6 +166,8 @@ impl Inode {
     pub(crate) fn alone(ino: u64, class: &'static LockClass, state: InodeState) -> Self {
         Self {
             ino,
+            changes: AtomicU64::new(0),
+            shown_size: AtomicU64::new(state.shown_size()),
             state: RwLock::new(class, state),
             mapping: OnceLock::new(),
             open: AtomicBool::new(false),
@@ -144,6 +180,23 @@ impl Inode {
     /// `tid`: a transaction that may have changed it.
     fn new(ino: u64, raw: RawInode, extra: Box<[u8]>, tid: u32) -> Arc<Self> {
         Arc::new(Self::alone(ino, &INODE, InodeState { tid, ..InodeState::of(raw, extra) }))
+    }
+
+    /// Locks it for a change of what it holds, of its size, or of whether it may be used.
+    pub(crate) fn change(&self) -> Change<'_> {
+        let state = self.state.write();
+        self.changes.fetch_add(1, SeqCst);
+        Change { inode: self, state }
+    }
+
+    /// How often it was changed; odd during a change. What was read without the lock counts if it is the same afterwards.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(SeqCst)
+    }
+
+    /// The size of a file that may be used, without the lock.
+    pub(crate) fn shown_size(&self) -> Option<u64> {
+        Some(self.shown_size.load(SeqCst)).filter(|size| *size != UNREADABLE)
     }
 
     /// Its cached pages.
@@ -172,6 +225,11 @@ impl InodeState {
     /// Complains unless the inode may be used: it has links, or it is open.
     pub(crate) fn check_live(&self) -> Result<()> {
         if self.gone || self.raw.links.get() == 0 && self.opens == 0 { Err(Error::NoEntry) } else { Ok(()) }
+    }
+
+    /// The size that a read without the lock sees.
+    fn shown_size(&self) -> u64 {
+        if self.raw.is_regular() && self.check_live().is_ok() { self.raw.size() } else { UNREADABLE }
     }
 
     /// The checksum seed of the inode's own blocks.
@@ -389,7 +447,7 @@ impl Volume {
             return Ok(inode);
         }
         let (raw, extra) = self.read_inode(ino)?;
-        let tid = self.journal.as_ref().map_or(0, super::journal::Journal::current_tid);
+        let tid = self.journal.as_ref().map_or(0, super::journal::Journal::last_tid);
         let inode = Inode::new(ino, raw, extra, tid);
         change.insert(&inode);
         Ok(inode)

@@ -190,7 +190,7 @@ impl MappedFiles for Mounted {
     fn store(&self, ino: Ino, offset: u64, data: &[u8]) -> Result<bool> {
         self.0.check_running()?;
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         Volume::check_regular(&state)?;
         let was_clean = match within_file(state.raw.size(), offset, data.len())? {
             0 => false,

@@ -39,8 +39,8 @@
 //! by number), then a handle of the journal, then `ext4.inodes` (of one shard), `ext4.orphans`, `ext4.groups`, `ext4.superblock`,
 //! pages, `ext4.journal`. No task that has a handle waits for an inode. A commit takes no inode's lock.
 //!
-//! A read or overwrite of what is cached, a stat, an open and a close take locks of their inode and its pages only, and a write
-//! the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a delayed
+//! A read of what is cached takes locks of its pages only, an overwrite, a stat, an open and a close that of their inode besides,
+//! and a write the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a delayed
 //! block is promised its place, `ext4.orphans` and the superblock where an inode loses its last name.
 //!
 //! # When something is wrong

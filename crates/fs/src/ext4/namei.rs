@@ -3,12 +3,11 @@
 use std::sync::Arc;
 
 use ::vfs::{Attr, FileKind, NewInode, RenameFlags, Timestamp};
-use sim::RwLockWriteGuard;
 
 use super::Volume;
 use super::dir::{Place, Target};
 use super::extent;
-use super::inode::{Inode, InodeState, change_time};
+use super::inode::{Change, Inode, InodeState, change_time};
 use super::journal::Handle;
 use super::layout::{LINK_MAX, flag};
 use super::map::{Mapped, damaged};
@@ -28,12 +27,12 @@ pub(crate) struct Node<'a> {
     pub(crate) target: &'a [u8],
 }
 
-type Guard<'a> = RwLockWriteGuard<'a, InodeState>;
+type Guard<'a> = Change<'a>;
 
 impl Volume {
     /// Locks a directory for a change of its names.
     fn lock_dir(dir: &Inode) -> Result<Guard<'_>> {
-        let state = dir.state.write();
+        let state = dir.change();
         Self::check_dir(&state)?;
         Ok(state)
     }
@@ -83,7 +82,7 @@ impl Volume {
         }
         let handle = self.begin(NAME_CREDITS)?;
         let inode = self.make_inode(&handle, parent, node)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         let target = Target { ino: inode.ino, kind: node.kind };
         let made = self
             .fill_inode(&handle, &inode, &mut state, (parent, node))
@@ -105,7 +104,7 @@ impl Volume {
     pub(crate) fn make_nameless(&self, parent: u64, node: Node<'_>) -> Result<Attr> {
         let handle = self.begin(NAME_CREDITS)?;
         let inode = self.make_inode(&handle, parent, node)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         self.fill_inode(&handle, &inode, &mut state, (parent, node))?;
         state.raw.links = 0.into();
         state.opens = 1;
@@ -264,7 +263,7 @@ impl Volume {
         if is_dir {
             return Err(Error::NotPermitted);
         }
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         // A file made without a name may get one; one whose last name is gone may not.
         if state.gone || state.raw.links.get() == 0 {
             return Err(Error::NoEntry);
@@ -294,7 +293,7 @@ impl Volume {
             return Err(Error::IsDirectory);
         }
         let inode = self.inode(place.ino)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         if state.raw.is_dir() {
             return Err(Error::IsDirectory);
         }
@@ -334,7 +333,7 @@ impl Volume {
             return Err(Error::Invalid("a directory is not in itself"));
         }
         let inode = self.inode(place.ino)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         if !state.raw.is_dir() {
             return Err(Error::NotDirectory);
         }
@@ -472,7 +471,7 @@ impl Rename<'_, '_> {
 
     fn simple(&mut self) -> Result<()> {
         let (volume, moved) = (self.volume, self.moved()?);
-        let mut state = moved.state.write();
+        let mut state = moved.change();
         let is_dir = state.raw.is_dir();
         if is_dir && self.crosses() {
             let new = self.new_state();
@@ -581,10 +580,10 @@ impl Rename<'_, '_> {
 /// Locks two different inodes, the one with the lower number first.
 fn lock_two<'a>(a: &'a Inode, b: &'a Inode) -> (Guard<'a>, Guard<'a>) {
     if a.ino < b.ino {
-        let first = a.state.write();
-        (first, b.state.write())
+        let first = a.change();
+        (first, b.change())
     } else {
-        let second = b.state.write();
-        (a.state.write(), second)
+        let second = b.change();
+        (a.change(), second)
     }
 }

@@ -101,7 +101,7 @@ impl Volume {
 
     /// Frees an inode without links that is not open.
     pub(crate) fn reap(&self, inode: &Arc<Inode>) -> Result<()> {
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         if state.raw.links.get() > 0 || state.opens > 0 || state.gone {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl Volume {
         *self.orphans.lock() = list.to_vec();
         for ino in list {
             let inode = self.inode(*ino)?;
-            let mut state = inode.state.write();
+            let mut state = inode.change();
             state.orphan = true;
             if state.raw.links.get() == 0 {
                 drop(state);

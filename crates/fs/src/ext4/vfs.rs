@@ -29,7 +29,7 @@ fn time(set: Option<SetTime>) -> Option<Timestamp> {
 impl Volume {
     fn set_attributes(&self, ino: u64, set: &SetAttr) -> DesignResult<Attr> {
         let inode = self.inode(ino)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         state.check_live()?;
         if let Some(size) = set.size {
             Self::check_regular(&state)?;
@@ -164,7 +164,7 @@ impl FileSystem for Mounted {
 
     fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         state.check_live()?;
         state.opens += 1;
         inode.open.store(true, Relaxed);
@@ -173,7 +173,7 @@ impl FileSystem for Mounted {
 
     fn release(&self, ino: Ino) {
         let Ok(inode) = self.0.inode(ino.0) else { return };
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         state.opens = state.opens.saturating_sub(1);
         inode.open.store(state.opens > 0, Relaxed);
         let dead = state.opens == 0 && state.raw.links.get() == 0;
@@ -198,6 +198,9 @@ impl FileSystem for Mounted {
 
     fn read(&self, ino: Ino, offset: u64, buffer: &mut [u8], flags: IoFlags) -> Result<usize> {
         let inode = self.0.inode(ino.0)?;
+        if self.0.memory().is_none() && !flags.contains(IoFlags::DIRECT) {
+            return Ok(self.0.read_buffered(&inode, offset, buffer)?);
+        }
         if flags.contains(IoFlags::DIRECT) {
             self.0.settle_delayed(&inode)?;
         }
@@ -215,7 +218,7 @@ impl FileSystem for Mounted {
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
         self.0.check_running()?;
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         Volume::check_regular(&state)?;
         let offset = if flags.contains(IoFlags::APPEND) { state.raw.size() } else { offset };
         let direct = flags.contains(IoFlags::DIRECT) && self.0.memory().is_none();
@@ -241,7 +244,7 @@ impl FileSystem for Mounted {
     fn fallocate(&self, ino: Ino, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
         Volume::check_fallocate(mode, len)?;
         let inode = self.0.inode(ino.0)?;
-        let mut state = inode.state.write();
+        let mut state = inode.change();
         Volume::check_regular(&state)?;
         Ok(self.0.with_space_of(&mut state, |state| self.0.fallocate(&inode, state, mode, (offset, len)))?)
     }

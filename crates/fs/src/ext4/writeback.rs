@@ -162,7 +162,7 @@ impl Volume {
         }
         let Some(journal) = &self.journal else { return };
         if journal.running_since().is_some_and(|begun| now.since(begun) >= self.settings.commit) {
-            let _ = self.commit(journal.current_tid());
+            let _ = self.commit(journal.last_tid());
         }
         // As write-back does in Linux with metadata that is old or too much; it bounds what a replay has to do, and the memory of
         // what waits.

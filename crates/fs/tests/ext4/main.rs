@@ -3,12 +3,14 @@
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
 mod damage;
+mod flushes;
 #[path = "../shared/harness.rs"]
 mod harness;
 mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
 mod long_runs;
+mod overlaps;
 mod placement;
 mod repairs;
 mod scaling;

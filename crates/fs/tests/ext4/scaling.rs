@@ -6,7 +6,7 @@ use std::sync::Arc;
 use check::NEW;
 use fs::{Options, by_name};
 use media::Storage;
-use sim::{Bytes, JoinHandle, Machine, Nanos, Seed, Setup, TaskSpec};
+use sim::{Bytes, JoinHandle, Machine, Nanos, Seed, Setup, TaskSpec, Work};
 use vfs::{FileSystem, Ino, IoFlags, OpenFlags};
 
 const CORES: u16 = 80;
@@ -35,8 +35,20 @@ fn furnish(fs: &dyn FileSystem) -> Vec<(Ino, Ino)> {
     all
 }
 
+/// One file for all, of four pages for each task; the number of the directory is that of the task.
+fn furnish_shared(fs: &dyn FileSystem) -> Vec<(Ino, Ino)> {
+    let file = fs.create(fs.root(), b"shared", &NEW).expect("create").ino;
+    fs.write(file, 0, &vec![7; usize::from(CORES) * (16 << 10)], IoFlags::empty()).expect("write");
+    fs.sync().expect("sync");
+    (0..CORES).map(|task| (Ino(u64::from(task)), file)).collect()
+}
+
 /// Virtual time until each of so many tasks has made its calls.
 fn time(tasks: u16, call: Call) -> Nanos {
+    time_of(furnish, tasks, call)
+}
+
+fn time_of(furnish: fn(&dyn FileSystem) -> Vec<(Ino, Ino)>, tasks: u16, call: Call) -> Nanos {
     let machine = Machine { dram_ps_per_byte: 0, ..Machine::unit() };
     let run = move || {
         let fs = mounted();
@@ -66,6 +78,19 @@ fn read(fs: &dyn FileSystem, (_, file): (Ino, Ino), number: u64) {
     assert_eq!(fs.read(file, number % 4 * 4096, &mut page, IoFlags::empty()), Ok(4096));
 }
 
+/// Words in pages of its own of a file of all tasks (FxMark's DRBM, without its copies).
+fn read_own_part(fs: &dyn FileSystem, (task, file): (Ino, Ino), number: u64) {
+    let mut word = [0; 8];
+    let at = (task.0 * 4 + number % 4) * 4096;
+    assert_eq!(fs.read(file, at, &mut word, IoFlags::empty()), Ok(8));
+}
+
+/// A word of one page for all tasks (DRBH, without its copy).
+fn read_one_page(fs: &dyn FileSystem, (_, file): (Ino, Ino), _: u64) {
+    let mut word = [0; 8];
+    assert_eq!(fs.read(file, 0, &mut word, IoFlags::empty()), Ok(8));
+}
+
 fn stat(fs: &dyn FileSystem, (_, file): (Ino, Ino), _: u64) {
     assert!(fs.getattr(file).is_ok());
 }
@@ -88,4 +113,22 @@ fn tasks_on_80_cores_that_read_stat_open_and_look_up_files_of_their_own_wait_for
         println!("{what}: {one} for one task, {all} for {CORES}");
         assert!(all.0 < one.0 + one.0 / 5, "{what}: {one} for one task, {all} for {CORES}");
     }
+}
+
+#[test]
+fn tasks_on_80_cores_that_read_different_pages_of_one_file_wait_for_none_of_the_others() {
+    let of = |tasks| time_of(furnish_shared, tasks, read_own_part);
+    let (one, all) = (of(1), of(CORES));
+    println!("{one} for one task, {all} for {CORES}");
+    assert!(all.0 < one.0 + one.0 / 5, "{one} for one task, {all} for {CORES}");
+}
+
+/// Linux takes a reference of the page and drops it: two updates of one line, each of which comes from another core.
+#[test]
+fn tasks_that_read_one_page_follow_each_other_in_two_updates_of_its_line() {
+    let all = time_of(furnish_shared, CORES, read_one_page);
+    let update = Machine::unit().cost(Work::LOCK, 1) + Machine::unit().transfer(0, 1);
+    let least = Nanos(2 * u64::from(CORES) * CALLS * update.0);
+    println!("{all}, at least {least}");
+    assert!(all.0 > least.0 * 9 / 10 && all.0 < least.0 * 5 / 4, "{all}, at least {least}");
 }

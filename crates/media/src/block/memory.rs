@@ -39,15 +39,19 @@ impl MemoryDevice {
     /// A file, locked against other users. With `bytes` a missing file is created and a shorter one grows. A
     /// flush makes it durable on the host; writes are in the host's page cache until then.
     pub fn file(path: &Path, bytes: Option<Bytes>, access: Access) -> Result<Arc<Self>, MediaError> {
-        let region = Region::file(path, bytes, access, Box::new(Null))?;
-        let geometry = Geometry::memory(Bytes(region.len())).with_volatile_cache(true);
-        Self::over(Arc::new(region), geometry)
+        Self::whole(Arc::new(Region::file(path, bytes, access, Box::new(Null))?))
     }
 
     /// NVMMBD: a RAM-disk driver on memory with this cost model.
     pub fn nvmm(bytes: Bytes, model: Box<dyn CostModel>) -> Result<Arc<Self>, MediaError> {
         let region = Region::anonymous(bytes, model)?;
         Self::over(Arc::new(region), Geometry::memory(bytes))
+    }
+
+    /// A device over a whole region; that of an ordinary file of the host has a volatile cache, the host's page cache.
+    pub fn whole(region: Arc<Region>) -> Result<Arc<Self>, MediaError> {
+        let geometry = Geometry::memory(Bytes(region.len())).with_volatile_cache(region.needs_sync());
+        Self::over(region, geometry)
     }
 
     /// A device over a region, which others may use as memory at the same time. The geometry may be smaller
@@ -83,10 +87,10 @@ impl MemoryDevice {
         }
         match request {
             Request::Read { off, buf } => self.region.load(*off, buf),
-            Request::Write { off, data, .. } => {
+            Request::Write { off, data, flags } => {
                 self.region.nt_store(*off, data)?;
                 self.region.fence();
-                Ok(())
+                if flags.fua && self.geometry.volatile_cache { self.region.sync() } else { Ok(()) }
             }
             Request::Discard { off, len } => {
                 self.region.nt_zero(*off, *len)?;

@@ -146,6 +146,11 @@ impl Mapping {
         }
     }
 
+    /// Whether only [`Mapping::sync`] makes what was stored survive a power loss.
+    pub(super) fn needs_sync(&self) -> bool {
+        matches!(self, Self::File(..))
+    }
+
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
             Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),

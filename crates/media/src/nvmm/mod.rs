@@ -199,6 +199,11 @@ impl Region {
         self.instructions.is_some()
     }
 
+    /// Whether only [`Region::sync`] makes what was stored survive a power loss of this host: it is in the page cache of the host.
+    pub fn needs_sync(&self) -> bool {
+        self.mapping.needs_sync()
+    }
+
     /// Makes all that was stored survive a power loss: `msync` of a file, nothing where a fence suffices or
     /// nothing helps.
     pub fn sync(&self) -> Result<(), MediaError> {

@@ -102,6 +102,19 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { lock: self, not_send: PhantomData }
     }
 
+    /// One more update of the lock's line: of a count that lies on it, as that of a page's users lies beside its lock bit.
+    pub fn touch(&self) {
+        let Some((cx, scheduler)) = virtual_task() else { return };
+        scheduler.interact(cx);
+        if !self.state.line.is_of(&cx.run) {
+            self.state.reset();
+        }
+        let turn = self.state.line.take(&cx.run, cx.core.get(), cx.time.get());
+        if !is_free(cx, self.class) {
+            take_turn(cx, self.class, turn);
+        }
+    }
+
     /// The value, without locking: no other task can have it.
     pub fn get_mut(&mut self) -> &mut T {
         self.value.get_mut()

@@ -78,7 +78,8 @@ pub(crate) struct Journal {
 
 struct State {
     running: Option<Running>,
-    next_tid: u32,
+    /// The last transaction that has begun: it runs, is being committed, or has committed.
+    last_tid: u32,
     /// The number of the next transaction in the log. Transactions that log nothing have none.
     sequence: u32,
     /// The last transaction that is durable.
@@ -173,7 +174,7 @@ impl Journal {
     ) -> Self {
         let state = State {
             running: None,
-            next_tid: 1,
+            last_tid: 0,
             sequence: be32(&superblock, 0x18).max(1),
             committed: 0,
             closing: false,
@@ -244,10 +245,10 @@ impl Journal {
         running.ordered.insert(mapping.number(), Arc::clone(mapping));
     }
 
-    /// The running transaction, if there is one; else the last that has committed.
-    pub(crate) fn current_tid(&self) -> u32 {
-        let state = self.state.lock();
-        state.running.as_ref().map_or(state.committed, |running| running.tid)
+    /// The last transaction that has begun: every change so far is in it or in one before it. It may be closed already, and its
+    /// commit under way.
+    pub(crate) fn last_tid(&self) -> u32 {
+        self.state.lock().last_tid
     }
 
     /// When the running transaction began.
@@ -436,9 +437,7 @@ impl Journal {
         };
         let first = head;
         let head = self.write_log(head, &blocks, false)?;
-        if self.home.device().geometry().volatile_cache && !self.has(mutant::COMMIT_WITHOUT_FLUSH) {
-            self.home.device().flush()?;
-        }
+        self.flush_before_commit()?;
         let mut commit = self.format.header(COMMIT, sequence);
         let now = Timestamp::now();
         commit[0x30..0x38].copy_from_slice(&now.secs.to_be_bytes());
@@ -450,6 +449,21 @@ impl Journal {
         state.head = head;
         state.used += needed;
         state.sequence = sequence.wrapping_add(1).max(1);
+        Ok(())
+    }
+
+    /// Makes the log and the data of ordered files survive a power loss, before the commit block says that they count.
+    fn flush_before_commit(&self) -> Result<()> {
+        let (home, log) = (self.home.device(), self.log.device());
+        if self.has(mutant::COMMIT_WITHOUT_FLUSH) {
+            return Ok(());
+        }
+        if home.geometry().volatile_cache {
+            home.flush()?;
+        }
+        if log.geometry().volatile_cache && !Arc::ptr_eq(home, log) {
+            log.flush()?;
+        }
         Ok(())
     }
 
@@ -513,10 +527,9 @@ impl Volume {
                 state = journal.changed.wait(state);
                 continue;
             }
-            let tid = state.next_tid;
             if state.running.is_none() {
-                state.next_tid = tid.wrapping_add(1).max(1);
-                state.running = Some(Running::new(tid));
+                state.last_tid = state.last_tid.wrapping_add(1).max(1);
+                state.running = Some(Running::new(state.last_tid));
             }
             let running = state.running.as_mut().expect("just made");
             let tid = running.tid;
@@ -534,9 +547,10 @@ impl Volume {
         }
     }
 
-    /// Makes transaction `tid` and all before it durable. The caller has no handle.
-    pub(crate) fn commit(&self, tid: u32) -> Result<()> {
-        let Some(journal) = &self.journal else { return Ok(()) };
+    /// Makes transaction `tid` and all before it durable. The caller has no handle. False: another task has committed it, and may
+    /// have flushed the device before the caller's data had arrived there.
+    pub(crate) fn commit(&self, tid: u32) -> Result<bool> {
+        let Some(journal) = &self.journal else { return Ok(false) };
         let _scope = sim::scope(media::charges::JOURNAL);
         let guard = journal.commit.lock();
         let result = self.commit_locked(journal, &guard, tid);
@@ -548,8 +562,8 @@ impl Volume {
         result
     }
 
-    fn commit_locked(&self, journal: &Journal, _: &MutexGuard<'_, ()>, tid: u32) -> Result<()> {
-        let Some(mut running) = journal.close(tid)? else { return Ok(()) };
+    fn commit_locked(&self, journal: &Journal, _: &MutexGuard<'_, ()>, tid: u32) -> Result<bool> {
+        let Some(mut running) = journal.close(tid)? else { return Ok(false) };
         let copy = |(block, page): (&u64, &Arc<Page>)| (*block, Arc::from(&*page.state.read().bytes));
         let copies: Vec<(u64, Arc<[u8]>)> = running.pages.iter().map(copy).collect();
         journal.reopen();
@@ -568,7 +582,7 @@ impl Volume {
         }
         journal.committed(&mut running, copies);
         self.release_freed(&running.freed);
-        Ok(())
+        Ok(true)
     }
 
     /// Step 3: data of the files that the transaction has made larger, or given blocks to.
@@ -590,7 +604,7 @@ impl Volume {
     /// Makes everything durable that was changed so far; with `home`, also writes it home and empties the log.
     pub(crate) fn commit_all(&self, home: bool) -> Result<()> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        self.commit(journal.current_tid())?;
+        self.commit(journal.last_tid())?;
         if home { self.checkpoint() } else { Ok(()) }
     }
 }
