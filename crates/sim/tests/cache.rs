@@ -114,7 +114,7 @@ fn touch_on(core: u16, object: &Arc<Recency>) -> Nanos {
 fn copy_on(core: u16, object: &Arc<Recency>, bytes: u64) -> Nanos {
     let object = Arc::clone(object);
     on_core(core, move || {
-        sim::copy_cached(&object, bytes);
+        sim::copy_from(&object, bytes);
     })
 }
 
@@ -142,11 +142,11 @@ fn an_object_comes_from_the_private_cache_then_that_of_the_socket_then_memory() 
 fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
     run_with_levels(|| {
         let page = Arc::new(Recency::new());
-        assert_eq!(copy_on(0, &page, 4096), Nanos(4096));
+        assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "half of a copy between memory and memory");
         assert_eq!(copy_on(0, &page, 4096), Nanos(512));
         assert_eq!(copy_on(1, &page, 4096), Nanos(1024));
-        for _ in 0..2 * PRIVATE / 4096 {
-            assert_eq!(copy_on(0, &Arc::new(Recency::new()), 4096), Nanos(4096));
+        for _ in 0..PRIVATE / 4096 + 1 {
+            assert_eq!(copy_on(0, &Arc::new(Recency::new()), 4096), Nanos(2048));
         }
         assert_eq!(
             copy_on(0, &page, 4096),
@@ -154,7 +154,7 @@ fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
             "other pages have pushed it out of the private cache"
         );
         page.evict();
-        assert_eq!(copy_on(0, &page, 4096), Nanos(4096), "it was stored past the caches");
+        assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "it was stored past the caches");
     });
 }
 
@@ -171,7 +171,7 @@ fn what_is_copied_again_and_again_by_its_core_needs_no_memory_bandwidth() {
                             if !again {
                                 page.evict();
                             }
-                            sim::copy_cached(&page, 4096);
+                            sim::copy_from(&page, 4096);
                         }
                         sim::now().0
                     })
@@ -180,9 +180,45 @@ fn what_is_copied_again_and_again_by_its_core_needs_no_memory_bandwidth() {
             tasks.into_iter().map(sim::JoinHandle::join).max().unwrap()
         })
     };
-    assert_eq!(end(true), 4096 + (ROUNDS - 1) * 512, "each at the speed of its private cache");
-    // Two cores of 1 B/ns on each memory of 2 B/ns: neither waits for the other.
-    assert_eq!(end(false), ROUNDS * 4096);
+    assert_eq!(end(true), 2048 + (ROUNDS - 1) * 512, "each at the speed of its private cache");
+    // Two cores that fetch 2 B/ns on each memory that gives 4 B/ns: neither waits for the other.
+    assert_eq!(end(false), ROUNDS * 2048);
+}
+
+#[test]
+fn a_read_takes_half_of_the_bandwidth_that_a_store_or_a_copy_between_memory_and_memory_takes() {
+    let end = |copy: fn(&Recency)| {
+        // Cores that are faster than memory, which carries 1 B/ns of a copy between memory and memory.
+        let machine = Machine { copy_ps_per_byte: 100, dram_ps_per_byte: 1_000, ..levels() };
+        sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            (0..100).for_each(|_| copy(&Recency::new()));
+            sim::now().0
+        })
+    };
+    let copy_from = |page: &Recency| assert!(sim::copy_from(page, 4096), "from memory");
+    let copy_to = |page: &Recency| assert!(sim::copy_to(page, 4096), "to memory");
+    assert_eq!(end(copy_from).unwrap(), 100 * 2048);
+    assert_eq!(end(copy_to).unwrap(), 100 * 4096, "what is stored to comes in first");
+    assert_eq!(end(|_| sim::copy(4096)).unwrap(), 100 * 4096);
+}
+
+#[test]
+fn the_buffer_of_a_copy_is_used_again_and_takes_no_room() {
+    run_with_levels(|| {
+        let pages: Vec<_> = (0..CACHE / 4096).map(|_| Recency::new()).collect();
+        let costs = || {
+            let start = sim::now();
+            for page in &pages {
+                sim::copy_from(page, 4096);
+            }
+            sim::now().since(start).0 / (CACHE / 4096)
+        };
+        assert_eq!(
+            [costs(), costs()],
+            [2048, 1024],
+            "the cache of the socket holds as many pages as it has room for"
+        );
+    });
 }
 
 #[test]

@@ -182,7 +182,7 @@ impl Frame {
 
     /// Charges a copy of `len` bytes between the frame and another buffer.
     pub(crate) fn charge_copy(&self, len: u64) {
-        sim::copy_cached(&self.recency, len);
+        sim::copy_from(&self.recency, len);
     }
 
     pub(crate) fn fill(&self, bytes: &[u8]) {
