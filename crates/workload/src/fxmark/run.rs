@@ -75,7 +75,12 @@ impl Plan {
         let lasting = matches!(self.benchmark.work, Loop::Read(_) | Loop::Overwrite(_) | Loop::OverwriteSync)
             || matches!(
                 self.benchmark.work,
-                Loop::ReadThrough | Loop::ReadSkewed | Loop::Stat(_) | Loop::List(_)
+                Loop::ReadThrough
+                    | Loop::ReadSkewed
+                    | Loop::WriteThrough
+                    | Loop::WriteThroughSync
+                    | Loop::Stat(_)
+                    | Loop::List(_)
             )
             || self.benchmark.work == Loop::RenameWithin;
         !lasting || matches!(self.stop, Stop::Operations(_))
@@ -174,7 +179,12 @@ impl Run {
             Loop::Read(_) | Loop::ReadThrough | Loop::ReadSkewed => {
                 (outcome.read_ops, outcome.read_bytes) = (outcome.ops, bytes);
             }
-            Loop::Overwrite(_) | Loop::OverwriteSync | Loop::Append | Loop::CreateWrite => {
+            Loop::Overwrite(_)
+            | Loop::OverwriteSync
+            | Loop::WriteThrough
+            | Loop::WriteThroughSync
+            | Loop::Append
+            | Loop::CreateWrite => {
                 (outcome.write_ops, outcome.written_bytes) = (outcome.ops, bytes);
             }
             _ => {}
