@@ -40,6 +40,11 @@ pub trait FsType: Sync {
     /// The smallest storage that mkfs accepts with these options.
     fn min_size(&self, options: &Options) -> Bytes;
 
+    /// Bytes of the storage for each inode, where making the file system fixes their number; 0: inodes come from free space.
+    fn bytes_per_inode(&self, _options: &Options) -> u64 {
+        0
+    }
+
     /// Host memory that a mounted file system takes with these options, beside its region: its buffers and caches of data.
     fn dram(&self, _options: &Options) -> Bytes {
         Bytes(0)

@@ -9,6 +9,8 @@
 
 #[path = "../src/rcache/entry.rs"]
 mod entry;
+#[path = "../src/rcache/ring.rs"]
+mod ring;
 #[path = "../src/rcache/word.rs"]
 mod word;
 
@@ -271,5 +273,32 @@ fn a_broken_rule_is_found() {
     for (name, broken, scenario) in broken {
         let run = AssertUnwindSafe(|| explore(move || scenario(broken)));
         assert!(catch_unwind(run).is_err(), "not found: {name}");
+    }
+}
+
+/// Two readers put requests into a queue of `size`, the copier takes them out: each comes out whole and once, unless it was refused.
+fn two_readers_ask(size: usize) {
+    let ring = Arc::new(ring::Ring::new(size));
+    let ask = |who: u64| {
+        let ring = Arc::clone(&ring);
+        thread::spawn(move || ring.push([who; 3]))
+    };
+    let readers = [ask(1), ask(2)];
+    let mut seen: Vec<_> = ring.pop().into_iter().collect();
+    let taken = readers.map(|reader| reader.join().expect("a reader"));
+    seen.extend(std::iter::from_fn(|| ring.pop()));
+    seen.sort_unstable();
+    let put: Vec<_> =
+        [1, 2].into_iter().zip(taken).filter(|(_, put)| *put).map(|(who, _)| [who; 3]).collect();
+    assert_eq!(seen, put);
+    assert!(put.len() >= size.min(2), "a queue with room takes what it is given");
+}
+
+#[test]
+fn no_request_is_lost_torn_or_served_twice() {
+    for size in [1, 2] {
+        let tried = explore(move || two_readers_ask(size));
+        println!("a queue of {size}: {tried} interleavings");
+        assert!(tried > 10, "a queue of {size}: only {tried} interleavings");
     }
 }

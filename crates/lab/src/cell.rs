@@ -127,7 +127,9 @@ fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) 
     }
     let files = spec.workload.data_bytes();
     let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
-    spec.region.unwrap_or_else(|| Bytes(usual).max(design.min_size(options)))
+    let inodes = spec.workload.small_files();
+    let of_inodes = inodes.saturating_add(inodes / 8).saturating_mul(design.bytes_per_inode(options));
+    spec.region.unwrap_or_else(|| Bytes(usual.max(of_inodes)).max(design.min_size(options)))
 }
 
 /// Bytes that the files grow by in the run, at the rate of [`GROWTH_PER_S`] where the time decides. Memory of a region that is
@@ -157,7 +159,7 @@ fn failed(spec: &CellSpec, what: impl std::fmt::Display) -> Error {
 }
 
 fn setup(spec: &CellSpec, run: &Run) -> Setup {
-    let free = spec.free.iter().cloned().collect();
+    let free = spec.free.iter().flat_map(|names| names.split('+')).map(str::to_owned).collect();
     let setup = match run.clock {
         Clock::Virtual => Setup::virtual_clock(run.machine.clone(), run.seed),
         Clock::Real => Setup::real_clock(run.machine.clone(), run.seed),
@@ -200,4 +202,27 @@ fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {
     let sample =
         sim::run(&setup(spec, run), move || work.on_host(&path)).map_err(|error| failed(spec, error))?;
     sample.map_err(|what| failed(spec, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn every_design_has_inodes_for_the_files_that_a_benchmark_begins_with() {
+        for fs in fs::FILE_SYSTEMS.iter().map(|design| design.name()) {
+            let text = format!(
+                "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"1ms\"\nmachine = \"fxmark-server\"\n[[axis]]\nfs = [\"{fs}\"]\n\
+                 [[axis]]\nmedium = [\"dram\"]\n[[axis]]\nthreads = [80]\n[[workload]]\nname = \"fxmark/MWRM\"\n"
+            );
+            let plan = Plan::parse("t.toml", &text, false).unwrap();
+            for spec in plan.cells().unwrap() {
+                let Subject::Design { design, options } = &spec.subject else { continue };
+                let options = resolve(*design, options).unwrap();
+                let (files, each) = (spec.workload.small_files(), design.bytes_per_inode(&options));
+                assert!(files >= 800_000 && region_size(&spec, *design, &options).0 >= files * each, "{fs}");
+            }
+        }
+    }
 }

@@ -12,7 +12,11 @@
 //! |---|---|---|---|
 //! | private cache of a core ([`Caches`]) | that this core used last | only the step | [`Caches::private_copy_ps_per_byte`] |
 //! | cache of a socket | that a core of it used | [`Caches::socket_hit_ps`] | [`Caches::socket_copy_ps_per_byte`] |
-//! | memory | any | [`Work::MISS`] | the machine's copy, and a turn on the bandwidth of memory |
+//! | memory | any | [`Work::MISS`] | the machine's copy, and a turn on the bandwidth of memory; half where the task's buffer is cached |
+//!
+//! The machine's copy reads a line and fetches the line that it stores to. A task that says how large its buffer is
+//! ([`crate::TaskSpec::with_buffer`]), and whose buffer fits into the private cache, fetches one of the two, so its copy takes half
+//! the time; of the memory's bandwidth a read takes half, and a store, whose line goes back, all. Nothing has to make room for it.
 //!
 //! A machine without [`Caches`] has no private ones, its socket caches cost nothing, and every copy comes from memory.
 //!
@@ -22,7 +26,7 @@
 //! |---|---|---|
 //! | a line of an object | if it was not there | if it was not there |
 //! | [`crate::copy`] | both sides | both sides |
-//! | [`crate::copy_cached`] | the buffer; the object if it was not there | likewise |
+//! | [`crate::copy_from`], [`crate::copy_to`] | the object if it was not there; a buffer that is not cached | likewise |
 //! | [`crate::copy_past`] | nothing | nothing |
 //!
 //! Uses are taken for reads: that one core changes what another has cached is a [`crate::Line`]'s to charge. An object that

@@ -2,7 +2,7 @@
 //!
 //! | call | virtual clock | real clock |
 //! |---|---|---|
-//! | [`work`], [`copy`], [`copy_cached`], [`copy_past`] | advance the task by the machine's cost | nothing: it takes its own time |
+//! | [`work`], [`copy`], [`copy_from`], [`copy_to`], [`copy_past`] | advance the task by the machine's cost | nothing: it takes its own time |
 //! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
@@ -86,39 +86,68 @@ pub fn copy_cost(bytes: u64) -> Nanos {
 /// traffic.
 const QUEUED_COPY_BYTES: u64 = 1024;
 
-/// The CPU's part of copying `bytes` between memory and a buffer: the core's own speed, and its turn on the
+/// Lines that a copy from memory moves for each line that it copies.
+#[derive(Clone, Copy)]
+struct Moved {
+    /// That the core fetches: the line that is read, and the line that is stored to, which comes in first.
+    fetched: u64,
+    /// That go over the memory's bus: what is read, and what is written back in the end.
+    carried: u64,
+}
+
+/// Between memory and memory: what the machine's prices of a copied byte are for.
+const BOTH_SIDES: Moved = Moved { fetched: 2, carried: 2 };
+/// From memory to a buffer in the core's private cache.
+const READ: Moved = Moved { fetched: 1, carried: 1 };
+/// The other way: what is stored to is fetched, and goes back.
+const STORED: Moved = Moved { fetched: 1, carried: 2 };
+
+/// The CPU's part of copying `bytes` between memory and memory: the core's own speed, and its turn on the
 /// machine's memory bandwidth. Copy in pieces of at most a few KiB, so that tasks share the bandwidth fairly.
 #[inline]
 pub fn copy(bytes: u64) {
     let Some(cx) = virtual_task() else { return };
     cx.run.inflow.add(cx, 2 * bytes); // what is read and what is written
-    copy_memory(cx, bytes);
+    copy_memory(cx, bytes, BOTH_SIDES);
 }
 
 /// As [`copy`], of a store past the caches: nothing comes into them.
 #[inline]
 pub fn copy_past(bytes: u64) {
     if let Some(cx) = virtual_task() {
-        copy_memory(cx, bytes);
+        copy_memory(cx, bytes, BOTH_SIDES);
     }
 }
 
-/// Copies `bytes` between `object` and a buffer that the core has: at the speed of the level that holds the object. True when that
-/// is memory, whose medium may charge more. On a machine without private caches every copy is one of memory, as by [`copy`].
+/// Copies `bytes` of `object` to the task's buffer ([`crate::TaskSpec::with_buffer`]), at the speed of the level that holds the
+/// object. True when that is memory, whose medium may charge more. On a machine without private caches every copy is one between
+/// memory and memory, as by [`copy`].
 #[inline]
-pub fn copy_cached(object: &Recency, bytes: u64) -> bool {
+pub fn copy_from(object: &Recency, bytes: u64) -> bool {
+    copy_cached(object, bytes, READ)
+}
+
+/// Copies `bytes` from the task's buffer to `object`; the rest as [`copy_from`].
+#[inline]
+pub fn copy_to(object: &Recency, bytes: u64) -> bool {
+    copy_cached(object, bytes, STORED)
+}
+
+fn copy_cached(object: &Recency, bytes: u64, moved: Moved) -> bool {
     let Some(cx) = virtual_task() else { return true };
     let Some(caches) = &cx.run.machine.caches else {
         copy(bytes);
         return true;
     };
-    let level = object.use_by(cx, bytes);
-    cx.run.inflow.add(cx, bytes); // the buffer
-    let ps_per_byte = match level {
+    let has_buffer = cx.buffer.get() <= caches.private.0;
+    if !has_buffer {
+        cx.run.inflow.add(cx, bytes);
+    }
+    let ps_per_byte = match object.use_by(cx, bytes) {
         Level::Private => caches.private_copy_ps_per_byte,
         Level::Socket => caches.socket_copy_ps_per_byte,
         Level::Memory => {
-            copy_memory(cx, bytes);
+            copy_memory(cx, bytes, if has_buffer { moved } else { BOTH_SIDES });
             return true;
         }
     };
@@ -126,15 +155,16 @@ pub fn copy_cached(object: &Recency, bytes: u64) -> bool {
     false
 }
 
-fn copy_memory(cx: &Context, bytes: u64) {
+fn copy_memory(cx: &Context, bytes: u64, moved: Moved) {
     let machine = &cx.run.machine;
-    let alone = Nanos((bytes * machine.copy_ps_per_byte).div_ceil(1_000));
+    let part = |ps_per_byte: u64, lines: u64| bytes * ps_per_byte * lines / BOTH_SIDES.fetched;
+    let alone = Nanos(part(machine.copy_ps_per_byte, moved.fetched).div_ceil(1_000));
     let activity = cx.software(Activity::COPY);
     if bytes < QUEUED_COPY_BYTES {
         return compute(cx, activity, alone);
     }
     let alone = beside_sibling(cx, alone);
-    let shared = Nanos(bytes * machine.dram_ps_per_byte / 1_000);
+    let shared = Nanos(part(machine.dram_ps_per_byte, moved.carried) / 1_000);
     let reserved = cx.run.dram_of(cx.core.get()).reserve(shared);
     let start = cx.now(); // after the interaction, which may have cost the core
     let done = reserved.max(start + alone);

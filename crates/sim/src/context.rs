@@ -105,6 +105,8 @@ pub(crate) struct Context {
     pub(crate) seen: Cell<u64>,
     /// Virtual clock: its place on the core.
     pub(crate) on_core: OnCore,
+    /// Bytes of the buffer that it reads and writes with.
+    pub(crate) buffer: Cell<u64>,
     pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
@@ -135,6 +137,7 @@ impl Context {
             core: Cell::new(core % run.machine.processors().max(1)),
             seen: Cell::new(0),
             on_core: OnCore::default(),
+            buffer: Cell::new(u64::MAX),
             activity: Cell::new(Activity::DATA),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),

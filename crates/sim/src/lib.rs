@@ -61,8 +61,8 @@ mod virt;
 
 pub use cache::Recency;
 pub use clock::{
-    Clock, clock, copy, copy_cached, copy_cost, copy_past, cost_of, cpu_time, interact, medium, medium_until,
-    now, sleep, sleep_until, work,
+    Clock, clock, copy, copy_cost, copy_from, copy_past, copy_to, cost_of, cpu_time, interact, medium,
+    medium_until, now, sleep, sleep_until, work,
 };
 pub use ledger::{Activity, Count, LockClass, Op, count, op, scope};
 pub use machine::{Caches, Machine, Scheduling, Work};

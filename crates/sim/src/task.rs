@@ -217,12 +217,13 @@ pub struct TaskSpec {
     pub(crate) background: bool,
     pub(crate) movable: bool,
     pub(crate) pinned: bool,
+    pub(crate) buffer: Bytes,
 }
 
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false, movable: false, pinned: false }
+        Self { name: name.into(), core: 0, background: false, movable: false, pinned: false, buffer: Bytes(u64::MAX) }
     }
 
     /// Places the task on `core` of the modelled machine (modulo its number of cores). It stays there, as with
@@ -247,6 +248,15 @@ impl TaskSpec {
     #[must_use]
     pub fn movable(mut self) -> Self {
         self.movable = true;
+        self
+    }
+
+    /// What the task reads and writes with is a buffer of so many bytes, used again and again. On a machine with private caches
+    /// ([`Machine::caches`]) one that fits into that of a core stays there, and a copy moves its other side only; without this,
+    /// the buffer of each copy comes from memory, too.
+    #[must_use]
+    pub fn with_buffer(mut self, bytes: Bytes) -> Self {
+        self.buffer = bytes;
         self
     }
 

@@ -96,6 +96,11 @@ fn run_with_levels<T: Send + 'static>(body: impl FnOnce() -> T + Send + 'static)
     sim::run(&Setup::virtual_clock(levels(), Seed(1)), body).unwrap()
 }
 
+/// A task that copies with a buffer in its private cache.
+fn task(core: u16) -> TaskSpec {
+    TaskSpec::named("use").on_core(core).with_buffer(Bytes(4096))
+}
+
 /// What `body` takes on `core`.
 fn on_core(core: u16, body: impl FnOnce() + Send + 'static) -> Nanos {
     let timed = move || {
@@ -103,7 +108,7 @@ fn on_core(core: u16, body: impl FnOnce() + Send + 'static) -> Nanos {
         body();
         sim::now().since(start)
     };
-    sim::spawn(TaskSpec::named("use").on_core(core), timed).join()
+    sim::spawn(task(core), timed).join()
 }
 
 fn touch_on(core: u16, object: &Arc<Recency>) -> Nanos {
@@ -114,7 +119,7 @@ fn touch_on(core: u16, object: &Arc<Recency>) -> Nanos {
 fn copy_on(core: u16, object: &Arc<Recency>, bytes: u64) -> Nanos {
     let object = Arc::clone(object);
     on_core(core, move || {
-        sim::copy_cached(&object, bytes);
+        sim::copy_from(&object, bytes);
     })
 }
 
@@ -142,11 +147,11 @@ fn an_object_comes_from_the_private_cache_then_that_of_the_socket_then_memory() 
 fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
     run_with_levels(|| {
         let page = Arc::new(Recency::new());
-        assert_eq!(copy_on(0, &page, 4096), Nanos(4096));
+        assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "half of a copy between memory and memory");
         assert_eq!(copy_on(0, &page, 4096), Nanos(512));
         assert_eq!(copy_on(1, &page, 4096), Nanos(1024));
-        for _ in 0..2 * PRIVATE / 4096 {
-            assert_eq!(copy_on(0, &Arc::new(Recency::new()), 4096), Nanos(4096));
+        for _ in 0..PRIVATE / 4096 + 1 {
+            assert_eq!(copy_on(0, &Arc::new(Recency::new()), 4096), Nanos(2048));
         }
         assert_eq!(
             copy_on(0, &page, 4096),
@@ -154,7 +159,7 @@ fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
             "other pages have pushed it out of the private cache"
         );
         page.evict();
-        assert_eq!(copy_on(0, &page, 4096), Nanos(4096), "it was stored past the caches");
+        assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "it was stored past the caches");
     });
 }
 
@@ -165,13 +170,13 @@ fn what_is_copied_again_and_again_by_its_core_needs_no_memory_bandwidth() {
         run_with_levels(move || {
             let tasks: Vec<_> = (0..4)
                 .map(|core| {
-                    sim::spawn(TaskSpec::named("copy").on_core(core), move || {
+                    sim::spawn(task(core), move || {
                         let page = Recency::new();
                         for _ in 0..ROUNDS {
                             if !again {
                                 page.evict();
                             }
-                            sim::copy_cached(&page, 4096);
+                            sim::copy_from(&page, 4096);
                         }
                         sim::now().0
                     })
@@ -180,9 +185,44 @@ fn what_is_copied_again_and_again_by_its_core_needs_no_memory_bandwidth() {
             tasks.into_iter().map(sim::JoinHandle::join).max().unwrap()
         })
     };
-    assert_eq!(end(true), 4096 + (ROUNDS - 1) * 512, "each at the speed of its private cache");
-    // Two cores of 1 B/ns on each memory of 2 B/ns: neither waits for the other.
-    assert_eq!(end(false), ROUNDS * 4096);
+    assert_eq!(end(true), 2048 + (ROUNDS - 1) * 512, "each at the speed of its private cache");
+    // Two cores that fetch 2 B/ns on each memory that gives 4 B/ns: neither waits for the other.
+    assert_eq!(end(false), ROUNDS * 2048);
+}
+
+#[test]
+fn a_read_takes_half_of_the_bandwidth_that_a_store_or_a_copy_between_memory_and_memory_takes() {
+    let end = |copy: fn(&Recency)| {
+        // Cores that are faster than memory, which carries 1 B/ns of a copy between memory and memory.
+        let machine = Machine { copy_ps_per_byte: 100, dram_ps_per_byte: 1_000, ..levels() };
+        sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            on_core(0, move || (0..100).for_each(|_| copy(&Recency::new()))).0
+        })
+    };
+    let copy_from = |page: &Recency| assert!(sim::copy_from(page, 4096), "from memory");
+    let copy_to = |page: &Recency| assert!(sim::copy_to(page, 4096), "to memory");
+    assert_eq!(end(copy_from).unwrap(), 100 * 2048);
+    assert_eq!(end(copy_to).unwrap(), 100 * 4096, "what is stored to comes in first");
+    assert_eq!(end(|_| sim::copy(4096)).unwrap(), 100 * 4096);
+}
+
+#[test]
+fn the_buffer_of_a_copy_is_used_again_and_takes_no_room() {
+    run_with_levels(|| {
+        let pages: Vec<_> = (0..CACHE / 4096).map(|_| Recency::new()).collect();
+        let costs = || {
+            let start = sim::now();
+            for page in &pages {
+                sim::copy_from(page, 4096);
+            }
+            sim::now().since(start).0 / (CACHE / 4096)
+        };
+        assert_eq!(
+            [costs(), costs()],
+            [2048, 1024],
+            "the cache of the socket holds as many pages as it has room for"
+        );
+    });
 }
 
 #[test]
@@ -232,4 +272,18 @@ fn each_of_eight_sockets_has_a_cache_of_its_own() {
         (first, second)
     });
     assert_eq!(costs.unwrap(), (vec![100; 8], vec![0; 8]), "a miss in each, and then none");
+}
+
+#[test]
+fn a_buffer_that_is_larger_than_the_private_cache_comes_from_memory_too() {
+    let end = |bytes: u64| {
+        let spec = task(0).with_buffer(Bytes(bytes));
+        run_with_levels(move || {
+            let start = sim::now();
+            let copy = || (0..100).for_each(|_| assert!(sim::copy_from(&Recency::new(), 4096), "from memory"));
+            sim::spawn(spec, copy).join();
+            sim::now().since(start).0
+        })
+    };
+    assert_eq!([end(PRIVATE), end(PRIVATE + 1), end(u64::MAX)], [100 * 2048, 100 * 4096, 100 * 4096]);
 }

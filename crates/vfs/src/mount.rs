@@ -233,6 +233,18 @@ impl Mount {
         }
     }
 
+    /// The end of a call that has removed a name, behind the kernel's lock of the directory: `gone` leaves memory, and is freed if
+    /// nothing else holds it.
+    fn end_removal(&self, gone: Option<Ino>) {
+        let Some(ino) = gone.filter(|_| self.kernel.is_some()) else { return };
+        // Before any other task can go on: each call frees what it has removed.
+        let unused = self.deferred.take(ino);
+        self.inode_moves();
+        if unused {
+            self.fs.release(ino);
+        }
+    }
+
     /// The vnode of an inode that a name has led to. The name is claimed.
     fn vnode(&self, dir: &Arc<Vnode>, attr: &Attr) -> Arc<Vnode> {
         if attr.kind == FileKind::Directory {
@@ -432,20 +444,23 @@ impl<'a> Claim<'a> {
         Ok(())
     }
 
-    /// Removes the name of a file, without the kernel's lock of the directory: see `kernel.rs`.
-    pub(crate) fn unlink(mut self) -> Result<()> {
-        self.held = None;
-        self.removing(|fs, dir, name| fs.unlink(dir, name))?;
-        self.leads_to(None);
-        Ok(())
+    /// Removes the name of a file.
+    pub(crate) fn unlink(self) -> Result<()> {
+        self.remove(|fs, dir, name| fs.unlink(dir, name))
     }
 
     /// Removes an empty directory.
-    pub(crate) fn rmdir(mut self) -> Result<()> {
+    pub(crate) fn rmdir(self) -> Result<()> {
+        self.remove(|fs, dir, name| fs.rmdir(dir, name))
+    }
+
+    fn remove(mut self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
         self.lock_directory();
-        self.removing(|fs, dir, name| fs.rmdir(dir, name))?;
+        let mount = self.mount;
+        let gone = self.removing(call)?;
         self.mark_removed();
         self.leads_to(None);
+        mount.end_removal(gone);
         Ok(())
     }
 
@@ -453,8 +468,9 @@ impl<'a> Claim<'a> {
     pub(crate) fn rename(mut self, mut to: Claim<'_>, flags: RenameFlags) -> Result<()> {
         let from = (self.dir.ino, self.name);
         let kernel = self.mount.kernel.as_ref();
-        let _turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
-        let _directories = self.lock_directories(&to);
+        let turn = kernel.and_then(|kernel| kernel.begin_rename(self.dir.ino != to.dir.ino));
+        let directories = self.lock_directories(&to);
+        let (mount, mut gone) = (self.mount, None);
         self.count_move();
         if flags.contains(RenameFlags::EXCHANGE) {
             to.count_move();
@@ -463,13 +479,15 @@ impl<'a> Claim<'a> {
             to.leads_to(self.take_vnode());
             self.leads_to(other);
         } else {
-            to.removing(|fs, dir, name| fs.rename(from, (dir, name), flags))?;
+            gone = to.removing(|fs, dir, name| fs.rename(from, (dir, name), flags))?;
             to.mark_removed();
             let moved = self.take_vnode();
             self.leads_to(None);
             to.leads_to(moved);
         }
         kernel.inspect(|kernel| kernel.move_dentry());
+        drop((directories, turn));
+        mount.end_removal(gone);
         Ok(())
     }
 
@@ -481,23 +499,24 @@ impl<'a> Claim<'a> {
         [held, if first.ino == second.ino { None } else { self.mount.lock_directory(second) }]
     }
 
-    /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`.
-    fn removing(&self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<()> {
+    /// Runs a call that may free the inode that the name leads to; see the invariant in `vnode.rs`. Returns the inode that has
+    /// lost its last name.
+    ///
+    /// A mount that stands for a kernel pins the inode, too: the kernel frees it after it has released the directory's lock.
+    fn removing(&self, call: impl FnOnce(&dyn FileSystem, Ino, &[u8]) -> Result<()>) -> Result<Option<Ino>> {
         let fs = &*self.mount.fs;
         self.count_move();
-        let held = self.vnode().filter(|vnode| Arc::strong_count(vnode) > 1);
+        let pins = |vnode: &&Arc<Vnode>| self.mount.kernel.is_some() || Arc::strong_count(vnode) > 1;
+        let held = self.vnode().filter(pins);
         let pinned = held.map(|vnode| vnode.pin(fs, &self.mount.deferred)).transpose()?.unwrap_or(false);
         let result = call(fs, self.dir.ino, self.name);
-        if result.is_ok() && self.vnode().is_some_and(|vnode| !vnode.is_linked()) {
-            self.mount.inode_moves();
-        }
         if let Some(vnode) = held {
             if result.is_err() && pinned {
                 vnode.unpin(fs);
             }
             vnode.changed();
         }
-        result
+        result.map(|()| self.vnode().filter(|vnode| !vnode.is_linked()).map(|vnode| vnode.ino))
     }
 
     /// The name of a directory is about to go.

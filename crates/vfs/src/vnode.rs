@@ -51,7 +51,7 @@ pub(crate) struct Vnode {
     /// When a path lookup last ended here.
     recency: Recency,
     /// The reference count as in the kernel: every call whose walk ends here moves this cache line to its
-    /// core.
+    /// core when it takes its reference, and again when it drops it, at its end or at the close of the file.
     references: Line,
     /// Taken where the mount stands for a kernel.
     pub(crate) directory: DirectoryLock,
@@ -217,6 +217,13 @@ impl DeferredReleases {
     fn push(&self, ino: Ino) {
         self.inos.lock().push(ino);
         self.any.store(true, SeqCst);
+    }
+
+    /// Takes one out, which the caller releases in the design; false: it is not there.
+    pub(crate) fn take(&self, ino: Ino) -> bool {
+        let mut inos = self.inos.lock();
+        let place = inos.iter().rposition(|other| *other == ino);
+        place.map(|place| inos.swap_remove(place)).is_some()
     }
 
     /// Releases them in the design.

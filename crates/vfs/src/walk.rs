@@ -65,6 +65,57 @@ pub(crate) struct Walk<'a> {
     /// Where the last component that was read lies.
     component: Range<usize>,
     links: u32,
+    /// The call holds a reference to `dir` ([`Walk::parent`]).
+    holds: bool,
+}
+
+/// What a walk has led to, with the reference that the call holds until it ends: the kernel's `path_put`.
+pub(crate) struct Reached {
+    vnode: Arc<Vnode>,
+    kept: bool,
+}
+
+impl Reached {
+    /// Takes the reference.
+    fn new(vnode: Arc<Vnode>) -> Self {
+        vnode.touch();
+        Self { vnode, kept: false }
+    }
+
+    /// The vnode; the reference is the caller's from now on.
+    pub(crate) fn keep(mut self) -> Arc<Vnode> {
+        self.kept = true;
+        Arc::clone(&self.vnode)
+    }
+}
+
+impl std::ops::Deref for Reached {
+    type Target = Arc<Vnode>;
+    #[inline]
+    fn deref(&self) -> &Arc<Vnode> {
+        &self.vnode
+    }
+}
+
+impl Drop for Reached {
+    fn drop(&mut self) {
+        if !self.kept {
+            drop_reference(&self.vnode);
+        }
+    }
+}
+
+/// A task that is unwound because its run has ended must not wait.
+fn drop_reference(vnode: &Vnode) {
+    if !std::thread::panicking() {
+        vnode.touch();
+    }
+}
+
+impl Drop for Walk<'_> {
+    fn drop(&mut self) {
+        self.leave_dir();
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -84,12 +135,28 @@ impl<'a> Walk<'a> {
         }
         sim::interact(); // the cache is shared state
         let dir = if path[0] == b'/' { Dir::Root(mount.root()) } else { Dir::Held(cwd()) };
-        Ok(Self { mount, who, dir, text: Cow::Borrowed(path), at: 0, component: 0..0, links: 0 })
+        Ok(Self {
+            mount,
+            who,
+            dir,
+            text: Cow::Borrowed(path),
+            at: 0,
+            component: 0..0,
+            links: 0,
+            holds: false,
+        })
     }
 
-    /// The directory of the last component. Reading on from here: [`Walk::last`], [`Walk::has_slash`],
-    /// [`Walk::follow`].
+    /// The directory of the last component, to which the call holds a reference until the walk is dropped or goes on. Reading on
+    /// from here: [`Walk::last`], [`Walk::has_slash`], [`Walk::follow`].
     pub(crate) fn parent(&mut self) -> Result<()> {
+        self.walk_to_last()?;
+        self.dir.touch();
+        self.holds = true;
+        Ok(())
+    }
+
+    fn walk_to_last(&mut self) -> Result<()> {
         self.rcu_walk();
         while self.next_component()? {
             let next = self.step()?;
@@ -136,9 +203,9 @@ impl<'a> Walk<'a> {
 
     /// The vnode at the end of the path. A symbolic link there is followed when the call says so, or a slash
     /// follows it.
-    pub(crate) fn resolve(mut self, follow: bool) -> Result<Arc<Vnode>> {
+    pub(crate) fn resolve(mut self, follow: bool) -> Result<Reached> {
         loop {
-            self.parent()?;
+            self.walk_to_last()?;
             let vnode = self.step()?;
             if vnode.kind == FileKind::Symlink && (follow || self.has_slash()) {
                 self.follow(&vnode)?;
@@ -147,14 +214,19 @@ impl<'a> Walk<'a> {
             if self.has_slash() && !vnode.is_dir() {
                 return Err(Errno::ENOTDIR);
             }
-            vnode.touch();
-            return Ok(vnode);
+            return Ok(Reached::new(vnode));
         }
     }
 
     /// The directory in which the walk stands.
     pub(crate) fn dir(&self) -> &Arc<Vnode> {
         &self.dir
+    }
+
+    fn leave_dir(&mut self) {
+        if std::mem::take(&mut self.holds) {
+            drop_reference(&self.dir);
+        }
     }
 
     /// The last component.
@@ -174,6 +246,7 @@ impl<'a> Walk<'a> {
 
     /// Puts the target of the symbolic link `link`, which the component that was read names, in its place.
     pub(crate) fn follow(&mut self, link: &Vnode) -> Result<()> {
+        self.leave_dir();
         self.links += 1;
         if self.links > LINKS_MAX {
             return Err(Errno::ELOOP);

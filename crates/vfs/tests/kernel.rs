@@ -3,10 +3,11 @@
 mod memfs;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use memfs::MemFs;
 use sim::ledger::Snapshot;
-use sim::{Machine, Seed, Setup, TaskSpec};
+use sim::{Machine, Nanos, Seed, Setup, TaskSpec};
 use vfs::{
     Credentials, FileKind, Linux, Mount, MountOptions, OpenFlags, Process, RenameFlags, Syscalls, ops,
 };
@@ -110,4 +111,73 @@ fn in_process_there_are_no_such_locks() {
     for work in [make_and_remove as fn(&Process, u16), move_between] {
         assert_eq!(waits(None, &[], work), [""; 0]);
     }
+}
+
+/// How long eight tasks take that each remove a file of one directory, where an unlink takes this and freeing an inode that.
+fn removals(kernel: Option<Linux>, takes_ns: [u64; 2]) -> u64 {
+    let setup = Setup { run_ahead: Nanos(0), ..Setup::virtual_clock(Machine::unit(), Seed(1)) };
+    let took = sim::run(&setup, move || {
+        let fs = Arc::new(MemFs::new());
+        let options = MountOptions { kernel, ..MountOptions::default() };
+        let mount = Mount::new(fs.clone(), options).expect("it has a root");
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        for n in 0..8 {
+            process.mknod(format!("/f{n}").as_bytes(), FileKind::Regular, 0o644, 0).expect("free");
+        }
+        fs.takes_ns.iter().zip(takes_ns).for_each(|(takes, ns)| takes.store(ns, Relaxed));
+        let start = sim::now();
+        let tasks: Vec<_> = (0..8)
+            .map(|n: u16| {
+                let process = Process::new(Arc::clone(&mount), Credentials::root());
+                sim::spawn(TaskSpec::named(format!("t{n}")).on_core(n + 1), move || {
+                    process.unlink(format!("/f{n}").as_bytes()).expect("there");
+                })
+            })
+            .collect();
+        tasks.into_iter().for_each(sim::JoinHandle::join);
+        assert_eq!(fs.inodes(), 1, "all but the root are gone when the calls return");
+        sim::now().since(start).0
+    });
+    took.expect("the run ends")
+}
+
+#[test]
+fn a_removal_holds_the_lock_of_its_directory_until_the_name_is_gone_and_frees_the_inode_after_that() {
+    const MS: u64 = 1_000_000;
+    let turns = |kernel, takes| (removals(kernel, takes) + MS / 2) / MS;
+    assert_eq!(turns(OLD, [MS, 0]), 8, "one name after the other");
+    assert_eq!(turns(OLD, [0, MS]), 1, "inodes side by side");
+    assert_eq!(turns(None, [MS, 0]), 1, "in process there is no such lock");
+}
+
+#[test]
+fn a_stat_takes_a_reference_to_what_its_path_leads_to_and_drops_it() {
+    let updates = |call: fn(&Process, &str)| {
+        let mut machine = Machine::unit();
+        machine.work_ps = [0; sim::Work::MAX];
+        machine.work_ps[sim::Work::LOCK.index()] = 1_000;
+        let took = sim::run(&Setup::virtual_clock(machine, Seed(1)), move || {
+            let mount = Mount::new(Arc::new(MemFs::new()), MountOptions::default()).expect("it has a root");
+            let process = Process::new(Arc::clone(&mount), Credentials::root());
+            process.mkdir(b"/d", 0o755).expect("free");
+            process.mknod(b"/d/f", FileKind::Regular, 0o644, 0).expect("free");
+            let time = |call: &dyn Fn()| {
+                call();
+                let start = sim::now();
+                call();
+                sim::now().since(start).0
+            };
+            let bare = time(&|| {
+                mount.file_system().getattr(vfs::Ino(3)).expect("there");
+            });
+            time(&|| call(&process, "/d/f")) - bare
+        });
+        took.expect("the run ends")
+    };
+    assert_eq!(
+        updates(|process, path| {
+            process.stat(path.as_bytes()).expect("there");
+        }),
+        2
+    );
 }

@@ -117,9 +117,14 @@ impl Page {
         self.index
     }
 
-    /// Charges a copy of `len` bytes between the page and a buffer of the caller.
-    pub(crate) fn charge_copy(&self, len: u64) {
-        sim::copy_cached(&self.recency, len);
+    /// Charges a copy of `len` bytes from the page to a buffer of the caller.
+    pub(crate) fn charge_copy_out(&self, len: u64) {
+        sim::copy_from(&self.recency, len);
+    }
+
+    /// Charges a copy of `len` bytes from a buffer of the caller to the page.
+    pub(crate) fn charge_copy_in(&self, len: u64) {
+        sim::copy_to(&self.recency, len);
     }
 
     pub(crate) fn pin(&self) {

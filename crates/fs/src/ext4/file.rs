@@ -38,7 +38,7 @@ pub(super) struct Claimed {
 
 /// Copies from a page to a program.
 fn copy_out(page: &Page, state: &PageState, inside: usize, to: &mut [u8]) {
-    page.charge_copy(to.len() as u64);
+    page.charge_copy_out(to.len() as u64);
     to.copy_from_slice(&state.bytes[inside..][..to.len()]);
 }
 
@@ -382,7 +382,7 @@ impl Volume {
         if claimed.growth != Growth::None {
             state.growth = claimed.growth;
         }
-        page.charge_copy(data.len() as u64);
+        page.charge_copy_in(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         match handle.journal() {
             Some(journal) if journal.mode == DataMode::Journal => journal.add_as(block, &page),

@@ -316,6 +316,10 @@ impl FsType for ExtType {
         self.plan(options).min_size()
     }
 
+    fn bytes_per_inode(&self, options: &Options) -> u64 {
+        self.plan(options).inode_ratio
+    }
+
     fn dram(&self, options: &Options) -> Bytes {
         options.size("cache")
     }

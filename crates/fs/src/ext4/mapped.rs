@@ -96,7 +96,7 @@ impl Volume {
         if !page.is_dirty() || !state.is_at_hand() {
             return false;
         }
-        page.charge_copy(data.len() as u64);
+        page.charge_copy_in(data.len() as u64);
         state.bytes[inside..inside + data.len()].copy_from_slice(data);
         self.cache.mark_dirty(inode.mapping(), &page);
         true

@@ -287,7 +287,7 @@ impl Buffered {
             false => self.prepare(region, write, whole),
         }?;
         self.page()?[write.within..write.within + write.len].copy_from_slice(data);
-        self.page.charge_copy(data.len());
+        self.page.charge_copy_in(data.len());
         let lines = lines_of(write.within, write.len);
         self.dirty |= lines;
         self.line_writes += u64::from(lines.count_ones());
@@ -319,7 +319,7 @@ impl Buffered {
         let page = self.page()?;
         page[..write.within].fill(0);
         page[end..valid].fill(0);
-        self.page.charge_copy(write.within + valid - end);
+        self.page.charge_copy_in(write.within + valid - end);
         self.dirty = lines_of(0, valid);
         Ok(())
     }
@@ -363,7 +363,7 @@ impl Buffered {
             let part = &mut out[done..done + len];
             if in_dram {
                 part.copy_from_slice(&self.page.bytes()[at..at + len]);
-                self.page.charge_copy(len);
+                self.page.charge_copy_out(len);
             } else {
                 region.load(self.at + at as u64, part)?;
             }

@@ -47,9 +47,14 @@ impl Page {
         &self.lines.0
     }
 
-    /// Charges a copy of `len` bytes between the page and a buffer of the caller.
-    pub(crate) fn charge_copy(&self, len: usize) {
-        sim::copy_cached(&self.recency, len as u64);
+    /// Charges a copy of `len` bytes from the page to a buffer of the caller.
+    pub(crate) fn charge_copy_out(&self, len: usize) {
+        sim::copy_from(&self.recency, len as u64);
+    }
+
+    /// Charges a copy of `len` bytes from a buffer of the caller to the page.
+    pub(crate) fn charge_copy_in(&self, len: usize) {
+        sim::copy_to(&self.recency, len as u64);
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8; PAGE_BYTES] {

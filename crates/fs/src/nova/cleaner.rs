@@ -86,8 +86,9 @@ impl Volume {
         self.region.fence();
         let all = inode.log.pages.clone();
         inode.log.set_pages(kept.iter().map(|at| all[*at]).collect());
-        let dead = (0..all.len()).filter(|at| !kept.contains(at));
-        for page in dead.map(|at| all[at].page) {
+        let mut kept = kept.into_iter().peekable();
+        for (_, use_of) in all.iter().enumerate().filter(|(at, _)| kept.next_if_eq(at).is_none()) {
+            let page = use_of.page;
             self.region.mark(Mark::Free { off: page * BLOCK, len: BLOCK, pointer: head });
             self.blocks.put(Extent { offset: page * BLOCK, blocks: 1 })?;
         }

@@ -12,13 +12,13 @@
 use media::event::Mark;
 use vfs::{FallocateMode, SeekTo, SetAttr, SetTime, Timestamp};
 
-use super::Volume;
 use super::alloc::{Extent, Need, Taken};
 use super::index::Place;
 use super::inode::{Changing, Inode, Loaded, apply_set, apply_write};
 use super::layout::{BLOCK, FILE_BLOCKS_MAX, SetEntry, WriteEntry, ino, kind, pack, set};
 use super::log::Append;
 use super::mutant;
+use super::{PageCache, Volume};
 use crate::error::{Error, Result};
 
 /// An entry that is written and does not count yet.
@@ -100,11 +100,13 @@ impl Volume {
             let part = (len - done).min((BLOCK - within) as usize);
             let piece = &mut buffer[done..done + part];
             let place = loaded.blocks.get(at / BLOCK);
+            let from_cache = |cache: &dyn PageCache, piece: &mut [u8]| {
+                let file = loaded.cached.get_or_init(|| cache.file(number));
+                cache.read(file, at / BLOCK, place.block(), within, piece)
+            };
             match &self.cache {
                 _ if place.is_hole() => piece.fill(0),
-                Some(cache)
-                    if !self.maps.is_writable(number, at / BLOCK)
-                        && cache.read((number, at / BLOCK), place.block(), within, piece) => {}
+                Some(cache) if !self.maps.is_writable(number, at / BLOCK) && from_cache(&**cache, piece) => {}
                 _ => self.region.load(place.block() * BLOCK + within, piece)?,
             }
             done += part;
@@ -234,18 +236,20 @@ impl Volume {
     /// Frees blocks that nothing durable leads to any more; copies of them are forgotten first.
     /// Nothing does since the word at `word` of the inode has changed.
     pub(crate) fn retire(&self, inode: &Inode, word: u64, freed: &Freed) -> Result<()> {
+        let cache = self.cache.as_deref();
+        let cached = cache.and_then(|cache| Some((cache, cache.known(inode.ino)?)));
         for run in &freed.runs {
             for block in run.block..run.block + run.pages {
                 let pointer = inode.offset + word;
                 self.region.mark(Mark::Free { off: block * BLOCK, len: BLOCK, pointer });
             }
-            let Some(cache) = &self.cache else {
+            let Some((cache, file)) = &cached else {
                 self.blocks.put(Extent { offset: run.block * BLOCK, blocks: run.pages })?;
                 continue;
             };
             for number in 0..run.pages {
                 let block = run.block + number;
-                if !cache.invalidate((inode.ino, run.page + number), block) {
+                if !cache.invalidate(file, run.page + number, block) {
                     self.blocks.put(Extent { offset: block * BLOCK, blocks: 1 })?;
                 }
             }

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use media::event::Mark;
@@ -19,7 +20,6 @@ use sim::{Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWrite
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
 
-use super::Volume;
 use super::alloc::home;
 use super::index::{BlockIndex, Place};
 use super::layout::{
@@ -29,6 +29,7 @@ use super::layout::{
 use super::log::{Entry, Log, Reader};
 use super::names::Names;
 use super::seen::Seen;
+use super::{CachedFile, Volume};
 use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
@@ -71,6 +72,8 @@ pub(crate) struct Loaded {
     pub(crate) blocks: BlockIndex,
     /// Of a directory.
     pub(crate) names: Names,
+    /// Of a file that was read through a cache.
+    pub(crate) cached: OnceLock<CachedFile>,
 }
 
 /// An inode slot in DRAM.

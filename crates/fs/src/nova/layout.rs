@@ -323,6 +323,11 @@ impl Geometry {
         }
     }
 
+    /// More inodes than the image can have: all of its blocks as tables.
+    pub(crate) fn most_inodes(&self) -> u64 {
+        self.blocks * (BLOCK / INODE_BYTES)
+    }
+
     fn table_blocks(shards: u64) -> u64 {
         (shards * SHARD_BYTES).div_ceil(BLOCK)
     }

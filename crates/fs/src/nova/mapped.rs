@@ -35,9 +35,10 @@ impl Volume {
     /// Lets the read cache forget the pages of a range, which stay where they are.
     fn forget_cached(&self, file: &Changing<'_>, pages: &Range<u64>) {
         let Some(cache) = &self.cache else { return };
+        let Some(cached) = cache.known(file.inode.ino) else { return };
         let mut next = pages.start;
         while let Some((page, place)) = file.blocks.next_mapped(next).filter(|(page, _)| *page < pages.end) {
-            cache.forget((file.inode.ino, page), place.block());
+            cache.forget(&cached, page, place.block());
             next = page + 1;
         }
     }

@@ -60,6 +60,7 @@ mod superblock;
 pub(crate) mod vfs;
 mod xattr;
 
+use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -87,20 +88,32 @@ pub(crate) struct Settings {
     pub(crate) mutant: Option<Mutant>,
 }
 
+/// What a cache has of one file: its own business.
+pub(crate) type CachedFile = Arc<dyn Any + Send + Sync>;
+
 /// Copies of blocks in DRAM, above the medium: what a read asks first, and what a change tells.
 pub(crate) trait PageCache: Send + Sync {
+    /// What it has of an inode, for reads; made if there is nothing yet.
+    fn file(&self, inode: u64) -> CachedFile;
+
+    /// The same, if there is anything.
+    fn known(&self, inode: u64) -> Option<CachedFile>;
+
     /// Copies bytes of a page from `within` on, if it has the page as it is in `block`; otherwise the caller reads the medium. The
     /// caller holds the inode's lock for reading.
-    fn read(&self, page: (u64, u64), block: u64, within: u64, buffer: &mut [u8]) -> bool;
+    fn read(&self, file: &CachedFile, page: u64, block: u64, within: u64, buffer: &mut [u8]) -> bool;
 
-    /// Forgets what it has of a page of an inode in `block`, which is about to be free. True: it gives that back itself, later.
-    /// The caller holds the
-    /// inode's lock for writing.
-    fn invalidate(&self, page: (u64, u64), block: u64) -> bool;
+    /// Forgets what it has of a page in `block`, which is about to be free. True: it gives that back itself, later. The caller holds
+    /// the inode's lock for writing.
+    fn invalidate(&self, file: &CachedFile, page: u64, block: u64) -> bool;
 
-    /// Forgets what it has of a page of an inode in `block`, where the page stays; waits for a copy of it that is being made. The
-    /// caller holds the inode's lock for writing.
-    fn forget(&self, page: (u64, u64), block: u64);
+    /// Forgets what it has of a page in `block`, where the page stays; waits for a copy of it that is being made. The caller holds
+    /// the inode's lock for writing.
+    fn forget(&self, file: &CachedFile, page: u64, block: u64);
+
+    /// The inode is free; all of its pages were invalidated. The caller holds its lock for writing, and its number is not given out
+    /// yet.
+    fn remove(&self, inode: u64);
 
     /// Ends background work; every block that was left to the cache has been given back.
     fn stop(&self);

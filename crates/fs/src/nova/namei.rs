@@ -388,6 +388,9 @@ impl Volume {
         let mut freed = Freed::default();
         loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |page, place| freed.add(page, place.block()));
         let mut done = self.retire(inode, ino::STATE, &freed);
+        if let Some(cache) = &self.cache {
+            cache.remove(inode.ino);
+        }
         let pages = loaded.log.pages.iter().map(|page| page.page);
         let xattr = Some(loaded.facts.xattr / BLOCK).filter(|block| *block != 0);
         for block in pages.chain(xattr) {

@@ -44,7 +44,7 @@ enum Noted {
 impl Volume {
     /// Whether `ancestor` is `number` or above it. The caller keeps directories from moving.
     fn is_below(&self, mut number: u64, ancestor: u64) -> Result<bool> {
-        for _ in 0..self.inodes.counts().0 {
+        for _ in 0..self.geometry.most_inodes() {
             if number == ancestor {
                 return Ok(true);
             }

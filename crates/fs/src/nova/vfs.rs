@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use sim::Work;
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, MappedFiles, NewInode,
     OpenFlags, RenameFlags, Result, SeekTo, SetAttr, StatFs, Written, XattrMode,
@@ -86,14 +87,17 @@ impl Volume {
             }
             cursor = FIRST_NAME;
         }
-        let (mut slot, mut bytes) = (cursor - FIRST_NAME, [0; 256]);
+        let (mut slot, mut bytes, mut steps) = (cursor - FIRST_NAME, [0; 256], 0);
         while let Some((found, known)) = dir.names.next_from(slot) {
             let len = read_name(&self.region, known.at, &mut bytes)?;
+            // The slots up to this one, and the entry of its name.
+            steps += found - slot + 2;
             slot = found + 1;
             if !give(&bytes[..len], known.ino, slot + FIRST_NAME) {
                 break;
             }
         }
+        sim::work(Work::STEP, steps);
         Ok(())
     }
 

@@ -54,7 +54,11 @@ impl Entry {
     }
 
     pub(crate) fn is_for(&self, page: u64) -> bool {
-        self.page.load(Ordering::Relaxed) == page
+        self.page() == page
+    }
+
+    pub(crate) fn page(&self) -> u64 {
+        self.page.load(Ordering::Relaxed)
     }
 
     pub(crate) fn source(&self) -> u64 {
@@ -180,12 +184,9 @@ impl Frame {
         Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), recency: Recency::new() }
     }
 
-    /// Charges a copy of `len` bytes between the frame and another buffer.
-    pub(crate) fn charge_copy(&self, len: u64) {
-        sim::copy_cached(&self.recency, len);
-    }
-
+    /// Copies the bytes in.
     pub(crate) fn fill(&self, bytes: &[u8]) {
+        sim::copy_to(&self.recency, bytes.len() as u64);
         for (word, bytes) in self.words.iter().zip(bytes.chunks_exact(8)) {
             word.store(u64::from_ne_bytes(bytes.try_into().expect("chunks of eight")), Ordering::Relaxed);
         }
@@ -193,6 +194,7 @@ impl Frame {
 
     /// Copies the bytes from `within` on.
     pub(crate) fn copy(&self, within: usize, buffer: &mut [u8]) {
+        sim::copy_from(&self.recency, buffer.len() as u64);
         let mut at = within;
         let mut rest = buffer;
         while !rest.is_empty() {

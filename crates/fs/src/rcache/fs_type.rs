@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use media::Storage;
-use sim::{Bytes, PAGE_BYTES};
+use sim::{Bytes, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use super::cache::{Cache, Settings};
@@ -19,12 +19,12 @@ pub(crate) struct RcacheType;
 
 const NAME: &str = "rcache";
 
-const OWN_OPTIONS: [OptionSpec; 4] = [
+const OWN_OPTIONS: [OptionSpec; 5] = [
     OptionSpec {
         name: "cache",
         kind: OptionKind::Cache,
         default: "0",
-        help: "mount: DRAM for cached pages; 0: no limit (the paper gives none)",
+        help: "mount: DRAM for cached pages; 0: a quarter of the host's memory (the paper gives no size)",
     },
     OptionSpec {
         name: "threshold",
@@ -42,7 +42,13 @@ const OWN_OPTIONS: [OptionSpec; 4] = [
         name: "requests",
         kind: OptionKind::Count,
         default: "4096",
-        help: "mount: length of the queue of the copying task; a page that finds it full is not cached",
+        help: "mount: length of the queue of the copying task; a page that finds it full is cached later",
+    },
+    OptionSpec {
+        name: "poll",
+        kind: OptionKind::Time,
+        default: "100us",
+        help: "mount: how long the copying task sleeps at first when no page waits; up to 40 times as long later",
     },
 ];
 
@@ -59,9 +65,25 @@ static OPTIONS: [OptionSpec; nova::OPTIONS.len() + OWN_OPTIONS.len()] = {
     all
 };
 
-/// Two shards, short logs, three frames, and every read but the first inserts.
-const SMALL: Given =
-    &[("shards", "2"), ("log_page", "512"), ("cache", "12k"), ("threshold", "0"), ("requests", "2")];
+/// Two shards, short logs, three frames, every read inserts, and the copier hardly sleeps.
+const SMALL: Given = &[
+    ("shards", "2"),
+    ("log_page", "512"),
+    ("cache", "12k"),
+    ("threshold", "0"),
+    ("requests", "2"),
+    ("poll", "1us"),
+];
+
+/// The part of the host's memory that the cache takes when nothing is said.
+const USUAL_PART: u64 = 4;
+
+/// The memory of this host in bytes, as the kernel says.
+fn host_memory() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()?.saturating_mul(1024))
+}
 
 fn settings(options: &Options) -> Result<Settings, OptionError> {
     let wrong = |name: &str, expected: &str| OptionError::Value {
@@ -73,16 +95,23 @@ fn settings(options: &Options) -> Result<Settings, OptionError> {
     if cache > 0 && cache < PAGE_BYTES as u64 {
         return Err(wrong("cache", "4k or more, or 0"));
     }
-    let window = options.time("window");
-    if window.0 == 0 {
-        return Err(wrong("window", "a time of at least 1ns"));
+    let memory = host_memory().unwrap_or(u64::MAX);
+    if cache > memory {
+        let most = format!("at most {}, the memory of this host, or 0 for a quarter of it", Bytes(memory));
+        return Err(wrong("cache", &most));
     }
+    let cache = if cache == 0 { memory / USUAL_PART } else { cache };
+    let time = |name: &str| match options.time(name) {
+        Nanos(0) => Err(wrong(name, "a time of at least 1ns")),
+        time => Ok(time),
+    };
     let queue =
         usize::try_from(options.number("requests")).ok().filter(|queue| (1..=1 << 20).contains(queue));
     Ok(Settings {
         threshold: u32::try_from(options.number("threshold"))
             .map_err(|_| wrong("threshold", "a number below 2^32"))?,
-        window,
+        window: time("window")?,
+        poll: time("poll")?,
         frames: cache / PAGE_BYTES as u64,
         queue: queue.ok_or_else(|| wrong("requests", "a number from 1 to 1048576"))?,
     })
@@ -157,5 +186,24 @@ impl FsType for RcacheType {
 
     fn dump_parts(&self) -> &'static [(&'static str, &'static str)] {
         nova::NovaType.dump_parts()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(cache: &str) -> Result<Settings, OptionError> {
+        let given = [("cache".to_owned(), cache.to_owned())].into();
+        settings(&Options::resolve(NAME, &OPTIONS, &given).expect("options of the design"))
+    }
+
+    #[test]
+    fn a_cache_larger_than_memory_is_refused_with_what_there_is_and_the_usual_one_takes_a_quarter() {
+        let memory = host_memory().expect("Linux says how much there is");
+        let told = with("1000000GiB").expect_err("no host has as much").to_string();
+        assert!(told.contains("cache") && told.contains("the memory of this host"), "{told}");
+        assert_eq!(with("0").expect("the usual").frames, memory / 4 / PAGE_BYTES as u64);
+        assert_eq!(with("12k").expect("three pages").frames, 3);
     }
 }

@@ -9,7 +9,9 @@
 //! | `word.rs` | the state of an entry in one word, and every way in which it changes |
 //! | `entry.rs` | an entry, its transitions, and the frame with its copy |
 //! | `table.rs` | sets of entries |
-//! | `cache.rs` | reads, invalidation, the copier |
+//! | `ring.rs` | the queue of requests, in which no task waits for another |
+//! | `cache.rs` | reads, invalidation |
+//! | `copier.rs` | the copier, frames, a removed file's end |
 //! | `fs_type.rs` | the entry in the table of designs |
 //!
 //! # States
@@ -50,11 +52,23 @@
 //! A page that is mapped for stores is forgotten when the mapping begins, which waits for a copy that is under way, and is not
 //! asked for until the mapping ends ([`crate::nova::PageCache::forget`]).
 //!
-//! Lock order: `rcache.queue` and `rcache.frames` are leaves, under `nova.inode`.
+//! # What a reader waits for
+//!
+//! Nothing but lines that other cores have. It publishes an entry by two compare-and-swaps of its word (1, 2), takes a place in the
+//! queue by a third, and does not wake the copier, which looks from time to time. An entry whose request finds the queue full stays in
+//! Prep, for the copier's sweep. So the copier may find an entry twice, in the queue and by a sweep: the second time number 4 fails.
+//!
+//! # What a removed file leaves
+//!
+//! Nothing: its table goes with its last reader's handle, and its frames are free again ([`crate::nova::PageCache::remove`]).
+//!
+//! Lock order: `rcache.files`, `rcache.frames` and `rcache.asleep` are leaves, under `nova.inode`.
 
 mod cache;
+mod copier;
 mod entry;
 pub(crate) mod fs_type;
+mod ring;
 mod table;
 mod word;
 
@@ -66,6 +80,7 @@ mod atomics {
 #[cfg(test)]
 mod tests {
     use super::entry::Frame;
+    use super::ring::Ring;
 
     #[test]
     fn a_frame_gives_back_any_bytes_of_what_it_was_filled_with() {
@@ -76,6 +91,20 @@ mod tests {
             let mut part = vec![0; len];
             frame.copy(within, &mut part);
             assert_eq!(part, bytes[within..within + len]);
+        }
+    }
+
+    #[test]
+    fn requests_come_out_in_order_and_a_full_queue_takes_none() {
+        for size in [1, 2, 3] {
+            let ring = Ring::new(size);
+            for round in 0..5 {
+                let request = |n: usize| [round, n as u64, 7];
+                assert!((0..size).all(|n| ring.push(request(n))), "round {round} of {size}");
+                assert!(!ring.push(request(99)));
+                assert!((0..size).all(|n| ring.pop() == Some(request(n))));
+                assert_eq!(ring.pop(), None);
+            }
         }
     }
 }

@@ -4,9 +4,9 @@
 //! hot. A file's sets are made in arrays of doubling length, and never move.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use sim::Line;
+use sim::{Line, Work};
 
 use super::entry::Entry;
 use super::word::{State, Word};
@@ -61,12 +61,32 @@ impl Set {
 
 /// The sets of one file: array `n` has `2^n` of them.
 pub(crate) struct FileTable {
+    pub(crate) inode: u64,
+    /// The file is removed. Changed under the lock of the frames.
+    pub(crate) gone: AtomicBool,
     arrays: [OnceLock<Box<[Set]>>; 32],
 }
 
 impl FileTable {
-    pub(crate) fn new() -> Self {
-        Self { arrays: std::array::from_fn(|_| OnceLock::new()) }
+    pub(crate) fn new(inode: u64) -> Self {
+        let arrays = std::array::from_fn(|_| OnceLock::new());
+        Self { inode, gone: AtomicBool::new(false), arrays }
+    }
+
+    /// All sets that were made.
+    pub(crate) fn sets(&self) -> impl Iterator<Item = &Set> {
+        self.arrays.iter().filter_map(OnceLock::get).flatten()
+    }
+
+    /// The entries that wait for the copier when the iterator comes to them: page, and place in its set.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.sets().flat_map(|set| {
+            sim::work(Work::STEP, WAYS as u64);
+            set.ways.iter().enumerate().filter_map(|(number, way)| {
+                let waits = way.entry.word().state() == State::Prep;
+                waits.then(|| (way.entry.page(), number))
+            })
+        })
     }
 
     /// The array of the set of a page, and its place there.
@@ -96,7 +116,7 @@ mod tests {
 
     #[test]
     fn every_page_has_its_set_and_neighbours_share_one() {
-        let table = FileTable::new();
+        let table = FileTable::new(1);
         let set = |page| std::ptr::from_ref(table.make(page).expect("a set")) as usize;
         assert!((0..4).all(|page| set(page) == set(0)) && set(4) != set(3));
         let all: std::collections::BTreeSet<_> = (0..1000).map(|number| set(number * 4)).collect();

@@ -1,14 +1,17 @@
-//! Every interleaving of two readers, a writer and the copier on one entry.
+//! Every interleaving of two readers, a writer, the copier and a thief of frames on one entry.
 //!
 //! Each actor is a small program whose steps are single atomic operations: a load, a compare-and-swap that a change in between
 //! makes fail, a copy of half a frame. The world (word, page, source, frame, block and who holds what) is copied at each step,
-//! and every order of steps is tried, once for each world that it leads to. Readers run without the inode's lock here, so that
-//! every rule of the word is needed. What must hold:
+//! and every order of steps is tried, once for each world that it leads to. Readers that hit run without the
+//! inode's lock here, so that every rule of the word is needed; an insertion holds it from the lookup of the block until the entry is
+//! published, and a write until the entry is doomed. What must hold:
 //!
 //! * a reader that gets bytes gets those of the last write that had returned when it began, or of a later one;
-//! * while the copier writes a frame, no other actor has it;
+//! * while the copier writes a frame, no other actor has it, and no reader sees what a thief puts there;
 //! * a block that the copier reads is not free;
 //! * in the end nothing is pinned or doomed, and the entry can be used again.
+//!
+//! The copier takes an entry that waits because it was asked to, or because a sweep has found it.
 //!
 //! Orders of memory are not modelled: one step comes after the other.
 
@@ -20,6 +23,14 @@ use super::{State, Word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flaw {
     None,
+    /// 1 claims an entry that the copier has.
+    ClaimsUnderCopy,
+    /// 2 publishes an entry as if it had been copied.
+    PublishesUncopied,
+    /// 3 gives an entry up as if it were still what it was.
+    RetractsToReady,
+    /// 4 copies for an entry that its owner has not published.
+    CopiesUnpublished,
     /// 5 does not look whether the entry is doomed.
     ReadyThoughDoomed,
     /// 6 does not end a doomed copy.
@@ -30,6 +41,8 @@ enum Flaw {
     SecondReaderUncounted,
     /// 9 takes the last reader away with the first.
     UnpinsAll,
+    /// 10 leaves an entry in use.
+    LastReaderKeeps,
     /// 11 makes a doomed entry ready again.
     LastReaderForgets,
     /// 12 leaves an entry in Prep.
@@ -40,11 +53,19 @@ enum Flaw {
     ReadySurvives,
     /// 15 makes an entry invalid under its readers.
     ReadersIgnored,
+    /// 16 steals an entry that is read.
+    StealsPinned,
     /// The block of a doomed copy is free at once.
     FreesUnderCopy,
 }
 
-const FLAWS: [Flaw; 11] = [
+const FLAWS: [Flaw; 17] = [
+    Flaw::ClaimsUnderCopy,
+    Flaw::PublishesUncopied,
+    Flaw::RetractsToReady,
+    Flaw::CopiesUnpublished,
+    Flaw::LastReaderKeeps,
+    Flaw::StealsPinned,
     Flaw::ReadyThoughDoomed,
     Flaw::DoomedCopyStays,
     Flaw::PinsDoomed,
@@ -62,6 +83,41 @@ const READER: u64 = super::READER;
 const DOOMED: u64 = super::DOOMED;
 
 impl Flaw {
+    fn claimed(self, word: Word) -> Option<Word> {
+        match self {
+            Self::ClaimsUnderCopy if word.state() == State::Copy => Some(word.plain(1)),
+            _ => word.claimed(),
+        }
+    }
+
+    fn published(self, word: Word) -> Option<Word> {
+        match self {
+            Self::PublishesUncopied if word.is_owned() => Some(word.plain(4)),
+            _ => word.published(),
+        }
+    }
+
+    fn retracted(self, word: Word) -> Option<Word> {
+        match self {
+            Self::RetractsToReady if word.is_owned() => Some(word.plain(4)),
+            _ => word.retracted(),
+        }
+    }
+
+    fn copying(self, word: Word) -> Option<Word> {
+        match self {
+            Self::CopiesUnpublished if word.is_owned() => Some(word.plain(3)),
+            _ => word.copying(),
+        }
+    }
+
+    fn stolen(self, word: Word) -> Option<Word> {
+        match self {
+            Self::StealsPinned if word.readers() > 0 => Some(Word(word.given_up().0 | 1)),
+            _ => word.stolen(),
+        }
+    }
+
     fn ready(self, word: Word) -> Option<Word> {
         match self {
             Self::ReadyThoughDoomed if word.state() == State::Copy => Some(word.plain(4)),
@@ -84,6 +140,7 @@ impl Flaw {
     fn unpinned(self, word: Word) -> Option<Word> {
         match self {
             Self::UnpinsAll if word.readers() > 1 => Some(word.plain(4)),
+            Self::LastReaderKeeps if word.readers() == 1 && !word.is_doomed() => Some(word.plain(1)),
             Self::LastReaderForgets if word.readers() == 1 => Some(word.plain(4)),
             _ => word.unpinned(),
         }
@@ -110,6 +167,8 @@ struct Actor {
 }
 
 const DONE: u8 = 99;
+/// What a thief fills the frame with.
+const THIEFS: u8 = 77;
 
 /// Page 0 is first in block 1, then in block 2, then in block 3. A block holds its own number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -130,6 +189,7 @@ struct World {
     readers: [Actor; 2],
     writer: Actor,
     copier: Actor,
+    thief: Actor,
 }
 
 impl World {
@@ -146,6 +206,7 @@ impl World {
             readers: [Actor::default(); 2],
             writer: Actor::default(),
             copier: Actor::default(),
+            thief: Actor { step: DONE, ..Actor::default() },
         }
     }
 
@@ -178,6 +239,9 @@ fn reader(world: &mut World, who: usize, flaw: Flaw) -> Wrong {
             me.step = 3;
         }
         3 => {
+            if me.block == THIEFS || world.frame[1] == THIEFS {
+                return Err("a reader gets what a thief has put there");
+            }
             if me.block != world.frame[1] || me.block == 0 {
                 return Err("a reader gets halves of two copies");
             }
@@ -198,14 +262,14 @@ fn reader(world: &mut World, who: usize, flaw: Flaw) -> Wrong {
                 _ => me.step = 4,
             }
         }
-        _ => return inserter(world, who),
+        _ => return inserter(world, who, flaw),
     }
     world.readers[who] = me;
     Ok(())
 }
 
 /// A reader that has missed looks its block up, and publishes an entry if there is a place.
-fn inserter(world: &mut World, who: usize) -> Wrong {
+fn inserter(world: &mut World, who: usize, flaw: Flaw) -> Wrong {
     let mut me = world.readers[who];
     match me.step {
         10 => {
@@ -213,7 +277,7 @@ fn inserter(world: &mut World, who: usize) -> Wrong {
             me.step = 11;
         }
         11 => {
-            let claimed = Word(me.seen).claimed();
+            let claimed = flaw.claimed(Word(me.seen));
             me.step = if world.swap(me.seen, claimed) { 12 } else { DONE };
             me.seen = claimed.map_or(0, |word| word.0);
         }
@@ -221,25 +285,40 @@ fn inserter(world: &mut World, who: usize) -> Wrong {
             world.source = me.block;
             me.step = 13;
         }
-        // Published first, then looked at again: a writer that has not seen the entry has changed the mapping before.
         13 => {
-            if !world.swap(me.seen, Word(me.seen).published()) {
+            if !world.swap(me.seen, flaw.published(Word(me.seen))) {
                 return Err("an owner has lost its entry");
             }
             me.step = 14;
         }
+        // The copier may have found the entry by itself.
         _ => {
-            let prep = Word(me.seen).published().map_or(0, |word| word.0);
-            if world.mapped == me.block {
-                world.requested = Some(Word(me.seen).version());
-            } else {
-                world.swap(prep, Word(prep).doomed());
-            }
+            world.requested = Some(Word(me.seen).version());
             me.step = DONE;
         }
     }
     world.readers[who] = me;
     Ok(())
+}
+
+impl World {
+    /// Whether a reader has the inode's lock: it inserts.
+    fn is_inserting(&self) -> bool {
+        self.readers.iter().any(|reader| (11..=13).contains(&reader.step))
+    }
+
+    /// Whether the writer has it: the mapping has changed, and the entry is not doomed yet.
+    fn is_writing(&self) -> bool {
+        self.writer.step != DONE && !self.writer.step.is_multiple_of(10)
+    }
+
+    fn reader_waits(&self, who: usize) -> bool {
+        self.readers[who].step == 10 && self.is_writing()
+    }
+
+    fn writer_waits(&self) -> bool {
+        self.is_inserting() && self.writer.step.is_multiple_of(10)
+    }
 }
 
 /// The writer moves page 0 twice: maps the new block, dooms what is cached, frees the old block.
@@ -258,7 +337,6 @@ fn writer(world: &mut World, flaw: Flaw) -> Wrong {
         2 => {
             let word = Word(me.seen);
             match flaw.doomed(word) {
-                // An owner looks at the mapping after it has published.
                 None => me.step += 2,
                 doomed if world.swap(me.seen, doomed) => {
                     let kept = word.state() == State::Copy && flaw != Flaw::FreesUnderCopy;
@@ -290,12 +368,12 @@ fn copier(world: &mut World, flaw: Flaw) -> Wrong {
     let mut me = world.copier;
     match me.step {
         0 => {
-            let Some(version) = world.requested.take() else { return Ok(()) };
+            let version = world.requested.take();
             me.seen = world.word.0;
-            me.step = u8::from(Word(me.seen).version() == version);
+            me.step = u8::from(version.is_none_or(|version| Word(me.seen).version() == version));
         }
         1 => {
-            if world.swap(me.seen, Word(me.seen).copying()) {
+            if world.swap(me.seen, flaw.copying(Word(me.seen))) {
                 (me.block, me.step) = (world.source, 2);
                 world.fills = true;
             } else {
@@ -336,6 +414,35 @@ fn copier(world: &mut World, flaw: Flaw) -> Wrong {
     Ok(())
 }
 
+/// Another page wants the frame: the thief takes the entry, has the frame filled, and gives the entry up.
+fn thief(world: &mut World, flaw: Flaw) -> Wrong {
+    let mut me = world.thief;
+    match me.step {
+        0 => {
+            me.seen = world.word.0;
+            me.step = 1;
+        }
+        1 => {
+            let word = Word(me.seen);
+            let owned = word.claimed().or_else(|| flaw.stolen(word));
+            me.step = if world.swap(me.seen, owned) { 2 } else { DONE };
+            me.seen = owned.map_or(0, |word| word.0);
+        }
+        2 | 3 => {
+            world.frame[usize::from(me.step - 2)] = THIEFS;
+            me.step += 1;
+        }
+        _ => {
+            if !world.swap(me.seen, flaw.retracted(Word(me.seen))) {
+                return Err("a thief has lost its entry");
+            }
+            me.step = DONE;
+        }
+    }
+    world.thief = me;
+    Ok(())
+}
+
 fn check_end(world: &World) -> Wrong {
     let word = world.word;
     match word.state() {
@@ -363,10 +470,17 @@ fn explore(world: &World, flaw: Flaw, known: &mut BTreeMap<World, u128>) -> Resu
         count += explore(&next, flaw, known)?;
         Ok(())
     };
-    step(world.readers[0].step != DONE, &|world| reader(world, 0, flaw))?;
-    step(world.readers[1].step != DONE, &|world| reader(world, 1, flaw))?;
-    step(world.writer.step != DONE, &|world| writer(world, flaw))?;
-    step(world.copier.step > 0 || world.requested.is_some(), &|world| copier(world, flaw))?;
+    for who in 0..2 {
+        let goes_on = world.readers[who].step != DONE && !world.reader_waits(who);
+        step(goes_on, &|world| reader(world, who, flaw))?;
+    }
+    step(world.writer.step != DONE && !world.writer_waits(), &|world| writer(world, flaw))?;
+    let is_asked = world.requested.is_some();
+    step(world.copier.step > 0 || is_asked, &|world| copier(world, flaw))?;
+    // A sweep looks at the entry without being asked.
+    let waits = flaw.copying(world.word).is_some();
+    step(world.copier.step == 0 && !is_asked && waits, &|world| copier(world, flaw))?;
+    step(world.thief.step != DONE, &|world| thief(world, flaw))?;
     if count == 0 {
         check_end(world)?;
         count = 1;
@@ -375,13 +489,15 @@ fn explore(world: &World, flaw: Flaw, known: &mut BTreeMap<World, u128>) -> Resu
     Ok(count)
 }
 
-/// From an empty entry, from one that is ready, and from one that the copier has: with two readers, each rule is needed somewhere.
+/// From an empty entry, from one that the copier is asked to fill, and from one that is ready, with and without a thief: with two
+/// readers, each rule is needed somewhere.
 fn beginnings() -> Vec<World> {
     let empty = World::new();
     let prep = Word::NEW.claimed().and_then(Word::published).expect("claimed and published");
     let requested = World { word: prep, source: 1, requested: Some(0), ..empty };
     let ready = prep.copying().and_then(Word::ready).expect("copied");
-    vec![empty, requested, World { word: ready, source: 1, frame: [1; 2], ..empty }]
+    let cached = World { word: ready, source: 1, frame: [1; 2], ..empty };
+    vec![empty, requested, cached, World { thief: Actor::default(), ..cached }]
 }
 
 fn explore_all(flaw: Flaw) -> Result<(u128, usize), &'static str> {

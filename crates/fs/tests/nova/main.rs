@@ -28,8 +28,14 @@ use vfs::{FallocateMode, FileSystem, IoFlags, OpenFlags, RenameFlags, SetAttr, X
 const SEED: u64 = 20_261_124;
 const SMALL: &[(&str, &str)] = &[("shards", "2"), ("log_page", "512")];
 /// A cache of three pages that takes every page at its first read.
-const CACHED: &[(&str, &str)] =
-    &[("shards", "2"), ("log_page", "512"), ("cache", "12k"), ("threshold", "0"), ("requests", "2")];
+const CACHED: &[(&str, &str)] = &[
+    ("shards", "2"),
+    ("log_page", "512"),
+    ("cache", "12k"),
+    ("threshold", "0"),
+    ("requests", "2"),
+    ("poll", "1us"),
+];
 
 /// The design, or the one whose read cache lies above it.
 fn design(cached: bool) -> Arc<dyn Design> {
@@ -208,6 +214,66 @@ fn an_access_takes_as_long_after_many_inodes_were_used() {
         (few, many)
     });
     assert_eq!(few, many);
+}
+
+/// What `call` takes on a volume with so many shards, the second time.
+fn time_of(shards: &'static str, call: fn(&dyn FileSystem)) -> u64 {
+    virtually(SEED, move || {
+        let design = with_options("nova", &[("shards", shards)]);
+        let region = region(Bytes::mib(16));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        call(&*fs);
+        let before = sim::now();
+        call(&*fs);
+        let took = sim::now().since(before).0;
+        fs.unmount().expect("unmount");
+        took
+    })
+}
+
+/// There and back.
+fn move_between_directories(fs: &dyn FileSystem) {
+    let root = fs.root();
+    if fs.lookup(root, b"d").is_err() {
+        fs.mkdir(root, b"d", &NEW).expect("mkdir");
+        fs.create(root, b"f", &NEW).expect("create");
+    }
+    let dir = fs.lookup(root, b"d").expect("made").ino;
+    fs.rename((root, b"f"), (dir, b"f"), RenameFlags::empty()).expect("rename");
+    fs.rename((dir, b"f"), (root, b"f"), RenameFlags::empty()).expect("rename");
+}
+
+#[test]
+fn a_rename_between_directories_takes_as_long_however_many_shards_there_are() {
+    assert_eq!(time_of("64", move_between_directories), time_of("2", move_between_directories));
+}
+
+#[test]
+fn a_listing_takes_longer_for_each_name() {
+    let took = virtually(SEED, || {
+        let design = with_options("nova", &[]);
+        let region = region(Bytes::mib(16));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let took = [100, 200].map(|names| {
+            for name in 0..names {
+                let _ = fs.create(fs.root(), format!("{name}").as_bytes(), &NEW);
+            }
+            let before = sim::now();
+            let mut listed = 0;
+            let mut count = |_: vfs::DirEntry<'_>| {
+                listed += 1;
+                true
+            };
+            fs.readdir(fs.root(), 0, &mut count).expect("list");
+            assert_eq!(listed, names + 2);
+            sim::now().since(before).0
+        });
+        fs.unmount().expect("unmount");
+        took
+    });
+    assert!(took[1] >= took[0] + 100, "{took:?}");
 }
 
 #[test]
@@ -459,6 +525,72 @@ fn a_cached_read_is_never_stale() {
     for name in ["cache hits", "pages copied", "pages invalidated", "pages evicted"] {
         assert!(hits.iter().any(|(counter, count)| *counter == name && *count > 0), "{name}: {hits:?}");
     }
+}
+
+/// A volume with a cache of these options; `body` gets it and a way to write a file of so many pages, to read it once, and to let the
+/// copier finish.
+fn with_cache<T: Send + 'static>(
+    options: &'static [(&'static str, &'static str)],
+    body: fn(&dyn FileSystem) -> T,
+) -> (T, Vec<(&'static str, u64)>) {
+    virtually(SEED, move || {
+        let design = with_options("rcache", options);
+        let region = region(Bytes::mib(8));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let outcome = body(&*fs);
+        let counters = fs.counters();
+        fs.unmount().expect("unmount");
+        fsck(&*design, &region).expect("fsck");
+        (outcome, counters)
+    })
+}
+
+fn file_of(fs: &dyn FileSystem, name: &[u8], pages: usize) -> vfs::Ino {
+    let file = fs.create(fs.root(), name, &NEW).expect("create").ino;
+    fs.write(file, 0, &vec![1; pages * 4096], IoFlags::empty()).expect("write");
+    file
+}
+
+/// Reads every page, and lets the copier do what it is asked for.
+fn read_through(fs: &dyn FileSystem, file: vfs::Ino, pages: u64) {
+    for page in 0..pages {
+        fs.read(file, page * 4096, &mut [0; 4096], IoFlags::empty()).expect("read");
+    }
+    sim::sleep(sim::Nanos(100_000_000));
+}
+
+fn counter(counters: &[(&'static str, u64)], name: &str) -> u64 {
+    counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, count)| *count)
+}
+
+#[test]
+fn a_page_whose_request_finds_the_queue_full_is_cached_by_a_sweep() {
+    let ((), counters) = with_cache(&[("threshold", "0"), ("requests", "1"), ("cache", "1MiB")], |fs| {
+        let file = file_of(fs, b"file", 64);
+        (0..2).for_each(|_| read_through(fs, file, 64));
+    });
+    assert_eq!(
+        [counter(&counters, "cache misses"), counter(&counters, "cache hits")],
+        [64, 64],
+        "{counters:?}"
+    );
+}
+
+#[test]
+fn the_frames_of_a_removed_file_serve_the_next() {
+    let ((), counters) = with_cache(&[("threshold", "0"), ("cache", "64k")], |fs| {
+        for name in [b"one", b"two"] {
+            let file = file_of(fs, name, 16);
+            (0..2).for_each(|_| read_through(fs, file, 16));
+            fs.unlink(fs.root(), name).expect("unlink");
+        }
+    });
+    assert_eq!(
+        [counter(&counters, "cache hits"), counter(&counters, "pages evicted")],
+        [32, 0],
+        "{counters:?}"
+    );
 }
 
 #[test]

@@ -5,10 +5,10 @@
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value. One axis may have a list; `pick` (`min`, `max`, `mean`) says which of them |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
-//! | `over` | axes that vary in both: a list of values, or `"*"` for all that were measured |
+//! | `over` | axes that vary in both: a list of values, `"*"` for all that were measured, or `{ peak = "CLAIM" }` for the one at which the number of that claim is largest |
 //! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1) |
 //! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
-//! | `metric` | `throughput` (the default) or the name of a counter |
+//! | `metric` | `throughput` (the default), `latency` (the mean time of an operation, without what the load generator takes), or the name of a counter |
 //! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //!
 //! Without `bottom` the number is a ratio only by `neighbours`.
@@ -81,7 +81,12 @@ struct Cells {
 enum Values {
     All,
     These(Vec<String>),
+    /// The value at which the number of the claim of this name is largest.
+    Peak(String),
 }
+
+/// The measures of a paper's claims, by their names.
+pub type Measures<'a> = BTreeMap<&'a str, &'a Measure>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fold {
@@ -131,10 +136,10 @@ impl Measure {
         })
     }
 
-    /// The number in these results, or why there is none.
-    pub fn value(&self, results: &ResultFile) -> Result<f64, String> {
+    /// The number in these results, or why there is none. `others` are the claims where a peak may be.
+    pub fn value(&self, results: &ResultFile, others: &Measures<'_>) -> Result<f64, String> {
         let mut values = Vec::new();
-        for place in self.places(results) {
+        for place in self.places(results, others)? {
             match &self.neighbours {
                 None => values.push(self.at(results, &place)?),
                 Some(axis) => values.extend(self.steps(results, &place, axis)?),
@@ -144,16 +149,48 @@ impl Measure {
     }
 
     /// Every combination of the axes in `over`.
-    fn places<'a>(&'a self, results: &'a ResultFile) -> Vec<BTreeMap<&'a str, &'a str>> {
+    fn places<'a>(
+        &'a self,
+        results: &'a ResultFile,
+        others: &Measures<'a>,
+    ) -> Result<Vec<BTreeMap<&'a str, &'a str>>, String> {
         let mut places = vec![BTreeMap::new()];
         for (axis, values) in &self.over {
             let values: Vec<&str> = match values {
                 Values::All => results.axis_values(axis),
                 Values::These(values) => values.iter().map(String::as_str).collect(),
+                Values::Peak(claim) => vec![self.peak(results, axis, claim, others)?],
             };
             places = places.iter().flat_map(|place| values.iter().map(|v| with(place, axis, v))).collect();
         }
-        places
+        Ok(places)
+    }
+
+    /// The value of `axis` at which the number of another claim is largest.
+    fn peak<'a>(
+        &self,
+        results: &'a ResultFile,
+        axis: &str,
+        claim: &str,
+        others: &Measures<'a>,
+    ) -> Result<&'a str, String> {
+        let Some(other) = others.get(claim).filter(|other| other.plan == self.plan) else {
+            return Err(format!("no claim {claim} of plan {} says where it peaks", self.plan));
+        };
+        if other.over.values().any(|values| matches!(values, Values::Peak(_))) {
+            return Err(format!("claim {claim} takes its own place from a peak"));
+        }
+        let mut best: Option<(f64, &str)> = None;
+        for place in other.places(results, &Measures::new())? {
+            let Some(at) = place.get(axis).copied() else {
+                return Err(format!("claim {claim} does not vary {axis}, so it has no peak there"));
+            };
+            let value = other.at(results, &place)?;
+            if best.is_none_or(|(most, _)| value > most) {
+                best = Some((value, at));
+            }
+        }
+        best.map(|(_, at)| at).ok_or_else(|| "nothing was measured".to_owned())
     }
 
     /// Next by previous along `axis`.
@@ -221,6 +258,7 @@ fn one(results: &ResultFile, cell: &BTreeMap<&str, &str>, metric: Option<&str>) 
     }
     let number = |sample: &&Sample| match metric {
         None => Some(sample.throughput_ops_per_s),
+        Some("latency") => Some(sample.latency_ns().mean_ns()).filter(|mean| *mean > 0.0),
         Some(counter) => sample.counters.get(counter).map(|count| *count as f64),
     };
     let numbers = chosen.iter().map(number).collect::<Option<Vec<_>>>();
@@ -245,6 +283,11 @@ fn cells(table: &Table<'_>) -> Result<Cells, Problem> {
 
 fn over(table: &Table<'_>) -> Result<BTreeMap<String, Values>, Problem> {
     let axes = table.take_rest().into_iter().map(|(axis, item)| {
+        if item.is_table() {
+            let peak =
+                item.read(|table| table.need("peak", "the claim whose largest number says where")?.text())?;
+            return Ok((axis, Values::Peak(peak)));
+        }
         let values = item.words()?;
         Ok((axis, if values == ["*"] { Values::All } else { Values::These(values) }))
     });
@@ -277,7 +320,7 @@ mod tests {
         let text = format!("measure = {{ plan = \"p\", {measure} }}");
         let measure =
             document::read("t", &text, |root| root.need("measure", "")?.read(Measure::read)).unwrap();
-        measure.value(&results())
+        measure.value(&results(), &Measures::new())
     }
 
     const GAIN: &str = "top = { fs = \"hinfs\" }, bottom = { fs = \"pmfs\" }";
@@ -332,6 +375,42 @@ mod tests {
         let measure = "top = { fs = \"hinfs\", threads = 8 }, bottom = { fs = \"pmfs\", threads = 8 }, \
                        beyond = { fs = \"hinfs\", threads = 1 }";
         close(measure, (1.0 / 12.0 - 1.0 / 20.0) / (1.0 / 10.0 - 1.0 / 20.0));
+    }
+
+    /// hinfs by pmfs is 1.0, 1.2, 1.2 by threads; the first of the largest counts.
+    #[test]
+    fn a_number_is_taken_where_that_of_another_claim_is_largest() {
+        let read = |text: &str| {
+            document::read("t", text, |root| root.need("measure", "")?.read(Measure::read)).unwrap()
+        };
+        let other = format!(
+            "measure = {{ plan = \"p\", {}, over = {{ threads = \"*\" }}, fold = \"max\" }}",
+            GAIN.replace("hinfs", "x").replace("pmfs", "hinfs").replace("\"x\"", "\"pmfs\"")
+        );
+        let other = read(&other);
+        let mine = read(
+            "measure = { plan = \"p\", top = { fs = \"pmfs\" }, over = { threads = { peak = \"a.gain\" } } }",
+        );
+        // pmfs by hinfs is 0.5, 0.83, 0.83: at two threads pmfs does 20.
+        let others: Measures<'_> = [("a.gain", &other)].into();
+        assert_eq!(mine.value(&results(), &others), Ok(20.0));
+        assert!(mine.value(&results(), &Measures::new()).unwrap_err().contains("a.gain"));
+    }
+
+    #[test]
+    fn latencies_count_as_means_of_operations() {
+        let mut file = results();
+        for sample in &mut file.samples {
+            let mut write = results::OperationRecord::new("write");
+            write.latency_ns.record(if sample.axis("fs") == Some("hinfs") { 100 } else { 300 });
+            sample.operations.push(write);
+        }
+        let text =
+            format!("measure = {{ plan = \"p\", {GAIN}, over = {{ threads = 8 }}, metric = \"latency\" }}");
+        let measure =
+            document::read("t", &text, |root| root.need("measure", "")?.read(Measure::read)).unwrap();
+        let value = measure.value(&file, &Measures::new()).unwrap();
+        assert!((value - 1.0 / 3.0).abs() < 0.01, "{value}");
     }
 
     #[test]

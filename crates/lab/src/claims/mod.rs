@@ -30,7 +30,7 @@ use crate::machine::MachinePreset;
 use crate::plan::matrix::DEFAULT_MEDIUM;
 use crate::presets::{self, PAPERS};
 use crate::readings::Readings;
-use measure::Measure;
+use measure::{Measure, Measures};
 
 /// The machine around a device that is measured by itself.
 pub const DEVICE_MACHINE: &str = "fast24-server";
@@ -139,9 +139,14 @@ impl Paper {
 
     /// What became of every claim that a plan of `measured` belongs to.
     pub fn judge(&self, measured: &Measured) -> Vec<ClaimOutcome> {
+        let others: Measures<'_> = self
+            .claims
+            .iter()
+            .filter_map(|claim| Some((claim.claim.id.as_str(), claim.measure.as_ref()?)))
+            .collect();
         let judge = |claim: &PaperClaim| {
             let measure = claim.measure.as_ref().filter(|measure| measured.contains_key(&measure.plan))?;
-            let mut outcome = claim.judge(measure, measured);
+            let mut outcome = claim.judge((measure, &others), measured);
             outcome.fitted |= self.readings.fitted(&outcome.id);
             Some(outcome)
         };
@@ -185,7 +190,7 @@ impl Paper {
 }
 
 impl PaperClaim {
-    fn judge(&self, measure: &Measure, measured: &Measured) -> ClaimOutcome {
+    fn judge(&self, (measure, others): (&Measure, &Measures<'_>), measured: &Measured) -> ClaimOutcome {
         let results = &measured[&measure.plan];
         let (seed, clock) = (results.seed, results.clock);
         let mut claim = self.claim.clone();
@@ -194,7 +199,7 @@ impl PaperClaim {
         if !missing.is_empty() {
             return claim.not_measured(format!("not measured: needs {}", missing.join(", ")), seed, clock);
         }
-        match measure.value(results) {
+        match measure.value(results, others) {
             Err(reason) => claim.not_measured(format!("not measured: {reason}"), seed, clock),
             Ok(value) => self.explained(claim.measured(value, seed, clock)),
         }

@@ -20,9 +20,9 @@
 //! | call | CPU (`sim`) | medium ([`CostModel`]) | counted |
 //! |---|---|---|---|
 //! | [`peek`], [`read`], `load_u*` | nothing: a cached read | nothing | – |
-//! | [`load`] | `copy_cached(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
+//! | [`load`] | `copy_from(page, len)` | `load`, a page at a time, unless the page is in a cache | bytes loaded |
 //! | [`touch`], before metadata is read | `Miss` for each line | `load` of them, unless the object is in a cache | – |
-//! | [`store`] | `copy_cached(page, len)` | – | bytes stored |
+//! | [`store`] | `copy_to(page, len)` | – | bytes stored |
 //! | [`write`], `store_u*`, [`store_pair`] | nothing: a few instructions | – | bytes stored |
 //! | [`nt_store`], [`nt_zero`] | `copy_past(len)` | `write`, a page at a time | bytes and lines |
 //! | [`flush`] | `FlushIssue` for each line | `write`, a page at a time | lines |
@@ -219,7 +219,7 @@ impl Region {
         sim::count(&crate::charges::BYTES_LOADED, buf.len() as u64);
         let mut at = 0;
         for (piece, len) in pages(off, buf.len() as u64) {
-            if self.copied(piece, len) {
+            if self.copied(piece, len, sim::copy_from) {
                 self.model.load(piece, len);
             }
             // SAFETY: `load_from` checked the whole range; `buf` is ours, so the two cannot overlap.
@@ -238,9 +238,9 @@ impl Region {
 
     /// Charges a copy between a page and a buffer of the caller; true when the bytes come from the medium.
     #[inline]
-    fn copied(&self, off: u64, len: u64) -> bool {
+    fn copied(&self, off: u64, len: u64, copy: fn(&Recency, u64) -> bool) -> bool {
         if sim::cache::prices_copies() {
-            return sim::copy_cached(self.cached.of(off), len);
+            return copy(self.cached.of(off), len);
         }
         sim::copy(len);
         true
@@ -318,7 +318,7 @@ impl Region {
     pub fn store(&self, off: u64, data: &[u8]) -> Result<(), MediaError> {
         self.check_range(off, data.len() as u64)?;
         for (piece, len) in pages(off, data.len() as u64) {
-            self.copied(piece, len);
+            self.copied(piece, len, sim::copy_to);
         }
         self.store_bytes(off, data)
     }

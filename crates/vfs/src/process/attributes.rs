@@ -16,7 +16,7 @@ impl Process {
             return Err(Errno::ENOTDIR);
         }
         self.check(&dir, Access::EXECUTE)?;
-        let before = std::mem::replace(&mut *self.cwd.lock(), dir);
+        let before = std::mem::replace(&mut *self.cwd.lock(), dir.keep());
         drop(before);
         self.mount.reap();
         Ok(())

@@ -41,7 +41,7 @@ use crate::mount::Mount;
 use crate::ops;
 use crate::syscalls::{Fd, OFFSET_MAX, Syscalls, check_offset};
 use crate::vnode::Vnode;
-use crate::walk::Walk;
+use crate::walk::{Reached, Walk};
 
 static POSITION: LockClass = LockClass::new("vfs.position");
 
@@ -142,7 +142,7 @@ impl Process {
     }
 
     /// The vnode that a path leads to.
-    fn resolve(&self, path: &[u8], follow: bool) -> Result<Arc<Vnode>> {
+    fn resolve(&self, path: &[u8], follow: bool) -> Result<Reached> {
         self.walk(path)?.resolve(follow)
     }
 
@@ -377,7 +377,7 @@ impl Syscalls for Process {
 
     fn statfs(&self, path: &[u8]) -> Result<StatFs> {
         let _op = enter(ops::STATFS);
-        self.resolve(path, true)?;
+        let _reached = self.resolve(path, true)?;
         self.mount.file_system().statfs()
     }
     fn drop_caches(&self) -> Result<()> {

@@ -29,7 +29,6 @@ impl Process {
             Last::Name(name) => check_name(walk.dir(), name)?,
             _ => return Err(Errno::EEXIST),
         }
-        walk.dir().touch();
         Ok(walk)
     }
 
@@ -122,7 +121,6 @@ impl Process {
         walk.parent()?;
         let Last::Name(name) = walk.last() else { return Err(Errno::EISDIR) };
         check_name(walk.dir(), name)?;
-        walk.dir().touch();
         let claim = self.mount.claim(walk.dir(), name)?;
         let victim = claim.vnode().ok_or(Errno::ENOENT)?;
         if walk.has_slash() {
@@ -145,7 +143,6 @@ impl Process {
             Last::Root => return Err(Errno::EBUSY),
         };
         check_name(walk.dir(), name)?;
-        walk.dir().touch();
         let claim = self.mount.claim(walk.dir(), name)?;
         let victim = claim.vnode().ok_or(Errno::ENOENT)?;
         self.check_removal(walk.dir(), victim)?;
@@ -174,8 +171,6 @@ impl Process {
             return Err(if flags.contains(RenameFlags::NOREPLACE) { Errno::EEXIST } else { Errno::EBUSY });
         };
         check_name(old.dir(), old_name)?;
-        old.dir().touch();
-        new.dir().touch();
         if Arc::ptr_eq(old.dir(), new.dir()) && old_name == new_name {
             return self.rename_onto_itself(&old, &new, flags);
         }

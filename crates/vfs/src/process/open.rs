@@ -103,7 +103,6 @@ impl Process {
                 return Err(Errno::EISDIR);
             }
             check_name(walk.dir(), name)?;
-            walk.dir().touch();
             let old = match self.old_or_new(walk.dir(), name, mode)? {
                 Found::Old(old) => old,
                 new @ Found::New(_) => return Ok(new),
@@ -114,7 +113,11 @@ impl Process {
                 FileKind::Directory => return Err(Errno::EISDIR),
                 kind => {
                     self.who.check_found_by_create(&walk.dir().subject(), &old.subject())?;
-                    return if kind == FileKind::Symlink { Err(Errno::ELOOP) } else { Ok(Found::Old(old)) };
+                    if kind == FileKind::Symlink {
+                        return Err(Errno::ELOOP);
+                    }
+                    old.touch(); // until the file is closed
+                    return Ok(Found::Old(old));
                 }
             }
         }
@@ -153,10 +156,13 @@ impl Process {
     }
 }
 
-/// `O_PATH` and an open of what must exist.
+/// `O_PATH` and an open of what must exist. The reference is dropped when the file is closed.
 fn find_existing(walk: Walk<'_>, flags: OpenFlags) -> Result<Arc<Vnode>> {
-    let vnode = walk.resolve(!flags.contains(OpenFlags::NOFOLLOW))?;
-    if flags.contains(OpenFlags::DIRECTORY) && !vnode.is_dir() { Err(Errno::ENOTDIR) } else { Ok(vnode) }
+    let found = walk.resolve(!flags.contains(OpenFlags::NOFOLLOW))?;
+    if flags.contains(OpenFlags::DIRECTORY) && !found.is_dir() {
+        return Err(Errno::ENOTDIR);
+    }
+    Ok(found.keep())
 }
 
 /// `O_TRUNC` needs the right to write, whatever the open mode.

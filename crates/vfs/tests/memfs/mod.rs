@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use sim::{LockClass, Mutex, MutexGuard, Work};
+use sim::{LockClass, Mutex, MutexGuard, Nanos, Work};
 use vfs::{
     Attr, DirEntry, Errno, FallocateMode, FileKind, FileSystem, Ino, IoFlags, NewInode, OpenFlags, Owner,
     RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written, XattrMode,
@@ -36,6 +36,8 @@ pub struct MemFs {
     state: Mutex<State>,
     /// Calls of `lookup`: what the dentry cache is there to save.
     pub lookups: AtomicU64,
+    /// What `unlink` takes, and what freeing an inode at its last release takes, in nanoseconds.
+    pub takes_ns: [AtomicU64; 2],
 }
 
 struct State {
@@ -211,7 +213,7 @@ impl MemFs {
         let dir = Dir { parent: ROOT, next_cookie: FIRST_NAME, ..Dir::default() };
         let root = state.allocate(FileKind::Directory, Body::Dir(dir), 0, &NewInode { perm: 0o755, owner });
         assert_eq!(root, Ino(ROOT));
-        Self { state: Mutex::new(&STATE, state), lookups: AtomicU64::new(0) }
+        Self { state: Mutex::new(&STATE, state), lookups: AtomicU64::new(0), takes_ns: Default::default() }
     }
 
     /// An empty file system of root's.
@@ -335,6 +337,7 @@ impl FileSystem for MemFs {
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        sim::medium(Nanos(self.takes_ns[0].load(Relaxed)));
         let mut state = self.state();
         let ino = state.child(parent, name)?;
         if state.kind(ino)? == FileKind::Directory {
@@ -441,6 +444,11 @@ impl FileSystem for MemFs {
         let mut state = self.state();
         state.inode(ino).expect("an open inode exists").opens -= 1;
         state.free_if_unused(ino);
+        let freed = state.inode(ino).is_err();
+        drop(state);
+        if freed {
+            sim::medium(Nanos(self.takes_ns[1].load(Relaxed)));
+        }
     }
 
     fn tmpfile(&self, new: &NewInode) -> Result<Attr> {

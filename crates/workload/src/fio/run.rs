@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rand::RngExt as _;
 use results::{Histogram, JobRecord, StepRecord, WorkerRecord};
-use sim::{Clock, JoinHandle, LockClass, Mutex, Nanos, TaskSpec};
+use sim::{Bytes, Clock, JoinHandle, LockClass, Mutex, Nanos, TaskSpec};
 use vfs::{Errno, OpenFlags, Syscalls};
 
 use super::clones::{self, JobClone, ROOT};
@@ -144,6 +144,7 @@ impl Run {
             many => (u64::from(listed[(place % many) as usize]) % cores) as u16,
         };
         let mut task = TaskSpec::named(format!("{}-{slot}", clone.label)).on_core(core);
+        task = task.with_buffer(Bytes(clone.spec.max_size()));
         if !listed.is_empty() {
             task = task.pinned();
         }

@@ -101,6 +101,10 @@ impl Workload for Loaded {
         self.parameters.data_bytes(self.benchmark)
     }
 
+    fn small_files(&self) -> u64 {
+        self.parameters.small_files(self.benchmark)
+    }
+
     fn tasks(&self) -> u64 {
         self.parameters.workers
     }

@@ -21,6 +21,8 @@ pub(super) fn file(work: Loop, w: u64) -> String {
         Loop::Read(Sharing::High) => format!("{root}/n_shblk_rd.dat"),
         Loop::Overwrite(Sharing::Low) => format!("{own}/n_blk_wrt.dat"),
         Loop::Overwrite(_) => format!("{root}/n_mtime_upt.dat"),
+        Loop::WriteThrough => format!("{own}/n_file_wrt.dat"),
+        Loop::WriteThroughSync => format!("{own}/n_file_cmt.dat"),
         Loop::OverwriteSync => format!("{own}/n_jnl_cmt.dat"),
         Loop::Append => format!("{own}/n_blk_alloc-{w}.dat"),
         Loop::Truncate => format!("{root}/u_file_tr-{w}.dat"),

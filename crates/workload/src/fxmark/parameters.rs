@@ -49,6 +49,8 @@ pub(super) struct Parameters {
     pub(super) blocks: u64,
     /// Bytes of each file that is read through.
     pub(super) file: u64,
+    /// Blocks of a file that is read or overwritten through are taken at random, not in sequence.
+    pub(super) at_random: bool,
     /// The standard deviation of skewed reads, as a part of the file: its length by this.
     pub(super) skew: u64,
     /// Bytes for each worker that a benchmark which allocates finds free.
@@ -112,6 +114,7 @@ impl Parameters {
             files: reader.count("files", 10_000, 1..=10_000_000)?,
             blocks: reader.count("blocks", 10_000, 1..=1 << 30)?,
             file: reader.blocks("file", 64 << 20)?,
+            at_random: reader.order()?,
             skew: reader.count("skew", 8, 1..=1 << 20)?,
             room: reader.blocks("room", 64 << 20)?,
             switches,
@@ -155,6 +158,7 @@ impl Parameters {
             ("files", self.files.to_string()),
             ("blocks", self.blocks.to_string()),
             ("file", Bytes(self.file).to_string()),
+            ("order", if self.at_random { "random" } else { "sequence" }.to_owned()),
             ("skew", self.skew.to_string()),
             ("room", Bytes(self.room).to_string()),
         ];
@@ -174,10 +178,21 @@ impl Parameters {
             Loop::Stat(_) => return FANOUT.pow(LEVELS) * EMPTY,
             Loop::Append | Loop::Create(_) | Loop::CreateWrite => self.room,
             Loop::Truncate => self.blocks * BLOCK,
-            Loop::ReadThrough | Loop::ReadSkewed => self.file,
+            Loop::ReadThrough | Loop::ReadSkewed | Loop::WriteThrough | Loop::WriteThroughSync => self.file,
             Loop::List(_) | Loop::Unlink(_) | Loop::RenameAcross => self.files * EMPTY,
         };
         each.saturating_mul(self.workers)
+    }
+
+    /// Empty files that `benchmark` begins with, its directories included.
+    pub(super) fn small_files(&self, benchmark: &Benchmark) -> u64 {
+        match benchmark.work {
+            Loop::Stat(Sharing::Medium | Sharing::High) => 2 * FANOUT.pow(LEVELS),
+            Loop::List(_) | Loop::Unlink(_) | Loop::RenameAcross => {
+                self.workers.saturating_mul(self.files.saturating_add(1))
+            }
+            _ => 0,
+        }
     }
 }
 
@@ -231,6 +246,14 @@ impl Reader {
             other => Err(LoadError::Wrong(format!(
                 "fxmark: placement={other} is none of seq (sockets one by one), rr (sockets in turn), none"
             ))),
+        }
+    }
+
+    fn order(&mut self) -> Result<bool, LoadError> {
+        match self.value("order", "sequence".to_owned(), "a word")?.as_str() {
+            "sequence" => Ok(false),
+            "random" => Ok(true),
+            other => Err(LoadError::Wrong(format!("fxmark: order={other} is neither sequence nor random"))),
         }
     }
 

@@ -86,7 +86,7 @@ pub(super) fn own(plan: &Plan, w: u64, calls: &dyn Syscalls) -> Result<Prepared>
         Loop::Read(Sharing::Low) | Loop::Overwrite(Sharing::Low) | Loop::OverwriteSync => {
             filled(plan, calls, w, &path, 1)?;
         }
-        Loop::ReadThrough | Loop::ReadSkewed => {
+        Loop::ReadThrough | Loop::ReadSkewed | Loop::WriteThrough | Loop::WriteThroughSync => {
             prepared.blocks = filled(plan, calls, w, &path, plan.parameters.file / BLOCK)?;
         }
         Loop::Truncate => {

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use results::{Histogram, StepRecord, WorkerRecord};
-use sim::{JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
+use sim::{Bytes, JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 use super::control::{Control, Window};
@@ -75,7 +75,12 @@ impl Plan {
         let lasting = matches!(self.benchmark.work, Loop::Read(_) | Loop::Overwrite(_) | Loop::OverwriteSync)
             || matches!(
                 self.benchmark.work,
-                Loop::ReadThrough | Loop::ReadSkewed | Loop::Stat(_) | Loop::List(_)
+                Loop::ReadThrough
+                    | Loop::ReadSkewed
+                    | Loop::WriteThrough
+                    | Loop::WriteThroughSync
+                    | Loop::Stat(_)
+                    | Loop::List(_)
             )
             || self.benchmark.work == Loop::RenameWithin;
         !lasting || matches!(self.stop, Stop::Operations(_))
@@ -153,6 +158,7 @@ impl Run {
         let start = |w: u64| {
             let (calls, body) = (Arc::clone(&self.processes[w as usize]), body.clone());
             let mut spec = TaskSpec::named(format!("{name}-{w}")).on_core(self.cores[w as usize]);
+            spec = spec.with_buffer(Bytes(BLOCK));
             if self.plan.parameters.placement != Placement::Free {
                 spec = spec.pinned();
             }
@@ -174,7 +180,12 @@ impl Run {
             Loop::Read(_) | Loop::ReadThrough | Loop::ReadSkewed => {
                 (outcome.read_ops, outcome.read_bytes) = (outcome.ops, bytes);
             }
-            Loop::Overwrite(_) | Loop::OverwriteSync | Loop::Append | Loop::CreateWrite => {
+            Loop::Overwrite(_)
+            | Loop::OverwriteSync
+            | Loop::WriteThrough
+            | Loop::WriteThroughSync
+            | Loop::Append
+            | Loop::CreateWrite => {
                 (outcome.write_ops, outcome.written_bytes) = (outcome.ops, bytes);
             }
             _ => {}

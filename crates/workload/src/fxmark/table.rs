@@ -22,6 +22,10 @@ pub(super) enum Loop {
     ReadThrough,
     /// Reads blocks of its own file at offsets that are normally distributed around its middle.
     ReadSkewed,
+    /// Overwrites its own file block by block, from the beginning to the end and again.
+    WriteThrough,
+    /// The same with a sync after each block; both are one operation.
+    WriteThroughSync,
     /// `stat` of the path of a file.
     Stat(Sharing),
     /// One entry of a directory.
@@ -64,7 +68,7 @@ pub(super) struct Benchmark {
 
 use Loop::{
     Append, Create, CreateWrite, List, Overwrite, OverwriteSync, Read, ReadSkewed, ReadThrough, RenameAcross,
-    RenameWithin, Stat, Truncate, Unlink,
+    RenameWithin, Stat, Truncate, Unlink, WriteThrough, WriteThroughSync,
 };
 use Sharing::{High, Low, Medium};
 
@@ -225,6 +229,18 @@ pub(super) const BENCHMARKS: &[Benchmark] = &[
         ReadSkewed,
         "read a private file of 64 MiB around its middle",
         "nothing is shared; pread",
+    ),
+    plain(
+        "DWOL-64M",
+        WriteThrough,
+        "overwrite a private file of 64 MiB repeatedly from start to end",
+        "nothing is shared; pwrite",
+    ),
+    plain(
+        "DWSL-64M",
+        WriteThroughSync,
+        "the same, and sync after each 4 KiB",
+        "the journal is shared; pwrite, fsync",
     ),
 ];
 

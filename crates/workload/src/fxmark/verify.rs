@@ -50,7 +50,13 @@ fn worker(plan: &Plan, w: u64, calls: &dyn Syscalls, prepared: Prepared, next: u
             size(calls, &path, (prepared.blocks - next) * BLOCK)?;
             last_block(plan, calls, &path, prepared.blocks - next, w)
         }
-        Loop::ReadThrough | Loop::ReadSkewed => size(calls, &path, prepared.blocks * BLOCK),
+        Loop::WriteThrough | Loop::WriteThroughSync if next > 0 && !plan.parameters.at_random => {
+            let (blocks, last) = (prepared.blocks, next - 1);
+            block(plan, calls, &path, last % blocks * BLOCK, (w, blocks + last))
+        }
+        Loop::ReadThrough | Loop::ReadSkewed | Loop::WriteThrough | Loop::WriteThroughSync => {
+            size(calls, &path, prepared.blocks * BLOCK)
+        }
         Loop::Stat(_) => size(calls, &path, 0),
         Loop::List(_) => exist(calls, &mut names, 0..prepared.files, 0),
         Loop::Create(_) => exist(calls, &mut names, 0..next, 0),

@@ -110,6 +110,8 @@ impl<'a> Worker<'a> {
             Loop::Read(_)
             | Loop::ReadThrough
             | Loop::ReadSkewed
+            | Loop::WriteThrough
+            | Loop::WriteThroughSync
             | Loop::Overwrite(_)
             | Loop::OverwriteSync
             | Loop::Append
@@ -150,7 +152,12 @@ impl<'a> Worker<'a> {
             Loop::OverwriteSync => self.overwrite().and_then(|bytes| self.sync().map(|()| bytes)),
             Loop::Append => self.append(),
             Loop::Truncate => return self.truncate(),
-            Loop::ReadThrough => self.read(self.next % self.prepared.blocks * BLOCK),
+            Loop::ReadThrough => {
+                let block = self.next_block();
+                self.read(block * BLOCK)
+            }
+            Loop::WriteThrough => self.write_through(),
+            Loop::WriteThroughSync => self.write_through().and_then(|bytes| self.sync().map(|()| bytes)),
             Loop::ReadSkewed => self.read_skewed(),
             Loop::Stat(sharing) => self.stat(sharing),
             Loop::List(_) => self.list(),
@@ -222,6 +229,24 @@ impl<'a> Worker<'a> {
     fn overwrite(&mut self) -> Outcome {
         let (calls, fd, offset) = (self.calls, self.fd(), self.offset);
         let data = self.block.numbered(self.next);
+        let len = again("pwrite", || calls.pwrite(fd, data, offset))?;
+        whole("pwrite", len)
+    }
+
+    /// The block of a pass through the file that is next.
+    #[inline]
+    fn next_block(&mut self) -> u64 {
+        match self.plan.parameters.at_random {
+            true => self.rng.random_range(0..self.prepared.blocks),
+            false => self.next % self.prepared.blocks,
+        }
+    }
+
+    /// Blocks go on being numbered where those of the preparation ended.
+    #[inline]
+    fn write_through(&mut self) -> Outcome {
+        let (calls, fd, offset) = (self.calls, self.fd(), self.next_block() * BLOCK);
+        let data = self.block.numbered(self.prepared.blocks + self.next);
         let len = again("pwrite", || calls.pwrite(fd, data, offset))?;
         whole("pwrite", len)
     }
