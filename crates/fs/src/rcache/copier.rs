@@ -10,7 +10,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use sim::{PAGE_BYTES, Work};
+use sim::{Nanos, PAGE_BYTES, Work};
 
 use super::cache::{BLOCK, COPIED, EVICTED, FRAMES_AT_ONCE, Request, Shared};
 use super::entry::{Entry, Frame};
@@ -20,8 +20,8 @@ use crate::nova::Extent;
 
 /// Frames that the hand looks at to find a victim.
 const CANDIDATES: usize = 8;
-/// By how much longer than the first its longest sleep is.
-const LONGEST_SLEEP: u64 = 40;
+/// Its longest sleep, unless the first is longer: a tick of a kernel of 250 Hz.
+const LONGEST_SLEEP: Nanos = Nanos::from_millis(4);
 
 /// The place of an entry.
 struct Owner {
@@ -73,7 +73,7 @@ impl Shared {
                 if !self.stopped.load(Ordering::Acquire) {
                     drop(self.ended.wait_timeout(asleep, sleep));
                 }
-                sleep = (sleep * 2).min(first * LONGEST_SLEEP);
+                sleep = (sleep * 2).min(LONGEST_SLEEP.max(first));
             }
         }
     }

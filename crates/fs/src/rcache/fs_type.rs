@@ -48,7 +48,7 @@ const OWN_OPTIONS: [OptionSpec; 5] = [
         name: "poll",
         kind: OptionKind::Time,
         default: "100us",
-        help: "mount: how long the copying task sleeps at first when no page waits; up to 40 times as long later",
+        help: "mount: how long the copying task sleeps at first when no page waits; later up to 4ms",
     },
 ];
 
