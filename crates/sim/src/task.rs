@@ -223,7 +223,14 @@ pub struct TaskSpec {
 impl TaskSpec {
     /// A task called `name`, on core 0, that the deadlock detector counts as work.
     pub fn named(name: impl Into<String>) -> Self {
-        Self { name: name.into(), core: 0, background: false, movable: false, pinned: false, buffer: Bytes(u64::MAX) }
+        Self {
+            name: name.into(),
+            core: 0,
+            background: false,
+            movable: false,
+            pinned: false,
+            buffer: Bytes(u64::MAX),
+        }
     }
 
     /// Places the task on `core` of the modelled machine (modulo its number of cores). It stays there, as with

@@ -22,7 +22,7 @@ use vfs::Syscalls;
 
 use super::control::{Control, Window};
 use super::names::ROOT;
-use super::parameters::{Parameters, Placement};
+use super::parameters::{BLOCK, Parameters, Placement};
 use super::prepare::{self, Prepared};
 use super::table::{Benchmark, Loop, Sharing};
 use super::verify;

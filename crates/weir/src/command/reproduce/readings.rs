@@ -142,10 +142,13 @@ fn document(paper: &Paper, scale: Scale, variations: &[Variation], size: run::Si
 
 /// The readings of a paper with their arguments.
 pub(super) fn list(paper: &Paper, output: &Output) {
-    for Reading { name, question, default, alternatives } in &paper.readings.list {
+    for Reading { name, question, default, alternatives, fitted_on } in &paper.readings.list {
         let row = |choice: &Choice, mark: &str| (format!("{}{mark}", choice.name), choice.why.clone());
         let others = alternatives.iter().map(|one| row(&one.choice, ""));
         let rows: Vec<_> = [row(default, " (default)")].into_iter().chain(others).collect();
         output.data(&format!("{}/{name}: {question}\n{}", paper.name, columns(&rows)));
+        if !fitted_on.is_empty() {
+            output.data(&format!("  the default was chosen for the result of {}\n", fitted_on.join(", ")));
+        }
     }
 }
