@@ -8,6 +8,7 @@
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
 //! | `attributes_sound` | extended attributes can be read, their hashes are right and values do not overlap |
+//! | | a list of access control has the form that the kernel reads |
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |

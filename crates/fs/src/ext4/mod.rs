@@ -23,7 +23,8 @@
 //! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan` | names; inodes without names |
-//! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
+//! | `file`, `direct`, `readahead` | contents through the page cache and past it |
+//! | `xattr`, `acl` | extended attributes, and the form of those that are lists of access control |
 //! | `delayed`, `writeback` | blocks that are allocated when data is written back; what is written back when, and who waits |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
@@ -51,6 +52,7 @@
 //! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
 //! current status and future plans" (Linux Symposium 2007).
 
+mod acl;
 mod alloc;
 mod block_map;
 mod dax;

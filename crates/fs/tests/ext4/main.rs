@@ -8,6 +8,7 @@ mod harness;
 mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;
+mod lists;
 mod long_runs;
 mod placement;
 mod repairs;

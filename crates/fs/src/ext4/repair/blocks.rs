@@ -9,6 +9,8 @@ use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, group_flag, le32, put32};
 use crate::ext4::mutant;
 
+/// What is said of lists of access control that were converted or dropped.
+const LISTS_MENDED: &str = "access-control lists converted to the kernel's form, or dropped";
 /// Pointers of an inode that lead to data.
 const DIRECT: u64 = 12;
 
@@ -184,11 +186,17 @@ impl Repair<'_> {
         if self.volume.drop_damaged_attributes(state) {
             self.note("attributes of inodes dropped");
         }
+        if self.asked && self.volume.mend_lists(state) {
+            self.note(LISTS_MENDED);
+        }
         let attributes = state.raw.file_acl();
         if attributes != 0 {
             if self.has_attributes(attributes) {
                 *self.attributes.entry(attributes).or_default() += 1;
                 blocks += 1;
+                if self.asked && self.volume.mend_lists_of_block(&self.handle, attributes)? {
+                    self.note(LISTS_MENDED);
+                }
             } else {
                 self.note("blocks of attributes dropped");
                 state.raw.set_file_acl(0);
