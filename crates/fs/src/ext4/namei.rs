@@ -108,7 +108,7 @@ impl Volume {
         let mut state = inode.state.write();
         self.fill_inode(&handle, &inode, &mut state, (parent, node))?;
         state.raw.links = 0.into();
-        state.opens = 1;
+        (state.opens, state.nameless) = (1, true);
         inode.open.store(true, std::sync::atomic::Ordering::Relaxed);
         self.add_orphan(&handle, &inode, &mut state)?;
         self.store_inode(&handle, &inode, &mut state)?;
@@ -266,7 +266,8 @@ impl Volume {
         }
         let mut state = inode.state.write();
         // A file made without a name may get one; one whose last name is gone may not.
-        if state.gone || state.raw.links.get() == 0 {
+        let nameless = state.nameless && state.opens > 0;
+        if state.gone || state.raw.links.get() == 0 && !nameless {
             return Err(Error::NoEntry);
         }
         if state.raw.links.get() >= LINK_MAX {
@@ -277,6 +278,9 @@ impl Volume {
         if let Err(error) = self.add_name(&handle, &dir, &mut dir_state, name, Target { ino, kind }) {
             self.store_inode(&handle, &dir, &mut dir_state)?;
             return Err(error);
+        }
+        if std::mem::take(&mut state.nameless) {
+            self.remove_orphan(&handle, &inode, &mut state)?;
         }
         state.raw.links = (state.raw.links.get() + 1).into();
         state.raw.set_ctime(change_time());

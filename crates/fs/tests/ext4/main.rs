@@ -10,6 +10,7 @@ mod kernel_images;
 mod kernel_mounts;
 mod lists;
 mod long_runs;
+mod orphans;
 mod placement;
 mod repairs;
 mod scaling;
