@@ -217,6 +217,12 @@ pub enum FsError {
         /// What is wrong and where.
         what: String,
     },
+    /// There is no device for a journal of its own.
+    #[error(
+        "external_journal=true needs memory beside a block device, which only a plan can name: \
+         make the image without it, or with `mke2fs -O journal_dev` and `mke2fs -J device=`"
+    )]
+    NoJournalDevice,
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] OptionError),

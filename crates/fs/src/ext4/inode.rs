@@ -383,7 +383,8 @@ impl Volume {
         if let Some(inode) = self.inodes.get(ino) {
             return Ok(inode);
         }
-        if ino != ROOT_INO && ino < self.geo.first_ino || ino == 0 || ino > self.geo.inodes() {
+        let is_special = ino != ROOT_INO && ino < self.geo.first_ino || self.geo.orphan_file == Some(ino);
+        if is_special || ino == 0 || ino > self.geo.inodes() {
             return Err(Error::NoEntry);
         }
         let change = self.inodes.change(ino);

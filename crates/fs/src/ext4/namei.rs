@@ -42,7 +42,16 @@ impl Volume {
         if !state.raw.is_dir() {
             return Err(Error::NotDirectory);
         }
-        if state.gone || state.raw.links.get() == 0 { Err(Error::NoEntry) } else { Ok(()) }
+        if state.gone || state.raw.links.get() == 0 {
+            return Err(Error::NoEntry);
+        }
+        if state.raw.has(flag::IMMUTABLE) { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+
+    /// Refuses to take a name out of a directory that only grows (`chattr +a`), or from an inode that is not to change.
+    fn check_removal(dir: &InodeState, inode: &InodeState) -> Result<()> {
+        let kept = dir.raw.has(flag::APPEND) || inode.raw.has(flag::IMMUTABLE | flag::APPEND);
+        if kept { Err(Error::NotPermitted) } else { Ok(()) }
     }
 
     /// The inode of a name.
@@ -266,6 +275,9 @@ impl Volume {
         }
         let mut state = inode.state.write();
         // A file made without a name may get one; one whose last name is gone may not.
+        if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
+            return Err(Error::NotPermitted);
+        }
         let nameless = state.nameless && state.opens > 0;
         if state.gone || state.raw.links.get() == 0 && !nameless {
             return Err(Error::NoEntry);
@@ -302,6 +314,7 @@ impl Volume {
         if state.raw.is_dir() {
             return Err(Error::IsDirectory);
         }
+        Self::check_removal(&dir_state, &state)?;
         let handle = self.begin(NAME_CREDITS)?;
         self.remove_name(&handle, &dir, &dir_state, place)?;
         self.touch_dir(&handle, &dir, &mut dir_state)?;
@@ -345,6 +358,7 @@ impl Volume {
         if !self.dir_is_empty(&inode, &state)? {
             return Err(Error::NotEmpty);
         }
+        Self::check_removal(&dir_state, &state)?;
         let handle = self.begin(NAME_CREDITS)?;
         self.remove_name(&handle, &dir, &dir_state, place)?;
         Self::drop_link(&mut dir_state);
@@ -477,6 +491,7 @@ impl Rename<'_, '_> {
     fn simple(&mut self) -> Result<()> {
         let (volume, moved) = (self.volume, self.moved()?);
         let mut state = moved.state.write();
+        Volume::check_removal(self.from.1, &state)?;
         let is_dir = state.raw.is_dir();
         if is_dir && self.crosses() {
             let new = self.new_state();
@@ -516,6 +531,8 @@ impl Rename<'_, '_> {
             (true, true) if !volume.dir_is_empty(&gone, &gone_state)? => return Err(Error::NotEmpty),
             _ => {}
         }
+        Volume::check_removal(self.from.1, &state)?;
+        Volume::check_removal(self.new_state(), &gone_state)?;
         // A program that replaces a file by a new one expects the old or the new contents after a crash.
         volume.allocate_delayed(&moved, &mut state)?;
         let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
@@ -544,6 +561,8 @@ impl Rename<'_, '_> {
     fn exchange(&mut self, target: Place) -> Result<()> {
         let (volume, moved, other) = (self.volume, self.moved()?, self.volume.inode(target.ino)?);
         let (mut state, mut other_state) = lock_two(&moved, &other);
+        Volume::check_removal(self.from.1, &state)?;
+        Volume::check_removal(self.new_state(), &other_state)?;
         let none = |inode: &Inode| damaged(volume, inode, "it is of no kind");
         let kind = state.raw.kind().ok_or_else(|| none(&moved))?;
         let other_kind = other_state.raw.kind().ok_or_else(|| none(&other))?;

@@ -16,7 +16,7 @@ use ::vfs::XattrMode;
 
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
-use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, le16, le32, put16, put32};
+use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, flag, le16, le32, put16, put32};
 use super::map::damaged;
 use super::{Volume, acl};
 use crate::error::{Error, Result};
@@ -375,6 +375,9 @@ impl Volume {
         let inode = self.inode(ino)?;
         let mut state = inode.state.write();
         state.check_live()?;
+        if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
+            return Err(Error::NotPermitted);
+        }
         let mut all = self.attributes(&inode, &state)?;
         change(&mut all)?;
         convert_lists(&mut all);

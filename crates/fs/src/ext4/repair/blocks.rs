@@ -44,9 +44,11 @@ impl Repair<'_> {
     /// Judges all inodes and their maps.
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
         // Those of the file system itself come first: nothing else may have their blocks.
-        let reserved = (1..self.volume.geo.first_ino).filter(|ino| *ino != ROOT_INO);
-        let others = self.volume.geo.first_ino..=self.volume.geo.inodes();
-        for ino in reserved.chain([ROOT_INO]).chain(others) {
+        let first = self.volume.geo.first_ino;
+        let special: Vec<u64> = (1..first).filter(|ino| *ino != ROOT_INO).chain(self.orphan_file).collect();
+        let others = (first..=self.volume.geo.inodes()).filter(|ino| self.orphan_file != Some(*ino));
+        let others: Vec<u64> = [ROOT_INO].into_iter().chain(others).collect();
+        for ino in special.into_iter().chain(others) {
             if self.may_be_in_use(ino) {
                 self.mend_inode(ino)?;
             }
@@ -74,7 +76,7 @@ impl Repair<'_> {
     }
 
     fn mend_inode(&mut self, ino: u64) -> Result<()> {
-        let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
+        let special = self.is_special(ino);
         if ino == JOURNAL_INO && self.lost_journal.is_some() {
             return self.drop_journal();
         }
