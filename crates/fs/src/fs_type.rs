@@ -219,8 +219,7 @@ pub enum FsError {
     },
     /// There is no device for a journal of its own.
     #[error(
-        "external_journal=true needs memory beside a block device, which only a plan can name: \
-         make the image without it, or with `mke2fs -O journal_dev` and `mke2fs -J device=`"
+        "external_journal=true needs memory beside a block device, which only a plan can name: make the image without it"
     )]
     NoJournalDevice,
     /// An option is wrong.
