@@ -43,8 +43,8 @@ pub enum Error {
     /// The design does not have this operation.
     #[error("not supported: {0}")]
     NotSupported(&'static str),
-    /// A directory has no links by name.
-    #[error("operation not permitted on a directory")]
+    /// A directory has no links by name; or the inode is not to be changed (`chattr +i`, `+a`).
+    #[error("operation not permitted on this inode")]
     NotPermitted,
     /// The image contradicts itself.
     #[error("corrupt image: {0}")]

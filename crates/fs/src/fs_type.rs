@@ -222,6 +222,11 @@ pub enum FsError {
         /// What is wrong and where.
         what: String,
     },
+    /// There is no device for a journal of its own.
+    #[error(
+        "external_journal=true needs memory beside a block device, which only a plan can name: make the image without it"
+    )]
+    NoJournalDevice,
     /// An option is wrong.
     #[error(transparent)]
     Option(#[from] OptionError),

@@ -24,6 +24,8 @@ pub struct OptionSpec {
 pub enum OptionKind {
     /// A size: `4k`, `2GiB`.
     Size,
+    /// A size, or `auto`.
+    SizeOrAuto,
     /// A size of memory that holds data: an experiment at a part of the published scale takes that part of it.
     Cache,
     /// A time: `200ns`, `5s`.
@@ -42,6 +44,7 @@ impl OptionKind {
     fn expects(self) -> String {
         match self {
             Self::Size | Self::Cache => "a size such as 64k or 2GiB".to_owned(),
+            Self::SizeOrAuto => "auto, or a size such as 64k or 2GiB".to_owned(),
             Self::Time => "a time such as 200ns or 5s".to_owned(),
             Self::Count => "a whole number".to_owned(),
             Self::Fraction => "a fraction such as 0.05 or 5%".to_owned(),
@@ -53,6 +56,7 @@ impl OptionKind {
     fn accepts(self, value: &str) -> bool {
         match self {
             Self::Size | Self::Cache => value.parse::<Bytes>().is_ok(),
+            Self::SizeOrAuto => value == "auto" || value.parse::<Bytes>().is_ok(),
             Self::Time => value.parse::<Nanos>().is_ok(),
             Self::Count => value.parse::<u64>().is_ok(),
             Self::Fraction => fraction(value).is_some(),
@@ -101,6 +105,7 @@ pub enum OptionError {
 pub struct Options {
     values: BTreeMap<&'static str, String>,
     mutant: Option<Mutant>,
+    discards: bool,
 }
 
 impl Options {
@@ -124,13 +129,24 @@ impl Options {
             }
             values.insert(spec.name, value.clone());
         }
-        Ok(Self { values, mutant: None })
+        Ok(Self { values, mutant: None, discards: false })
     }
 
     /// The same with a seeded bug, for checks that must find it. No text that people give leads here.
     #[must_use]
     pub fn with_mutant(self, mutant: Mutant) -> Self {
         Self { mutant: Some(mutant), ..self }
+    }
+
+    /// The same for a mount that is for reading, on a private copy: what is written there is lost.
+    #[must_use]
+    pub fn discarding(self) -> Self {
+        Self { discards: true, ..self }
+    }
+
+    /// Whether what is written is lost.
+    pub(crate) fn discards(&self) -> bool {
+        self.discards
     }
 
     /// The bug that is seeded.
@@ -151,6 +167,11 @@ impl Options {
     /// A size option.
     pub fn size(&self, name: &str) -> Bytes {
         self.choice(name).parse().expect("checked by resolve")
+    }
+
+    /// The size that a size option names; none where it says `auto`.
+    pub fn size_or_auto(&self, name: &str) -> Option<Bytes> {
+        self.choice(name).parse().ok()
     }
 
     /// A time option.

@@ -96,6 +96,31 @@ fn what_is_written_is_read() {
     });
 }
 
+#[test]
+fn a_file_made_without_a_name_gets_one_while_it_is_open_but_not_after_its_last_name_went() {
+    on_every_design(Bytes::mib(32), |fs| {
+        let files = [b"one", b"two", b"not"].map(|name| (name, fs.tmpfile(&NEW).expect("tmpfile").ino));
+        for (name, file) in files {
+            fs.write(file, 0, &name.repeat(3000), IoFlags::empty()).expect("write");
+        }
+        for (name, file) in [files[1], files[0]] {
+            assert_eq!(fs.link(file, fs.root(), name).map(|attr| attr.nlink), Ok(1));
+            assert_eq!(fs.lookup(fs.root(), name).map(|attr| attr.ino), Ok(file));
+        }
+        fs.unlink(fs.root(), b"one").expect("unlink");
+        assert_eq!(fs.link(files[0].1, fs.root(), b"again"), Err(Errno::ENOENT));
+        for (_, file) in files {
+            fs.release(file);
+        }
+        assert_eq!(fs.link(files[2].1, fs.root(), b"late"), Err(Errno::ENOENT));
+        let mut back = vec![0; 9000];
+        assert_eq!(fs.read(files[1].1, 0, &mut back, IoFlags::empty()), Ok(9000));
+        assert_eq!(back, b"two".repeat(3000));
+        assert_eq!(fs.getattr(files[0].1), Err(Errno::ENOENT), "no name, not open");
+        assert_eq!(fs.getattr(files[2].1), Err(Errno::ENOENT), "never had a name, not open");
+    });
+}
+
 /// Leaves every free block full of `byte`.
 fn litter(fs: &dyn FileSystem, byte: u8) {
     let file = fs.create(fs.root(), b"litter", &NEW).expect("create").ino;

@@ -156,6 +156,9 @@ impl Handler {
         let Some(request) = Request::parse(bytes) else { return false };
         reply.clear();
         let (unique, number) = (request.header.unique, request.header.opcode);
+        if panics::is_change(number) && self.backing.discards() {
+            return Self::answer(Err(Errno::EROFS), unique, reply, device);
+        }
         if let Some(done) = panics::caught(|| self.dispatch(request, reply)) {
             return Self::answer(done, unique, reply, device);
         }

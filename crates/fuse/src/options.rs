@@ -45,6 +45,12 @@ pub trait Backing: Send + Sync {
     /// Makes durable what the design has made durable on its medium: where that is a file, the host writes it to its disk.
     fn sync(&self) -> Result<()>;
 
+    /// Whether what the design stores is lost at the unmount: a mount for reading, on a private copy. Then every change is refused,
+    /// whatever the kernel was told by a remount.
+    fn discards(&self) -> bool {
+        false
+    }
+
     /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a
     /// change may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
     fn panicked(&self, operation: &str, changes: bool) {

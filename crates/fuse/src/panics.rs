@@ -51,6 +51,12 @@ fn operation(number: u32) -> (&'static str, bool) {
     reading.or_else(changing).unwrap_or(("a request", true))
 }
 
+/// Whether an operation asks for a change.
+pub(crate) fn is_change(number: u32) -> bool {
+    const ENDS: [u32; 4] = [opcode::FORGET, opcode::BATCH_FORGET, opcode::RELEASE, opcode::FSYNC];
+    CHANGING.iter().any(|(changing, _)| *changing == number) && !ENDS.contains(&number)
+}
+
 const READING: [(u32, &str); 12] = [
     (opcode::LOOKUP, "lookup"),
     (opcode::GETATTR, "getattr"),

@@ -29,6 +29,9 @@ pub struct Written {
     pub bytes: usize,
 }
 
+/// Is told what an operator should know ([`FileSystem::listen`]).
+pub type Listener = Box<dyn Fn(&str) + Send + Sync>;
+
 /// A mounted file system. Object-safe: the call through this trait is the only virtual one on the path of a
 /// write.
 pub trait FileSystem: Send + Sync {
@@ -61,6 +64,10 @@ pub trait FileSystem: Send + Sync {
     fn drop_caches(&self) -> Result<()> {
         Ok(())
     }
+
+    /// Hears from now on what an operator should know: what the mount has found, at once, and errors as they come. By default the
+    /// design has nothing to tell.
+    fn listen(&self, _listener: Listener) {}
 
     /// Gives the host the space of free blocks back; returns the bytes. `EOPNOTSUPP` where free blocks must keep theirs.
     fn trim(&self) -> Result<u64> {

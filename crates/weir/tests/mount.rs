@@ -69,6 +69,69 @@ fn what_was_written_is_there_after_an_unmount() {
     }
 }
 
+/// The bytes of the pool's file.
+fn bytes(place: &Place) -> Vec<u8> {
+    fs::read(place.pool()).expect("the pool")
+}
+
+#[test]
+fn a_mount_for_reading_changes_no_byte_of_the_pool_and_never_becomes_writable() {
+    for design in ["pmfs", "hinfs", "nova", "ext4", "ext2"].into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        for killed in [false, true] {
+            let mut server = place.serve("");
+            fs::write(place.dir().join("file"), pattern(2, 300_000)).expect("write");
+            File::open(place.dir().join("file")).and_then(|file| file.sync_all()).expect("fsync");
+            if killed {
+                server.kill().expect("it runs");
+                server.wait().expect("it ends");
+                let gone = weir().args(["umount", "--lazy"]).arg(place.dir()).status().expect("weir runs");
+                assert!(gone.success(), "{design}");
+            } else {
+                place.umount();
+                server.wait().expect("it ends");
+            }
+            let before = bytes(&place);
+            place.mount("ro");
+            assert!(
+                fs::read(place.dir().join("file")).expect("read") == pattern(2, 300_000),
+                "{design}, {killed}"
+            );
+            let asked = place.command("remount,rw").output().expect("weir runs");
+            assert!(stderr(&asked).contains("was mounted read-only"), "{design}: {}", stderr(&asked));
+            // Past Weir's command.
+            rustix::mount::mount_remount(place.dir(), rustix::mount::MountFlags::empty(), c"")
+                .expect("root may");
+            let refused = fs::write(place.dir().join("new"), "x").expect_err("read-only");
+            assert_eq!(refused.kind(), ErrorKind::ReadOnlyFilesystem, "{design}");
+            place.umount();
+            assert!(
+                bytes(&place) == before,
+                "{design}, killed: {killed}: a mount for reading has changed the pool"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_mount_tells_what_it_has_recovered_and_which_options_only_mkfs_uses() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("ext4");
+    let mut server = place.serve("");
+    fs::write(place.dir().join("file"), "x").expect("write");
+    File::open(place.dir().join("file")).and_then(|file| file.sync_all()).expect("fsync");
+    server.kill().expect("it runs");
+    server.wait().expect("it ends");
+    assert!(weir().args(["umount", "--lazy"]).arg(place.dir()).status().expect("weir runs").success());
+    let output = place.command("journal=8MiB").output().expect("weir runs");
+    let said = stderr(&output);
+    assert!(said.contains("transactions were replayed"), "{said}");
+    assert!(said.contains("only mkfs uses") && said.contains("journal"), "{said}");
+    place.umount();
+}
+
 #[test]
 fn a_mount_says_what_it_has_done_while_it_serves() {
     if !can_mount() {

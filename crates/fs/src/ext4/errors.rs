@@ -8,11 +8,15 @@
 //! | file data cannot be read | EIO | nothing |
 //! | file data cannot be written back | EIO by the next sync of the file | the pages stay dirty |
 //!
+//! A listener ([`FileSystem::listen`]) is told of each error once; the data that cannot be written back too.
+//!
 //! A change that is under way may have been made in part. A file system that has stopped refuses every change (EROFS), writes
 //! nothing more, and shows what it can read. Its superblock
 //! counts the error and says what and when, as far as the device still takes it; e2fsck, `weir fsck` and the next mount tell. What
 //! the journal has committed counts; the transaction that was under way does not.
 
+#[cfg(doc)]
+use ::vfs::FileSystem;
 use ::vfs::Timestamp;
 use media::block::{Hint, Piece};
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,6 +30,8 @@ use crate::error::{Error, Result};
 /// Where the log of errors has the time and the text of the first and of the last one, in bytes.
 const FIRST: (usize, usize) = (0, 16);
 const LAST: (usize, usize) = (52, 72);
+/// A damaged image may give no end of errors.
+const MOST_TOLD: usize = 100;
 /// Length of a text.
 const TEXT_BYTES: usize = 32;
 
@@ -77,7 +83,13 @@ impl Volume {
     /// Stops all changes: something is wrong with the image or the device.
     #[cold]
     pub(crate) fn stop(&self, what: &str) {
-        if self.settings.read_only || self.settings.repairs || self.stopped.swap(true, Relaxed) {
+        if self.settings.read_only || self.settings.repairs {
+            return;
+        }
+        self.tell(&format!(
+            "{what}; from now on every change fails (EROFS): unmount and run `weir fsck --repair`"
+        ));
+        if self.stopped.swap(true, Relaxed) {
             return;
         }
         // A mount that is refused leaves the image as it is.
@@ -87,6 +99,18 @@ impl Volume {
         // The superblock in memory has changes that did not commit, and its page may be locked: only what is on the device is
         // changed. A device that takes nothing keeps the superblock as it was.
         let _ = self.note_error_on_device(what);
+    }
+
+    /// Tells the listener, of each thing once.
+    #[cold]
+    pub(crate) fn tell(&self, what: &str) {
+        let Some(listener) = self.listener.get() else { return };
+        let mut told = self.told.lock();
+        let is_new = told.len() < MOST_TOLD && told.insert(what.to_owned());
+        drop(told);
+        if is_new {
+            listener(what);
+        }
     }
 
     fn note_error_on_device(&self, what: &str) -> Result<()> {

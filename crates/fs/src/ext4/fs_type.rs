@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
 use media::block::{BlockDevice, MemoryDevice};
-use media::{MediaError, Region, Storage};
+use media::{Region, Storage};
 use sim::Bytes;
 
 use super::journal::DataMode;
@@ -14,7 +14,7 @@ use super::vfs::Mounted;
 use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
 use crate::mutant::Mutant;
-use crate::options::{OptionKind, OptionSpec, Options};
+use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// A line of the table: what mkfs makes under the name.
 pub(crate) struct ExtType {
@@ -54,9 +54,9 @@ const CACHE: OptionSpec = OptionSpec {
 
 const JOURNAL: OptionSpec = OptionSpec {
     name: "journal",
-    kind: OptionKind::Size,
-    default: "1GiB",
-    help: "mkfs: size of the journal; 0: none; 1GiB: the size that mke2fs chooses",
+    kind: OptionKind::SizeOrAuto,
+    default: "auto",
+    help: "mkfs: size of the journal, at least 1024 blocks; 0: none; auto: the size that mke2fs chooses",
 };
 const COMMIT: OptionSpec = OptionSpec {
     name: "commit",
@@ -98,7 +98,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         name: "external_journal",
         kind: OptionKind::Flag,
         default: "false",
-        help: "mkfs: put the journal in the memory beside the block device (mke2fs: -J device=)",
+        help: "mkfs: put the journal in the memory beside the block device (mke2fs: -J device=); in plans only",
     },
     OptionSpec {
         name: "lazy_itable",
@@ -111,7 +111,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         name: "delalloc",
         kind: OptionKind::Flag,
         default: "true",
-        help: "mount: allocate blocks at write-back, not at write (Linux: delalloc)",
+        help: "mount: allocate blocks at write-back, not at write (Linux: delalloc); no effect with data=journal",
     },
     OptionSpec {
         name: "writeback",
@@ -126,7 +126,10 @@ const DAX_OPTIONS: &[OptionSpec] = &[
     DIR_INDEX,
     LOST_FOUND,
     OptionSpec { help: "mount: size of the page cache, which holds metadata only", ..CACHE },
-    OptionSpec { help: "mkfs: size of the journal; 1GiB: the size that mke2fs chooses", ..JOURNAL },
+    OptionSpec {
+        help: "mkfs: size of the journal, at least 1024 blocks; auto: the size that mke2fs chooses",
+        ..JOURNAL
+    },
     COMMIT,
     STREAM_REQUEST,
 ];
@@ -158,23 +161,38 @@ pub(crate) static EXT4_DAX: ExtType = ExtType {
     dax: true,
 };
 
-/// Where the journal's size is left to mkfs.
-const CHOSEN: Bytes = Bytes(1 << 30);
-
 impl ExtType {
-    fn plan(&self, options: &Options) -> Plan {
-        let block_bytes = match () {
+    /// Refuses a journal that is too small to be one.
+    fn check_journal_size(&self, options: &Options) -> Result<(), OptionError> {
+        if !self.modern {
+            return Ok(());
+        }
+        let Some(size) = options.size_or_auto("journal") else { return Ok(()) };
+        let least = Bytes(u64::from(LEAST_JOURNAL) * u64::from(self.block_bytes(options)));
+        if size >= least || size == Bytes(0) && !self.dax {
+            return Ok(());
+        }
+        let none = if self.dax { "" } else { "0, " };
+        let expected = format!("{none}auto, or at least {least} ({LEAST_JOURNAL} blocks)");
+        Err(OptionError::Value { name: "journal".to_owned(), value: size.to_string(), expected })
+    }
+
+    fn block_bytes(&self, options: &Options) -> u32 {
+        match () {
             () if self.dax => 4096,
             () => match options.choice("block_size") {
                 "1k" => 1024,
                 "2k" => 2048,
                 _ => 4096,
             },
-        };
+        }
+    }
+
+    fn plan(&self, options: &Options) -> Plan {
+        let block_bytes = self.block_bytes(options);
         let journal_blocks = if self.modern {
-            let size = options.size("journal");
-            let blocks = (size.0 / u64::from(block_bytes)) as u32;
-            (size != CHOSEN).then_some(if blocks == 0 && !self.dax { 0 } else { blocks.max(LEAST_JOURNAL) })
+            let blocks = |size: Bytes| (size.0 / u64::from(block_bytes)).min(u64::from(u32::MAX)) as u32;
+            options.size_or_auto("journal").map(blocks)
         } else {
             Some(0)
         };
@@ -195,7 +213,7 @@ impl ExtType {
 
     fn settings(&self, storage: &Storage, options: &Options) -> Result<Settings, FsError> {
         let (cache, mutant) = (options.size("cache"), options.mutant());
-        let mut settings = Settings { cache, mutant, ..Settings::default() };
+        let mut settings = Settings { cache, mutant, discards: options.discards(), ..Settings::default() };
         if self.modern {
             settings.preallocates = true;
             settings.stream_request = options.size("stream_request");
@@ -266,7 +284,7 @@ impl FsType for ExtType {
     }
 
     fn promises(&self, options: &Options) -> Promises {
-        let repaired = !self.modern || !self.dax && options.size("journal") == Bytes(0);
+        let repaired = !self.modern || !self.dax && options.size_or_auto("journal") == Some(Bytes(0));
         let ordered = self.dax || self.modern && options.choice("data") != "writeback";
         Promises {
             metadata: Durability::OnSync,
@@ -325,10 +343,10 @@ impl FsType for ExtType {
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        let journal = if self.modern && !self.dax && options.flag("external_journal") {
-            Some(beside(storage)?.ok_or(MediaError::NoMemory)?)
-        } else {
-            None
+        self.check_journal_size(options)?;
+        let journal = match self.modern && !self.dax && options.flag("external_journal") {
+            true => Some(beside(storage)?.ok_or(FsError::NoJournalDevice)?),
+            false => None,
         };
         super::mkfs::mkfs(&self.device(storage)?, journal.as_ref(), &self.plan(options))
     }
@@ -351,7 +369,7 @@ impl FsType for ExtType {
             ..Settings::default()
         };
         let found = superblock::load_to_replay(&device, &settings)?;
-        superblock::check_features(&found.superblock)?;
+        superblock::check_mountable(&found.superblock, false)?;
         // Where only a copy is left, a person is to say that it is to be used.
         if found.note.is_some() || !(found.torn || found.superblock.needs_recovery()) {
             return Ok(Vec::new());

@@ -8,6 +8,7 @@
 //! | `map_sound` | a map of blocks leads to blocks of the file system, in order, with right checksums |
 //! | `block_used_once` | no block belongs to two |
 //! | `attributes_sound` | extended attributes can be read, their hashes are right and values do not overlap |
+//! | | a list of access control has the form that the kernel reads |
 //! | `block_count_right` | an inode counts the blocks that it has |
 //! | `size_covers_blocks` | no written block lies beyond the end of a file |
 //! | `directory_sound` | records cover their blocks, `.` and `..` lead where they should, checksums are right |
@@ -16,6 +17,7 @@
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
 //! | `nothing_lost` | every inode in use has a name, or is on the list of orphans |
 //! | `orphans_sound` | the list of orphans ends and leads to inodes; without a journal there is none |
+//! | | the kernel's file of orphans has sound blocks and leads to inodes |
 //! | `bitmap_right` | the bitmaps have exactly the blocks and inodes in use |
 //! | `counts_right` | descriptors and superblock count what is free |
 //!
@@ -32,7 +34,9 @@ use super::alloc::{bit, set_bit};
 use super::dir::records;
 use super::extent::Visited;
 use super::inode::{Inode, InodeState};
-use super::layout::{RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32};
+use super::layout::{
+    RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
+};
 use super::{Settings, Volume, block_map, extent, htree};
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
@@ -327,7 +331,9 @@ impl Check<'_> {
         let orphans = self.orphans();
         let reserved = self.volume.geo.first_ino;
         let mut found = Vec::new();
-        for (ino, known) in self.inodes.iter().filter(|(ino, _)| **ino >= reserved || **ino == ROOT_INO) {
+        let special =
+            |ino: u64| ino < reserved && ino != ROOT_INO || self.volume.geo.orphan_file == Some(ino);
+        for (ino, known) in self.inodes.iter().filter(|(ino, _)| !special(**ino)) {
             let names = self.names.get(ino).copied().unwrap_or(0) + u32::from(*ino == ROOT_INO);
             let is_dir = known.kind == FileKind::Directory;
             let should = if is_dir { 2 + known.children } else { names };
@@ -372,6 +378,20 @@ impl Check<'_> {
         }
         if !list.is_empty() && !superblock.has_compat(compat::HAS_JOURNAL) {
             fault.get_or_insert_with(|| "there are orphans, but no journal".to_owned());
+        }
+        match self.volume.orphan_slots() {
+            Ok(slots) if !slots.is_empty() && !superblock.has_ro_compat(ro_compat::ORPHAN_PRESENT) => {
+                fault = Some(
+                    "the file of orphans holds some, and the superblock says that it is empty".to_owned(),
+                );
+            }
+            Ok(slots) => list.extend(slots.keys()),
+            Err(error) => fault = Some(error.to_string()),
+        }
+        if let Some(number) = self.volume.geo.orphan_file
+            && !self.volume.inode_in_use(number).unwrap_or(false)
+        {
+            fault = Some(format!("inode {number} of the file of orphans is free"));
         }
         if let Some(fault) = fault {
             self.report.violate("orphans_sound", fault);

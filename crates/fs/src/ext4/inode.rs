@@ -41,6 +41,8 @@ pub(crate) struct InodeState {
     /// What follows [`RawInode`] in the table: attributes.
     pub(crate) extra: Box<[u8]>,
     pub(crate) opens: u32,
+    /// It was made without a name, and may get one while it is open.
+    pub(crate) nameless: bool,
     /// It has no links and is not open: it is being freed, or has been.
     pub(crate) gone: bool,
     /// After this block of the file was that block of the device: where an append looks first.
@@ -218,8 +220,8 @@ impl Inode {
 
 impl InodeState {
     pub(crate) fn of(raw: RawInode, extra: Box<[u8]>) -> Self {
-        let (opens, gone, last, tid, orphan) = (0, false, None, 0, false);
-        Self { raw, extra, opens, gone, last, tid, orphan, delayed: Delayed::default() }
+        let (opens, nameless, gone, last, tid, orphan) = (0, false, false, None, 0, false);
+        Self { raw, extra, opens, nameless, gone, last, tid, orphan, delayed: Delayed::default() }
     }
 
     /// Complains unless the inode may be used: it has links, or it is open.
@@ -439,7 +441,8 @@ impl Volume {
         if let Some(inode) = self.inodes.get(ino) {
             return Ok(inode);
         }
-        if ino != ROOT_INO && ino < self.geo.first_ino || ino == 0 || ino > self.geo.inodes() {
+        let is_special = ino != ROOT_INO && ino < self.geo.first_ino || self.geo.orphan_file == Some(ino);
+        if is_special || ino == 0 || ino > self.geo.inodes() {
             return Err(Error::NoEntry);
         }
         let change = self.inodes.change(ino);

@@ -36,6 +36,7 @@ pub(crate) mod compat {
     pub(crate) const EXT_ATTR: u32 = 0x8;
     pub(crate) const DIR_INDEX: u32 = 0x20;
     pub(crate) const SPARSE_SUPER2: u32 = 0x200;
+    pub(crate) const ORPHAN_FILE: u32 = 0x1000;
 }
 
 /// `s_feature_incompat`.
@@ -74,26 +75,37 @@ pub(crate) mod ro_compat {
     pub(crate) const DIR_NLINK: u32 = 0x20;
     pub(crate) const EXTRA_ISIZE: u32 = 0x40;
     pub(crate) const METADATA_CSUM: u32 = 0x400;
-    pub(crate) const KNOWN: u32 =
-        SPARSE_SUPER | LARGE_FILE | HUGE_FILE | GDT_CSUM | DIR_NLINK | EXTRA_ISIZE | METADATA_CSUM;
+    pub(crate) const BIGALLOC: u32 = 0x200;
+    /// The file of orphans holds some.
+    pub(crate) const ORPHAN_PRESENT: u32 = 0x1_0000;
+    pub(crate) const KNOWN: u32 = SPARSE_SUPER
+        | LARGE_FILE
+        | HUGE_FILE
+        | GDT_CSUM
+        | DIR_NLINK
+        | EXTRA_ISIZE
+        | METADATA_CSUM
+        | ORPHAN_PRESENT;
     /// The names of the others.
-    pub(crate) const OTHERS: [(u32, &str); 11] = [
+    pub(crate) const OTHERS: [(u32, &str); 10] = [
         (0x4, "btree_dir"),
         (0x80, "snapshot"),
         (0x100, "quota"),
-        (0x200, "bigalloc"),
+        (BIGALLOC, "bigalloc"),
         (0x800, "replica"),
         (0x1000, "read-only"),
         (0x2000, "project"),
         (0x4000, "shared_blocks"),
         (0x8000, "verity"),
-        (0x1_0000, "orphan_file with orphans"),
         (0x2_0000, "an unknown feature (bit 17)"),
     ];
 }
 
 /// `i_flags`.
 pub(crate) mod flag {
+    /// Nothing of it may change (`chattr +i`); it may only grow (`chattr +a`).
+    pub(crate) const IMMUTABLE: u32 = 0x10;
+    pub(crate) const APPEND: u32 = 0x20;
     pub(crate) const INDEX: u32 = 0x1000;
     pub(crate) const HUGE_FILE: u32 = 0x4_0000;
     pub(crate) const EXTENTS: u32 = 0x8_0000;
@@ -193,7 +205,10 @@ pub(crate) struct Superblock {
     pub(crate) lpf_ino: U32,
     pub(crate) prj_quota_inum: U32,
     pub(crate) checksum_seed: U32,
-    pub(crate) reserved: [U32; 98],
+    /// Upper parts of times, codes of errors, the encoding of names.
+    pub(crate) times_hi: [U32; 3],
+    pub(crate) orphan_file_inum: U32,
+    pub(crate) reserved: [U32; 94],
     pub(crate) checksum: U32,
 }
 

@@ -22,8 +22,9 @@
 //! | `alloc`, `preallocation` | bitmaps and group descriptors; free blocks that are set aside for files |
 //! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
 //! | `dir`, `hash`, `htree` | directories |
-//! | `namei`, `orphan` | names; inodes without names |
-//! | `file`, `direct`, `readahead`, `xattr` | contents through the page cache and past it; attributes |
+//! | `namei`, `orphan`, `orphan_file` | names; inodes without names, on the list and in the kernel's file |
+//! | `file`, `direct`, `readahead` | contents through the page cache and past it |
+//! | `xattr`, `acl` | extended attributes, and the form of those that are lists of access control |
 //! | `delayed`, `writeback` | blocks that are allocated when data is written back; what is written back when, and who waits |
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
@@ -37,7 +38,8 @@
 //!
 //! `ext4.rename`, inodes (a directory before what is in it; of two directories the ancestor first, else by number; of two files
 //! by number), then a handle of the journal, then `ext4.inodes` (of one shard), `ext4.orphans`, `ext4.groups`, `ext4.superblock`,
-//! pages, `ext4.journal`. No task that has a handle waits for an inode. A commit takes no inode's lock.
+//! pages, `ext4.journal`, `ext4.orphan_slots`, `ext4.told`. No task that has a handle waits for an inode. A commit takes no lock
+//! of an inode.
 //!
 //! A read of what is cached takes locks of its pages only, an overwrite, a stat, an open and a close that of their inode besides,
 //! and a write the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a delayed
@@ -51,6 +53,7 @@
 //! Source: the kernel's documentation, "ext4 Data Structures and Algorithms"; A. Mathur et al., "The new ext4 filesystem:
 //! current status and future plans" (Linux Symposium 2007).
 
+mod acl;
 mod alloc;
 mod block_map;
 mod dax;
@@ -77,6 +80,7 @@ mod mkfs;
 pub(crate) mod mutant;
 mod namei;
 mod orphan;
+mod orphan_file;
 mod preallocation;
 mod readahead;
 mod repair;
@@ -85,10 +89,11 @@ mod vfs;
 mod writeback;
 mod xattr;
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
-use ::vfs::Timestamp;
+use ::vfs::{Listener, Timestamp};
 use media::Region;
 use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{Bytes, LockClass, Mutex, Nanos};
@@ -106,6 +111,7 @@ use journal::recovery::{Log, Replayed, mend_torn, set_features};
 use journal::{DataMode, Handle, Journal, JournalMap};
 use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
+use orphan_file::Slot;
 use superblock::{Found, Geo};
 use writeback::Writeback;
 
@@ -114,6 +120,8 @@ static SUPERBLOCK: LockClass = LockClass::new("ext4.superblock");
 static JOURNAL_INODE: LockClass = LockClass::new("ext4.journal_inode");
 static RENAME: LockClass = LockClass::new("ext4.rename");
 static ORPHANS: LockClass = LockClass::new("ext4.orphans");
+static TOLD: LockClass = LockClass::new("ext4.told");
+static ORPHAN_SLOTS: LockClass = LockClass::new("ext4.orphan_slots");
 
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
@@ -124,6 +132,8 @@ pub(crate) struct Settings {
     pub(crate) commit: Nanos,
     /// Nothing is written.
     pub(crate) read_only: bool,
+    /// What is written is lost: the device is a private copy of the image, mounted for reading.
+    pub(crate) discards: bool,
     /// What is wrong is being repaired, and stops nothing.
     pub(crate) repairs: bool,
     /// A seeded bug.
@@ -149,6 +159,7 @@ impl Default for Settings {
             data: DataMode::Ordered,
             commit: Nanos::from_secs(5),
             read_only: false,
+            discards: false,
             repairs: false,
             mutant: None,
             preallocates: false,
@@ -184,11 +195,16 @@ pub(crate) struct Volume {
     pub(crate) renames: Mutex<()>,
     /// Inodes without names that are open, or are being cut: the head of the list on the device first.
     pub(crate) orphans: Mutex<Vec<u64>>,
+    /// Those that a mount found in the kernel's file, until they are worked off.
+    pub(crate) orphan_slots: Mutex<BTreeMap<u64, Slot>>,
     pub(crate) settings: Settings,
     /// On memory: files that are mapped.
     maps: DirectMaps,
     /// What the mount found worth telling.
     pub(crate) notes: Vec<String>,
+    listener: OnceLock<Listener>,
+    /// What the listener was told.
+    told: Mutex<BTreeSet<String>>,
     /// The superblock or a descriptor has a wrong checksum, which a replay may make right.
     torn: bool,
     stopped: AtomicBool,
@@ -235,7 +251,7 @@ impl Volume {
         tears: bool,
     ) -> Result<Self, FsError> {
         let Found { superblock, geo, note, mut torn } = found;
-        superblock::check_features(&superblock)?;
+        superblock::check_mountable(&superblock, settings.read_only || settings.discards)?;
         let queue = Queue::new(Arc::clone(device));
         let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
         let descriptors =
@@ -255,9 +271,12 @@ impl Volume {
             inodes: Inodes::new(),
             renames: Mutex::new(&RENAME, ()),
             orphans: Mutex::new(&ORPHANS, Vec::new()),
+            orphan_slots: Mutex::new(&ORPHAN_SLOTS, BTreeMap::new()),
             settings,
             maps: DirectMaps::default(),
             notes: note.into_iter().collect(),
+            listener: OnceLock::new(),
+            told: Mutex::new(&TOLD, BTreeSet::new()),
             torn,
             stopped: AtomicBool::new(false),
             mounted: AtomicBool::new(false),
@@ -294,9 +313,10 @@ impl Volume {
         volume.notes.extend(note);
         volume.notes.extend(repaired);
         // What a mount refuses it does not change.
-        let orphans = volume.orphan_list().map_err(damaged)?;
+        let orphans =
+            (volume.orphan_list().map_err(damaged)?, volume.present_orphan_slots().map_err(damaged)?);
         volume.mark_in_use(journaled).map_err(damaged)?;
-        let freed = volume.clean_orphans(&orphans).map_err(damaged)?;
+        let freed = volume.clean_orphans(orphans).map_err(damaged)?;
         if freed > 0 {
             volume.notes.push(format!("{freed} inodes without names were freed or cut"));
         }
@@ -334,7 +354,9 @@ impl Volume {
         let Some(device) = &self.settings.journal_device else {
             return Err(FsError::WrongFormat {
                 design: "ext4",
-                found: "the journal is on another device, which is not given".to_owned(),
+                found: "the journal is on another device, which no command of weir takes; give the image a journal of \
+                        its own: tune2fs -O ^has_journal, then tune2fs -j"
+                    .to_owned(),
             });
         };
         external::place(device, self.geo.block_bytes, &superblock.journal_uuid)
@@ -397,21 +419,26 @@ impl Volume {
 
     /// Where the blocks of the journal's inode are.
     pub(crate) fn journal_map(&self, number: u64) -> Result<JournalMap> {
+        self.special_map(number, "the journal").map(JournalMap)
+    }
+
+    /// Where the blocks are of an inode of the file system itself, which has no holes.
+    pub(crate) fn special_map(&self, number: u64, what: &str) -> Result<Vec<u64>> {
         let (raw, extra) = self.read_inode(number)?;
         let inode = Inode::alone(number, &JOURNAL_INODE, inode::InodeState::of(raw, extra));
         let state = inode.state.read();
         let end = state.raw.size() / u64::from(self.geo.block_bytes);
         if end > self.geo.blocks {
-            return Err(Error::Corrupt("the journal is larger than the file system".to_owned()));
+            return Err(Error::Corrupt(format!("{what} is larger than the file system")));
         }
         let mut map = Vec::with_capacity(end as usize);
         while (map.len() as u64) < end {
             match self.map(&inode, &state, map.len() as u64, end - map.len() as u64)? {
                 Mapped::Blocks { start, len, .. } => map.extend(start..start + len),
-                Mapped::Hole(_) => return Err(Error::Corrupt("the journal has a hole".to_owned())),
+                Mapped::Hole(_) => return Err(Error::Corrupt(format!("{what} has a hole"))),
             }
         }
-        Ok(JournalMap(map))
+        Ok(map)
     }
 
     /// Marks the image as mounted: not clean, or in need of recovery.

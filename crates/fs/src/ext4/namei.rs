@@ -41,7 +41,16 @@ impl Volume {
         if !state.raw.is_dir() {
             return Err(Error::NotDirectory);
         }
-        if state.gone || state.raw.links.get() == 0 { Err(Error::NoEntry) } else { Ok(()) }
+        if state.gone || state.raw.links.get() == 0 {
+            return Err(Error::NoEntry);
+        }
+        if state.raw.has(flag::IMMUTABLE) { Err(Error::NotPermitted) } else { Ok(()) }
+    }
+
+    /// Refuses to take a name out of a directory that only grows (`chattr +a`), or from an inode that is not to change.
+    fn check_removal(dir: &InodeState, inode: &InodeState) -> Result<()> {
+        let kept = dir.raw.has(flag::APPEND) || inode.raw.has(flag::IMMUTABLE | flag::APPEND);
+        if kept { Err(Error::NotPermitted) } else { Ok(()) }
     }
 
     /// The inode of a name.
@@ -107,7 +116,7 @@ impl Volume {
         let mut state = inode.change();
         self.fill_inode(&handle, &inode, &mut state, (parent, node))?;
         state.raw.links = 0.into();
-        state.opens = 1;
+        (state.opens, state.nameless) = (1, true);
         inode.open.store(true, std::sync::atomic::Ordering::Relaxed);
         self.add_orphan(&handle, &inode, &mut state)?;
         self.store_inode(&handle, &inode, &mut state)?;
@@ -265,7 +274,11 @@ impl Volume {
         }
         let mut state = inode.change();
         // A file made without a name may get one; one whose last name is gone may not.
-        if state.gone || state.raw.links.get() == 0 {
+        if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
+            return Err(Error::NotPermitted);
+        }
+        let nameless = state.nameless && state.opens > 0;
+        if state.gone || state.raw.links.get() == 0 && !nameless {
             return Err(Error::NoEntry);
         }
         if state.raw.links.get() >= LINK_MAX {
@@ -276,6 +289,9 @@ impl Volume {
         if let Err(error) = self.add_name(&handle, &dir, &mut dir_state, name, Target { ino, kind }) {
             self.store_inode(&handle, &dir, &mut dir_state)?;
             return Err(error);
+        }
+        if std::mem::take(&mut state.nameless) {
+            self.remove_orphan(&handle, &inode, &mut state)?;
         }
         state.raw.links = (state.raw.links.get() + 1).into();
         state.raw.set_ctime(change_time());
@@ -297,6 +313,7 @@ impl Volume {
         if state.raw.is_dir() {
             return Err(Error::IsDirectory);
         }
+        Self::check_removal(&dir_state, &state)?;
         let handle = self.begin(NAME_CREDITS)?;
         self.remove_name(&handle, &dir, &dir_state, place)?;
         self.touch_dir(&handle, &dir, &mut dir_state)?;
@@ -340,6 +357,7 @@ impl Volume {
         if !self.dir_is_empty(&inode, &state)? {
             return Err(Error::NotEmpty);
         }
+        Self::check_removal(&dir_state, &state)?;
         let handle = self.begin(NAME_CREDITS)?;
         self.remove_name(&handle, &dir, &dir_state, place)?;
         Self::drop_link(&mut dir_state);
@@ -472,6 +490,7 @@ impl Rename<'_, '_> {
     fn simple(&mut self) -> Result<()> {
         let (volume, moved) = (self.volume, self.moved()?);
         let mut state = moved.change();
+        Volume::check_removal(self.from.1, &state)?;
         let is_dir = state.raw.is_dir();
         if is_dir && self.crosses() {
             let new = self.new_state();
@@ -511,6 +530,8 @@ impl Rename<'_, '_> {
             (true, true) if !volume.dir_is_empty(&gone, &gone_state)? => return Err(Error::NotEmpty),
             _ => {}
         }
+        Volume::check_removal(self.from.1, &state)?;
+        Volume::check_removal(self.new_state(), &gone_state)?;
         // A program that replaces a file by a new one expects the old or the new contents after a crash.
         volume.allocate_delayed(&moved, &mut state)?;
         let kind = state.raw.kind().ok_or_else(|| damaged(volume, &moved, "it is of no kind"))?;
@@ -539,6 +560,8 @@ impl Rename<'_, '_> {
     fn exchange(&mut self, target: Place) -> Result<()> {
         let (volume, moved, other) = (self.volume, self.moved()?, self.volume.inode(target.ino)?);
         let (mut state, mut other_state) = lock_two(&moved, &other);
+        Volume::check_removal(self.from.1, &state)?;
+        Volume::check_removal(self.new_state(), &other_state)?;
         let none = |inode: &Inode| damaged(volume, inode, "it is of no kind");
         let kind = state.raw.kind().ok_or_else(|| none(&moved))?;
         let other_kind = other_state.raw.kind().ok_or_else(|| none(&other))?;

@@ -3,6 +3,7 @@
 //! With a journal they form a list on the device, from the superblock through the deletion times, so that a mount after a crash
 //! finishes what was begun. Without one there is no list, and e2fsck finds them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::{FileKind, Timestamp};
@@ -10,9 +11,10 @@ use ::vfs::{FileKind, Timestamp};
 use super::Volume;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{put16, put32};
+use super::layout::{Superblock, put16, put32, ro_compat};
 use super::map::TRUNCATE_CREDITS;
 use super::mutant;
+use super::orphan_file::Slot;
 use crate::error::{Error, Result};
 
 impl InodeState {
@@ -66,6 +68,11 @@ impl Volume {
     ) -> Result<()> {
         if !state.orphan {
             return Ok(());
+        }
+        let slot = self.orphan_slots.lock().remove(&inode.ino);
+        if let Some(slot) = slot {
+            state.orphan = false;
+            return self.free_orphan_slot(handle, slot);
         }
         let (before, after) = {
             let mut orphans = self.orphans.lock();
@@ -159,10 +166,12 @@ impl Volume {
         Ok(list)
     }
 
-    /// After a crash: frees or cuts what is on the list; says how many.
-    pub(crate) fn clean_orphans(&self, list: &[u64]) -> Result<u64> {
-        *self.orphans.lock() = list.to_vec();
-        for ino in list {
+    /// After a crash: frees or cuts what is on the list and in the kernel's file; says how many.
+    pub(crate) fn clean_orphans(&self, (list, slots): (Vec<u64>, BTreeMap<u64, Slot>)) -> Result<u64> {
+        let all: Vec<u64> = list.iter().chain(slots.keys()).copied().collect();
+        *self.orphans.lock() = list;
+        *self.orphan_slots.lock() = slots;
+        for ino in &all {
             let inode = self.inode(*ino)?;
             let mut state = inode.change();
             state.orphan = true;
@@ -179,6 +188,10 @@ impl Volume {
             self.remove_orphan(&handle, &inode, &mut state)?;
             self.store_inode(&handle, &inode, &mut state)?;
         }
-        Ok(list.len() as u64)
+        if self.superblock.lock().has_ro_compat(ro_compat::ORPHAN_PRESENT) {
+            let handle = self.begin(1)?;
+            self.change_superblock(&handle, Superblock::leave_orphan_file)?;
+        }
+        Ok(all.len() as u64)
     }
 }

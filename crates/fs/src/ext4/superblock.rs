@@ -16,12 +16,21 @@ use super::{Settings, mutant};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 
+/// Blocks of a group, at least, as mke2fs makes them.
+const LEAST_GROUP: u64 = 256;
+
 impl Superblock {
     /// Whether a mount has something to finish: the image was not unmounted.
     pub(crate) fn needs_recovery(&self) -> bool {
         self.has_incompat(incompat::RECOVER)
             || self.last_orphan.get() != 0
+            || self.has_ro_compat(ro_compat::ORPHAN_PRESENT)
             || self.state.get() & STATE_CLEAN == 0
+    }
+
+    /// The kernel's file of orphans holds none.
+    pub(crate) fn leave_orphan_file(&mut self) {
+        self.feature_ro_compat = (self.feature_ro_compat.get() & !ro_compat::ORPHAN_PRESENT).into();
     }
 
     /// Whether there is a journal, and it is empty.
@@ -44,6 +53,8 @@ pub(crate) struct Geo {
     pub(crate) first_ino: u64,
     pub(crate) reserved_gdt_blocks: u32,
     pub(crate) backup_groups: Option<[u32; 2]>,
+    /// The inode of the kernel's file of orphans.
+    pub(crate) orphan_file: Option<u64>,
     pub(crate) uuid: [u8; 16],
     pub(crate) checksum_seed: u32,
     pub(crate) metadata_csum: bool,
@@ -85,6 +96,7 @@ impl Geo {
             return Err("inodes_count is not that of the groups".to_owned());
         }
         let backup_groups = sb.has_compat(compat::SPARSE_SUPER2);
+        let orphan_file = sb.has_compat(compat::ORPHAN_FILE);
         let unsigned = sb.flags.get() & FLAG_UNSIGNED_HASH != 0;
         Ok(Self {
             block_bytes,
@@ -98,6 +110,7 @@ impl Geo {
             first_ino: if old { 11 } else { u64::from(sb.first_ino.get()) },
             reserved_gdt_blocks: u32::from(sb.reserved_gdt_blocks.get()),
             backup_groups: backup_groups.then(|| sb.backup_bgs.map(U32::get)),
+            orphan_file: orphan_file.then(|| u64::from(sb.orphan_file_inum.get())).filter(|ino| *ino != 0),
             uuid: sb.uuid,
             checksum_seed: sb.checksum_seed(),
             metadata_csum: sb.has_ro_compat(ro_compat::METADATA_CSUM),
@@ -303,8 +316,8 @@ pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
     bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
 }
 
-/// The superblock at an offset, and whether its checksum is wrong.
-fn read_any(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo, bool), String> {
+/// The superblock at an offset, and whether its checksum is wrong; what it says is not judged.
+fn read_raw(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, bool), String> {
     let size = device.geometry().bytes.0;
     if off + SUPERBLOCK_BYTES as u64 > size {
         return Err("the device is too small".to_owned());
@@ -316,7 +329,13 @@ fn read_any(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo, bool
     }
     let torn = superblock.has_ro_compat(ro_compat::METADATA_CSUM)
         && superblock.checksum.get() != superblock.right_checksum();
-    let geo = Geo::of(&superblock, size);
+    Ok((superblock, torn))
+}
+
+/// The superblock at an offset with what it says, and whether its checksum is wrong.
+fn read_any(device: &dyn BlockDevice, off: u64) -> Result<(Superblock, Geo, bool), String> {
+    let (superblock, torn) = read_raw(device, off)?;
+    let geo = Geo::of(&superblock, device.geometry().bytes.0);
     Ok((superblock, if torn { geo.map_err(|_| "wrong checksum".to_owned()) } else { geo }?, torn))
 }
 
@@ -346,26 +365,41 @@ pub(super) fn load_to_replay(device: &Arc<dyn BlockDevice>, settings: &Settings)
     if may_tear(settings) { load_torn(device).or_else(|_| load(device)) } else { load(device) }
 }
 
-/// Reads the superblock; where the primary is damaged, a backup of the usual places.
+/// Where copies may lie, as size of a block and number of one: the groups of the usual size first, then group 1 of any size that
+/// mke2fs makes (`-g`).
+fn places_of_copies() -> impl Iterator<Item = (u64, u64)> {
+    const SIZES: [u64; 3] = [1024, 2048, 4096];
+    let first = |block_bytes: u64| u64::from(block_bytes == 1024);
+    let usual = SIZES
+        .into_iter()
+        .flat_map(move |size| [1, 3, 5, 7, 9].map(|group| (size, first(size) + group * size * 8)));
+    let others = SIZES.into_iter().flat_map(move |size| {
+        (LEAST_GROUP..size * 8).step_by(8).map(move |blocks| (size, first(size) + blocks))
+    });
+    usual.chain(others)
+}
+
+/// Reads the superblock; where the primary is damaged, a copy.
 pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
     let design = "ext4";
+    if let Ok((superblock, false)) = read_raw(&**device, SUPERBLOCK_OFFSET) {
+        // A geometry that comes with a feature is no damage.
+        check_readable(&superblock)?;
+    }
     let primary = match read_one(&**device, SUPERBLOCK_OFFSET) {
         Ok((superblock, geo)) => return Ok(Found { superblock, geo, note: None, torn: false }),
         Err(what) => what,
     };
-    for block_bytes in [1024_u64, 2048, 4096] {
-        let first = u64::from(block_bytes == 1024);
-        for group in [1, 3, 5, 7, 9] {
-            let block = first + group * block_bytes * 8;
-            let Ok((mut superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
-            if u64::from(geo.block_bytes) == block_bytes {
-                // A copy is as old as the last resize: it does not know how the file system was left.
-                superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
-                let note = format!(
-                    "the primary superblock is bad ({primary}); the backup at block {block} was used"
-                );
-                return Ok(Found { superblock, geo, note: Some(note), torn: false });
-            }
+    for (block_bytes, block) in places_of_copies() {
+        let Ok((mut superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
+        let group = u32::from(superblock.block_group_nr.get());
+        if u64::from(geo.block_bytes) == block_bytes && group < geo.groups && geo.group_start(group) == block
+        {
+            // A copy is as old as the last resize: it does not know how the file system was left.
+            superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
+            let note =
+                format!("the primary superblock is bad ({primary}); the backup at block {block} was used");
+            return Ok(Found { superblock, geo, note: Some(note), torn: false });
         }
     }
     if has_magic(&**device) {
@@ -417,10 +451,26 @@ fn copied_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32) -> Option<
     Some(descriptor)
 }
 
-/// Names the features of an image that this code does not know.
-pub(crate) fn check_features(superblock: &Superblock) -> Result<(), FsError> {
+/// Names the features of an image that this code cannot even read.
+fn check_readable(superblock: &Superblock) -> Result<(), FsError> {
+    let log = superblock.log_block_size.get();
+    if (3..=6).contains(&log) {
+        let size = Bytes(1024 << log);
+        let found = format!("the image has blocks of {size}; weir supports 1, 2 and 4 KiB");
+        return Err(FsError::WrongFormat { design: "ext4", found });
+    }
+    check_features(superblock, ro_compat::KNOWN | !ro_compat::BIGALLOC)
+}
+
+/// Names the features of an image that this code does not know. A mount that only reads need not know those of `ro_compat`;
+/// groups of clusters it could not read.
+pub(crate) fn check_mountable(superblock: &Superblock, reads_only: bool) -> Result<(), FsError> {
+    if reads_only { check_readable(superblock) } else { check_features(superblock, ro_compat::KNOWN) }
+}
+
+fn check_features(superblock: &Superblock, known_ro: u32) -> Result<(), FsError> {
     let unknown_incompat = superblock.feature_incompat.get() & !incompat::KNOWN;
-    let unknown_ro = superblock.feature_ro_compat.get() & !ro_compat::KNOWN;
+    let unknown_ro = superblock.feature_ro_compat.get() & !known_ro;
     if unknown_incompat == 0 && unknown_ro == 0 {
         return Ok(());
     }
@@ -436,8 +486,10 @@ pub(crate) fn check_features(superblock: &Superblock) -> Result<(), FsError> {
     let mut names = name(unknown_incompat, &incompat::OTHERS);
     names.extend(name(unknown_ro, &ro_compat::OTHERS));
     let names = names.join(", ");
+    let reads = unknown_incompat == 0 && unknown_ro & ro_compat::BIGALLOC == 0;
+    let advice = if reads { "mount it with -o ro, or make it without" } else { "make it without" };
     Err(FsError::WrongFormat {
         design: "ext4",
-        found: format!("the image uses {names}, which weir does not support; make it without (mkfs -O ^…)"),
+        found: format!("the image uses {names}, which weir does not support; {advice} (mke2fs -O ^FEATURE)"),
     })
 }

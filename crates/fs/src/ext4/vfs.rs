@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use ::vfs::{
-    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, MappedFiles,
-    NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp, Written,
-    XattrMode,
+    Attr, DirEntry, Errno, FallocateMode, FileExtent, FileKind, FileSystem, Ino, IoFlags, Listener,
+    MappedFiles, NewInode, OpenFlags, RenameFlags, Result, SeekTo, SetAttr, SetTime, StatFs, Timestamp,
+    Written, XattrMode,
 };
 
 use super::Volume;
 use super::inode::change_time;
-use super::layout::{NAME_MAX, ROOT_INO};
+use super::layout::{NAME_MAX, ROOT_INO, flag};
 use super::namei::Node;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
@@ -31,6 +31,10 @@ impl Volume {
         let inode = self.inode(ino)?;
         let mut state = inode.change();
         state.check_live()?;
+        let restricted = set.size.is_some() || set.perm.is_some() || set.uid.is_some() || set.gid.is_some();
+        if state.raw.has(flag::IMMUTABLE) || state.raw.has(flag::APPEND) && restricted {
+            return Err(Error::NotPermitted);
+        }
         if let Some(size) = set.size {
             Self::check_regular(&state)?;
             self.set_size(&inode, &mut state, size)?;
@@ -83,6 +87,12 @@ impl FileSystem for Mounted {
     fn unmount(&self) -> Result<()> {
         self.0.flush_all_mapped()?;
         Ok(self.0.unmount()?)
+    }
+
+    fn listen(&self, listener: Listener) {
+        self.0.notes.iter().for_each(|note| listener(note));
+        // There is one operator.
+        let _ = self.0.listener.set(listener);
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
@@ -162,10 +172,16 @@ impl FileSystem for Mounted {
         Ok(self.0.store_inode(&handle, &inode, &mut state)?)
     }
 
-    fn open(&self, ino: Ino, _flags: OpenFlags) -> Result<()> {
+    fn open(&self, ino: Ino, flags: OpenFlags) -> Result<()> {
         let inode = self.0.inode(ino.0)?;
         let mut state = inode.change();
         state.check_live()?;
+        let writes = flags.intersects(OpenFlags::WRITE | OpenFlags::TRUNCATE);
+        let appends = flags.contains(OpenFlags::APPEND) && !flags.contains(OpenFlags::TRUNCATE);
+        let refused = state.raw.has(flag::IMMUTABLE) || state.raw.has(flag::APPEND) && !appends;
+        if writes && refused && state.raw.is_regular() {
+            return Err(Errno::EPERM);
+        }
         state.opens += 1;
         inode.open.store(true, Relaxed);
         Ok(())

@@ -190,9 +190,13 @@ impl Volume {
 
     /// Writes back a mapping. What fails here fails at the next sync of the file, which reports it; the pages stay dirty.
     fn write_back(&self, mapping: &Arc<Mapping>) {
-        let _ = match mapping.number() {
-            0 => self.write_metadata(),
-            _ => self.allocate_mapping(mapping).and_then(|()| self.write_data(mapping)),
+        let (number, done) = match mapping.number() {
+            0 => (0, self.write_metadata()),
+            ino => (ino, self.allocate_mapping(mapping).and_then(|()| self.write_data(mapping))),
         };
+        if let Err(error) = done {
+            let of = if number == 0 { "metadata".to_owned() } else { format!("inode {number}: its data") };
+            self.tell(&format!("{of} cannot be written back ({error}); it is tried again, and a sync fails"));
+        }
     }
 }

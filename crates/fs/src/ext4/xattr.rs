@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 
 use ::vfs::XattrMode;
 
-use super::Volume;
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
-use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, le16, le32, put16, put32};
+use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, flag, le16, le32, put16, put32};
 use super::map::damaged;
+use super::{Volume, acl};
 use crate::error::{Error, Result};
 
 pub(crate) const MAGIC: u32 = 0xea02_0000;
@@ -39,9 +39,15 @@ const PREFIXES: [(u8, &[u8]); 6] = [
 /// Attributes by prefix and name, in the order in which a block has them.
 pub(crate) type Attributes = BTreeMap<(u8, usize, Vec<u8>), Vec<u8>>;
 
+/// The prefixes that are the whole name of a list of access control.
+const LISTS: [u8; 2] = [2, 3];
+
 /// The key of a name: prefix, length and the rest, which is the order of a block.
 fn key(name: &[u8]) -> Option<(u8, usize, Vec<u8>)> {
-    let (number, prefix) = PREFIXES.iter().find(|(_, prefix)| name.starts_with(prefix))?;
+    let is_of = |number: u8, prefix: &[u8]| {
+        if LISTS.contains(&number) { name == prefix } else { name.starts_with(prefix) }
+    };
+    let (number, prefix) = PREFIXES.iter().find(|(number, prefix)| is_of(*number, prefix))?;
     let rest = name[prefix.len()..].to_vec();
     Some((*number, rest.len(), rest))
 }
@@ -57,6 +63,27 @@ fn entry_bytes(name: usize) -> usize {
 
 fn value_bytes(value: usize) -> usize {
     value.next_multiple_of(4)
+}
+
+/// Gives lists of access control the form of the device where an early Weir stored that of the call; says whether one had it.
+fn convert_lists(all: &mut Attributes) -> bool {
+    let mut converted = false;
+    for (_, value) in all.iter_mut().filter(|((prefix, ..), _)| LISTS.contains(prefix)) {
+        if let Some(list) = acl::to_device(value) {
+            (*value, converted) = (list, true);
+        }
+    }
+    converted
+}
+
+/// The attributes of `bytes` with sound lists of access control in the form of the device; none where they have no others.
+fn mended_lists(bytes: &[u8], at: usize, base: usize) -> Option<Attributes> {
+    let mut all = Attributes::new();
+    parse(bytes, at, base, &mut all).ok()?;
+    let converted = convert_lists(&mut all);
+    let count = all.len();
+    all.retain(|(prefix, ..), list| !LISTS.contains(prefix) || acl::to_call(list).is_some());
+    (converted || all.len() < count).then_some(all)
 }
 
 /// An entry, and its value where it lies in the bytes.
@@ -213,20 +240,56 @@ impl Volume {
         Ok(all)
     }
 
-    /// Checks all attributes of an inode, hashes and the places of values too.
+    /// Checks all attributes of an inode, hashes, the places of values and the form of lists too.
     pub(crate) fn check_attributes(&self, inode: &Inode, state: &InodeState) -> Result<()> {
-        self.attributes(inode, state)?;
+        let all = self.attributes(inode, state)?;
+        let lists = all.iter().filter(|((prefix, ..), _)| LISTS.contains(prefix));
+        if let Some(what) = lists.map(|(_, list)| list).find_map(|list| acl::fault(list)) {
+            return Err(damaged(self, inode, what));
+        }
         if let Some(at) = self.inode_room(state)
             && le32(&state.extra, at) == MAGIC
         {
             check(&state.extra, at + 4, at + 4).map_err(|what| damaged(self, inode, what))?;
         }
-        match state.raw.file_acl() {
-            0 => Ok(()),
-            block => {
-                let checked = self.look(block, |bytes| check(bytes, HEADER_BYTES, 0))?;
-                checked.map_err(|what| damaged(self, inode, what))
-            }
+        let block = state.raw.file_acl();
+        if block != 0 {
+            let checked = self.look(block, |bytes| check(bytes, HEADER_BYTES, 0))?;
+            checked.map_err(|what| damaged(self, inode, what))?;
+        }
+        Ok(())
+    }
+
+    /// Gives the lists of access control in an inode the form of the device, and drops what is none; says whether one was mended.
+    pub(crate) fn mend_lists(&self, state: &mut InodeState) -> bool {
+        let Some(at) = self.inode_room(state).filter(|at| le32(&state.extra, *at) == MAGIC) else {
+            return false;
+        };
+        let Some(all) = mended_lists(&state.extra, at + 4, at + 4) else { return false };
+        state.extra[at + 4..].fill(0);
+        lay_out(&mut state.extra, at + 4, at + 4, false, all.iter());
+        true
+    }
+
+    /// The same in a block of attributes.
+    pub(crate) fn mend_lists_of_block(&self, handle: &Handle<'_>, block: u64) -> Result<bool> {
+        let Some(all) = self.look(block, |bytes| mended_lists(bytes, HEADER_BYTES, 0))? else {
+            return Ok(false);
+        };
+        self.change(handle, block, |bytes| {
+            bytes[HEADER_BYTES..].fill(0);
+            self.fill_block(block, bytes, &all);
+        })?;
+        Ok(true)
+    }
+
+    /// Writes attributes and the hash and checksum of their block, which is zero behind its header.
+    fn fill_block(&self, block: u64, bytes: &mut [u8], attributes: &Attributes) {
+        let hash = lay_out(bytes, HEADER_BYTES, 0, true, attributes.iter());
+        put32(bytes, 12, hash);
+        if self.geo.metadata_csum {
+            let checksum = self.attribute_checksum(block, bytes);
+            put32(bytes, 16, checksum);
         }
     }
 
@@ -264,7 +327,11 @@ impl Volume {
         let state = inode.state.read();
         state.check_live()?;
         let key = key(name).ok_or(Error::NoAttribute)?;
-        self.attributes(&inode, &state)?.remove(&key).ok_or(Error::NoAttribute)
+        let value = self.attributes(&inode, &state)?.remove(&key).ok_or(Error::NoAttribute)?;
+        if !LISTS.contains(&key.0) {
+            return Ok(value);
+        }
+        acl::to_call(&value).ok_or(Error::Invalid("the stored list of access control is none; run fsck"))
     }
 
     /// All names, each ended by a zero byte.
@@ -279,6 +346,10 @@ impl Volume {
     /// Sets an attribute.
     pub(crate) fn set_attribute(&self, ino: u64, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
         let key = key(name).ok_or(Error::NotSupported("a name of this kind"))?;
+        let value = match LISTS.contains(&key.0) {
+            true => acl::to_device(value).ok_or(Error::Invalid("not a list of access control"))?,
+            false => value.to_vec(),
+        };
         self.with_space(|| {
             self.change_attributes(ino, &|all| {
                 match (mode, all.contains_key(&key)) {
@@ -286,7 +357,7 @@ impl Volume {
                     (XattrMode::Replace, false) => return Err(Error::NoAttribute),
                     _ => {}
                 }
-                all.insert(key.clone(), value.to_vec());
+                all.insert(key.clone(), value.clone());
                 Ok(())
             })
         })
@@ -304,8 +375,12 @@ impl Volume {
         let inode = self.inode(ino)?;
         let mut state = inode.state.write();
         state.check_live()?;
+        if state.raw.has(flag::IMMUTABLE | flag::APPEND) {
+            return Err(Error::NotPermitted);
+        }
         let mut all = self.attributes(&inode, &state)?;
         change(&mut all)?;
+        convert_lists(&mut all);
         let (inside, outside) = self.divide(&state, &all)?;
         let handle = self.begin(CREDITS)?;
         self.put_block(&handle, &inode, &mut state, &outside)?;
@@ -374,12 +449,7 @@ impl Volume {
             put32(bytes, 0, MAGIC);
             put32(bytes, 4, 1);
             put32(bytes, 8, 1);
-            let hash = lay_out(bytes, HEADER_BYTES, 0, true, attributes.iter());
-            put32(bytes, 12, hash);
-            if self.geo.metadata_csum {
-                let checksum = self.attribute_checksum(block, bytes);
-                put32(bytes, 16, checksum);
-            }
+            self.fill_block(block, bytes, attributes);
         })
     }
 

@@ -59,6 +59,9 @@ pub(super) struct Inode {
     /// Descriptors; a crash closes them all.
     #[serde(skip)]
     pub(super) opens: u32,
+    /// It was made without a name, and may get one while it is open.
+    #[serde(skip)]
+    pub(super) nameless: bool,
 }
 
 /// What an inode holds.
@@ -248,9 +251,9 @@ impl State {
             Some(FileKind::Regular) => (1, Body::File { size: 0, blocks: BTreeMap::new() }),
             _ => (1, Body::Node),
         };
-        let (rdev, opens, xattrs) = (0, 0, BTreeMap::new());
-        let inode =
-            Inode { mode, uid, gid, rdev, links, atime: now, mtime: now, ctime: now, xattrs, body, opens };
+        let (rdev, opens, nameless, xattrs) = (0, 0, false, BTreeMap::new());
+        let (atime, mtime, ctime) = (now, now, now);
+        let inode = Inode { mode, uid, gid, rdev, links, atime, mtime, ctime, xattrs, body, opens, nameless };
         self.next = self.next.max(ino + 1);
         self.inodes.insert(ino, inode);
         self.inodes.get_mut(&ino).expect("it was inserted")
@@ -301,7 +304,7 @@ impl State {
                 }
                 let is_dir = inode.is_dir();
                 if name.is_empty() {
-                    (inode.links, inode.opens) = (0, 1);
+                    (inode.links, inode.opens, inode.nameless) = (0, 1, true);
                     return Ok(());
                 }
                 self.dir_mut(*parent)?.set(name, *ino);
@@ -310,7 +313,7 @@ impl State {
             Change::Link { ino, parent, name } => {
                 let inode = self.inode_mut(*ino)?;
                 inode.links = inode.links.saturating_add(1);
-                inode.ctime = now;
+                (inode.ctime, inode.nameless) = (now, false);
                 self.dir_mut(*parent)?.set(name, *ino);
                 self.names_changed(*parent, 0, now)
             }

@@ -217,7 +217,7 @@ impl FileSystem for Redo {
         let inode = volume.state.inode(ino.0)?;
         match inode.links {
             _ if inode.is_dir() => return Err(Errno::EPERM),
-            0 => return Err(Errno::ENOENT),
+            0 if !inode.nameless => return Err(Errno::ENOENT),
             LINKS_MAX.. => return Err(Errno::EMLINK),
             _ => {}
         }

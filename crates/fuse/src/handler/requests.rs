@@ -498,6 +498,7 @@ impl Handler {
             }
             TRIM_XATTR => Some(Err(Errno::EPERM)),
             name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
+                0 if words.starts_with("rw") && self.backing.discards() => Err(Errno::EROFS),
                 0 if self.times.remounted(words) => Ok(Vec::new()),
                 0 => Err(Errno::EINVAL),
                 _ => Err(Errno::EPERM),

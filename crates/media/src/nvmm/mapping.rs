@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | anonymous | memory of this process | nothing |
 //! | file | the host's page cache, shared with the file | nothing: that takes [`sync`] (`msync`) |
+//! | private | the same pages, until a store copies one to memory of this process | nothing |
 //! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
 //!
 //! What was stored to a file survives the end of the process in any case: the page cache has it.
@@ -37,6 +38,8 @@ use crate::MediaError;
 pub enum Access {
     /// Stores are refused.
     ReadOnly,
+    /// Stores go to a copy of the page that is gone with the region: the file stays as it is, and need not be writable.
+    Private,
     /// The file is created when it is missing and a length is given.
     ReadWrite,
 }
@@ -46,13 +49,14 @@ pub(super) enum Mapping {
     Anonymous(MmapRaw),
     /// The file holds the lock.
     File(MmapRaw, File, Backed),
+    Private(MmapRaw, File),
     Direct(Direct, File),
 }
 
 /// The lock goes with the region, though a child that is being started may have the file open for a moment longer.
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Self::File(_, file, _) | Self::Direct(_, file) = self {
+        if let Self::File(_, file, _) | Self::Private(_, file) | Self::Direct(_, file) = self {
             let _ = file.unlock();
         }
     }
@@ -81,13 +85,20 @@ impl Mapping {
 
     pub(super) fn file(path: &Path, len: Option<Bytes>, access: Access) -> Result<Self, MediaError> {
         let (file, size) = open(path, len, access)?;
-        let options = MmapOptions::new();
+        let mut options = MmapOptions::new();
+        let failed = |e| MediaError::io("map the file", &e);
         let map = match access {
             Access::ReadOnly => options.map_raw_read_only(&file),
             Access::ReadWrite => options.map_raw(&file),
+            Access::Private => {
+                // SAFETY: the mapping is only used as raw memory; what another program does to the file can change its bytes or
+                // end this process, as for the mappings that are shared.
+                let map = unsafe { options.no_reserve_swap().map_copy(&file) };
+                return Ok(Self::Private(MmapRaw::from(map.map_err(failed)?), file));
+            }
         };
         let backed = Backed::of(&file, size);
-        Ok(Self::File(map.map_err(|e| MediaError::io("map the file", &e))?, file, backed))
+        Ok(Self::File(map.map_err(failed)?, file, backed))
     }
 
     pub(super) fn direct(path: &Path, len: Option<Bytes>) -> Result<(Self, Instructions), MediaError> {
@@ -98,14 +109,14 @@ impl Mapping {
 
     pub(super) fn base(&self) -> *mut u8 {
         match self {
-            Self::Anonymous(map) | Self::File(map, ..) => map.as_mut_ptr(),
+            Self::Anonymous(map) | Self::File(map, ..) | Self::Private(map, _) => map.as_mut_ptr(),
             Self::Direct(direct, _) => direct.base.cast(),
         }
     }
 
     pub(super) fn len(&self) -> u64 {
         match self {
-            Self::Anonymous(map) | Self::File(map, ..) => map.len() as u64,
+            Self::Anonymous(map) | Self::File(map, ..) | Self::Private(map, _) => map.len() as u64,
             Self::Direct(direct, _) => direct.len as u64,
         }
     }
@@ -115,7 +126,7 @@ impl Mapping {
     pub(super) fn back(&self, offset: u64, len: u64) -> bool {
         match self {
             Self::File(map, file, backed) => backed.ensure(file, (offset, len), map.len() as u64),
-            Self::Anonymous(_) | Self::Direct(..) => true,
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => true,
         }
     }
 
@@ -123,7 +134,9 @@ impl Mapping {
     pub(super) fn backed_from(&self, from: u64) -> Option<Range<u64>> {
         match self {
             Self::File(map, file, backed) => backed.next_from(file, from, map.len() as u64),
-            Self::Anonymous(_) | Self::Direct(..) => (from < self.len()).then(|| from..self.len()),
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => {
+                (from < self.len()).then(|| from..self.len())
+            }
         }
     }
 
@@ -132,7 +145,7 @@ impl Mapping {
         let all = (from < self.len()).then(|| from..self.len());
         match self {
             Self::File(map, file, _) => data_from(file, from, map.len() as u64).unwrap_or(all),
-            Self::Anonymous(_) | Self::Direct(..) => all,
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => all,
         }
     }
 
@@ -142,7 +155,7 @@ impl Mapping {
             Self::File(map, file, backed) => {
                 backed.punch(file, (offset, len), map.len() as u64).map(|()| true)
             }
-            Self::Anonymous(_) | Self::Direct(..) => Ok(false),
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(false),
         }
     }
 
@@ -154,7 +167,7 @@ impl Mapping {
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
             Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
-            Self::Anonymous(_) | Self::Direct(..) => Ok(()),
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(()),
         }
     }
 }

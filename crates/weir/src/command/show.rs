@@ -116,6 +116,7 @@ fn parts(design: &dyn FsType) -> String {
 fn takes(kind: OptionKind) -> String {
     match kind {
         OptionKind::Size | OptionKind::Cache => "size".to_owned(),
+        OptionKind::SizeOrAuto => "auto, size".to_owned(),
         OptionKind::Time => "time".to_owned(),
         OptionKind::Count => "number".to_owned(),
         OptionKind::Fraction => "fraction".to_owned(),

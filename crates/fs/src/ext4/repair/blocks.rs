@@ -9,6 +9,8 @@ use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{JOURNAL_INO, RESIZE_INO, ROOT_INO, flag, group_flag, le32, put32};
 use crate::ext4::mutant;
 
+/// What is said of lists of access control that were converted or dropped.
+const LISTS_MENDED: &str = "access-control lists converted to the kernel's form, or dropped";
 /// Pointers of an inode that lead to data.
 const DIRECT: u64 = 12;
 
@@ -42,9 +44,11 @@ impl Repair<'_> {
     /// Judges all inodes and their maps.
     pub(super) fn mend_blocks(&mut self) -> Result<()> {
         // Those of the file system itself come first: nothing else may have their blocks.
-        let reserved = (1..self.volume.geo.first_ino).filter(|ino| *ino != ROOT_INO);
-        let others = self.volume.geo.first_ino..=self.volume.geo.inodes();
-        for ino in reserved.chain([ROOT_INO]).chain(others) {
+        let first = self.volume.geo.first_ino;
+        let special: Vec<u64> = (1..first).filter(|ino| *ino != ROOT_INO).chain(self.orphan_file).collect();
+        let others = (first..=self.volume.geo.inodes()).filter(|ino| self.orphan_file != Some(*ino));
+        let others: Vec<u64> = [ROOT_INO].into_iter().chain(others).collect();
+        for ino in special.into_iter().chain(others) {
             if self.may_be_in_use(ino) {
                 self.mend_inode(ino)?;
             }
@@ -72,7 +76,7 @@ impl Repair<'_> {
     }
 
     fn mend_inode(&mut self, ino: u64) -> Result<()> {
-        let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
+        let special = self.is_special(ino);
         if ino == JOURNAL_INO && self.lost_journal.is_some() {
             return self.drop_journal();
         }
@@ -184,11 +188,17 @@ impl Repair<'_> {
         if self.volume.drop_damaged_attributes(state) {
             self.note("attributes of inodes dropped");
         }
+        if self.asked && self.volume.mend_lists(state) {
+            self.note(LISTS_MENDED);
+        }
         let attributes = state.raw.file_acl();
         if attributes != 0 {
             if self.has_attributes(attributes) {
                 *self.attributes.entry(attributes).or_default() += 1;
                 blocks += 1;
+                if self.asked && self.volume.mend_lists_of_block(&self.handle, attributes)? {
+                    self.note(LISTS_MENDED);
+                }
             } else {
                 self.note("blocks of attributes dropped");
                 state.raw.set_file_acl(0);

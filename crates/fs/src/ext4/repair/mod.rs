@@ -64,6 +64,8 @@ struct Repair<'a> {
     handle: Handle<'a>,
     /// A person asks for it: the damage need not be that of a crash.
     asked: bool,
+    /// The kernel's file of orphans, where it is sound.
+    orphan_file: Option<u64>,
     /// What is wrong with the journal, when it is to be made anew.
     lost_journal: Option<String>,
     /// How often each block is used.
@@ -120,6 +122,7 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
         volume,
         handle: Handle::none(),
         asked,
+        orphan_file: volume.geo.orphan_file.filter(|number| volume.orphan_file(*number).is_ok()),
         lost_journal: if asked { journal::lost(volume)? } else { None },
         counts: vec![0; volume.geo.blocks as usize],
         first_free: 0,
@@ -139,6 +142,7 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
     if let Some(what) = repair.lost_journal.take() {
         repair.make_journal(&what)?;
     }
+    repair.empty_orphan_file()?;
     volume.write_metadata()?;
     // Only what is durable may be called clean.
     volume.device.flush()?;
@@ -154,11 +158,34 @@ impl Repair<'_> {
         *self.mended.entry(what).or_default() += 1;
     }
 
+    /// What the kernel's file of orphans led to has a name now, or is free.
+    fn empty_orphan_file(&mut self) -> Result<()> {
+        if let Some(number) = self.orphan_file
+            && self.volume.empty_orphan_file(&self.handle, number)?
+        {
+            self.note("files of orphans emptied");
+        }
+        Ok(())
+    }
+
+    /// Whether an inode belongs to the file system itself.
+    fn is_special(&self, ino: u64) -> bool {
+        ino < self.volume.geo.first_ino && ino != ROOT_INO || self.orphan_file == Some(ino)
+    }
+
     /// Everything without a name has one now, or is free; and a person knows of the errors.
     fn mend_superblock(&mut self) {
+        if self.orphan_file != self.volume.geo.orphan_file {
+            self.note("files of orphans given up");
+        }
         let mut superblock = self.volume.superblock.lock();
         let orphans = superblock.last_orphan.get() != 0;
         superblock.last_orphan = 0.into();
+        superblock.leave_orphan_file();
+        if self.orphan_file.is_none() {
+            superblock.orphan_file_inum = 0.into();
+            superblock.feature_compat = (superblock.feature_compat.get() & !compat::ORPHAN_FILE).into();
+        }
         if self.asked && superblock.state.get() & STATE_ERRORS != 0 {
             superblock.state = (superblock.state.get() & !STATE_ERRORS).into();
             superblock.error_count = 0.into();
@@ -250,7 +277,7 @@ impl Repair<'_> {
         let first = u64::from(group) * u64::from(geo.inodes_per_group) + 1;
         let used = |at: &u32| {
             let ino = first + u64::from(*at);
-            ino < geo.first_ino || self.inodes.contains_key(&ino)
+            ino < geo.first_ino || self.orphan_file == Some(ino) || self.inodes.contains_key(&ino)
         };
         (0..geo.inodes_per_group).filter(used).for_each(|at| set_bit(&mut bits, at));
         set_padding(&mut bits, geo.inodes_per_group);

@@ -19,6 +19,11 @@ pub(super) fn remount(dir: &Path, words: &[String]) -> Result<(), Failure> {
     mounted::ours(&dir, "mount")?;
     let flags = words.flags | words.access_times.map_or(MountFlags::empty(), fuse::time_flags);
     let refused = |errno| Failure::new(Exit::Run, why_refused(&dir, errno));
+    if !flags.contains(MountFlags::RDONLY)
+        && let Err(Errno::ROFS) = ask(&dir, &fuse::remount_xattr(flags, words.access_times))
+    {
+        return Err(refused(Errno::ROFS));
+    }
     rustix::mount::mount_remount(&dir, flags, c"").map_err(refused)?;
     let failed = |errno| {
         let what = format!(
@@ -46,6 +51,11 @@ fn why_refused(dir: &Path, errno: Errno) -> String {
         Errno::PERM => format!("only root may remount {dir}"),
         Errno::BUSY => {
             format!("{dir} cannot become read-only: a file is open for writing (`fuser -vm {dir}` names who)")
+        }
+        Errno::ROFS => {
+            format!(
+                "{dir} was mounted read-only and cannot become writable: `weir umount {dir}`, and mount it without ro"
+            )
         }
         errno => format!("cannot remount {dir}: {errno}"),
     }

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use fs::{FsType, Options};
-use fuse::{Backing, MountError, Server};
+use fuse::{Backing, MountError, MountFlags, Server};
 use media::Storage;
+use media::nvmm::Access;
 use media::{Medium, Region};
 use pool::{PoolError, Source};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
@@ -75,6 +76,9 @@ impl Job {
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
+        if !is_new {
+            self.note_unused(output);
+        }
         end_on_panic();
         leave_no_core();
         fuse::become_flusher();
@@ -106,8 +110,10 @@ impl Job {
     }
 
     fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Ended> {
-        let mounted = self.design.mount(&Storage::from(region), &self.options);
+        let mounted = self.design.mount(&Storage::from(region), &self.options());
         let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
+        let source = self.source.clone();
+        mounted.listen(Box::new(move |what| report(&format!("{source}: {what}"))));
         let options = self.fuse_options(region);
         let server = match Server::new(Arc::clone(&mounted), &self.dir, &options) {
             Ok(server) => server,
@@ -139,6 +145,28 @@ impl Job {
         served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
     }
 
+    /// Names the options that have no effect on a pool that exists.
+    fn note_unused(&self, output: &Output) {
+        let specs = self.design.options().iter().filter(|spec| spec.help.starts_with("mkfs:"));
+        for spec in specs.filter(|spec| self.words.design.contains_key(spec.name)) {
+            let pool = &self.source;
+            output.note(&format!(
+                "note: -o {}: only mkfs uses it, and {pool} exists; it stays as it is",
+                spec.name
+            ));
+        }
+    }
+
+    /// Whether the pool is to stay as it is: then the design works on a private copy, to which it may recover.
+    fn discards(&self) -> bool {
+        let is_there = matches!(&self.source, Source::File(path) if path.exists());
+        self.words.flags.contains(MountFlags::RDONLY) && is_there
+    }
+
+    fn options(&self) -> Options {
+        if self.discards() { self.options.clone().discarding() } else { self.options.clone() }
+    }
+
     /// What the kernel is told.
     fn fuse_options(&self, region: &Arc<Region>) -> fuse::Options {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -156,7 +184,11 @@ impl Job {
             poll: self.words.poll.unwrap_or(poll),
             lists: self.words.lists,
             result_so_far: self.result_so_far(),
-            backing: Arc::new(Pool { region: Arc::clone(region), volatile: self.words.volatile }),
+            backing: Arc::new(Pool {
+                region: Arc::clone(region),
+                volatile: self.words.volatile,
+                discards: self.discards(),
+            }),
         }
     }
 
@@ -174,6 +206,12 @@ impl Job {
             image::check_size(&self.source.to_string(), size, self.design, &self.options)?;
         }
         path.map(pool_file::wait_until_left);
+        if let Some(path) = path.filter(|_| self.discards()) {
+            let region = Region::file(path, None, Access::Private, self.medium.build()?);
+            return region
+                .map(|region| (Arc::new(region), false))
+                .map_err(|error| image::refused(path, &error));
+        }
         let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
         let (region, is_new) = opened.map_err(|error| match (error, path) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
@@ -220,6 +258,7 @@ enum Ended {
 struct Pool {
     region: Arc<Region>,
     volatile: bool,
+    discards: bool,
 }
 
 impl Backing for Pool {
@@ -229,6 +268,10 @@ impl Backing for Pool {
 
     fn sync(&self) -> vfs::Result<()> {
         if self.volatile { Ok(()) } else { self.region.sync().map_err(|_| vfs::Errno::EIO) }
+    }
+
+    fn discards(&self) -> bool {
+        self.discards
     }
 
     /// Half of a change must not reach the pool: the server ends where it stands.
