@@ -303,7 +303,7 @@ fn fewer_than_six_repeats_give_a_range_and_never_a_confidence_interval() {
     let file = rates(&[(PMFS, &[100.0, 101.0, 102.0]), (NOVA, &[200.0, 201.0, 202.0])]);
     let text = report::answer::sentences(&file).join(" ");
     assert!(
-        text.contains("range of the runs") && text.contains("chance does too often with 3 runs"),
+        text.contains("range of the runs") && text.contains("with 3 runs of each, chance alone"),
         "{text}"
     );
     for format in ["terminal", "markdown", "html"] {
@@ -329,6 +329,37 @@ fn designs_their_medium_and_the_host_are_said_apart_and_the_ratio_carries_a_note
     }
     let alone = render("terminal", &one(rates(&[(PMFS, &[100.0]), (NOVA, &[150.0])])));
     assert!(!alone.contains("compares both at once"), "{alone}");
+}
+
+#[test]
+fn a_headline_beside_the_host_names_each_medium_and_compares_on_each() {
+    let (slow, fast) = ([100.0; 6], [300.0; 6]);
+    let dram = [("fs", "pmfs"), ("medium", "dram"), ("threads", "1"), ("workload", "w")];
+    let text = answer(&[(PMFS, &slow), (&dram, &fast), (HOST, &[200.0; 6])]);
+    assert!(text.contains("On w on medium hinfs, host:/tmp is fastest: 2.00x pmfs"), "{text}");
+    assert!(text.contains("On w on medium dram, pmfs is fastest: 1.50x host:/tmp"), "{text}");
+}
+
+#[test]
+fn a_headline_names_no_winner_where_the_host_was_busy() {
+    let mut file =
+        rates(&[(PMFS, &[100.0; 6]), (NOVA, &[900.0; 6]), (PMFS_8, &[100.0; 6]), (NOVA_8, &[900.0; 6])]);
+    let busy = |file: &mut ResultFile, threads: &str| {
+        for sample in file.samples.iter_mut().filter(|sample| sample.axis("threads") == Some(threads)) {
+            let noise = vec!["other processes took 50 % of all processor time".to_owned()];
+            sample.host = Some(results::HostRecord { noise, ..Default::default() });
+        }
+    };
+    busy(&mut file, "8");
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(text.contains("nova is fastest at 1 of 2 points: 9.00x pmfs"), "{text}");
+    assert!(text.contains("at 1 of 2 points the host was busy, so no winner is named there"), "{text}");
+    file.samples.retain(|sample| sample.axis("threads") == Some("8"));
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(
+        text.contains("while the host was busy, which names no winner") && !text.contains("fastest"),
+        "{text}"
+    );
 }
 
 #[test]
