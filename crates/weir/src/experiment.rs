@@ -4,9 +4,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lab::error::nearest;
 use lab::readings::kept::Kept;
 use lab::{Plan, Runner, Settings, environment};
-use report::Report;
+use report::{FigureSpec, Report};
 use results::{FailureKind, ResultFile, Sample};
 use sim::{Bytes, Clock};
 
@@ -236,10 +237,25 @@ fn failed_cells<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(),
     Err(Failure::new(exit, message))
 }
 
-/// Figures are checked before anything runs, as everything else in a plan.
-pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
-    let figures = report::FigureSpec::list(&plan.to_json());
-    figures.map(drop).map_err(|error| Failure::usage(format!("plan {}: {error}", plan.name)))
+/// Figures are checked before anything runs, as everything else in a plan: what they say, and the axes that they name.
+pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
+    let axes = || plan.axis.iter().map(|axis| axis.name.as_str()).chain(["workload", "medium"]);
+    let wrong = plan.figure.iter().enumerate().flat_map(|(number, figure)| {
+        let spec = match FigureSpec::read(number, &figure.text) {
+            Ok(spec) => spec,
+            Err(error) => return vec![figure.at.problem(error.to_string())],
+        };
+        let unknown = spec.axes().filter(|name| !axes().any(|axis| axis == *name));
+        let told = unknown.map(|name| {
+            let advice = nearest(name, axes());
+            figure.at.problem(format!(
+                "figure \"{}\" names \"{name}\", which is no axis of the plan; {advice}",
+                spec.id
+            ))
+        });
+        told.collect()
+    });
+    lab::Error::together(wrong).map_or(Ok(()), Err)
 }
 
 /// The command as it was given, without this host's paths.

@@ -237,6 +237,31 @@ fn a_failed_expectation_fails_the_run_and_one_that_holds_does_not() {
     }
 }
 
+#[test]
+fn everything_that_is_wrong_in_figures_expectations_and_several_plans_is_told_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let figure = "[[figure]]\nid = \"1\"\ntitle = \"t\"\nkind = \"bars\"\n";
+    let text =
+        PLAN.replace("[expect]\n", &format!("{figure}x = \"thread\"\n{figure}colour = \"red\"\n[expect]\n"));
+    std::fs::write(home.path().join("a.toml"), format!("{text}it = \"hinfz > pmfs/2\"\n")).unwrap();
+    std::fs::write(home.path().join("b.toml"), PLAN.replace("pmfs", "pmsf")).unwrap();
+    for (arguments, only_a) in
+        [(&["plan", "check", "a.toml", "b.toml", "quick"][..], false), (&["run", "a.toml"], true)]
+    {
+        let (found, text) = code(home.path(), arguments);
+        assert_eq!(found, Some(2), "{text}");
+        for part in [
+            "a.toml:14:1: figure \"1\" names \"thread\", which is no axis of the plan; did you mean \"threads\"?",
+            "a.toml:19:1: the plan's figures cannot be read",
+            "a.toml:25:6: [expect] \"hinfz > pmfs/2\": no axis has the value \"hinfz\"; did you mean \"hinfs\"?",
+            "no axis has the value \"2\"",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(only_a || (text.contains("did you mean \"pmfs\"?") && text.contains("quick: ")), "{text}");
+    }
+}
+
 /// The script of the documentation as it stands there.
 fn script() -> String {
     let text = include_str!("../../../docs/ci.md");
