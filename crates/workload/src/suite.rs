@@ -276,6 +276,8 @@ pub struct Measured {
     pub written_bytes: u64,
     /// Operations that failed, where the suite counts them itself.
     pub errors: u64,
+    /// Calls that found no space, where that is an end that the workload provides for: they are no errors.
+    pub ended_full: u64,
     /// Whether it ended too early to be compared with others.
     pub cut_short: bool,
     /// By step of the workload.

@@ -141,10 +141,10 @@ impl Work {
         })?;
         // All tasks have ended: the ledger holds whole operations.
         let window = Snapshot::of_run().since(&before.1);
-        let errors = measured.errors;
+        let (errors, ended_full) = (measured.errors, measured.ended_full);
         let mut sample = sample(measured);
         ledger::fill(&mut sample, &window, &tallies.sum());
-        sample.errors = sample.errors.max(errors);
+        sample.errors = sample.errors.saturating_sub(ended_full).max(errors);
         sample.series = tallies.series();
         // A signal ends the workload between two of its operations.
         sample.partial |= self.run.interrupt.load(Relaxed);

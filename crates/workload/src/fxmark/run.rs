@@ -88,6 +88,8 @@ pub(super) struct Ended {
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
+    /// Whether it ended because the file system was full.
+    pub(super) full: bool,
     pub(super) elapsed: Nanos,
     /// Processor time of its loop, under the real clock.
     pub(super) cpu: Option<Nanos>,
@@ -169,6 +171,7 @@ impl Run {
         let mut outcome = Measured { elapsed, notes: self.notes.clone(), ..Measured::default() };
         outcome.ops = measured.iter().map(|worker| worker.ops).sum();
         outcome.errors = ended.iter().map(|worker| worker.errors).sum();
+        outcome.ended_full = ended.iter().filter(|worker| worker.full).count() as u64;
         let bytes = measured.iter().map(|worker| worker.bytes).sum();
         match self.plan.benchmark.work {
             Loop::Read(_) | Loop::ReadThrough | Loop::ReadSkewed => {
