@@ -75,6 +75,36 @@ fn parquet_holds_what_the_csv_holds() {
     assert!(compared > 1000 && rows.len() == text.lines().count() - 1, "{compared} cells");
 }
 
+/// What the host did, the clock, fio's jobs, workers and rates over time.
+#[test]
+fn the_csv_holds_what_a_number_depends_on() {
+    let mut file = sample::bars();
+    file.samples.truncate(1);
+    let one = &mut file.samples[0];
+    let noise = vec!["other processes took 50 % of all processor time".to_owned()];
+    one.host = Some(results::HostRecord { noise, drift_percent: -3, ..Default::default() });
+    one.series = Some(results::SeriesRecord { step_ns: 10, ops: vec![4, 5] });
+    one.workers = vec![results::WorkerRecord { ops: 7, ..Default::default() }];
+    let job =
+        results::JobRecord { name: "log".into(), direction: "write".into(), count: 9, ..Default::default() };
+    one.jobs = vec![job];
+    let text = render("csv", &self::one(file));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let of = |operation: &str, head: &str| {
+        let at = |name: &str| {
+            heads.iter().position(|head| head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"))
+        };
+        let row = rows.iter().find(|row| &row[at("operation")] == operation).expect("there is such a row");
+        row[at(head)].to_owned()
+    };
+    assert_eq!((of("all", "clock"), of("write", "clock")), ("virtual".to_owned(), "virtual".to_owned()));
+    assert!(of("all", "host_noise").contains("50 %") && of("all", "host_drift_percent") == "-3");
+    assert_eq!((of("all", "series_step_ns"), of("all", "series_ops")), ("10".to_owned(), "4 5".to_owned()));
+    assert_eq!((of("worker:0", "count"), of("job:log:write", "count")), ("7".to_owned(), "9".to_owned()));
+}
+
 #[test]
 fn formats_have_names_of_their_own() {
     let names: BTreeSet<_> = FORMATS.iter().map(|format| format.name()).collect();
