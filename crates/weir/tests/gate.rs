@@ -207,6 +207,36 @@ fn a_baseline_is_saved_compared_with_listed_and_removed() {
     assert!(found == Some(2) && text.contains("cannot be the name"), "{text}");
 }
 
+#[test]
+fn every_command_prints_one_json_document_where_it_is_asked_to() {
+    let home = tempfile::tempdir().unwrap();
+    put(home.path(), "old.json", [1000.0, 500.0], 6);
+    let cases: [&[&str]; 6] = [
+        &["plan", "new", "mine.toml"],
+        &["plan", "check", "mine.toml"],
+        &["plan", "check", "mine.toml", "quick"],
+        &["baseline", "save", "main", "old.json"],
+        &["baseline", "remove", "main"],
+        &["reproduce", "hinfs", "--list", "--readings"],
+    ];
+    for arguments in cases {
+        let json = document(&run(home.path(), &[arguments, &["--json"]].concat()));
+        assert!(
+            json["schema"].as_str().is_some_and(|schema| schema.starts_with("weir.")),
+            "{arguments:?}: {json}"
+        );
+    }
+}
+
+#[test]
+fn a_medium_that_is_a_list_is_told_as_the_flags_that_give_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (found, text) = code(home.path(), &["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs,dram"]);
+    assert!(found == Some(2) && text.contains("--medium hinfs --medium dram"), "{text}");
+    let (found, text) = code(home.path(), &["bench", "varmail", "--fs", "pmfs", "-D", "nosuch=3"]);
+    assert!(found == Some(2) && text.matches("\"filesize\"").count() == 1, "{text}");
+}
+
 const PLAN: &str = r#"[plan]
 name = "expects"
 why = "does a failed expectation fail the run?"
