@@ -231,7 +231,10 @@ pub trait Processes: Send + Sync {
 /// What a job tells its caller while it works, from the main task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The measured time begins: take the snapshots that its end is compared with.
+    /// All is ready, and no task works until the measured time begins: take the snapshots that its end is compared with. A
+    /// workload whose tasks are at work before that does not tell it.
+    Ready,
+    /// The measured time begins: take the snapshots if none were taken.
     Begins,
     /// The measured time has ended; tasks may still be inside their last call.
     Ends,

@@ -14,7 +14,7 @@ use crate::tree::CallFailed;
 static RUN: LockClass = LockClass::new("fxmark.run");
 
 /// From the last worker being ready to the common start, for each worker: longer than it takes to wake one.
-const LEAD: Nanos = Nanos::from_micros(10);
+pub(super) const LEAD: Nanos = Nanos::from_micros(10);
 
 /// The measured time of a run.
 #[derive(Clone, Debug)]

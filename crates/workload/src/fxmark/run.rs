@@ -20,7 +20,7 @@ use results::{Histogram, StepRecord, WorkerRecord};
 use sim::{JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
-use super::control::{Control, Window};
+use super::control::{Control, LEAD, Window};
 use super::names::ROOT;
 use super::parameters::{Parameters, Placement};
 use super::prepare::{self, Prepared};
@@ -253,6 +253,11 @@ impl Job for Run {
         let tasks = self
             .start("worker", move |w, calls| shared.work(Worker::new(&plan, w, calls, prepared[w as usize])));
         let begin = control.start();
+        if self.plan.parameters.warmup == Nanos::ZERO {
+            // Each worker sleeps until then, and what it books from then on is of calls that count.
+            sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
+            watch(Phase::Ready);
+        }
         sim::sleep_until(begin);
         watch(Phase::Begins);
         let ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();
