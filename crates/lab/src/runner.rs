@@ -185,7 +185,8 @@ impl<'p> Runner<'p> {
         let plan = batch.plan;
         let whole = samples.len() == batch.cells.len() * plan.repeats as usize
             && !samples.iter().any(|sample| sample.partial);
-        let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&samples)).collect();
+        let cells: Vec<_> = batch.cells.iter().map(|cell| &cell.axes).collect();
+        let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&cells, &samples)).collect();
         ResultFile { partial: self.interrupted() && !whole, hypotheses, samples, ..batch.file.clone() }
     }
 

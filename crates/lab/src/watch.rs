@@ -1,5 +1,8 @@
 //! What the host does while a cell runs under the real clock: how much processor time this process got, how much others took, how
-//! much the host of a virtual machine withheld, and at which frequency the cores ran.
+//! much the host of a virtual machine withheld, and whether a core became slower or faster meanwhile.
+//!
+//! How fast a core is, a loop of fixed work tells, before the cell and after it: the frequencies that the host reports are those of
+//! idle cores as well, which are low and mean nothing. They are recorded and not judged.
 //!
 //! Times of processors come from `/proc/stat` (proc(5)), in ticks of 10 ms: a cell shorter than a few ticks is never called noisy
 //! for them. In a container they are the whole host's, which is what matters here.
@@ -17,8 +20,14 @@ use crate::environment;
 const MOST_OTHERS: f64 = 0.05;
 /// The same for time that is withheld from a virtual machine.
 const MOST_STEAL: f64 = 0.01;
-/// Frequencies that lie further apart than this change the result by as much.
+/// A core whose speed changes by more than this changes the result by as much.
 const MOST_DRIFT: f64 = 0.05;
+/// Turns of the loop that measures speed: about a tenth of a millisecond, so that most loops run without an interruption.
+const TURNS: u32 = 50_000;
+/// Loops without a faster one after which the core has reached its frequency.
+const STEADY: u32 = 20;
+/// Loops at most.
+const MOST_LOOPS: u32 = 400;
 /// Less than this cannot be told from the granularity of the ticks.
 const LEAST_NS: u64 = 30_000_000;
 
@@ -30,6 +39,7 @@ pub struct Watch {
     ticks: Ticks,
     load_percent: u64,
     mhz: Option<(u64, u64)>,
+    loop_ns: u64,
 }
 
 /// Sums over all processors, in nanoseconds.
@@ -42,7 +52,9 @@ struct Ticks {
 impl Watch {
     /// Looks at the host.
     pub fn begin() -> Self {
+        let loop_ns = fastest_loop_ns();
         Self {
+            loop_ns,
             began: Instant::now(),
             cpu_ns: own_cpu_ns(),
             ticks: ticks(&fs::read_to_string("/proc/stat").unwrap_or_default()),
@@ -65,6 +77,7 @@ impl Watch {
             load_percent: self.load_percent,
             least_mhz: least,
             most_mhz: most,
+            drift_percent: drift_percent(self.loop_ns, fastest_loop_ns()),
             attempts: 1,
             noise: Vec::new(),
         };
@@ -90,13 +103,34 @@ fn noise(record: &HostRecord, cores: usize) -> Vec<String> {
         }
     };
     check(record.others_ns, MOST_OTHERS, "other processes took");
-    check(record.steal_ns, MOST_STEAL, "the virtual machine was refused");
-    if let (Some(least), Some(most)) = (record.least_mhz, record.most_mhz)
-        && (most - least) as f64 > most as f64 * MOST_DRIFT
-    {
-        noise.push(format!("cores ran at {least} to {most} MHz"));
+    check(record.steal_ns, MOST_STEAL, "the host of this virtual machine withheld");
+    if record.drift_percent.unsigned_abs() as f64 > MOST_DRIFT * 100.0 {
+        let how = if record.drift_percent > 0 { "slower" } else { "faster" };
+        noise.push(format!("a core was {} % {how} at the end", record.drift_percent.unsigned_abs()));
     }
     noise
+}
+
+/// The shortest time of a loop of fixed work on this core, once it has reached its frequency.
+fn fastest_loop_ns() -> u64 {
+    let (mut fastest, mut steady, mut loops) = (u64::MAX, 0, 0);
+    while steady < STEADY && loops < MOST_LOOPS {
+        let began = Instant::now();
+        // Each turn needs what the one before it has found.
+        std::hint::black_box((0..TURNS).fold(1_u64, |x, turn| {
+            std::hint::black_box(x.rotate_left(5).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ u64::from(turn))
+        }));
+        let took = began.elapsed().as_nanos() as u64;
+        // A loop that is faster by less than a hundredth is no other frequency.
+        steady = if took < fastest - fastest / 100 { 0 } else { steady + 1 };
+        (fastest, loops) = (fastest.min(took), loops + 1);
+    }
+    fastest.max(1)
+}
+
+/// By how much longer the loop takes now than before.
+fn drift_percent(before_ns: u64, now_ns: u64) -> i64 {
+    ((now_ns as f64 / before_ns.max(1) as f64 - 1.0) * 100.0).round() as i64
 }
 
 /// Processor time of this process, all threads together.
@@ -145,11 +179,20 @@ mod tests {
             noise(&busy, 2),
             [
                 "other processes took 50 % of all processor time",
-                "the virtual machine was refused 5 % of all processor time"
+                "the host of this virtual machine withheld 5 % of all processor time"
             ]
         );
-        let drift = HostRecord { least_mhz: Some(1_200), most_mhz: Some(3_000), ..quiet };
-        assert_eq!(noise(&drift, 2), ["cores ran at 1200 to 3000 MHz"]);
+        let idle = HostRecord { least_mhz: Some(800), most_mhz: Some(3_000), ..quiet.clone() };
+        assert!(noise(&idle, 2).is_empty(), "idle cores are slow and change nothing");
+        let slower = HostRecord { drift_percent: drift_percent(100_000, 112_000), ..quiet.clone() };
+        assert_eq!(noise(&slower, 2), ["a core was 12 % slower at the end"]);
+        let steady = HostRecord { drift_percent: drift_percent(100_000, 96_000), ..quiet };
+        assert!(noise(&steady, 2).is_empty());
+    }
+
+    #[test]
+    fn the_loop_that_measures_speed_takes_time_and_ends() {
+        assert!(fastest_loop_ns() > 1_000, "it is not optimized away");
     }
 
     #[test]

@@ -44,6 +44,19 @@ fn every_benchmark_completes_on_every_design_and_leaves_what_it_must() {
 }
 
 #[test]
+fn the_ledger_of_the_measured_time_has_whole_calls_only() {
+    let axes = "[[axis]]\nfs = [\"pmfs\", \"hinfs\", \"nova\"]\n[[axis]]\nmedium = [\"dram\"]\n[[axis]]\nthreads = [3]";
+    let names = ["DRBL", "DRBM", "DRBH", "DWOL", "DWAL", "MRPL", "MRPH", "MWCL"];
+    let file = run(&plan("stop = \"200us\"", axes, &names, SMALL), false);
+    for sample in &file.samples {
+        for operation in sample.operations.iter().filter(|operation| operation.count > 0) {
+            let (axes, kind) = (&sample.axes, &operation.kind);
+            assert_eq!(operation.parts_ns(), operation.total_ns, "{axes:?} {kind}");
+        }
+    }
+}
+
+#[test]
 fn every_benchmark_completes_under_the_real_clock_in_process_and_on_the_hosts_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let host = folder.path().display();

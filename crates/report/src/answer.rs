@@ -2,7 +2,8 @@
 //!
 //! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
 //! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
-//! Otherwise the paragraph says that no difference was detected, with the interval, or that the cells ran too few times to tell.
+//! Otherwise the paragraph says that no difference was detected, with the interval, that the cells ran too few times to tell, or
+//! that the host was busy meanwhile. Beside a directory of the host, which has no medium, it speaks of each medium by itself.
 
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
@@ -37,11 +38,21 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     if let [first, _, ..] = designs[..] {
         let names: Vec<Option<&str>> =
             if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
-        for workload in names.iter().take(MOST_WORKLOADS) {
-            let here: Vec<&Cell<'_>> =
-                cells.iter().filter(|cell| cell.axis("workload") == *workload).collect();
-            let name = workload.map(|name| axis::label(name, &workloads));
-            sentences.extend(Contest { cells: here, design, first }.sentence(name.as_deref()));
+        let media = media_beside_host(&cells, all.get("medium").map_or(&[], Vec::as_slice));
+        for (workload, medium) in
+            names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
+        {
+            let here = |cell: &&Cell<'_>| {
+                let there = cell.is_host() || medium.is_none() || cell.axis("medium") == *medium;
+                there && cell.axis("workload") == *workload
+            };
+            let cells: Vec<&Cell<'_>> = cells.iter().filter(here).collect();
+            let place = [
+                workload.map(|name| format!("on {}", axis::label(name, &workloads))),
+                medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
+            ];
+            let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
+            sentences.extend(Contest { cells, design, first }.sentence(&place));
         }
         if names.len() > MOST_WORKLOADS {
             sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
@@ -52,6 +63,14 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
     sentences.push(claims::tally(&results.claims));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
+}
+
+/// The media to speak of one by one: those of the designs that stand beside a directory of the host, which has none.
+fn media_beside_host<'c>(cells: &[Cell<'_>], media: &[&'c str]) -> Vec<Option<&'c str>> {
+    if media.is_empty() || !cells.iter().any(Cell::is_host) {
+        return vec![None];
+    }
+    media.iter().copied().map(Some).collect()
 }
 
 /// What a single design did: there is nothing to compare it with.
@@ -100,10 +119,12 @@ enum Standing<'c> {
     Ties(&'c str, Comparison),
     /// The cells ran too few times to tell.
     Unknown,
+    /// The host was busy during a run of them: their times cannot be relied on.
+    Noisy,
 }
 
 impl<'c> Contest<'c> {
-    fn sentence(&self, workload: Option<&str>) -> Option<String> {
+    fn sentence(&self, place: &str) -> Option<String> {
         let outcomes: Vec<Outcome<'_>> =
             self.places().iter().filter_map(|place| self.outcome(place)).collect();
         let text = match &outcomes[..] {
@@ -111,7 +132,7 @@ impl<'c> Contest<'c> {
             [only] => only.sentence(),
             several => self.over(several),
         };
-        let start = workload.map_or_else(String::new, |name| format!("On {name}, "));
+        let start = if place.is_empty() { String::new() } else { format!("O{}, ", &place[1..]) };
         Some(format!("{start}{text}."))
     }
 
@@ -150,6 +171,9 @@ impl<'c> Contest<'c> {
                 _ if matches!(standing, Standing::Wins) => standing = Standing::Unknown,
                 _ => {}
             }
+        }
+        if place.iter().any(|cell| cell.is_noisy()) {
+            standing = Standing::Noisy;
         }
         let repeats = ranked.iter().map(|(_, values)| values.len()).min()?;
         Some(Outcome { best: best.0, rival: rival.0, against: to_best(rival)?, standing, repeats })
@@ -195,6 +219,10 @@ impl<'c> Contest<'c> {
                 of(own.len()),
                 self.range(&own)
             ));
+        }
+        let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
+        if noisy > 0 {
+            parts.push(format!("at {} points the host was busy, so no winner is named there", of(noisy)));
         }
         parts.join("; ")
     }
@@ -242,8 +270,14 @@ impl Outcome<'_> {
                 ratio(against.ratio)
             ),
             Standing::Unknown => format!(
-                "{best} had {} the throughput of {rival} ({}), which chance does too often with {repeats} runs of each: \
-                 take --repeats {LEAST_REPEATS}",
+                "{best} had {} the throughput of {rival} ({}); with {repeats} runs of each, chance alone puts equal designs \
+                 as far apart too often: take --repeats {LEAST_REPEATS}",
+                ratio(against.ratio),
+                interval(against)
+            ),
+            Standing::Noisy => format!(
+                "{best} had {} the throughput of {rival} ({}) while the host was busy, which names no winner: measure again on a \
+                 quiet host",
                 ratio(against.ratio),
                 interval(against)
             ),

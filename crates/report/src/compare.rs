@@ -1,11 +1,13 @@
-//! Results of the same cells against each other.
+//! Results of the same cells against each other, and in what besides their cells they differ.
+
+mod setup;
 
 use crate::answer::THRESHOLD;
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
 use crate::units::ratio;
-use results::ResultFile;
 use results::statistics::{self, Comparison, Verdict};
+use results::{Clock, ResultFile};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -24,9 +26,14 @@ pub struct Compared {
     pub new: String,
     /// Relative differences below this are none.
     pub threshold: f64,
+    /// The clocks of the baseline and of the other.
+    pub clocks: [Clock; 2],
+    /// In what the two differ besides their code, and on which side the host was busy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// The cells that both have, in the order of the baseline.
     pub cells: Vec<ComparedCell>,
-    /// Cells that one side has without numbers.
+    /// Cells of which one side has failed runs, with or without others that have numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<FailedCell>,
     /// Cells that only the baseline has.
@@ -51,7 +58,7 @@ pub struct ComparedCell {
     pub comparison: Comparison,
 }
 
-/// A cell that cannot be compared because its run failed.
+/// A cell of which runs failed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FailedCell {
     /// The cell.
@@ -60,6 +67,8 @@ pub struct FailedCell {
     pub side: String,
     /// Whether that is the new one.
     pub in_new: bool,
+    /// How many of its runs there failed, and how many there are.
+    pub runs: [usize; 2],
     /// Why.
     pub what: String,
 }
@@ -119,13 +128,16 @@ pub fn compare_all(
 /// (`None` is 2 %) are none.
 pub fn compare(
     (baseline_name, baseline): (&str, &ResultFile),
-    (new_name, new): (&str, &ResultFile),
+    (new_name, new_result): (&str, &ResultFile),
     threshold: Option<f64>,
 ) -> Compared {
-    let (old, new) = (cell::cells(baseline), cell::cells(new));
+    let (old, new) = (cell::cells(baseline), cell::cells(new_result));
     let (old, new): (Vec<&Cell<'_>>, Vec<&Cell<'_>>) = (old.iter().collect(), new.iter().collect());
     let threshold = threshold.unwrap_or(THRESHOLD);
-    pair(&old, &new, (baseline_name, new_name), threshold, &|cell| cell.axes.clone())
+    let mut compared = pair(&old, &new, (baseline_name, new_name), threshold, &|cell| cell.axes.clone());
+    compared.clocks = [baseline.clock, new_result.clock];
+    compared.notes.splice(..0, setup::differences((baseline_name, baseline), (new_name, new_result)));
+    compared
 }
 
 /// Compares, within a result, the cells that differ in `axis` only: each of its values with the first.
@@ -161,7 +173,8 @@ pub fn compare_by(
             axes.remove(axis);
             axes
         };
-        let compared = pair(&base, &new, (values.0, value), threshold, &rest);
+        let mut compared = pair(&base, &new, (values.0, value), threshold, &rest);
+        compared.clocks = [result.clock; 2];
         ComparedResult { name: format!("{} by {}", result.name, axis::title(axis)), compared }
     };
     Ok(ComparedResults {
@@ -187,16 +200,22 @@ fn pair(
         baseline: baseline.to_owned(),
         new: other.to_owned(),
         threshold,
+        clocks: [Clock::Virtual; 2],
+        notes: Vec::new(),
         cells: Vec::new(),
         failed: Vec::new(),
         only_in_baseline: (old.len() - pairs.len()) as u64,
         only_in_new: (new.len() - pairs.len()) as u64,
     };
+    for (cells, side) in [(old, baseline), (new, other)] {
+        compared.notes.extend(setup::busy(cells, side));
+    }
     for (old, new) in pairs {
-        match compare_cell(old, new, threshold, place(old)) {
-            Some(cell) => compared.cells.push(cell),
-            None => compared.failed.push(failed_cell(old, new, place(old), &compared)),
+        let cell = compare_cell(old, new, threshold, place(old));
+        if cell.is_none() || old.failure().is_some() || new.failure().is_some() {
+            compared.failed.push(failed_cell(old, new, place(old), &compared));
         }
+        compared.cells.extend(cell);
     }
     compared
 }
@@ -217,17 +236,22 @@ fn compare_cell(
     })
 }
 
-/// A cell that one side did not measure, or measured as nothing.
+/// A cell of which runs failed, or in which one side counted nothing. The new side has failed where more of its runs did.
 fn failed_cell(
     old: &Cell<'_>,
     new: &Cell<'_>,
     axes: BTreeMap<String, String>,
     compared: &Compared,
 ) -> FailedCell {
-    let in_new = old.failure().is_none() && (new.failure().is_some() || !old.throughputs().is_empty());
+    let failed = |cell: &Cell<'_>| cell.samples.len() - cell.throughputs().len();
+    let in_new = match (failed(old), failed(new)) {
+        (0, 0) => statistics::median(&old.throughputs()).is_some_and(|median| median > 0.0),
+        // By their share: a side may have run more often.
+        (in_old, in_new) => in_new * old.samples.len() > in_old * new.samples.len(),
+    };
     let (cell, side) = if in_new { (new, &compared.new) } else { (old, &compared.baseline) };
     let what = cell.failure().unwrap_or("no operation was counted").to_owned();
-    FailedCell { axes, side: side.clone(), in_new, what }
+    FailedCell { axes, side: side.clone(), in_new, runs: [failed(cell), cell.samples.len()], what }
 }
 
 /// What a limit for regressions comes to.
@@ -235,8 +259,12 @@ fn failed_cell(
 pub struct Gate {
     /// Cells that are slower by more than the limit. Where a side ran too few times for an interval, the ratio decides.
     pub slower: usize,
-    /// Cells that failed in the new result.
+    /// Cells of which more runs failed in the new result than in the baseline.
     pub failed: usize,
+    /// Cells of the baseline that the new result does not have.
+    pub gone: usize,
+    /// Results of the baseline of which the new one has none.
+    pub gone_results: usize,
     /// Cells in which noise would hide a regression of the limit.
     pub blind: usize,
 }
@@ -252,7 +280,7 @@ impl ComparedResults {
         self.cells().next().is_none()
     }
 
-    /// Counts the cells that are slower by more than `limit` (0.05 for 5 %), that failed, and whose spread
+    /// Counts the cells that are slower by more than `limit` (0.05 for 5 %), that failed or are gone, and whose spread
     /// hides a change of that size.
     pub fn gate(&self, limit: f64) -> Gate {
         let mut gate = Gate::default();
@@ -267,6 +295,8 @@ impl ComparedResults {
         }
         let failed = self.results.iter().flat_map(|result| &result.compared.failed);
         gate.failed = failed.filter(|cell| cell.in_new).count();
+        let gone = self.results.iter().map(|result| result.compared.only_in_baseline as usize);
+        (gate.gone, gate.gone_results) = (gone.sum(), self.only_in_baseline.len());
         gate
     }
 
@@ -301,6 +331,17 @@ impl ComparedResults {
     }
 }
 
+impl FailedCell {
+    pub(crate) fn sentence(&self) -> String {
+        let Self { side, what, .. } = self;
+        match self.runs {
+            [0, _] => format!("nothing to compare in {side}: {what}"),
+            [failed, all] if failed < all => format!("{failed} of {all} runs failed in {side}: {what}"),
+            _ => format!("failed in {side}: {what}"),
+        }
+    }
+}
+
 impl Compared {
     /// One sentence for each cell and one for what only one side has.
     pub fn to_text(&self) -> String {
@@ -310,8 +351,7 @@ impl Compared {
                 .expect("a string takes every byte");
         }
         for cell in &self.failed {
-            writeln!(text, "{}\n  failed in {}: {}", name(&cell.axes), cell.side, cell.what)
-                .expect("a string takes every byte");
+            writeln!(text, "{}\n  {}", name(&cell.axes), cell.sentence()).expect("a string takes every byte");
         }
         if self.cells.is_empty() && self.failed.is_empty() {
             text += "The two results have no cell in common: compare runs of the same plan.\n";
@@ -322,6 +362,7 @@ impl Compared {
                 text += &format!("{count} {is} {side}: not compared.\n");
             }
         }
+        self.notes.iter().for_each(|note| text += &format!("note: {note}\n"));
         text
     }
 

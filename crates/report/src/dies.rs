@@ -7,8 +7,6 @@ use results::{PlacementRecord, ResultFile};
 
 /// Stripes of the file in a picture: as much as a direct read of 1 MiB takes from a device with stripes of 256 KiB.
 pub(crate) const STRIPES: u32 = 4;
-/// Pictures on a page; all numbers are in the table.
-const MOST_PICTURES: usize = 24;
 /// Cells whose files lie alike are named up to so many.
 const MOST_TITLES: usize = 3;
 
@@ -18,8 +16,8 @@ pub(crate) struct Picture<'a> {
     pub(crate) placement: &'a PlacementRecord,
 }
 
-/// The pictures of a result, in the order of its cells; cells whose files lie alike share one.
-pub(crate) fn pictures(results: &ResultFile) -> Vec<Picture<'_>> {
+/// The pictures of a result, in the order of its cells, `most` of them; cells whose files lie alike share one.
+pub(crate) fn pictures(results: &ResultFile, most: usize) -> Vec<Picture<'_>> {
     let cells = cell::cells(results);
     let varying = cell::varying_axes(&cells);
     let all = cells.iter().filter_map(|cell| {
@@ -48,7 +46,7 @@ pub(crate) fn pictures(results: &ResultFile) -> Vec<Picture<'_>> {
         1..=MOST_TITLES => Picture { title: titles.join(" · "), placement },
         more => Picture { title: format!("{}, and {} alike", titles[0], more - 1), placement },
     });
-    told.take(MOST_PICTURES).collect()
+    told.take(most).collect()
 }
 
 /// The numbers of the pictures, over the whole file.

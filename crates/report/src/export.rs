@@ -1,6 +1,7 @@
 //! Figures as files of their own, for papers: each chart as SVG that needs no style sheet and as PDF with its fonts embedded, each
 //! figure's numbers as CSV.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use svg2pdf::usvg::fontdb::{Database, Family, Query};
@@ -9,7 +10,9 @@ use svg2pdf::{ConversionOptions, PageOptions};
 
 use crate::chart::{self, Curves};
 use crate::figure::Figure;
-use crate::{FigureError, Report, spread};
+use crate::table::Table;
+use crate::{FigureError, Report, dies, readings, spread};
+use results::ResultFile;
 
 /// A file to write.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +32,8 @@ pub struct Export {
     pub without_pdf: Option<String>,
 }
 
-/// Every figure of every result. One that cannot be drawn is left out; an error if none can.
+/// Every chart of every result, also those for which a page has no room. One that cannot be drawn is left out; an error if none
+/// can. Results of equal names have files of different names.
 pub fn figures(report: &Report) -> Result<Export, FigureError> {
     let (mut files, mut failed) = (Vec::new(), None);
     for section in &report.sections {
@@ -40,12 +44,17 @@ pub fn figures(report: &Report) -> Result<Export, FigureError> {
                 Err(error) => failed = Some(error),
             }
         }
-        export_curves(&format!("{}-latency", results.name), &spread::latencies(results).drawn, &mut files);
-        export_curves(&format!("{}-over-time", results.name), &spread::over_time(results).drawn, &mut files);
+        let (latency, rates) =
+            (spread::latencies(results, usize::MAX), spread::over_time(results, usize::MAX));
+        export_curves(&format!("{}-latency", results.name), &latency.drawn, &mut files);
+        export_curves(&format!("{}-over-time", results.name), &rates.drawn, &mut files);
+        export_dies(results, &mut files);
+        export_readings(results, &mut files);
     }
     if files.is_empty() {
         return Err(failed.unwrap_or(FigureError::Empty));
     }
+    name_apart(&mut files);
     let without_pdf = add_pdfs(&mut files, &fonts()).err();
     Ok(Export { files, without_pdf })
 }
@@ -123,6 +132,57 @@ fn export_curves(stem: &str, charts: &[Curves], files: &mut Vec<Exported>) {
     });
     let bytes = rows([heads].into_iter().chain(points)).into_bytes();
     files.push(Exported { name: format!("{}.csv", plain(stem)), bytes });
+}
+
+/// Which page lies on which die: a file for each picture, and their numbers in one.
+fn export_dies(results: &ResultFile, files: &mut Vec<Exported>) {
+    let (stem, pictures) = (plain(&format!("{}-dies", results.name)), dies::pictures(results, usize::MAX));
+    for picture in &pictures {
+        let name = plain(&format!("{stem}-{}", picture.title));
+        let bytes = chart::alone_drawing(&chart::dies::draw(picture), &chart::dies::legend()).into_bytes();
+        files.push(Exported { name: format!("{name}.svg"), bytes });
+    }
+    if !pictures.is_empty() {
+        files.push(Exported { name: format!("{stem}.csv"), bytes: table_csv(&dies::table(&pictures)) });
+    }
+}
+
+/// The claims that hold under each reading.
+fn export_readings(results: &ResultFile, files: &mut Vec<Exported>) {
+    let points = readings::curve(&results.claims);
+    let Some(widest) = (!points.is_empty()).then(|| chart::curve::draw(&points).swap_remove(0)) else {
+        return;
+    };
+    let stem = plain(&format!("{}-readings", results.name));
+    let bytes = chart::alone_drawing(&widest, &chart::curve::legend()).into_bytes();
+    files.push(Exported { name: format!("{stem}.svg"), bytes });
+    files.push(Exported {
+        name: format!("{stem}.csv"),
+        bytes: table_csv(&readings::curve_table(&results.claims)),
+    });
+}
+
+/// Gives a number to the names that were given before, so that no file is written over another.
+fn name_apart(files: &mut [Exported]) {
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    for file in files {
+        let (stem, end) = file.name.rsplit_once('.').unwrap_or((&file.name, ""));
+        let numbered = (2..).map(|number| format!("{stem}-{number}.{end}"));
+        let free = std::iter::once(file.name.clone()).chain(numbered).find(|name| !taken.contains(name));
+        file.name = free.expect("numbers do not end");
+        taken.insert(file.name.clone());
+    }
+}
+
+/// A table as it stands on the page.
+fn table_csv(table: &Table) -> Vec<u8> {
+    let mut writer = ::csv::Writer::from_writer(Vec::new());
+    let heads: Vec<&str> = table.columns.iter().map(|column| column.name.as_str()).collect();
+    writer.write_record(heads).expect("a vector takes every byte");
+    for row in &table.rows {
+        writer.write_record(row).expect("a vector takes every byte");
+    }
+    writer.into_inner().expect("a vector takes every byte")
 }
 
 /// Records as CSV.

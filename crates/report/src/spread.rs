@@ -7,10 +7,10 @@ use crate::chart::Curves;
 use crate::table::Table;
 use crate::units::Unit;
 use results::{Histogram, ResultFile};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Charts on a page; all numbers are in the tables.
-const MOST_CHARTS: usize = 24;
+pub(crate) const ON_PAGE: usize = 24;
 /// Kinds of operations with a chart, those that take the most time first.
 const MOST_KINDS: usize = 4;
 /// Calls that a curve is drawn of: what fewer show is in the tables.
@@ -25,20 +25,20 @@ pub(crate) struct Charts {
 }
 
 impl Charts {
-    fn of(mut drawn: Vec<Curves>) -> Self {
-        let left_out = drawn.len().saturating_sub(MOST_CHARTS);
-        drawn.truncate(MOST_CHARTS);
+    fn of(mut drawn: Vec<Curves>, most: usize) -> Self {
+        let left_out = drawn.len().saturating_sub(most);
+        drawn.truncate(most);
         Self { drawn, left_out }
     }
 }
 
 /// The distributions of latencies: a chart for each place and kind of operation, a curve for each design. Where there are many
-/// places, fewer kinds are drawn of each.
-pub(crate) fn latencies(results: &ResultFile) -> Charts {
+/// places, fewer kinds are drawn of each, so that there are no more than `most` charts if that can be.
+pub(crate) fn latencies(results: &ResultFile, most: usize) -> Charts {
     let cells = cell::cells(results);
     let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
     let places = places(&cells, design);
-    let most_kinds = (MOST_CHARTS / places.len().max(1)).clamp(1, MOST_KINDS);
+    let most_kinds = (most / places.len().max(1)).clamp(1, MOST_KINDS);
     let mut charts = Vec::new();
     for (place, members) in places {
         let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
@@ -69,7 +69,7 @@ pub(crate) fn latencies(results: &ResultFile) -> Charts {
             }
         }
     }
-    Charts::of(charts)
+    Charts::of(charts, most)
 }
 
 /// Points of a distribution function: latency in nanoseconds, per cent of the operations that took no longer.
@@ -98,8 +98,8 @@ fn distribution(latency: &Histogram) -> Vec<(f64, f64)> {
     kept
 }
 
-/// How the rate of calls went over the measured time: a chart for each place, a curve for each design.
-pub(crate) fn over_time(results: &ResultFile) -> Charts {
+/// How the rate of calls went over the measured time: a chart for each place, a curve for each design; `most` charts.
+pub(crate) fn over_time(results: &ResultFile, most: usize) -> Charts {
     let cells = cell::cells(results);
     let design = axis::design_axis(cell::all_axes(&cells).keys().copied());
     let mut charts = Vec::new();
@@ -126,7 +126,7 @@ pub(crate) fn over_time(results: &ResultFile) -> Charts {
             });
         }
     }
-    Charts::of(charts)
+    Charts::of(charts, most)
 }
 
 /// Mean, least and largest rate of the parts of the measured time, for the table under those curves.
@@ -195,10 +195,10 @@ pub(crate) struct Origin {
     pub(crate) command: String,
 }
 
-/// The samples behind every number.
-pub(crate) fn origins(results: &ResultFile) -> Vec<Origin> {
+/// The samples behind every number of a result, which lies in `file`.
+pub(crate) fn origins(results: &ResultFile, file: &str) -> Vec<Origin> {
     let cells = cell::cells(results);
-    let varying = cell::varying_axes(&cells);
+    let varying = varying(results, &cells);
     let origin = |cell: &Cell<'_>| {
         let each = cell.samples.iter().map(|sample| {
             let came = match &sample.failure {
@@ -207,17 +207,27 @@ pub(crate) fn origins(results: &ResultFile) -> Vec<Origin> {
             };
             format!("run {} (seed {}): {came}", sample.repeat + 1, sample.seed)
         });
-        let only = cell.axes.iter().filter(|(name, _)| varying.contains_key(name.as_str()));
+        let only = cell.axes.iter().filter(|(name, _)| varying.contains(name.as_str()));
         let only: Vec<String> =
             only.map(|(name, value)| format!(" --only {}", quoted(&format!("{name}={value}")))).collect();
         Origin {
             number: cell.number,
             name: name(cell),
             samples: each.collect::<Vec<_>>().join(" · "),
-            command: format!("weir run --like result.json{}", only.concat()),
+            command: format!("weir run --like {}{}", quoted(file), only.concat()),
         }
     };
     cells.iter().map(origin).collect()
+}
+
+/// The axes of which one value must be named to run a cell alone: those that vary among the cells, and those of the plan, of which
+/// a run that was interrupted may have left one value.
+fn varying<'r>(results: &'r ResultFile, cells: &[Cell<'r>]) -> BTreeSet<&'r str> {
+    let several = |list: &serde_json::Value| list.as_array().is_some_and(|list| list.len() > 1);
+    let axes = results.plan["axis"].as_array().into_iter().flatten();
+    let planned = axes.filter(|axis| several(&axis["values"])).filter_map(|axis| axis["name"].as_str());
+    let workload = several(&results.plan["workload"]).then_some("workload");
+    cell::varying_axes(cells).into_keys().chain(planned).chain(workload).collect()
 }
 
 /// A word for a shell.

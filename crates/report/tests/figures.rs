@@ -311,6 +311,53 @@ fn a_comparison_is_a_page_that_needs_nothing_from_outside() {
     }
 }
 
+#[test]
+fn results_of_equal_names_are_exported_side_by_side() {
+    let names = |results: Vec<ResultFile>| -> Vec<String> {
+        let export = report::export::figures(&Report::new(results).unwrap()).unwrap();
+        export.files.into_iter().map(|file| file.name).collect()
+    };
+    let (one, mut two) = (names(vec![sample::bars()]), names(vec![sample::bars(), sample::bars()]));
+    assert_eq!(two.len(), 2 * one.len());
+    two.sort();
+    two.dedup();
+    assert_eq!(two.len(), 2 * one.len(), "each has a name of its own");
+}
+
+#[test]
+fn charts_that_the_page_leaves_out_dies_and_readings_are_exported() {
+    let mut file = sample::bars();
+    let mut first = file.samples[0].clone();
+    first.series = Some(results::SeriesRecord { step_ns: 10, ops: vec![30, 40] });
+    first.placement = Some(results::PlacementRecord { dies: 8, stripe_pages: 64, runs: vec![(0, 64)] });
+    let at = |threads: u32| {
+        let mut sample = first.clone();
+        sample.axes.insert("threads".to_owned(), threads.to_string());
+        sample
+    };
+    file.samples = (1..=30).map(at).collect();
+    let reading = |name: &str| results::ReadingOutcome {
+        name: name.into(),
+        choice: name.into(),
+        value: Some(1.0),
+        holds: true,
+    };
+    file.claims = sample::bars().claims;
+    file.claims[0].readings = vec![reading("default"), reading("other")];
+    let export = report::export::figures(&Report::new(vec![file]).unwrap()).unwrap();
+    let drawing = ".svg";
+    let count = |part: &str| {
+        export.files.iter().filter(|f| f.name.contains(part) && f.name.ends_with(drawing)).count()
+    };
+    assert!(
+        count("-over-time-") == 30 && count("-latency-") >= 30,
+        "{} {}",
+        count("-over-time-"),
+        count("-latency-")
+    );
+    assert_eq!((count("-dies"), count("-readings")), (1, 1), "a picture that all cells share, and a curve");
+}
+
 /// For a paper: each chart as SVG and as PDF, each figure's numbers as CSV.
 #[test]
 fn figures_are_exported_for_papers() {

@@ -75,6 +75,36 @@ fn parquet_holds_what_the_csv_holds() {
     assert!(compared > 1000 && rows.len() == text.lines().count() - 1, "{compared} cells");
 }
 
+/// What the host did, the clock, fio's jobs, workers and rates over time.
+#[test]
+fn the_csv_holds_what_a_number_depends_on() {
+    let mut file = sample::bars();
+    file.samples.truncate(1);
+    let one = &mut file.samples[0];
+    let noise = vec!["other processes took 50 % of all processor time".to_owned()];
+    one.host = Some(results::HostRecord { noise, drift_percent: -3, ..Default::default() });
+    one.series = Some(results::SeriesRecord { step_ns: 10, ops: vec![4, 5] });
+    one.workers = vec![results::WorkerRecord { ops: 7, ..Default::default() }];
+    let job =
+        results::JobRecord { name: "log".into(), direction: "write".into(), count: 9, ..Default::default() };
+    one.jobs = vec![job];
+    let text = render("csv", &self::one(file));
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let heads = reader.headers().unwrap().clone();
+    let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
+    let of = |operation: &str, head: &str| {
+        let at = |name: &str| {
+            heads.iter().position(|head| head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"))
+        };
+        let row = rows.iter().find(|row| &row[at("operation")] == operation).expect("there is such a row");
+        row[at(head)].to_owned()
+    };
+    assert_eq!((of("all", "clock"), of("write", "clock")), ("virtual".to_owned(), "virtual".to_owned()));
+    assert!(of("all", "host_noise").contains("50 %") && of("all", "host_drift_percent") == "-3");
+    assert_eq!((of("all", "series_step_ns"), of("all", "series_ops")), ("10".to_owned(), "4 5".to_owned()));
+    assert_eq!((of("worker:0", "count"), of("job:log:write", "count")), ("7".to_owned(), "9".to_owned()));
+}
+
 #[test]
 fn formats_have_names_of_their_own() {
     let names: BTreeSet<_> = FORMATS.iter().map(|format| format.name()).collect();
@@ -303,7 +333,7 @@ fn fewer_than_six_repeats_give_a_range_and_never_a_confidence_interval() {
     let file = rates(&[(PMFS, &[100.0, 101.0, 102.0]), (NOVA, &[200.0, 201.0, 202.0])]);
     let text = report::answer::sentences(&file).join(" ");
     assert!(
-        text.contains("range of the runs") && text.contains("chance does too often with 3 runs"),
+        text.contains("range of the runs") && text.contains("with 3 runs of each, chance alone"),
         "{text}"
     );
     for format in ["terminal", "markdown", "html"] {
@@ -329,6 +359,37 @@ fn designs_their_medium_and_the_host_are_said_apart_and_the_ratio_carries_a_note
     }
     let alone = render("terminal", &one(rates(&[(PMFS, &[100.0]), (NOVA, &[150.0])])));
     assert!(!alone.contains("compares both at once"), "{alone}");
+}
+
+#[test]
+fn a_headline_beside_the_host_names_each_medium_and_compares_on_each() {
+    let (slow, fast) = ([100.0; 6], [300.0; 6]);
+    let dram = [("fs", "pmfs"), ("medium", "dram"), ("threads", "1"), ("workload", "w")];
+    let text = answer(&[(PMFS, &slow), (&dram, &fast), (HOST, &[200.0; 6])]);
+    assert!(text.contains("On w on medium hinfs, host:/tmp is fastest: 2.00x pmfs"), "{text}");
+    assert!(text.contains("On w on medium dram, pmfs is fastest: 1.50x host:/tmp"), "{text}");
+}
+
+#[test]
+fn a_headline_names_no_winner_where_the_host_was_busy() {
+    let mut file =
+        rates(&[(PMFS, &[100.0; 6]), (NOVA, &[900.0; 6]), (PMFS_8, &[100.0; 6]), (NOVA_8, &[900.0; 6])]);
+    let busy = |file: &mut ResultFile, threads: &str| {
+        for sample in file.samples.iter_mut().filter(|sample| sample.axis("threads") == Some(threads)) {
+            let noise = vec!["other processes took 50 % of all processor time".to_owned()];
+            sample.host = Some(results::HostRecord { noise, ..Default::default() });
+        }
+    };
+    busy(&mut file, "8");
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(text.contains("nova is fastest at 1 of 2 points: 9.00x pmfs"), "{text}");
+    assert!(text.contains("at 1 of 2 points the host was busy, so no winner is named there"), "{text}");
+    file.samples.retain(|sample| sample.axis("threads") == Some("8"));
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(
+        text.contains("while the host was busy, which names no winner") && !text.contains("fastest"),
+        "{text}"
+    );
 }
 
 #[test]

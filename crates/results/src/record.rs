@@ -141,7 +141,7 @@ pub struct Sample {
     pub read_bytes: u64,
     /// Bytes that the workload wrote.
     pub written_bytes: u64,
-    /// Operations that failed.
+    /// Operations that failed, without those that are how the workload ends: FxMark's DWAL goes on until the file system is full.
     pub errors: u64,
     /// By kind of operation.
     pub operations: Vec<OperationRecord>,
@@ -212,12 +212,14 @@ pub struct HostRecord {
     pub steal_ns: u64,
     /// Load average of one minute when the cell began, in hundredths of a process.
     pub load_percent: u64,
-    /// Lowest frequency of a core that was seen, where the host tells.
+    /// Lowest frequency of a core that was seen, idle ones included, where the host tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_mhz: Option<u64>,
     /// Highest frequency of a core that was seen, where the host tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub most_mhz: Option<u64>,
+    /// By how many per cent a loop of fixed work took longer after the cell than before it; negative where it took less.
+    pub drift_percent: i64,
     /// How often it ran: 1, and once more for each run that was discarded because the host was busy.
     pub attempts: u32,
     /// Why its time cannot be relied on; empty when the host was quiet.

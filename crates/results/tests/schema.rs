@@ -109,7 +109,7 @@ fn has_type(value: &Value, name: &str) -> bool {
         "string" => value.is_string(),
         "boolean" => value.is_boolean(),
         "null" => value.is_null(),
-        "integer" => value.is_u64(),
+        "integer" => value.is_u64() || value.is_i64(),
         "number" => value.is_number(),
         other => panic!("the checker does not know the type {other}"),
     }
@@ -193,6 +193,7 @@ fn full_sample() -> Sample {
     sample.host = Some(HostRecord {
         least_mhz: Some(800),
         most_mhz: Some(3000),
+        drift_percent: -2,
         noise: vec!["others took 40 %".into()],
         ..HostRecord::default()
     });

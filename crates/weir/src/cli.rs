@@ -6,7 +6,7 @@ use crate::command as c;
 use crate::failure::Failure;
 use crate::output::Output;
 
-/// A file system for byte-addressable storage, and the laboratory that explains it.
+/// File systems for byte-addressable storage, and a laboratory that measures them.
 #[derive(Parser, Debug)]
 #[command(name = "weir", version, max_term_width = 100, disable_help_subcommand = true)]
 #[command(

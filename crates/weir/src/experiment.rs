@@ -1,12 +1,15 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
+use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use lab::error::nearest;
+use lab::plan::matrix::NOTHING;
 use lab::readings::kept::Kept;
 use lab::{Plan, Runner, Settings, environment};
-use report::Report;
+use report::{FigureSpec, Report};
 use results::{FailureKind, ResultFile, Sample};
 use sim::{Bytes, Clock};
 
@@ -69,6 +72,12 @@ impl How {
         }
     }
 
+    /// Checks before a run that what comes after it can be written.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        self.outputs.iter().try_for_each(|path| store::check_report(path))?;
+        store::prepare()
+    }
+
     /// Runs the plans together. After an interrupt the results so far are marked partial.
     pub(crate) fn run(&self, plans: &[Plan], output: &Output) -> Result<Vec<ResultFile>, Failure> {
         let plans: Vec<Plan> =
@@ -77,8 +86,7 @@ impl How {
             check_figures(plan)?;
             plan.cells()?;
         }
-        self.outputs.iter().try_for_each(|path| store::check_report(path))?;
-        store::prepare()?;
+        self.prepare()?;
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
@@ -128,27 +136,28 @@ impl How {
         output: &Output,
     ) -> Result<Written, Failure> {
         let (folder, mut lost) = match save(name, &results) {
-            Ok(folder) => (folder, None),
-            Err(failure) => {
-                let other = store::new_folder_in(&std::env::temp_dir(), &format!("weir-{name}"))?;
-                save_in(&other, &results)?;
-                (other, Some(failure))
-            }
+            Ok(folder) => (Some(folder), None),
+            Err(failure) => (save_aside(name, &results).ok(), Some(failure)),
         };
         let report = Report::new(results)?;
-        let page = folder.join("report.html");
-        for path in self.outputs.iter().chain([&page]) {
+        let page = folder.as_ref().map(|folder| folder.join("report.html"));
+        for path in self.outputs.iter().chain(&page) {
             if let Err(failure) = store::write_report(&report, path) {
                 lost.get_or_insert(failure);
             }
         }
-        output.note(&format!("results  {}", folder.display()));
+        if let Some(folder) = &folder {
+            output.note(&format!("results  {}", folder.display()));
+        }
         let named = self.outputs.iter().find(|path| path.extension().is_some_and(|e| e == "html"));
-        output.note(&format!("report   {}", named.unwrap_or(&page).display()));
-        let lost = lost.map(|failure| Failure {
-            message: format!("{}; the result is in {}", failure.message, folder.display()),
-            ..failure
+        if let Some(page) = named.or(page.as_ref()) {
+            output.note(&format!("report   {}", page.display()));
+        }
+        let place = folder.map_or("the result is kept nowhere".to_owned(), |folder| {
+            format!("the result is in {}", folder.display())
         });
+        let lost =
+            lost.map(|failure| Failure { message: format!("{}; {place}", failure.message), ..failure });
         Ok(Written { report, lost })
     }
 }
@@ -182,6 +191,13 @@ fn save(name: &str, results: &[ResultFile]) -> Result<PathBuf, Failure> {
     Ok(folder)
 }
 
+/// The same in the folder of temporary files.
+fn save_aside(name: &str, results: &[ResultFile]) -> Result<PathBuf, Failure> {
+    let folder = store::new_folder_in(&std::env::temp_dir(), &format!("weir-{name}"))?;
+    save_in(&folder, results)?;
+    Ok(folder)
+}
+
 fn save_in(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {
     for result in results {
         let file =
@@ -204,6 +220,8 @@ pub(crate) fn end(kept: &Written) -> Result<(), Failure> {
         ));
     }
     failed_cells(results())?;
+    failed_operations(results())?;
+    results().try_for_each(free_of_nothing)?;
     let hypotheses = results().flat_map(|result| &result.hypotheses);
     let missed: Vec<&str> = hypotheses.filter(|one| !one.holds).map(|one| one.says.as_str()).collect();
     match &missed[..] {
@@ -236,10 +254,54 @@ fn failed_cells<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(),
     Err(Failure::new(exit, message))
 }
 
-/// Figures are checked before anything runs, as everything else in a plan.
-pub(crate) fn check_figures(plan: &Plan) -> Result<(), Failure> {
-    let figures = report::FigureSpec::list(&plan.to_json());
-    figures.map(drop).map_err(|error| Failure::usage(format!("plan {}: {error}", plan.name)))
+/// Operations that failed fail the command, unless the workload provides for them.
+fn failed_operations<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Result<(), Failure> {
+    match results.flat_map(|result| &result.samples).map(|sample| sample.errors).sum() {
+        0_u64 => Ok(()),
+        1 => Err(Failure::new(Exit::Run, "1 operation failed; the report says where")),
+        count => Err(Failure::new(Exit::Run, format!("{count} operations failed; the report says where"))),
+    }
+}
+
+/// A lock that was made free and that no task had waited for makes no difference: perhaps there is none of that name.
+fn free_of_nothing(result: &ResultFile) -> Result<(), Failure> {
+    let locked = || result.samples.iter().filter(|sample| sample.axis("free") == Some(NOTHING));
+    let waits =
+        locked().flat_map(|sample| &sample.operations).flat_map(|operation| operation.lock_wait_ns.keys());
+    let waited: BTreeSet<&str> = waits.map(String::as_str).collect();
+    let freed =
+        result.axis_values("free").into_iter().find(|name| *name != NOTHING && !waited.contains(name));
+    match freed.filter(|_| locked().next().is_some()) {
+        None => Ok(()),
+        Some(name) => Err(Failure::new(
+            Exit::Check,
+            format!(
+                "no task waited for a lock of class \"{name}\" while nothing was free, so that freeing it changes nothing; {}",
+                nearest(name, waited.into_iter())
+            ),
+        )),
+    }
+}
+
+/// Figures are checked before anything runs, as everything else in a plan: what they say, and the axes that they name.
+pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
+    let axes = || plan.axis.iter().map(|axis| axis.name.as_str()).chain(["workload", "medium"]);
+    let wrong = plan.figure.iter().enumerate().flat_map(|(number, figure)| {
+        let spec = match FigureSpec::read(number, &figure.text) {
+            Ok(spec) => spec,
+            Err(error) => return vec![figure.at.problem(error.to_string())],
+        };
+        let unknown = spec.axes().filter(|name| !axes().any(|axis| axis == *name));
+        let told = unknown.map(|name| {
+            let advice = nearest(name, axes());
+            figure.at.problem(format!(
+                "figure \"{}\" names \"{name}\", which is no axis of the plan; {advice}",
+                spec.id
+            ))
+        });
+        told.collect()
+    });
+    lab::Error::together(wrong).map_or(Ok(()), Err)
 }
 
 /// The command as it was given, without this host's paths.
@@ -258,4 +320,44 @@ pub(crate) fn print(report: &Report, output: &Output) -> Result<(), Failure> {
     let format = report::by_name(name).expect("both formats are built in");
     output.data(&format.render(report)?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept(errors: u64) -> Written {
+        let mut result = ResultFile::new("plan", serde_json::Value::Null, 1, results::Clock::Virtual);
+        result.samples = vec![Sample { errors, ops: 1, elapsed_ns: 1, ..Sample::default() }];
+        Written { report: Report::new(vec![result]).unwrap(), lost: None }
+    }
+
+    #[test]
+    fn operations_that_failed_fail_every_command_that_runs_a_plan() {
+        assert!(end(&kept(0)).is_ok());
+        let failure = end(&kept(2)).unwrap_err();
+        assert_eq!(
+            (failure.exit, &*failure.message),
+            (Exit::Run, "2 operations failed; the report says where")
+        );
+    }
+
+    #[test]
+    fn a_lock_that_no_task_waited_for_is_told_when_it_was_made_free() {
+        let sample = |free: &str| {
+            let mut sample = Sample::new([("free".to_owned(), free.to_owned())].into(), 0, 1);
+            let mut write = results::OperationRecord::new("write");
+            write.lock_wait_ns.insert("pmfs.inode".to_owned(), 7);
+            sample.operations = vec![write];
+            sample
+        };
+        let result = |name: &str| {
+            let mut result = ResultFile::new("plan", serde_json::Value::Null, 1, results::Clock::Virtual);
+            result.samples = vec![sample(NOTHING), sample(name)];
+            result
+        };
+        assert!(free_of_nothing(&result("pmfs.inode")).is_ok());
+        let failure = free_of_nothing(&result("pmfs.inod")).unwrap_err();
+        assert!(failure.message.contains("did you mean \"pmfs.inode\"?"), "{}", failure.message);
+    }
 }

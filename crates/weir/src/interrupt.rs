@@ -17,7 +17,9 @@ pub(crate) fn flag() -> Arc<AtomicBool> {
             if set.swap(true, Relaxed) {
                 std::process::exit(Exit::Interrupted as i32);
             }
-            anstream::eprintln!("ending what runs now; press Ctrl-C again to quit at once");
+            anstream::eprintln!(
+                "interrupted: the running cells end first; press Ctrl-C again to quit at once"
+            );
         });
         flag
     }))

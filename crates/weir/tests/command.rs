@@ -85,10 +85,14 @@ fn the_index_of_the_documents_has_every_page_and_folder() {
 
 #[test]
 fn words_errors_and_exit_codes_are_explained() {
-    for word in ["p99", "lock_wait", "ENOSPC", "130"] {
+    for word in ["p90", "p95", "p99", "p99.9", "lock_wait", "lock wait", "cell", "region", "ENOSPC", "130"] {
         let output = run(&["explain", word]);
         assert!(output.status.success() && !output.stdout.is_empty(), "{word}");
     }
+    let section = run(&["explain", "full"]);
+    assert!(
+        String::from_utf8_lossy(&section.stdout).starts_with("full: errors with \"is full\"\n\nThe region")
+    );
 }
 
 #[test]

@@ -72,14 +72,99 @@ fn a_cell_that_failed_fails_the_gate() {
     let home = tempfile::tempdir().unwrap();
     put(home.path(), "old.json", [1000.0, 500.0], 6);
     let mut new = result("plan", [1000.0, 500.0], 6);
-    for sample in new.samples.iter_mut().filter(|sample| sample.axis("medium") == Some("hinfs")) {
-        let failure = results::SampleFailure { kind: results::FailureKind::Run, what: "it is full".into() };
-        *sample = Sample::failed(sample.axes.clone(), sample.repeat, sample.seed, failure);
-    }
+    new.samples.iter_mut().filter(|sample| sample.axis("medium") == Some("hinfs")).for_each(fail);
     new.write(home.path().join("new.json")).unwrap();
     let (found, text) = code(home.path(), &["compare", "old.json", "new.json", "--fail-over", "5%"]);
     assert_eq!(found, Some(1), "{text}");
     assert!(text.contains("1 cell failed in the new result") && text.contains("it is full"), "{text}");
+}
+
+/// Changes a result of the baseline's cells, compares it with the baseline under a limit of 5 %, and gives exit code and words.
+fn against(change: impl Fn(&mut ResultFile), arguments: &[&str]) -> (Option<i32>, String) {
+    let home = tempfile::tempdir().unwrap();
+    let old = result("plan", [1000.0, 500.0], 6);
+    old.write(home.path().join("old.json")).unwrap();
+    let mut new = old.clone();
+    change(&mut new);
+    new.write(home.path().join("new.json")).unwrap();
+    code(home.path(), &[&["compare", "old.json", "new.json", "--fail-over", "5%"], arguments].concat())
+}
+
+fn fail(sample: &mut Sample) {
+    let failure = results::SampleFailure { kind: results::FailureKind::Run, what: "it is full".into() };
+    *sample = Sample::failed(sample.axes.clone(), sample.repeat, sample.seed, failure);
+}
+
+#[test]
+fn a_cell_of_which_some_runs_failed_or_that_is_gone_fails_the_gate() {
+    let (found, text) = against(|new| new.samples[..5].iter_mut().for_each(fail), &[]);
+    assert_eq!(found, Some(1), "{text}");
+    assert!(text.contains("5 of 6 runs failed in new.json: it is full"), "{text}");
+    assert!(text.contains("1 cell failed in the new result"), "{text}");
+    let gone = |new: &mut ResultFile| {
+        new.partial = true;
+        new.samples.truncate(6);
+    };
+    let (found, text) = against(gone, &[]);
+    assert_eq!(found, Some(1), "{text}");
+    assert!(text.contains("1 cell of the baseline is not in the new result"), "{text}");
+    assert!(text.contains("the run of new.json was interrupted"), "{text}");
+}
+
+#[test]
+fn a_limit_below_the_threshold_is_the_threshold() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, rate) in [("old.json", 1000.0), ("new.json", 985.0)] {
+        let mut steady = result("plan", [rate; 2], 6);
+        steady.samples.iter_mut().for_each(|sample| sample.throughput_ops_per_s = rate);
+        steady.write(home.path().join(name)).unwrap();
+    }
+    let (found, text) = code(home.path(), &["compare", "old.json", "new.json", "--fail-over", "1%"]);
+    assert_eq!(found, Some(1), "{text}");
+    assert!(text.contains("2 cells are slower by more than 1.0 %"), "{text}");
+    assert_eq!(code(home.path(), &["compare", "old.json", "new.json", "--fail-over", "2%"]).0, Some(0));
+}
+
+#[test]
+fn what_differs_besides_the_code_is_noted() {
+    type Change = fn(&mut ResultFile);
+    let cases: [(Change, &str); 5] = [
+        (|new| new.machine = "this-host".into(), "the machine differs"),
+        (
+            |new| new.plan = serde_json::json!({ "stop": "50ms" }),
+            "the plan's \"stop\" differs: none in old.json, 50ms in",
+        ),
+        (
+            |new| new.plan = serde_json::json!({ "quick": true }),
+            "the plan's \"quick\" differs: none in old.json, true in",
+        ),
+        (|new| new.samples.iter_mut().for_each(busy), "the host was busy during 12 of 12 runs of new.json"),
+        (|new| new.partial = true, "the run of new.json was interrupted"),
+    ];
+    for (change, says) in cases {
+        let (found, text) = against(change, &[]);
+        assert_eq!(found, Some(0), "{text}");
+        assert!(text.contains(says), "{says}: {text}");
+    }
+    assert!(!against(|_| {}, &[]).1.contains("note:"), "equal results have none");
+}
+
+fn busy(sample: &mut Sample) {
+    let noise = vec!["other processes took 50 % of all processor time".to_owned()];
+    sample.host = Some(results::HostRecord { noise, ..Default::default() });
+}
+
+#[test]
+fn the_two_clocks_are_compared_only_when_asked_for() {
+    let real = |new: &mut ResultFile| new.clock = Clock::Real;
+    let (found, text) = against(real, &[]);
+    assert_eq!(found, Some(2), "{text}");
+    assert!(text.contains("give --by clock"), "{text}");
+    let (found, text) = against(real, &["--by", "clock"]);
+    assert_eq!(found, Some(0), "{text}");
+    assert!(text.contains("no difference detectable: 1.00x"), "{text}");
+    let (found, text) = against(|_| {}, &["--by", "clock"]);
+    assert!(found == Some(2) && text.contains("no result is of the real clock"), "{text}");
 }
 
 #[test]
@@ -122,6 +207,36 @@ fn a_baseline_is_saved_compared_with_listed_and_removed() {
     assert!(found == Some(2) && text.contains("cannot be the name"), "{text}");
 }
 
+#[test]
+fn every_command_prints_one_json_document_where_it_is_asked_to() {
+    let home = tempfile::tempdir().unwrap();
+    put(home.path(), "old.json", [1000.0, 500.0], 6);
+    let cases: [&[&str]; 6] = [
+        &["plan", "new", "mine.toml"],
+        &["plan", "check", "mine.toml"],
+        &["plan", "check", "mine.toml", "quick"],
+        &["baseline", "save", "main", "old.json"],
+        &["baseline", "remove", "main"],
+        &["reproduce", "hinfs", "--list", "--readings"],
+    ];
+    for arguments in cases {
+        let json = document(&run(home.path(), &[arguments, &["--json"]].concat()));
+        assert!(
+            json["schema"].as_str().is_some_and(|schema| schema.starts_with("weir.")),
+            "{arguments:?}: {json}"
+        );
+    }
+}
+
+#[test]
+fn a_medium_that_is_a_list_is_told_as_the_flags_that_give_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (found, text) = code(home.path(), &["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs,dram"]);
+    assert!(found == Some(2) && text.contains("--medium hinfs --medium dram"), "{text}");
+    let (found, text) = code(home.path(), &["bench", "varmail", "--fs", "pmfs", "-D", "nosuch=3"]);
+    assert!(found == Some(2) && text.matches("\"filesize\"").count() == 1, "{text}");
+}
+
 const PLAN: &str = r#"[plan]
 name = "expects"
 why = "does a failed expectation fail the run?"
@@ -149,6 +264,31 @@ fn a_failed_expectation_fails_the_run_and_one_that_holds_does_not() {
             want == 0 || text.contains("the plan expected hinfs > 1000 * pmfs, which does not hold"),
             "{text}"
         );
+    }
+}
+
+#[test]
+fn everything_that_is_wrong_in_figures_expectations_and_several_plans_is_told_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let figure = "[[figure]]\nid = \"1\"\ntitle = \"t\"\nkind = \"bars\"\n";
+    let text =
+        PLAN.replace("[expect]\n", &format!("{figure}x = \"thread\"\n{figure}colour = \"red\"\n[expect]\n"));
+    std::fs::write(home.path().join("a.toml"), format!("{text}it = \"hinfz > pmfs/2\"\n")).unwrap();
+    std::fs::write(home.path().join("b.toml"), PLAN.replace("pmfs", "pmsf")).unwrap();
+    for (arguments, only_a) in
+        [(&["plan", "check", "a.toml", "b.toml", "quick"][..], false), (&["run", "a.toml"], true)]
+    {
+        let (found, text) = code(home.path(), arguments);
+        assert_eq!(found, Some(2), "{text}");
+        for part in [
+            "a.toml:14:1: figure \"1\" names \"thread\", which is no axis of the plan; did you mean \"threads\"?",
+            "a.toml:19:1: the plan's figures cannot be read",
+            "a.toml:25:6: [expect] \"hinfz > pmfs/2\": no axis has the value \"hinfz\"; did you mean \"hinfs\"?",
+            "no axis has the value \"2\"",
+        ] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert!(only_a || (text.contains("did you mean \"pmfs\"?") && text.contains("quick: ")), "{text}");
     }
 }
 

@@ -53,6 +53,19 @@ fn one_failing_cell_leaves_the_others_their_numbers_a_mark_and_an_exit_code() {
 }
 
 #[test]
+fn a_workload_that_goes_on_until_the_file_system_is_full_has_not_failed() {
+    let home = tempfile::tempdir().unwrap();
+    let arguments = "bench fxmark/DWAL --fs nova,pmfs --medium dram --region 16MiB --runtime 50ms --json";
+    let output = weir(home.path()).args(arguments.split(' ')).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    for sample in document(&output)["samples"].as_array().unwrap() {
+        let write =
+            sample["operations"].as_array().unwrap().iter().find(|one| one["kind"] == "write").unwrap();
+        assert_eq!((&sample["errors"], write["errors"].as_u64()), (&0.into(), Some(1)), "it was full");
+    }
+}
+
+#[test]
 fn outputs_are_checked_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("taken.html")).unwrap();
@@ -65,6 +78,35 @@ fn outputs_are_checked_before_anything_runs() {
     let output = plain(home.path(), &["run"]).env("XDG_DATA_HOME", "/proc/weir").output().unwrap();
     assert_eq!(output.status.code(), Some(4), "{}", told(&output));
     assert!(told(&output).contains("XDG_DATA_HOME"), "{}", told(&output));
+}
+
+#[test]
+fn outputs_of_reproduce_are_checked_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    for target in [&["hw-logging"][..], &["hinfs/7", "--readings"]] {
+        let arguments = [&["reproduce", "--quick", "-o", "nowhere/x.html"], target].concat();
+        let output = weir(home.path()).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{target:?}: {}", told(&output));
+        assert!(told(&output).contains("there is no folder nowhere"), "{target:?}: {}", told(&output));
+    }
+}
+
+/// The name is short enough for a folder, and too long for one with the date before it.
+#[test]
+fn a_result_that_can_be_kept_nowhere_is_printed_all_the_same() {
+    let home = tempfile::tempdir().unwrap();
+    let plan = format!(
+        "[plan]\nname = \"{}\"\nwhy = \"is it printed?\"\nstop = \"20 ops\"\n[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [1]\n\
+         [[workload]]\nname = \"filebench/varmail\"\nvars = {{ nfiles = 60 }}\n",
+        "x".repeat(250)
+    );
+    std::fs::write(home.path().join("p.toml"), plan).unwrap();
+    let mut command = plain(home.path(), &["run", "p.toml"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("throughput") && table.contains("op/s"), "{table}");
+    assert!(told(&output).contains("cannot make the folder"), "{}", told(&output));
 }
 
 /// The name is short enough for the file, and too long for the one that is written beside it first.
@@ -135,4 +177,24 @@ fn a_result_is_run_again_from_itself_whole_or_in_part() {
     assert!(page.status.success());
     let page = std::fs::read_to_string(home.path().join("first.html")).unwrap();
     assert!(page.contains("weir run --like result.json --only workload=filebench/varmail"));
+    // As an interrupt leaves it: one value of an axis was not measured.
+    let mut part = results::ResultFile::read(home.path().join("first.json")).unwrap();
+    part.samples.retain(|sample| sample.axis("workload") == Some("filebench/varmail"));
+    part.write(home.path().join("part.json")).unwrap();
+    let page = weir(home.path()).args(["report", "part.json", "-o", "part.html"]).output().unwrap();
+    assert!(page.status.success());
+    let page = std::fs::read_to_string(home.path().join("part.html")).unwrap();
+    assert!(page.contains("weir run --like result.json --only workload=filebench/varmail"));
+}
+
+#[test]
+fn each_of_several_results_is_run_again_by_the_name_of_its_own_file() {
+    let home = tempfile::tempdir().unwrap();
+    let output = bench(home.path(), &["--clock", "both", "-o", "both.html"]);
+    assert!(output.status.success(), "{}", told(&output));
+    let folder = home.path().join("data/weir/runs").join(&runs(home.path())[0]);
+    let page = std::fs::read_to_string(home.path().join("both.html")).unwrap();
+    for file in ["bench-virtual.json", "bench-real.json"] {
+        assert!(page.contains(&format!("weir run --like {file}")) && folder.join(file).exists(), "{file}");
+    }
 }

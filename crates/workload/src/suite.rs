@@ -237,7 +237,10 @@ pub trait Processes: Send + Sync {
 /// What a job tells its caller while it works, from the main task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The measured time begins: take the snapshots that its end is compared with.
+    /// All is ready, and no task works until the measured time begins: take the snapshots that its end is compared with. A
+    /// workload whose tasks are at work before that does not tell it.
+    Ready,
+    /// The measured time begins: take the snapshots if none were taken.
     Begins,
     /// The measured time has ended; tasks may still be inside their last call.
     Ends,
@@ -282,6 +285,8 @@ pub struct Measured {
     pub written_bytes: u64,
     /// Operations that failed, where the suite counts them itself.
     pub errors: u64,
+    /// Calls that found no space, where that is an end that the workload provides for: they are no errors.
+    pub ended_full: u64,
     /// Whether it ended too early to be compared with others.
     pub cut_short: bool,
     /// By step of the workload.

@@ -131,19 +131,22 @@ impl Work {
         counters: impl Fn() -> Counters,
     ) -> Result<Sample, JobError> {
         job.prepare()?;
-        let mut before = (Counters::new(), Snapshot::default());
+        let mut before = None;
         let measured = job.work(&mut |phase| {
             if phase == Phase::Begins {
                 tallies.restart();
-                before = (counters(), Snapshot::of_run());
+            }
+            if phase != Phase::Ends {
+                before.get_or_insert_with(|| (counters(), Snapshot::of_run()));
             }
         })?;
+        let before = before.unwrap_or_default();
         // All tasks have ended: the ledger holds whole operations.
         let window = Snapshot::of_run().since(&before.1);
-        let errors = measured.errors;
+        let (errors, ended_full) = (measured.errors, measured.ended_full);
         let mut sample = sample(measured);
         ledger::fill(&mut sample, &window, &tallies.sum());
-        sample.errors = sample.errors.max(errors);
+        sample.errors = sample.errors.saturating_sub(ended_full).max(errors);
         sample.series = tallies.series();
         // A signal ends the workload between two of its operations.
         sample.partial |= self.run.interrupt.load(Relaxed);

@@ -1,15 +1,19 @@
 //! Hypotheses of a plan: `hinfs/fileserver > 2 * pmfs/fileserver`, judged with their intervals.
 //!
 //! A side is a number of times a cell, and a cell is named by values of its axes, joined by `/`; the leading folder of a
-//! workload may be left out. Where an axis is not named, the hypothesis must hold at each of its values.
+//! workload may be left out. Where an axis is not named, the hypothesis must hold at each of its values; it does not where one of
+//! the cells failed or was not run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::str::FromStr;
 
 use results::statistics::{median, ratio_interval};
 use results::{HypothesisOutcome, Sample};
 use serde::Serialize;
+
+use super::{CellSpec, Place, Plan};
+use crate::error::{Error, nearest};
 
 /// Seed of the bootstrap: the same results are judged the same.
 const BOOTSTRAP_SEED: u64 = 1;
@@ -21,6 +25,7 @@ pub struct Hypothesis {
     left: Side,
     larger: bool,
     right: Side,
+    at: Place,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +41,7 @@ impl FromStr for Hypothesis {
         let sign = says.find(['<', '>']).ok_or("a hypothesis compares two sides with > or <")?;
         let (left, right) = (side(&says[..sign])?, side(&says[sign + 1..])?);
         let larger = says[sign..].starts_with('>');
-        Ok(Self { says: says.to_owned(), left, larger, right })
+        Ok(Self { says: says.to_owned(), left, larger, right, at: Place::default() })
     }
 }
 
@@ -62,38 +67,77 @@ impl Serialize for Hypothesis {
     }
 }
 
-/// Throughputs of one cell, by the axes that a side does not name.
+/// A cell: axis to value.
+type Axes = BTreeMap<String, String>;
+/// Throughputs of each cell, by the axes that a side does not name; none where it failed or was not run.
 type Rates<'a> = BTreeMap<BTreeMap<&'a str, &'a str>, Vec<f64>>;
 
+/// Whether `name` is a value of an axis, or the last part of one.
+fn is_called(value: &str, name: &str) -> bool {
+    value == name || value.rsplit('/').next() == Some(name)
+}
+
 impl Side {
-    /// The rates of the cells that this side names.
-    fn rates<'a>(&self, samples: &'a [Sample]) -> Rates<'a> {
-        let mut rates = Rates::new();
+    /// The rates of those of the cells that this side names.
+    fn rates<'a>(&self, cells: &[&'a Axes], samples: &'a [Sample]) -> Rates<'a> {
+        let named = cells.iter().filter_map(|axes| Some((self.rest(axes)?, Vec::new())));
+        let mut rates: Rates<'_> = named.collect();
         for sample in samples.iter().filter(|sample| sample.is_measured()) {
-            if let Some(rest) = self.rest(sample) {
+            if let Some(rest) = self.rest(&sample.axes) {
                 rates.entry(rest).or_default().push(sample.throughput_ops_per_s * self.factor);
             }
         }
         rates
     }
 
-    /// The axes that are not named, if all names are values of the sample's axes.
-    fn rest<'a>(&self, sample: &'a Sample) -> Option<BTreeMap<&'a str, &'a str>> {
+    /// The axes that are not named, if all names are values of the cell's axes.
+    fn rest<'a>(&self, axes: &'a Axes) -> Option<BTreeMap<&'a str, &'a str>> {
         let mut rest: BTreeMap<_, _> =
-            sample.axes.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
-        for value in &self.values {
-            let named = |other: &str| other == value || other.rsplit('/').next() == Some(value);
-            let axis = rest.iter().find(|(_, other)| named(other)).map(|(axis, _)| *axis)?;
+            axes.iter().map(|(axis, value)| (axis.as_str(), value.as_str())).collect();
+        for name in &self.values {
+            let axis = rest.iter().find(|(_, value)| is_called(value, name)).map(|(axis, _)| *axis)?;
             rest.remove(axis);
         }
         Some(rest)
     }
+
+    /// Why it names no cell; none if it does.
+    fn stranger(&self, cells: &[CellSpec]) -> Option<String> {
+        if cells.iter().any(|cell| self.rest(&cell.axes).is_some()) {
+            return None;
+        }
+        let values = || cells.iter().flat_map(|cell| cell.axes.values()).map(String::as_str);
+        let unknown = self.values.iter().find(|name| !values().any(|value| is_called(value, name)));
+        Some(match unknown {
+            Some(name) => {
+                let known: BTreeSet<&str> = values().filter_map(|value| value.rsplit('/').next()).collect();
+                format!("no axis has the value \"{name}\"; {}", nearest(name, known.into_iter()))
+            }
+            None => format!("no cell is {} at once", self.values.join(" and ")),
+        })
+    }
+}
+
+impl Plan {
+    /// What is expected must speak of cells of the plan.
+    pub fn check_expectations(&self, cells: &[CellSpec]) -> Result<(), Error> {
+        let wrong = self.expect.iter().flat_map(|one| {
+            let strangers = [&one.left, &one.right].into_iter().filter_map(|side| side.stranger(cells));
+            strangers.map(move |why| one.at.problem(format!("[expect] \"{one}\": {why}")))
+        });
+        Error::together(wrong).map_or(Ok(()), Err)
+    }
 }
 
 impl Hypothesis {
-    /// What became of it. The worst of its places decides.
-    pub fn judge(&self, samples: &[Sample]) -> HypothesisOutcome {
-        let (left, right) = (self.left.rates(samples), self.right.rates(samples));
+    /// The same, with the place where it is written.
+    pub(super) fn placed(self, at: Place) -> Self {
+        Self { at, ..self }
+    }
+
+    /// What became of it in a plan of these cells. The worst of its places decides.
+    pub fn judge(&self, cells: &[&Axes], samples: &[Sample]) -> HypothesisOutcome {
+        let (left, right) = (self.left.rates(cells, samples), self.right.rates(cells, samples));
         let shared = left.iter().filter_map(|(place, rates)| Some((place, rates, right.get(place)?)));
         let judged: Vec<_> = shared.map(|(place, left, right)| self.at(place, left, right)).collect();
         let worst = judged
@@ -103,9 +147,13 @@ impl Hypothesis {
     }
 
     fn at(&self, place: &BTreeMap<&str, &str>, left: &[f64], right: &[f64]) -> HypothesisOutcome {
+        let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+        if left.is_empty() || right.is_empty() {
+            let at = if places.is_empty() { String::new() } else { format!(" at {}", places.join(", ")) };
+            return self.outcome(None, Some(format!("a cell of it{at} failed or was not run")));
+        }
         let ratio = median(left).zip(median(right)).map(|(left, right)| left / right);
         let interval = ratio_interval(right, left, BOOTSTRAP_SEED);
-        let places: Vec<_> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
         let undecided = interval.filter(|interval| interval.contains(1.0)).map(|interval| {
             let what = if interval.is_range() { "range of the repeats" } else { "95 % interval" };
             format!("the {what} has both answers in it")
@@ -136,10 +184,10 @@ impl Hypothesis {
         }
     }
 
-    /// How far it holds: larger is better.
+    /// How far it holds: larger is better, and least where nothing was measured.
     fn margin(&self, outcome: &HypothesisOutcome) -> f64 {
-        let ratio = outcome.ratio.unwrap_or(0.0);
-        if self.larger { ratio } else { -ratio }
+        let sign = if self.larger { 1.0 } else { -1.0 };
+        outcome.ratio.map_or(f64::NEG_INFINITY, |ratio| sign * ratio)
     }
 }
 
@@ -157,7 +205,9 @@ mod tests {
 
     fn judge(says: &str) -> HypothesisOutcome {
         let rates = [("pmfs", "1", 10.0), ("hinfs", "1", 30.0), ("pmfs", "8", 50.0), ("hinfs", "8", 60.0)];
-        says.parse::<Hypothesis>().unwrap().judge(&rates.map(|(fs, threads, rate)| sample(fs, threads, rate)))
+        says.parse::<Hypothesis>()
+            .unwrap()
+            .judge(&[], &rates.map(|(fs, threads, rate)| sample(fs, threads, rate)))
     }
 
     #[test]
@@ -173,7 +223,7 @@ mod tests {
     fn repeats_that_do_not_decide_are_no_success() {
         let rates = [("pmfs", 10.0), ("pmfs", 14.0), ("hinfs", 12.0), ("hinfs", 15.0)];
         let samples = rates.map(|(fs, rate)| sample(fs, "1", rate));
-        let judge = |says: &str| says.parse::<Hypothesis>().unwrap().judge(&samples);
+        let judge = |says: &str| says.parse::<Hypothesis>().unwrap().judge(&[], &samples);
         let outcome = judge("hinfs > pmfs");
         assert!(!outcome.holds && outcome.range && outcome.ratio > Some(1.0), "{outcome:?}");
         assert!(outcome.reason.unwrap().contains("both answers"));
@@ -184,6 +234,27 @@ mod tests {
     fn a_cell_that_was_not_measured_is_no_success() {
         let outcome = judge("hinfs > nova");
         assert!(!outcome.holds && outcome.reason.unwrap().contains("no cells"));
+    }
+
+    #[test]
+    fn a_place_whose_cell_failed_or_was_not_run_is_no_success() {
+        let mut samples: Vec<Sample> =
+            [("pmfs", "1", 10.0), ("hinfs", "1", 30.0), ("pmfs", "8", 50.0), ("hinfs", "8", 60.0)]
+                .map(|(fs, threads, rate)| sample(fs, threads, rate))
+                .into();
+        let cells: Vec<_> = samples.iter().map(|sample| sample.axes.clone()).collect();
+        let cells: Vec<_> = cells.iter().collect();
+        let judge = |samples: &[Sample]| "hinfs > pmfs".parse::<Hypothesis>().unwrap().judge(&cells, samples);
+        assert!(judge(&samples).holds);
+        let not_run = judge(&samples[..3]);
+        let failure = results::SampleFailure { kind: results::FailureKind::Run, what: "full".into() };
+        samples[3] = Sample::failed(samples[3].axes.clone(), 0, 1, failure);
+        for outcome in [judge(&samples), not_run] {
+            assert!(!outcome.holds && outcome.ratio.is_none(), "{outcome:?}");
+            assert!(
+                outcome.reason.unwrap().contains("threads 8, workload suite/varmail failed or was not run")
+            );
+        }
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub struct Plan {
     /// Options for every design that has them.
     pub fs: BTreeMap<String, String>,
     /// Figures, as the report reads them.
-    pub figure: Vec<serde_json::Value>,
+    pub figure: Vec<FigureText>,
     /// What the author expects.
     pub expect: Vec<Hypothesis>,
 }
@@ -180,6 +180,17 @@ pub struct Workload {
     pub at: Place,
 }
 
+/// A figure, in the words of the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FigureText {
+    /// What the report reads.
+    pub text: serde_json::Value,
+    /// Where it is written, for messages.
+    #[serde(skip)]
+    pub at: Place,
+}
+
 /// A place in the plan's file. Two places are always equal: they do not make two plans differ.
 #[derive(Clone, Debug, Default)]
 pub struct Place(Option<Problem>);
@@ -194,6 +205,11 @@ impl Place {
     /// The head of a table.
     pub(crate) fn of(table: &crate::document::Table<'_>) -> Self {
         Self(Some(table.problem("")))
+    }
+
+    /// A value.
+    pub(crate) fn at(item: &crate::document::Item<'_>) -> Self {
+        Self(Some(item.problem("")))
     }
 
     /// A problem at this place, or without one for a plan made from flags.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sim::Clock;
 
-use super::{Axis, AxisValue, Hypothesis, Order, Place, Plan, Target, Workload};
+use super::{Axis, AxisValue, FigureText, Hypothesis, Order, Place, Plan, Target, Workload};
 use crate::document::{self, Item, Problem, Problems, Table};
 use crate::error::Error;
 
@@ -23,7 +23,7 @@ pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Proble
         plan.workload = all.take(each(root, "workload", |table| workload(table, quick))).unwrap_or_default();
         let options = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words));
         plan.fs = all.take(options).unwrap_or_default();
-        plan.figure = all.take(each_item(root, "figure")).unwrap_or_default();
+        plan.figure = all.take(figures(root)).unwrap_or_default();
         let expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses));
         plan.expect = all.take(expect).unwrap_or_default();
         let smaller = root.get("quick");
@@ -98,9 +98,9 @@ fn each<T>(
     all.finish().map(|()| read)
 }
 
-fn each_item(root: &Table<'_>, key: &'static str) -> Result<Vec<serde_json::Value>, Problem> {
-    let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items())?;
-    items.iter().map(Item::json).collect()
+fn figures(root: &Table<'_>) -> Result<Vec<FigureText>, Problem> {
+    let items = root.get("figure").map_or(Ok(Vec::new()), |item| item.items())?;
+    items.iter().map(|item| Ok(FigureText { text: item.json()?, at: Place::at(item) })).collect()
 }
 
 /// A table of words by free names.
@@ -236,7 +236,8 @@ fn quicken_axes(table: &Table<'_>, plan: &mut Plan) -> Result<(), Problem> {
 
 fn hypotheses(table: &Table<'_>) -> Result<Vec<Hypothesis>, Problem> {
     let entries = table.take_rest();
-    entries.into_iter().map(|(_, item)| item.parse()).collect()
+    let read = |(_, item): (String, Item<'_>)| Ok(item.parse::<Hypothesis>()?.placed(Place::at(&item)));
+    entries.into_iter().map(read).collect()
 }
 
 fn distinct_axes(plan: &Plan, root: &Table<'_>) -> Result<(), Problem> {

@@ -10,6 +10,10 @@ use sim::{Bytes, Nanos};
 use super::{Axis, AxisValue, Plan, Stop, Target};
 use crate::error::Error;
 
+/// What is said of a run at a hundredth, whatever its plan says of a tenth.
+const HUNDREDTH: &str = "Scaled down (--scale hundredth): a hundredth of the published data set, buffer and time; \
+                         it shows which way a change goes, and its values are not to be quoted.";
+
 /// The part of the published size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scale {
@@ -32,9 +36,13 @@ impl Scale {
         }
     }
 
-    /// The plan called `name`, at this scale but for what [`Scale::shrink`] does.
+    /// The plan called `name`, with its note, at this scale but for what [`Scale::shrink`] does.
     pub fn load(self, name: &str) -> Result<Plan, Error> {
-        Plan::load(name, self != Self::Full)
+        let mut plan = Plan::load(name, self != Self::Full)?;
+        if self == Self::Hundredth {
+            plan.note = Some(HUNDREDTH.to_owned());
+        }
+        Ok(plan)
     }
 
     /// Makes a plan that `[quick]` has made a tenth, with what a reading changes in it, as small as the scale says.
@@ -111,6 +119,7 @@ mod tests {
             sized.values.iter().map(|one| (one.label.as_str(), one.value.as_str())).collect();
         assert_eq!(values[0], ("0.1", "5347737"));
         assert!(plan.cells().is_ok());
+        assert!(plan.note.is_some_and(|note| note.contains("a hundredth") && !note.contains("a tenth")));
         let (mut tenth, whole) =
             (Scale::Tenth.load("hinfs-7").unwrap(), Scale::Tenth.load("hinfs-7").unwrap());
         Scale::Tenth.shrink(&mut tenth);

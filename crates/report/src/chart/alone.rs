@@ -1,7 +1,7 @@
 //! A chart as a file of its own: legend and style inside, colours as numbers, because programs for papers know no variables.
 
 use super::palette::{self, PATTERNS, Palette};
-use super::{Curves, Size, WIDE, curves, draw_at, legend_key};
+use super::{Curves, WIDE, curves, draw_at, legend_key};
 use crate::figure::{Figure, Kind, Panel};
 
 /// The light colours of the page (`templates/style.css`).
@@ -23,14 +23,15 @@ const LINE: f64 = 24.0;
 /// A chart of a figure, with its legend under it.
 pub(crate) fn alone(figure: &Figure, panel: &Panel) -> String {
     let looks = palette(figure.kind, &figure.series);
-    with_legend(&draw_at(figure, panel, &looks, WIDE), figure.kind, &figure.series, &looks)
+    let legend = legend(figure.kind, &figure.series, &looks);
+    alone_drawing(&draw_at(figure, panel, &looks, WIDE), &legend)
 }
 
 /// A chart of curves; `names` are those of all charts beside it, so that a name looks the same in each.
 pub(crate) fn alone_curves(curves: &Curves, names: &[String]) -> String {
     let looks = palette(Kind::Lines, names);
     let own: Vec<String> = curves.lines.iter().map(|(name, _)| name.clone()).collect();
-    with_legend(&curves::draw_at(curves, &looks, WIDE), Kind::Lines, &own, &looks)
+    alone_drawing(&curves::draw_at(curves, &looks, WIDE), &legend(Kind::Lines, &own, &looks))
 }
 
 fn palette(kind: Kind, names: &[String]) -> Palette {
@@ -41,16 +42,23 @@ fn palette(kind: Kind, names: &[String]) -> Palette {
     looks
 }
 
-fn with_legend(drawing: &str, kind: Kind, names: &[String], looks: &Palette) -> String {
-    let Size { width, font, .. } = WIDE;
-    let height = attribute(drawing, "height");
+/// Signs and names.
+fn legend(kind: Kind, names: &[String], looks: &Palette) -> Vec<(String, String)> {
+    names.iter().map(|name| (legend_key(kind, looks.look(kind, name)), name.clone())).collect()
+}
+
+/// A drawing with its legend, signs and names, under it.
+pub(crate) fn alone_drawing(drawing: &str, names: &[(String, String)]) -> String {
+    let [font, width, height] = ["font-size", "width", "height"].map(|name| attribute(drawing, name));
+    let taken = |name: &str| SIGN + name.chars().count() as f64 * font * 0.58 + 20.0;
+    // A small drawing may be narrower than what its signs mean.
+    let width = names.iter().map(|(_, name)| taken(name)).fold(width, f64::max);
     let (mut x, mut y, mut legend) = (8.0, height + 8.0, String::new());
-    for name in names {
-        let wide = SIGN + name.chars().count() as f64 * font * 0.58 + 20.0;
+    for (sign, name) in names {
+        let wide = taken(name);
         if x + wide > width && x > 8.0 {
             (x, y) = (8.0, y + LINE);
         }
-        let sign = legend_key(kind, looks.look(kind, name));
         legend += &sign.replacen("<svg ", &format!("<svg x=\"{x:.1}\" y=\"{y:.1}\" "), 1);
         let (at, base) = (x + SIGN, y + 13.0);
         legend += &format!("<text x=\"{at:.1}\" y=\"{base:.1}\">{}</text>", super::svg::escape(name));

@@ -31,7 +31,7 @@ mod ratios;
 mod svg;
 mod timeline;
 
-pub(crate) use alone::{alone, alone_curves};
+pub(crate) use alone::{alone, alone_curves, alone_drawing};
 pub(crate) use curves::{Curves, draw as draw_curves};
 pub(crate) use palette::{Palette, legend_key, patterns, published_key};
 pub(crate) use ratios::draw as ratios;

@@ -155,11 +155,20 @@ impl FigureSpec {
         list.into_iter().flatten().enumerate().map(|(at, value)| Self::read(at, value)).collect()
     }
 
-    fn read(at: usize, value: &serde_json::Value) -> Result<Self, FigureError> {
+    /// The figure that a plan describes so; `at` numbers those without an id.
+    pub fn read(at: usize, value: &serde_json::Value) -> Result<Self, FigureError> {
         Self::deserialize(value).map_err(|error| {
             let name = value.get("id").map_or_else(|| format!("number {}", at + 1), ToString::to_string);
             FigureError::Plan(format!("figure {name}: {error}"))
         })
+    }
+}
+
+impl FigureSpec {
+    /// The axes that it names.
+    pub fn axes(&self) -> impl Iterator<Item = &str> {
+        let only = self.only.keys().map(String::as_str);
+        [self.x.as_str(), self.series.as_str()].into_iter().chain(self.panel.as_deref()).chain(only)
     }
 }
 

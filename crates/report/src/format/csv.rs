@@ -1,12 +1,13 @@
 //! CSV: a row for each sample and each kind of operation in it.
 //!
 //! The column `operation` is `all` in the row that carries the sample's own numbers and counters; filter on
-//! it. Rows of a kind (`write`) carry its ledger; rows of a workload's step are called `step:NAME`. Units
-//! are in the heads; a cell is empty where the number does not exist.
+//! it. Rows of a kind (`write`) carry its ledger; rows of a workload's step are called `step:NAME`, those of a worker
+//! `worker:NUMBER`, those of a direction of one of fio's jobs `job:NAME:DIRECTION`. Units are in the heads; a cell is empty where
+//! the number does not exist. Rates over time are the calls of each part, separated by spaces.
 
 use super::{Format, RenderError};
 use crate::Report;
-use results::{Histogram, ResultFile, Sample};
+use results::{Histogram, HostRecord, JobRecord, ResultFile, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 
@@ -41,9 +42,11 @@ impl Format for Csv {
 pub(super) type Row = BTreeMap<String, String>;
 
 /// The heads that always come, in their order.
-const FIXED: [&str; 16] = [
+const FIXED: [&str; 18] = [
     "repeat",
     "seed",
+    "clock",
+    "machine",
     "operation",
     "count",
     "errors",
@@ -77,41 +80,62 @@ pub(super) fn heads(rows: &[Row]) -> Vec<String> {
 pub(super) fn rows(results: &ResultFile) -> Vec<Row> {
     let mut rows = Vec::new();
     for sample in &results.samples {
-        rows.push(sample_row(&results.name, sample));
+        rows.push(sample_row(results, sample));
         for operation in &sample.operations {
-            let mut row = cell_row(&results.name, sample, &operation.kind);
+            let mut row = cell_row(results, sample, &operation.kind);
             put(&mut row, "count", operation.count);
             put(&mut row, "errors", operation.errors);
             put(&mut row, "bytes", operation.bytes);
             put(&mut row, "total_ns", operation.total_ns);
             put_all(&mut row, "time_ns", &operation.time_ns);
             put_all(&mut row, "lock_wait_ns", &operation.lock_wait_ns);
-            put_latency(&mut row, &operation.latency_ns);
+            put_latency(&mut row, "latency", &operation.latency_ns);
             rows.push(row);
         }
         for step in &sample.steps {
-            let mut row = cell_row(&results.name, sample, &format!("step:{}", step.name));
+            let mut row = cell_row(results, sample, &format!("step:{}", step.name));
             put(&mut row, "count", step.count);
             put(&mut row, "bytes", step.bytes);
-            put_latency(&mut row, &step.latency_ns);
+            put_latency(&mut row, "latency", &step.latency_ns);
             rows.push(row);
         }
+        for (number, worker) in sample.workers.iter().enumerate() {
+            let mut row = cell_row(results, sample, &format!("worker:{number}"));
+            put(&mut row, "count", worker.ops);
+            put(&mut row, "errors", worker.errors);
+            put(&mut row, "elapsed_ns", worker.elapsed_ns);
+            rows.push(row);
+        }
+        rows.extend(sample.jobs.iter().map(|job| job_row(results, sample, job)));
     }
     rows
 }
 
-fn cell_row(plan: &str, sample: &Sample, operation: &str) -> Row {
+fn job_row(results: &ResultFile, sample: &Sample, job: &JobRecord) -> Row {
+    let mut row = cell_row(results, sample, &format!("job:{}:{}", job.name, job.direction));
+    put(&mut row, "count", job.count);
+    put(&mut row, "bytes", job.bytes);
+    put(&mut row, "elapsed_ns", job.elapsed_ns);
+    put_latency(&mut row, "latency", &job.lat_ns);
+    put_latency(&mut row, "clat", &job.clat_ns);
+    put_latency(&mut row, "slat", &job.slat_ns);
+    row
+}
+
+fn cell_row(results: &ResultFile, sample: &Sample, operation: &str) -> Row {
     let mut row: Row =
         sample.axes.iter().map(|(name, value)| (format!("axis.{name}"), value.clone())).collect();
-    put(&mut row, "plan", plan);
+    put(&mut row, "plan", &results.name);
     put(&mut row, "repeat", sample.repeat);
     put(&mut row, "seed", sample.seed);
+    put(&mut row, "clock", results.clock);
+    put(&mut row, "machine", &results.machine);
     put(&mut row, "operation", operation);
     row
 }
 
-fn sample_row(plan: &str, sample: &Sample) -> Row {
-    let mut row = cell_row(plan, sample, "all");
+fn sample_row(results: &ResultFile, sample: &Sample) -> Row {
+    let mut row = cell_row(results, sample, "all");
     put(&mut row, "count", sample.ops);
     put(&mut row, "errors", sample.errors);
     put(&mut row, "elapsed_ns", sample.elapsed_ns);
@@ -125,9 +149,29 @@ fn sample_row(plan: &str, sample: &Sample) -> Row {
     if let Some(failure) = &sample.failure {
         put(&mut row, "failed", &failure.what);
     }
-    put_latency(&mut row, &sample.latency_ns());
+    put_latency(&mut row, "latency", &sample.latency_ns());
     put_all(&mut row, "counter", &sample.counters);
+    if let Some(host) = &sample.host {
+        put_host(&mut row, host);
+    }
+    if let Some(series) = &sample.series {
+        let ops: Vec<String> = series.ops.iter().map(u64::to_string).collect();
+        put(&mut row, "series_step_ns", series.step_ns);
+        put(&mut row, "series_ops", ops.join(" "));
+    }
     row
+}
+
+/// What else the host did.
+fn put_host(row: &mut Row, host: &HostRecord) {
+    put(row, "host_noise", host.noise.join("; "));
+    put(row, "host_wall_ns", host.wall_ns);
+    put(row, "host_cpu_ns", host.cpu_ns);
+    put(row, "host_others_ns", host.others_ns);
+    put(row, "host_steal_ns", host.steal_ns);
+    put(row, "host_load_percent", host.load_percent);
+    put(row, "host_drift_percent", host.drift_percent);
+    put(row, "host_attempts", host.attempts);
 }
 
 fn put(row: &mut Row, head: &str, value: impl Display) {
@@ -140,15 +184,15 @@ fn put_all(row: &mut Row, group: &str, values: &BTreeMap<String, u64>) {
     }
 }
 
-fn put_latency(row: &mut Row, histogram: &Histogram) {
+fn put_latency(row: &mut Row, what: &str, histogram: &Histogram) {
     if histogram.is_empty() {
         return;
     }
     let s = histogram.summary();
-    put(row, "latency_mean_ns", s.mean_ns);
-    put(row, "latency_stddev_ns", s.stddev_ns);
+    put(row, &format!("{what}_mean_ns"), s.mean_ns);
+    put(row, &format!("{what}_stddev_ns"), s.stddev_ns);
     let whole = [s.min_ns, s.p50_ns, s.p90_ns, s.p95_ns, s.p99_ns, s.p99_9_ns, s.p99_99_ns, s.max_ns];
     for (name, value) in LATENCIES[2..].iter().zip(whole) {
-        put(row, &format!("latency_{name}_ns"), value);
+        put(row, &format!("{what}_{name}_ns"), value);
     }
 }

@@ -101,8 +101,7 @@ fn table(compared: &Compared) -> Table {
     }
     for cell in &compared.failed {
         let dash = || "–".to_owned();
-        let what = format!("failed in {}: {}", cell.side, cell.what);
-        table.rows.push(vec![name(&cell.axes), dash(), dash(), dash(), dash(), dash(), what]);
+        table.rows.push(vec![name(&cell.axes), dash(), dash(), dash(), dash(), dash(), cell.sentence()]);
     }
     table
 }
@@ -120,7 +119,8 @@ fn verdict(verdict: Verdict) -> &'static str {
 fn missing(compared: &ComparedResults) -> Vec<String> {
     let mut missing = Vec::new();
     for result in &compared.results {
-        let Compared { only_in_baseline, only_in_new, baseline, new, .. } = &result.compared;
+        let Compared { only_in_baseline, only_in_new, baseline, new, notes, .. } = &result.compared;
+        missing.extend(notes.iter().map(|note| format!("{}: {note}.", result.name)));
         for (count, side) in [(only_in_baseline, baseline), (only_in_new, new)] {
             if *count > 0 {
                 missing.push(format!(

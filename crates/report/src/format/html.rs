@@ -8,7 +8,7 @@ use super::{Format, RenderError};
 use crate::chart::{self, Curves, Palette};
 use crate::claims::{self, Standing};
 use crate::figure::{Figure, Kind, Panel};
-use crate::spread::{self, Charts, Origin};
+use crate::spread::{self, Charts, ON_PAGE, Origin};
 use crate::table::Table;
 use crate::{Report, Section, answer, dies, jobs, readings, scaling, summary};
 use askama::Template;
@@ -112,8 +112,9 @@ impl Page {
         let mut palette = Palette::default();
         let built: Vec<Vec<_>> = report.sections.iter().map(|section| build(section, &mut palette)).collect();
         let sections = report.sections.iter().zip(built).enumerate();
+        let look = (&palette, report.sections.len() == 1);
         let sections: Vec<PageSection> =
-            sections.map(|(at, (section, figures))| page_section(at, section, figures, &palette)).collect();
+            sections.map(|(at, (section, figures))| page_section(at, section, figures, look)).collect();
         let names: Vec<&str> = report.sections.iter().map(|s| s.results.name.as_str()).collect();
         Self { title: names.join(", "), patterns: chart::patterns(), many: sections.len() > 1, sections }
     }
@@ -128,15 +129,22 @@ fn build(section: &Section, palette: &mut Palette) -> Vec<Built> {
     for figure in figures.iter().flatten() {
         figure.series.iter().for_each(|name| palette.add(figure.kind, name));
     }
-    let charts = [spread::latencies(&section.results), spread::over_time(&section.results)];
+    let charts = [spread::latencies(&section.results, ON_PAGE), spread::over_time(&section.results, ON_PAGE)];
     for (name, _) in charts.into_iter().flat_map(|charts| charts.drawn).flat_map(|curves| curves.lines) {
         palette.add(Kind::Lines, &name);
     }
     figures
 }
 
-fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Palette) -> PageSection {
+fn page_section(
+    at: usize,
+    section: &Section,
+    figures: Vec<Built>,
+    (palette, alone): (&Palette, bool),
+) -> PageSection {
     let results = &section.results;
+    // As a run leaves it in its folder.
+    let file = if alone { "result.json".to_owned() } else { format!("{}.json", results.name) };
     let id = format!("r{}", at + 1);
     let figures = section.figures.iter().zip(figures).enumerate();
     PageSection {
@@ -153,7 +161,7 @@ fn page_section(at: usize, section: &Section, figures: Vec<Built>, palette: &Pal
             .chain(dies_figure(&id, results))
             .chain(spreads(&id, results, palette))
             .collect(),
-        origins: spread::origins(results),
+        origins: spread::origins(results, &file),
         tables: summary::tables(results)
             .into_iter()
             .chain(scaling::table(results, &BTreeMap::new()))
@@ -187,13 +195,13 @@ fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure>
     [
         curves(
             (format!("{id}-latency"), "Latency of each kind of operation", latencies),
-            &spread::latencies(results),
+            &spread::latencies(results, ON_PAGE),
             spread::percentiles(results),
             palette,
         ),
         curves(
             (format!("{id}-time"), "Calls over time", rates),
-            &spread::over_time(results),
+            &spread::over_time(results, ON_PAGE),
             spread::over_time_table(results),
             palette,
         ),
@@ -205,7 +213,7 @@ fn spreads(id: &str, results: &ResultFile, palette: &Palette) -> Vec<PageFigure>
 
 /// Which page lies on which die; none where no cell says so.
 fn dies_figure(id: &str, results: &ResultFile) -> Option<PageFigure> {
-    let pictures = dies::pictures(results);
+    let pictures = dies::pictures(results, ON_PAGE);
     let panel = |picture: &dies::Picture<'_>| PagePanel {
         title: picture.title.clone(),
         drawings: vec![chart::dies::draw(picture)],

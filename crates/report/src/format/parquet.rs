@@ -65,9 +65,12 @@ enum Kind {
 impl Kind {
     fn of(head: &str) -> Self {
         match head {
-            "plan" | "operation" | "notes" | "failed" => Self::Text,
+            "plan" | "clock" | "machine" | "operation" | "notes" | "failed" | "host_noise" | "series_ops" => {
+                Self::Text
+            }
             "partial" => Self::Flag,
-            "throughput_ops_per_s" | "latency_mean_ns" | "latency_stddev_ns" => Self::Number,
+            "throughput_ops_per_s" | "host_drift_percent" => Self::Number,
+            mean if mean.ends_with("_mean_ns") || mean.ends_with("_stddev_ns") => Self::Number,
             axis if axis.starts_with("axis.") => Self::Text,
             _ => Self::Count,
         }

@@ -49,6 +49,7 @@ impl Baseline {
                 let folder = existing(&name)?;
                 std::fs::remove_dir_all(&folder).map_err(|error| Failure::io("remove", &folder, &error))?;
                 output.note(&format!("removed  {name}"));
+                document(&name, &folder, output);
                 Ok(())
             }
         }
@@ -98,7 +99,16 @@ fn save(name: &str, result: Option<String>, force: bool, output: &Output) -> Res
     }
     std::fs::rename(&new, &folder).map_err(|error| Failure::io("make", &folder, &error))?;
     output.note(&format!("baseline {name}  {}", folder.display()));
+    document(name, &folder, output);
     Ok(())
+}
+
+/// What was saved or removed, for `--json`.
+fn document(name: &str, folder: &Path, output: &Output) {
+    if output.is_json() {
+        let folder = folder.display().to_string();
+        output.document(&serde_json::json!({ "schema": "weir.baseline/1", "name": name, "folder": folder }));
+    }
 }
 
 fn write(folder: &Path, results: &[ResultFile]) -> Result<(), Failure> {

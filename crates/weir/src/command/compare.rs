@@ -2,37 +2,53 @@
 //!
 //! | exit code | means |
 //! |---:|---|
-//! | 0 | compared; with `--fail-over`, no cell is slower by more than that, beyond its noise |
-//! | 1 | nothing in common; with `--fail-over`, a cell is slower or has failed |
-//! | 2 | usage: no such result, no such axis |
+//! | 0 | compared; with `--fail-over`, no cell is slower by more than that, beyond its noise, none failed, none is gone |
+//! | 1 | nothing in common; with `--fail-over`, a cell is slower, has failed or is gone |
+//! | 2 | usage: no such result, no such axis, results of two clocks without `--by clock` |
+//! | 4 | the comparison could not be written |
 
 use std::path::{Path, PathBuf};
 
+use ::report::compare::ComparedResult;
 use ::report::{ComparedResults, Gate};
 use clap::Args;
+use results::{Clock, ResultFile};
 
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::store;
 
+const EXAMPLES: &str =
+    "Examples: weir compare main new.json --fail-over 5% · weir compare result.json --by medium";
+
+const EXIT_CODES: &str = "
+
+Exit codes:
+  0  compared; with --fail-over, no cell is slower by more than PERCENT, none failed, none is gone
+  1  no cell in common; with --fail-over, a cell is slower by more than PERCENT, more of its runs
+     failed than in the baseline, or NEW does not have it
+  2  a usage error: no such result, no such axis, results of two clocks without --by clock
+  4  the comparison could not be written";
+
+/// The word for `--by` that compares the clocks.
+const CLOCK: &str = "clock";
+
 /// Compare results cell by cell; several results, plan by plan.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples: weir compare main new.json --fail-over 5% · weir compare result.json --by medium"
-)]
+#[command(after_help = EXAMPLES, after_long_help = format!("{EXAMPLES}{EXIT_CODES}"))]
 pub(crate) struct Compare {
     /// The baseline: a file, a folder of a run, or the name of a baseline or run
     baseline: String,
-    /// The result to compare with the baseline; not given with --by
-    #[arg(required_unless_present = "by", conflicts_with = "by")]
+    /// The result to compare with the baseline; not given with --by AXIS
+    #[arg(required_unless_present = "by")]
     new: Option<String>,
-    /// Compare those cells of BASELINE that differ in this axis only
+    /// Compare those cells of BASELINE that differ in this axis only; `clock`: results of the two clocks
     #[arg(long, value_name = "AXIS")]
     by: Option<String>,
-    /// Report smaller differences as no difference
+    /// Report smaller differences as no difference; never more than --fail-over
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "2%")]
     threshold: f64,
-    /// Fail (exit code 1) when a cell is slower by more than this
+    /// Fail (exit code 1) when a cell is slower by more than this, fails more often, or is gone
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
     /// Write the comparison in the format of the file's ending: .html .json .txt
@@ -67,12 +83,26 @@ impl Compare {
                 "nothing was compared: the two have no cell in common; compare runs of the same plan";
             return Err(Failure::new(Exit::Check, message));
         }
-        self.fail_over.map_or(Ok(()), |limit| judge(compared.gate(limit), limit, output))
+        let Some(limit) = self.fail_over else { return Ok(()) };
+        let gate = compared.gate(limit);
+        // What only one value of an axis has is the plan's choice.
+        let gate = if self.by.is_some() { Gate { gone: 0, gone_results: 0, ..gate } } else { gate };
+        judge(gate, limit, output)
     }
 
     fn compare(&self) -> Result<ComparedResults, Failure> {
         let baseline = store::read(&self.baseline)?;
+        // A difference as large as the limit must not be called none.
+        let threshold = Some(self.fail_over.map_or(self.threshold, |limit| limit.min(self.threshold)));
+        if self.by.as_deref() == Some(CLOCK) {
+            return self.by_clock(baseline, threshold);
+        }
         if let Some(axis) = &self.by {
+            if let Some(new) = &self.new {
+                let message =
+                    format!("--by {axis} compares cells of {} alone: leave {new} out", self.baseline);
+                return Err(Failure::usage(message));
+            }
             let [only] = &baseline[..] else {
                 let names: Vec<_> = baseline.iter().map(|result| result.name.as_str()).collect();
                 let (file, names) = (&self.baseline, names.join(", "));
@@ -80,15 +110,50 @@ impl Compare {
                     "{file} holds several results ({names}): give the file of one"
                 )));
             };
-            return ::report::compare_by(only, axis, Some(self.threshold)).map_err(Failure::usage);
+            return ::report::compare_by(only, axis, threshold).map_err(Failure::usage);
         }
         let name = self.new.as_deref().expect("it is required without --by");
         let new = store::read(name)?;
-        Ok(::report::compare_all((&self.baseline, &baseline), (name, &new), Some(self.threshold)))
+        let compared = ::report::compare_all((&self.baseline, &baseline), (name, &new), threshold);
+        let differ = |result: &&ComparedResult| result.compared.clocks[0] != result.compared.clocks[1];
+        match compared.results.iter().find(differ) {
+            None => Ok(compared),
+            Some(result) => {
+                let [old, new] = result.compared.clocks;
+                Err(Failure::usage(format!(
+                    "{} ran under the {old} clock and {name} under the {new} clock: give --by {CLOCK} to compare the two clocks",
+                    self.baseline
+                )))
+            }
+        }
+    }
+
+    /// The results of the virtual clock against those of the real one, by the names that `--clock both` gave them.
+    fn by_clock(
+        &self,
+        baseline: Vec<ResultFile>,
+        threshold: Option<f64>,
+    ) -> Result<ComparedResults, Failure> {
+        let new = self.new.as_ref().map_or(Ok(Vec::new()), |name| store::read(name))?;
+        let mut sides = [Clock::Virtual, Clock::Real].map(|clock| (clock, Vec::new()));
+        for mut result in baseline.into_iter().chain(new) {
+            if let Some(len) = result.name.strip_suffix(&format!("-{}", result.clock)).map(str::len) {
+                result.name.truncate(len);
+            }
+            let side = sides.iter_mut().find(|(clock, _)| *clock == result.clock);
+            side.expect("there are two clocks").1.push(result);
+        }
+        if let Some((clock, _)) = sides.iter().find(|(_, results)| results.is_empty()) {
+            return Err(Failure::usage(format!(
+                "no result is of the {clock} clock: give a run of `weir bench --clock both`, or one result of each clock"
+            )));
+        }
+        let [virtually, really] = &sides;
+        Ok(::report::compare_all(("virtual", &virtually.1), ("real", &really.1), threshold))
     }
 }
 
-/// Fails when a cell is slower or has none of its numbers; says when noise would hide it.
+/// Fails when a cell is slower, failed more often or is gone; says when noise would hide it.
 fn judge(gate: Gate, limit: f64, output: &Output) -> Result<(), Failure> {
     let percent = limit * 100.0;
     if gate.blind > 0 {
@@ -106,6 +171,12 @@ fn judge(gate: Gate, limit: f64, output: &Output) -> Result<(), Failure> {
     if gate.failed > 0 {
         let (failed, cells) = (gate.failed, if gate.failed == 1 { "cell" } else { "cells" });
         faults.push(format!("{failed} {cells} failed in the new result"));
+    }
+    for (gone, one, several) in [(gate.gone, "cell", "cells"), (gate.gone_results, "result", "results")] {
+        if gone > 0 {
+            let (what, is) = if gone == 1 { (one, "is") } else { (several, "are") };
+            faults.push(format!("{gone} {what} of the baseline {is} not in the new result"));
+        }
     }
     if faults.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Check, faults.join("; "))) }
 }

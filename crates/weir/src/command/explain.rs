@@ -37,11 +37,20 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 21] = [
+const WORDS: [(&str, &str); 27] = [
     ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
     ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
+    ("p90", "9 of 10 operations were at least as fast; from a histogram with three significant digits"),
+    ("p95", "19 of 20 operations were at least as fast; from a histogram with three significant digits"),
     ("p99", "99 of 100 operations were at least as fast; from a histogram with three significant digits"),
+    ("p99.9", "999 of 1000 operations were at least as fast; from a histogram with three significant digits"),
+    (
+        "p99.99",
+        "9999 of 10000 operations were at least as fast; from a histogram with three significant digits",
+    ),
+    ("cell", "a point of a plan: one value of each axis; its runs differ in their seeds only"),
+    ("region", "the part of the medium on which the file system of a cell lies; --region gives its size"),
     ("software", "CPU work other than copying"),
     ("copy", "copying bytes between memory and the caller's buffer"),
     ("data", "the medium serving file data"),
@@ -108,11 +117,13 @@ impl Explain {
     /// The meaning of a word.
     fn word(&self) -> Option<String> {
         let pairs = WORDS.iter().chain(&EXIT_CODES);
-        if let Some((_, meaning)) = pairs.into_iter().find(|(word, _)| *word == self.what) {
+        // As tables print it: lock wait.
+        let asked = self.what.to_lowercase().replace(' ', "_");
+        if let Some((_, meaning)) = pairs.into_iter().find(|(word, _)| *word == asked) {
             return Some((*meaning).to_owned());
         }
         if let Some(topic) = topics::all().find(|topic| topic.word == self.what) {
-            return Some(format!("{}\n{}", topic.part, topic.text));
+            return Some(format!("errors with \"{}\"\n\n{}", topic.part.trim_end_matches(": "), topic.text));
         }
         let upper = self.what.to_uppercase();
         let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;

@@ -10,7 +10,9 @@ use crate::output::Output;
 
 /// Write the man pages into a folder.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir man ~/.local/share/man/man1")]
+#[command(
+    after_help = "Example: weir man pages && man pages/weir-bench.1 (weir.toml.5 belongs to section 5, all others to 1)"
+)]
 pub(crate) struct Man {
     /// The folder, which is created if it does not exist
     folder: PathBuf,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use lab::Plan;
 
-use crate::experiment;
+use super::run;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -48,24 +48,47 @@ impl PlanCommand {
                 }
                 results::file::write_atomic(&file, TEMPLATE)?;
                 output.note(&format!("plan  {}", file.display()));
+                if output.is_json() {
+                    let file = file.display().to_string();
+                    output.document(&serde_json::json!({ "schema": "weir.written/1", "file": file }));
+                }
                 Ok(())
             }
-            Action::Check { plans, quick } => plans.iter().try_for_each(|name| check(name, quick, output)),
+            Action::Check { plans, quick } => check_all(&plans, quick, output),
         }
     }
 }
 
-fn check(name: &str, quick: bool, output: &Output) -> Result<(), Failure> {
-    let plan = Plan::load(name, quick)?;
-    experiment::check_figures(&plan)?;
-    let cells = plan.cells()?;
+/// Checks each plan, also those after one that is wrong.
+fn check_all(names: &[String], quick: bool, output: &Output) -> Result<(), Failure> {
+    let (mut right, mut wrong) = (Vec::new(), Vec::new());
+    for name in names {
+        match Plan::load(name, quick).and_then(|plan| Ok((run::check(&plan)?, plan))) {
+            Ok((cells, plan)) => right.push((name, plan, cells)),
+            Err(error) => wrong.push(error),
+        }
+    }
+    if !output.is_json() {
+        for (name, plan, cells) in &right {
+            output.data(&format!("{name}: {} cells, {} repeats each\n", cells.len(), plan.repeats));
+        }
+    }
+    if let Some(error) = lab::Error::together(wrong) {
+        return Err(error.into());
+    }
     if output.is_json() {
-        let titles: Vec<_> = cells.iter().map(lab::CellSpec::title).collect();
-        output.document(&serde_json::json!({
-            "schema": "weir.plan/1", "name": plan.name, "repeats": plan.repeats, "cells": titles
-        }));
-    } else {
-        output.data(&format!("{name}: {} cells, {} repeats each\n", cells.len(), plan.repeats));
+        let documents: Vec<_> = right.iter().map(|(_, plan, cells)| document(plan, cells)).collect();
+        match &documents[..] {
+            [only] => output.document(only),
+            several => output.document(&serde_json::json!({ "schema": "weir.plans/1", "plans": several })),
+        }
     }
     Ok(())
+}
+
+fn document(plan: &Plan, cells: &[lab::CellSpec]) -> serde_json::Value {
+    let titles: Vec<_> = cells.iter().map(lab::CellSpec::title).collect();
+    serde_json::json!({
+        "schema": "weir.plan/1", "name": plan.name, "repeats": plan.repeats, "cells": titles
+    })
 }

@@ -34,6 +34,19 @@ pub(crate) struct Run {
     how: How,
 }
 
+/// What is wrong in the figures, cells and expectations of a plan, all at once; its cells if nothing is.
+pub(crate) fn check(plan: &Plan) -> Result<Vec<lab::CellSpec>, lab::Error> {
+    let (figures, cells) = (experiment::check_figures(plan), plan.cells());
+    let expectations = cells.as_ref().map_or(Ok(()), |cells| plan.check_expectations(cells));
+    match (figures, expectations, cells) {
+        (Ok(()), Ok(()), Ok(cells)) => Ok(cells),
+        (figures, expectations, cells) => {
+            let wrong = [cells.err(), figures.err(), expectations.err()].into_iter().flatten();
+            Err(lab::Error::together(wrong).expect("one of them is wrong"))
+        }
+    }
+}
+
 impl Run {
     /// The plan, and the texts that it must have where it is that of a result.
     fn plan(&self) -> Result<(Plan, Vec<InputRecord>), Failure> {
@@ -64,14 +77,13 @@ impl Run {
 
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let (plan, inputs) = self.plan()?;
-        experiment::check_figures(&plan)?;
         let mut restored = plan.clone();
         let replaced = inputs::restore(&mut restored, &inputs)?;
+        let cells = check(&restored)?.len();
         if !replaced.is_empty() {
             output.note(&format!("taken from the result, because here they differ: {}", replaced.join(", ")));
         }
         if self.dry {
-            let cells = restored.cells()?.len();
             output.note(&format!("{cells} cells, {} repeats each", plan.repeats));
             output.document(&plan.to_json());
             return Ok(());

@@ -46,7 +46,7 @@ pub const PERSONALITIES: &[Personality] = &[
     personality!("fileserver", "create, write, append, read, delete and stat whole files of 128 KiB"),
     personality!("webserver", "read ten pages of 16 KiB, append to one shared log"),
     personality!("webproxy", "drop and store a page, serve five, in one flat directory"),
-    personality!("varmail", "mail with a file for each message, two syncs a loop"),
+    personality!("varmail", "mail with a file for each message, two fsyncs in each loop"),
     personality!("oltp", "200 readers, ten writers and a log writer of a database, coupled by semaphores"),
     personality!("tpcso", "the same with thirty named files of 175 GiB, direct I/O"),
     personality!("videoserver", "48 viewers at 96 MiB/s while videos are replaced"),

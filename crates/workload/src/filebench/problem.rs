@@ -443,11 +443,12 @@ impl Diagnostic for Located<'_> {
 
 /// A hint at the legal names nearest to `name`: the likely one as a question, or all when there are few.
 pub fn did_you_mean<'a>(name: &str, legal: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let legal: Vec<&str> = legal.into_iter().collect();
+    let mut legal: Vec<&str> = legal.into_iter().collect();
+    legal.sort_unstable();
+    legal.dedup();
     let mut near: Vec<(usize, &str)> =
         legal.iter().map(|&candidate| (distance(name, candidate), candidate)).collect();
     near.sort_unstable();
-    near.dedup();
     let limit = (name.chars().count() / 3).max(2);
     let close: Vec<&str> =
         near.iter().filter(|(far, _)| *far <= limit).take(3).map(|&(_, candidate)| candidate).collect();

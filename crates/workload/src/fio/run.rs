@@ -220,7 +220,9 @@ impl Run {
     /// What a reader must know of how it ended.
     fn endings(&self, outcome: &mut Measured, ended: &[Ended], state: &RunState) {
         if let Some(failure) = state.failure() {
-            outcome.notes.push(format!("{}: this point is not valid", failure.what));
+            outcome
+                .notes
+                .push(format!("{}; the cell ended there, and its numbers are not valid", failure.what));
             outcome.errors = outcome.errors.max(1);
             outcome.cut_short = true;
         }

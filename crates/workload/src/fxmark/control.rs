@@ -14,7 +14,7 @@ use crate::tree::CallFailed;
 static RUN: LockClass = LockClass::new("fxmark.run");
 
 /// From the last worker being ready to the common start, for each worker: longer than it takes to wake one.
-const LEAD: Nanos = Nanos::from_micros(10);
+pub(super) const LEAD: Nanos = Nanos::from_micros(10);
 
 /// The measured time of a run.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl Control {
     }
 
     fn fail(&self, w: u64, error: &CallFailed) {
-        let told = format!("worker {w}: {error}: this point is not valid");
+        let told = format!("worker {w}: {error}; the cell ended there, and its numbers are not valid");
         self.state.lock().failed.get_or_insert(told);
         self.end(sim::now());
     }
@@ -175,7 +175,8 @@ impl Control {
                 }
                 Done::Moved(_) => {}
                 Done::NothingLeft if self.is_alone() => break,
-                Done::NothingLeft | Done::Full => {
+                done @ (Done::NothingLeft | Done::Full) => {
+                    ended.full = matches!(done, Done::Full);
                     self.end(now);
                     break;
                 }

@@ -20,7 +20,7 @@ use results::{Histogram, StepRecord, WorkerRecord};
 use sim::{Bytes, JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
-use super::control::{Control, Window};
+use super::control::{Control, LEAD, Window};
 use super::names::ROOT;
 use super::parameters::{BLOCK, Parameters, Placement};
 use super::prepare::{self, Prepared};
@@ -93,6 +93,8 @@ pub(super) struct Ended {
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
+    /// Whether it ended because the file system was full.
+    pub(super) full: bool,
     pub(super) elapsed: Nanos,
     /// Processor time of its loop, under the real clock.
     pub(super) cpu: Option<Nanos>,
@@ -175,6 +177,7 @@ impl Run {
         let mut outcome = Measured { elapsed, notes: self.notes.clone(), ..Measured::default() };
         outcome.ops = measured.iter().map(|worker| worker.ops).sum();
         outcome.errors = ended.iter().map(|worker| worker.errors).sum();
+        outcome.ended_full = ended.iter().filter(|worker| worker.full).count() as u64;
         let bytes = measured.iter().map(|worker| worker.bytes).sum();
         match self.plan.benchmark.work {
             Loop::Read(_) | Loop::ReadThrough | Loop::ReadSkewed => {
@@ -261,6 +264,11 @@ impl Job for Run {
         let tasks = self
             .start("worker", move |w, calls| shared.work(Worker::new(&plan, w, calls, prepared[w as usize])));
         let begin = control.start();
+        if self.plan.parameters.warmup == Nanos::ZERO {
+            // Each worker sleeps until then, and what it books from then on is of calls that count.
+            sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
+            watch(Phase::Ready);
+        }
         sim::sleep_until(begin);
         watch(Phase::Begins);
         let ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();

@@ -31,7 +31,7 @@ pub(super) fn tables(report: &Report) -> String {
 
 /// Virtual by real throughput of each cell.
 fn throughput(modelled: &ResultFile, real: &ResultFile) -> Table {
-    let mut table = Table::new("virtual clock by real clock: 1.00x is a model that tells the truth");
+    let mut table = Table::new("virtual clock by real clock: at 1.00x the model agrees with this host");
     table.words("cell");
     for name in ["virtual", "real", "virtual/real"] {
         table.numbers(name);

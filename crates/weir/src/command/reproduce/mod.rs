@@ -82,8 +82,11 @@ struct Wanted {
 impl Reproduce {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let wanted = self.wanted()?;
+        if !self.list {
+            self.how.prepare()?;
+        }
         match (self.list, self.readings) {
-            (true, true) => wanted.iter().for_each(|wanted| readings::list(&wanted.paper, output)),
+            (true, true) => readings::list(wanted.iter().map(|wanted| &wanted.paper), output),
             (true, false) => list(&wanted, output),
             (false, true) => return self.run_readings(&wanted, output),
             (false, false) => return self.run_plans(wanted, output),

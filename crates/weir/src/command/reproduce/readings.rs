@@ -28,7 +28,6 @@ pub(super) fn measure(
     how: &How,
     output: &Output,
 ) -> Result<ResultFile, Failure> {
-    store::prepare()?;
     let cells = store::data()?.join("cells").join(format!("{}.jsonl", paper.name));
     let build = environment::build().unwrap_or_default();
     let kept = Kept::open(&cells, &build)?;
@@ -118,16 +117,6 @@ pub(super) fn classify(paper: &Paper, claims: &mut [ClaimOutcome]) -> Option<Str
 
 /// Everything that was asked, as the plan of the result.
 fn document(paper: &Paper, scale: Scale, variations: &[Variation], size: run::Size) -> Value {
-    let choice = |choice: &Choice| json!({ "name": choice.name, "why": choice.why });
-    let reading = |reading: &Reading| {
-        let alternatives: Vec<_> = reading.alternatives.iter().map(|one| choice(&one.choice)).collect();
-        json!({
-            "name": reading.name,
-            "question": reading.question,
-            "default": choice(&reading.default),
-            "alternatives": alternatives,
-        })
-    };
     let pair = |pair: &Pair| json!({ "choices": pair.choices, "why": pair.why });
     json!({
         "paper": paper.name,
@@ -135,13 +124,36 @@ fn document(paper: &Paper, scale: Scale, variations: &[Variation], size: run::Si
         "plans": variations[0].plans.iter().map(|plan| &plan.name).collect::<Vec<_>>(),
         "variations": variations.len(),
         "cells": size.cells,
-        "readings": paper.readings.list.iter().map(reading).collect::<Vec<_>>(),
+        "readings": paper.readings.list.iter().map(reading_document).collect::<Vec<_>>(),
         "pairs": paper.readings.pairs.iter().map(pair).collect::<Vec<_>>(),
     })
 }
 
-/// The readings of a paper with their arguments.
-pub(super) fn list(paper: &Paper, output: &Output) {
+fn reading_document(reading: &Reading) -> Value {
+    let choice = |choice: &Choice| json!({ "name": choice.name, "why": choice.why });
+    let alternatives: Vec<_> = reading.alternatives.iter().map(|one| choice(&one.choice)).collect();
+    json!({
+        "name": reading.name,
+        "question": reading.question,
+        "default": choice(&reading.default),
+        "alternatives": alternatives,
+        "fitted_on": reading.fitted_on,
+    })
+}
+
+/// The readings of papers with their arguments.
+pub(super) fn list<'p>(papers: impl Iterator<Item = &'p Paper>, output: &Output) {
+    if !output.is_json() {
+        return papers.for_each(|paper| list_of(paper, output));
+    }
+    let papers = papers.map(|paper| {
+        let readings: Vec<_> = paper.readings.list.iter().map(reading_document).collect();
+        json!({ "name": paper.name, "paper": paper.paper, "readings": readings })
+    });
+    output.document(&json!({ "schema": "weir.readings/1", "papers": papers.collect::<Vec<_>>() }));
+}
+
+fn list_of(paper: &Paper, output: &Output) {
     for Reading { name, question, default, alternatives, fitted_on } in &paper.readings.list {
         let row = |choice: &Choice, mark: &str| (format!("{}{mark}", choice.name), choice.why.clone());
         let others = alternatives.iter().map(|one| row(&one.choice, ""));
