@@ -228,7 +228,8 @@ impl Handler {
         let parent = self.numbers.ino(ask.header.nodeid);
         let name = name(ask.name()?)?;
         let new = self.new_inode(&ask.header, parent, kind, (mode, umask))?;
-        let made = make(name, parent, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        let made = make(name, parent, &new.begin())
+            .and_then(|attr| self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, kind)));
         self.nodes.changed(parent);
         self.tell(self.settled(made), reply)
     }
@@ -299,7 +300,9 @@ impl Handler {
         let name = name(ask.name()?)?;
         let new = self.new_inode(&ask.header, parent, FileKind::Regular, (given.mode, given.umask))?;
         let flags = open_flags(given.flags);
-        let made = fs.create(parent, name, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        let made = fs.create(parent, name, &new.begin()).and_then(|attr| {
+            self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, FileKind::Regular))
+        });
         let made = self.settled(made).and_then(|attr| {
             fs.open(attr.ino, flags)?;
             self.nodes.learn(attr.ino);
