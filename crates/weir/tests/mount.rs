@@ -681,16 +681,18 @@ fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it
 
 #[test]
 fn what_df_calls_available_can_be_reserved() {
-    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+    let designs = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"];
+    for design in designs.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);
         place.mount("");
         let space = rustix::fs::statvfs(place.dir()).unwrap();
         let (free, available) = (space.f_bfree, space.f_bavail);
-        assert!(available < free && available * 100 > free * 98, "{design}: {available} of {free}");
+        assert!(available < free && available * 100 > free * 95, "{design}: {available} of {free}");
         let file = File::create(place.dir().join("file")).unwrap();
         // The name may take a block of the directory.
         let bytes = (space.f_bavail - 1) * space.f_frsize;
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).unwrap();
+        let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+        assert_eq!(reserved, Ok(()), "{design}: {available} of {free}");
         drop(file);
         place.umount();
         place.check();
