@@ -272,7 +272,7 @@ impl Promised {
 
     /// The directories that must be there. ext4 keeps a change of names for the next sync.
     fn kept(&self, design: &str) -> &[PathBuf] {
-        if design == "ext4-dax" { &self.made[..self.made_synced] } else { &self.made }
+        if design.starts_with("ext") { &self.made[..self.made_synced] } else { &self.made }
     }
 }
 
@@ -323,8 +323,12 @@ fn load(dir: &Path, worker: u64, seed: sim::Seed, promised: &Mutex<Promised>) ->
     Ok(())
 }
 
-/// Every byte that is there is one that was written, and those that were synced are all there.
+/// Every byte that is there is one that was written, and those that were synced are all there. Without a journal a name may be lost
+/// when others of its directory change: ext2 promises only that the mount repairs the pool.
 fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str, told: &str) {
+    if design == "ext2" {
+        return *promised = Promised::default();
+    }
     let log = fs::read(dir.join(format!("log {worker}"))).unwrap_or_default();
     assert!(log.len() >= promised.synced, "{told}: {} of {} synced bytes", log.len(), promised.synced);
     assert!(log == log_bytes(worker, 0, log.len()), "{told}: log {worker} has bytes that were never written");
@@ -340,7 +344,7 @@ fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str
 fn a_server_that_was_killed_leaves_what_it_had_promised() {
     let (rounds, seed) = (wanted("WEIR_KILL_ROUNDS", 5), wanted("WEIR_KILL_SEED", 1));
     let only = std::env::var("WEIR_KILL_DESIGN").ok();
-    let killed = ["pmfs", "hinfs", "nova", "ext4-dax"].into_iter();
+    let killed = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"].into_iter();
     for design in killed.filter(|design| only.as_ref().is_none_or(|only| only == design) && can_mount()) {
         let place = Place::new(design);
         let promised: Arc<[Mutex<Promised>; 3]> = Arc::default();
