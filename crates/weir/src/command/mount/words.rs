@@ -132,8 +132,12 @@ impl Words {
     /// Refuses what only root may ask the kernel for.
     pub(super) fn check_allowed(&self, is_root: bool) -> Result<(), Failure> {
         let privileged = [("suid", MountFlags::NOSUID), ("dev", MountFlags::NODEV)];
-        match privileged.into_iter().find(|(_, flag)| !is_root && !self.flags.contains(*flag)) {
-            Some((word, _)) => Err(Failure::usage(format!("-o {word}: only root may give this option"))),
+        let asked =
+            privileged.into_iter().find(|(_, flag)| !self.flags.contains(*flag)).map(|(word, _)| word);
+        // `fusermount3` mounts for other users, and does not know this flag.
+        let asked = asked.or(self.flags.contains(MountFlags::NOSYMFOLLOW).then_some("nosymfollow"));
+        match asked.filter(|_| !is_root) {
+            Some(word) => Err(Failure::usage(format!("-o {word}: only root may give this option"))),
             None => Ok(()),
         }
     }
@@ -257,8 +261,8 @@ mod tests {
     }
 
     #[test]
-    fn only_root_may_ask_for_set_id_bits_and_devices() {
-        for word in ["suid", "dev"] {
+    fn only_root_may_ask_for_set_id_bits_and_devices_and_to_follow_no_link() {
+        for word in ["suid", "dev", "nosymfollow"] {
             assert!(parse(word).unwrap().check_allowed(false).is_err(), "{word}");
             assert!(parse(word).unwrap().check_allowed(true).is_ok(), "{word}");
         }
