@@ -112,7 +112,24 @@ impl Words {
     /// Reads the lists for a mount of `design`; without one, what may be an option of a design is passed over. Of two words that
     /// contradict each other the later one holds.
     pub(super) fn parse(lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
-        let mut words = Self::default();
+        Self::default().changed(lists, design)
+    }
+
+    /// Reads the lists for a change of a mount of `design`, which the list of mounts describes by `present`: what they do not name
+    /// stays as it is.
+    pub(super) fn of_remount(
+        present: &str,
+        lists: &[String],
+        design: Option<&dyn FsType>,
+    ) -> Result<Self, Failure> {
+        // What that list says nothing of.
+        let times = Some(AccessTimes::Strict);
+        let unsaid = Self { flags: MountFlags::empty(), access_times: times, ..Self::default() };
+        unsaid.changed(&[present.to_owned()], None)?.changed(lists, design)
+    }
+
+    fn changed(self, lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
+        let mut words = Self { design: BTreeMap::new(), ..self };
         let given: Vec<_> =
             lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         for word in &given {
@@ -239,6 +256,22 @@ mod tests {
             "rw,remount,nosuid,nodev,relatime,user_id=0,group_id=0,default_permissions,allow_other,user=me";
         let words = parse(words).unwrap();
         assert!(words.allow_other && words.design.is_empty());
+    }
+
+    #[test]
+    fn a_remount_keeps_what_it_does_not_name() {
+        let pmfs = lab::plan::matrix::design("pmfs").ok();
+        let remount = |present: &str, words: &str| Words::of_remount(present, &[words.to_owned()], pmfs);
+        let flags = |present: &str, words: &str| remount(present, words).unwrap().flags;
+        let present = "rw,nosuid,noexec,relatime,user_id=0,group_id=0,default_permissions";
+        let kept = MountFlags::NOSUID | MountFlags::NOEXEC;
+        assert_eq!(flags(present, "remount,ro"), kept | MountFlags::RDONLY);
+        assert_eq!(flags(present, "remount,exec,nodev"), MountFlags::NOSUID | MountFlags::NODEV);
+        assert_eq!(remount(present, "ro").unwrap().access_times, Some(AccessTimes::Relative));
+        assert_eq!(remount("ro,noatime", "rw").unwrap().access_times, Some(AccessTimes::Never));
+        assert_eq!(remount("rw,nosuid", "ro").unwrap().access_times, Some(AccessTimes::Strict));
+        let refused = remount(present, "remount,bogusword").expect_err("there is no such word");
+        assert!(refused.message.contains("bogusword"), "{}", refused.message);
     }
 
     #[test]
