@@ -10,7 +10,7 @@ SHARE = $(DESTDIR)$(PREFIX)/share
 # Where mount(8) looks for its programs.
 SBIN ?= /sbin
 
-.PHONY: demo test test-mount test-suites test-package evidence install package lint docs bench build clean
+.PHONY: demo test test-mount test-mount-short test-suites test-package evidence install package lint docs bench build clean
 
 # HiNFS beside PMFS at a tenth of the published size: a table here, charts in one HTML file.
 demo: build
@@ -33,7 +33,13 @@ test-mount: build
 	tests/mount/run.sh $(WEIR)
 	tests/mount/fstab.sh $(WEIR)
 	tests/mount/direct.sh $(WEIR)
+	$(SHORT_MOUNTS)
 	tests/mount/block.sh $(WEIR)
+
+# Handles, lists, stacked mounts, and what a second user can reach: seconds. As root.
+SHORT_MOUNTS = for script in calls stacked second_user; do tests/mount/$$script.sh $(WEIR) || exit 1; done
+test-mount-short: build
+	$(SHORT_MOUNTS)
 
 # Public suites, written elsewhere, on a mount of each design. As root; cargo installs them.
 test-suites: build

@@ -4,8 +4,9 @@
 #
 #   evidence/collect.sh WEIR
 #
-# The checks take every design of the table, or those of DESIGNS="ext4 ext2". Two kinds of steps take fewer:
+# The checks take every design of the table, or those of DESIGNS="ext4 ext2". Three kinds of steps take fewer:
 #
+#   mounts             pmfs and hinfs, or what a script names by itself
 #   programs, public   mounts of the designs that are meant for use: redo keeps everything in DRAM and is there to be copied, and
 #                      hinfs-nclfw and hinfs-wb are hinfs with one decision left out
 #   crash-2            all pairs of programs on designs that need memory; on block devices, where a crash may lose or keep every
@@ -21,7 +22,7 @@ export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
 # What cargo's suites test: this commit, in the profile that tests are built in.
 WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
 export WEIR_BUILD
-steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites programs public}
+steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites mounts programs public}
 table=$("$weir" list fs | awk '$1 !~ /:/ { print $1 }')
 read -ra all <<<"$(tr '\n' ' ' <<<"${DESIGNS:-$table}")"
 designs=$(IFS=,; printf '%s' "${all[*]}")
@@ -82,6 +83,12 @@ step_suites() {
     record_suite suite/medium "the recorder and its lints" --test region --test recorder --test lints
     record_suite suite/calls "calls by path and descriptor" --test rules --test differential --test cache --test pool
     record_suite suite/mount "mounts of each design" --test mount --test exercise
+}
+step_mounts() {
+    local script
+    for script in calls stacked second_user direct; do tests/mount/$script.sh "$weir"; done
+    tests/mount/block.sh "$weir"
+    tests/mount/memory.sh "$weir"
 }
 step_programs() { env -u ONLY tests/mount/run.sh "$weir" "${mounted[@]}"; }
 step_public() { tests/mount/suites.sh "$weir" "${mounted[@]}"; }

@@ -85,6 +85,10 @@ remounts() {
     has nosuid
     has allow_other
     touch -d @1000000000 "$dir/file"
+    mount -o remount,noexec "$dir"
+    has noexec
+    mount -o remount,exec "$dir"
+    has_not noexec
     mount -o remount,noatime "$dir"
     has noatime
     cat "$dir/file" >/dev/null

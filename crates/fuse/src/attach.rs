@@ -2,7 +2,8 @@
 //!
 //! Root calls mount(2), with every flag that it has. Other users have `fusermount3` do it (Debian's package `fuse3`), which is
 //! set-user-id root, checks what they may, and passes the descriptor back over the socket that `_FUSE_COMMFD` names
-//! (`util/fusermount.c` of libfuse). It knows fewer flags; those that it lacks are only shown in the list of mounts.
+//! (`util/fusermount.c` of libfuse). It knows fewer flags. Those of access times are the server's to keep, and the list of mounts
+//! may show others; `nosymfollow` is the kernel's, and `weir mount` refuses it to these users.
 //!
 //! The crate `fuser` could mount as well, but it then unmounts the directory once more after its own mount has gone: that would
 //! take away what lies below, or what was mounted there since.

@@ -315,6 +315,15 @@ impl Handler {
         fs.setattr(attr.ino, &SetAttr { perm: Some(creation.new.perm), ..SetAttr::default() })
     }
 
+    /// Takes back a name whose inode could not have what it inherits: the call fails, and has changed nothing.
+    fn unmake(&self, parent: Ino, name: &[u8], kind: FileKind) {
+        // What is refused here is left to be seen.
+        let _ = match kind {
+            FileKind::Directory => self.fs().rmdir(parent, name),
+            _ => self.fs().unlink(parent, name),
+        };
+    }
+
     /// A list of an inode.
     fn list_of(&self, ino: Ino, name: &[u8]) -> Result<Option<Acl>> {
         match self.fs().getxattr(ino, name) {

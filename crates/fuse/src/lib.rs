@@ -66,7 +66,7 @@ mod wire;
 mod writeback;
 
 pub use options::{
-    Backing, Cache, FLAG_WORDS, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR,
+    Backing, Cache, FLAG_WORDS, Options, RESULT_BYTES_MAX, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR, end_xattr,
     remount_xattr, time_flags,
 };
 pub use panics::is_serving;

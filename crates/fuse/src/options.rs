@@ -1,10 +1,11 @@
 //! How to mount.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::mount::MountFlags;
-use vfs::{AccessTimes, Result};
+use vfs::{AccessTimes, Errno, Result};
 
 /// An attribute of the root that is computed when it is asked for, and in no list.
 pub const RESULT_XATTR: &str = "weir.result";
@@ -36,6 +37,19 @@ pub fn remount_xattr(flags: MountFlags, access_times: Option<AccessTimes>) -> St
     format!("{REMOUNT_XATTR}{state},{directories}{times}")
 }
 
+/// The beginning of an attribute of the root, in no list: root, or the user who serves, asks for it with the path of a socket, to
+/// which the server then says how it ends ([`end_xattr`]).
+pub(crate) const END_XATTR: &str = "weir.end:";
+
+/// The longest name of an attribute that a kernel passes on.
+const NAME_BYTES_MAX: usize = 255;
+
+/// The attribute of the root that has the server connect to `socket`; none where the path is too long for a name.
+pub fn end_xattr(socket: &Path) -> Option<String> {
+    let name = format!("{END_XATTR}{}", socket.to_str()?);
+    (name.len() <= NAME_BYTES_MAX).then_some(name)
+}
+
 /// The medium under a design, as far as a mount has to do with it.
 pub trait Backing: Send + Sync {
     /// Orders what the calling thread has written before everything that comes later: the thread that syncs a file may be another
@@ -49,6 +63,12 @@ pub trait Backing: Send + Sync {
     /// whatever the kernel was told by a remount.
     fn discards(&self) -> bool {
         false
+    }
+
+    /// Connects to a socket, and says there how the server ends when it has ended.
+    fn tell_end(&self, socket: &Path) -> Result<()> {
+        let _ = socket;
+        Err(Errno::EOPNOTSUPP)
     }
 
     /// A call of the design has panicked while it served `operation`, and its caller was answered `EIO`. `changes`: half of a

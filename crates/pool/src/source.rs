@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fs::{FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
-use media::{CostModel, Region};
+use media::{CostModel, MediaError, Region};
 use sim::Bytes;
 
 use crate::open::PoolError;
@@ -38,7 +38,7 @@ impl Source {
     /// # Errors
     ///
     /// [`PoolError::NoSize`] when it is missing and has no size, [`PoolError::Media`] for what the host refuses (a pool that is in
-    /// use, no space), [`PoolError::Design`] for what the design refuses: then nothing is left of a new pool.
+    /// use, no space), [`PoolError::Design`] for what the design refuses. Nothing is left of a new pool.
     pub fn open(
         &self,
         (design, options): (&'static dyn FsType, &Options),
@@ -55,14 +55,24 @@ impl Source {
             Self::Dax(path) => Region::direct(path, size, model),
             Self::Memory => Region::anonymous(size.unwrap_or(Bytes(0)), model),
         };
-        let refused = |error| PoolError::Media { pool: self.clone(), error };
-        let region = Arc::new(region.map_err(refused)?);
+        let region = region.map_err(|error| {
+            // A file that another process uses was made by that process meanwhile.
+            if is_missing && error != MediaError::InUse {
+                self.remove();
+            }
+            PoolError::Media { pool: self.clone(), error }
+        });
+        let region = Arc::new(region?);
         if is_missing && let Err(error) = design.mkfs(&Storage::from(&region), options) {
-            // A pool without a file system is of no use.
-            self.path().map(std::fs::remove_file);
+            self.remove();
             return Err(PoolError::Design { pool: self.clone(), error });
         }
         Ok((region, is_missing))
+    }
+
+    /// Removes a new file: a pool without a file system is of no use.
+    fn remove(&self) {
+        self.path().map(std::fs::remove_file);
     }
 }
 

@@ -23,6 +23,7 @@ mod experiment;
 mod failure;
 mod inputs;
 mod interrupt;
+mod leaving;
 mod mounted;
 mod nbd;
 mod output;

@@ -1,8 +1,4 @@
-//! The file of a pool: who may read it, and who has it open.
-//!
-//! A server that was unmounted still has its pool open (`flock`) while it writes back what it had buffered. The list of locks names
-//! its process, and the list of mounts says that it no longer serves a directory: such a pool is waited for, any other that is in
-//! use is refused.
+//! The file of a pool: its permissions and its size.
 
 use std::fmt;
 use std::fs::File;
@@ -10,12 +6,10 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::{Duration, Instant};
 
 use sim::Bytes;
 
 use crate::failure::{Exit, Failure};
-use crate::mounted;
 use crate::output::Output;
 
 /// Permissions of the file: of a new one, or the widest that an existing one is expected to have.
@@ -98,68 +92,6 @@ pub(crate) fn extend_holes(path: &Path, size: Bytes) -> Result<(), Failure> {
     file.sync_all().map_err(failed)
 }
 
-/// How often a pool that is being left is looked at.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-
-/// After this long the wait is told, and then as often again.
-const TELL_EVERY: Duration = Duration::from_secs(2);
-
-/// The longest wait: gigabytes onto a slow disk.
-const PATIENCE: Duration = Duration::from_secs(600);
-
-/// Waits while a server that was unmounted has not left its pool yet. Any other that uses it is not waited for.
-pub(crate) fn wait_until_left(path: &Path) {
-    let began = Instant::now();
-    let mut told = Duration::ZERO;
-    while let Some(server) = leaving(path) {
-        let waited = began.elapsed();
-        if waited >= PATIENCE {
-            return;
-        }
-        if waited >= told + TELL_EVERY {
-            let (path, secs) = (path.display(), waited.as_secs());
-            anstream::eprintln!("waiting for process {server}, which writes {path} back ({secs} s)");
-            told = waited;
-        }
-        std::thread::sleep(LOOK_EVERY);
-    }
-}
-
-/// The process of the server that has the pool open without serving a directory any more.
-fn leaving(path: &Path) -> Option<u32> {
-    let server = holder(path)?;
-    let command = std::fs::read(format!("/proc/{server}/cmdline")).ok()?;
-    let serves = command.split(|byte| *byte == 0).any(|argument| argument == b"mount");
-    (serves && mounted::places_of(path).is_empty()).then_some(server)
-}
-
-/// What to do about a pool that is in use.
-pub(crate) fn advice_in_use(path: &Path) -> String {
-    let places = mounted::places_of(path);
-    match (places.first(), holder(path)) {
-        (Some(dir), _) => format!(": it is mounted on {0}; `weir umount {0}` ends that", dir.display()),
-        (None, Some(process)) => format!(" (process {process})"),
-        (None, None) => String::new(),
-    }
-}
-
-/// The process that has locked the file: `/proc/locks`, proc(5). None as well where it is out of sight, in another container.
-fn holder(path: &Path) -> Option<u32> {
-    let file = std::fs::metadata(path).ok()?;
-    let (major, minor) = (rustix::fs::major(file.dev()), rustix::fs::minor(file.dev()));
-    let id = format!("{major:02x}:{minor:02x}:{}", file.ino());
-    let locks = std::fs::read_to_string("/proc/locks").ok()?;
-    holder_in(&locks, &id)
-}
-
-fn holder_in(locks: &str, id: &str) -> Option<u32> {
-    locks.lines().find_map(|line| {
-        let fields: Vec<_> = line.split_whitespace().collect();
-        let &[_, "FLOCK", _, _, process, file, ..] = fields.as_slice() else { return None };
-        (file == id).then(|| process.parse().ok().filter(|process| *process > 0)).flatten()
-    })
-}
-
 /// A path as the kernel finds it, or as it was given where there is none any more.
 pub(crate) fn found(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
@@ -168,17 +100,6 @@ pub(crate) fn found(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_list_of_locks_names_the_process_that_holds_one() {
-        let locks = "1: POSIX  ADVISORY  WRITE 12 fd:01:77 0 EOF\n\
-                     2: FLOCK  ADVISORY  WRITE 4711 fd:01:77 0 EOF\n\
-                     2: -> FLOCK  ADVISORY  WRITE 99 fd:01:77 0 EOF\n\
-                     3: FLOCK  ADVISORY  WRITE 0 fd:01:78 0 EOF\n";
-        assert_eq!(holder_in(locks, "fd:01:77"), Some(4711));
-        assert_eq!(holder_in(locks, "fd:01:78"), None, "it is in another container");
-        assert_eq!(holder_in(locks, "fd:01:79"), None);
-    }
 
     #[test]
     fn permissions_are_read_as_chmod_reads_them() {

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use lab::environment;
 use report::{Format, Report};
 use results::{FileError, ResultFile};
+use rustix::io::Errno;
 
-use crate::bundle;
 use crate::failure::{Exit, Failure};
+use crate::{bundle, mounted};
 
 /// The name that stands for the last run, where nothing else is called so.
 const LATEST: &str = "latest";
@@ -75,7 +76,7 @@ pub(crate) fn date(seconds: u64) -> String {
 /// Reads the results of a file, a bundle, a folder, a mount as it is now, a baseline, or the run with that name in the data
 /// folder: at least one.
 pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
-    if let Some(result) = of_mount(Path::new(name)) {
+    if let Some(result) = of_mount(Path::new(name))? {
         return Ok(vec![result]);
     }
     let (runs, baselines) = (runs()?, baselines()?);
@@ -106,10 +107,17 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
 }
 
 /// What a mounted file system of ours has done so far; none where the directory is something else.
-fn of_mount(dir: &Path) -> Option<ResultFile> {
+fn of_mount(dir: &Path) -> Result<Option<ResultFile>, Failure> {
     let mut text = vec![0; fuse::RESULT_BYTES_MAX];
-    let len = rustix::fs::getxattr(dir, fuse::RESULT_XATTR, &mut text).ok()?;
-    serde_json::from_slice(&text[..len]).ok()
+    match rustix::fs::getxattr(dir, fuse::RESULT_XATTR, &mut text) {
+        Ok(len) => Ok(serde_json::from_slice(&text[..len]).ok()),
+        Err(errno @ (Errno::ACCESS | Errno::NOTCONN)) => {
+            let Ok(mounted) = mounted::ours(&mounted::absolute(dir)?, "") else { return Ok(None) };
+            let (dir, why) = (dir.display(), mounted.why_silent(errno));
+            Err(Failure::new(Exit::Run, format!("cannot read what the mount on {dir} has done: {why}")))
+        }
+        Err(_) => Ok(None),
+    }
 }
 
 /// The results that lie in a folder, each once, in the order in which they ran. JSON files of other schemas are passed over.

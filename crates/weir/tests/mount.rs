@@ -335,7 +335,7 @@ impl Promised {
 
     /// The directories that must be there. ext4 keeps a change of names for the next sync.
     fn kept(&self, design: &str) -> &[PathBuf] {
-        if design == "ext4-dax" { &self.made[..self.made_synced] } else { &self.made }
+        if design.starts_with("ext") { &self.made[..self.made_synced] } else { &self.made }
     }
 }
 
@@ -386,8 +386,12 @@ fn load(dir: &Path, worker: u64, seed: sim::Seed, promised: &Mutex<Promised>) ->
     Ok(())
 }
 
-/// Every byte that is there is one that was written, and those that were synced are all there.
+/// Every byte that is there is one that was written, and those that were synced are all there. Without a journal a name may be lost
+/// when others of its directory change: ext2 promises only that the mount repairs the pool.
 fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str, told: &str) {
+    if design == "ext2" {
+        return *promised = Promised::default();
+    }
     let log = fs::read(dir.join(format!("log {worker}"))).unwrap_or_default();
     assert!(log.len() >= promised.synced, "{told}: {} of {} synced bytes", log.len(), promised.synced);
     assert!(log == log_bytes(worker, 0, log.len()), "{told}: log {worker} has bytes that were never written");
@@ -403,7 +407,7 @@ fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str
 fn a_server_that_was_killed_leaves_what_it_had_promised() {
     let (rounds, seed) = (wanted("WEIR_KILL_ROUNDS", 5), wanted("WEIR_KILL_SEED", 1));
     let only = std::env::var("WEIR_KILL_DESIGN").ok();
-    let killed = ["pmfs", "hinfs", "nova", "ext4-dax"].into_iter();
+    let killed = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"].into_iter();
     for design in killed.filter(|design| only.as_ref().is_none_or(|only| only == design) && can_mount()) {
         let place = Place::new(design);
         let promised: Arc<[Mutex<Promised>; 3]> = Arc::default();
@@ -706,7 +710,8 @@ fn a_mount_whose_server_has_gone_is_replaced_when_that_is_asked_for() {
 
 #[test]
 fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it_is_new() {
-    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+    let designs = DESIGNS.into_iter().chain(["nova"]);
+    for design in designs.filter(|_| can_mount()) {
         let place = Place::new(design);
         let pool = place.pool();
         run(weir().args(["mkfs", design]).arg(&pool).args(["--size", "64MiB"]));
@@ -743,16 +748,18 @@ fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it
 
 #[test]
 fn what_df_calls_available_can_be_reserved() {
-    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+    let designs = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"];
+    for design in designs.into_iter().filter(|_| can_mount()) {
         let place = Place::new(design);
         place.mount("");
         let space = rustix::fs::statvfs(place.dir()).unwrap();
         let (free, available) = (space.f_bfree, space.f_bavail);
-        assert!(available < free && available * 100 > free * 98, "{design}: {available} of {free}");
+        assert!(available < free && available * 100 > free * 95, "{design}: {available} of {free}");
         let file = File::create(place.dir().join("file")).unwrap();
         // The name may take a block of the directory.
         let bytes = (space.f_bavail - 1) * space.f_frsize;
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes).unwrap();
+        let reserved = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
+        assert_eq!(reserved, Ok(()), "{design}: {available} of {free}");
         drop(file);
         place.umount();
         place.check();

@@ -11,10 +11,11 @@ use ::vfs::{
 
 use super::Volume;
 use super::inode::change_time;
-use super::layout::{NAME_MAX, ROOT_INO, flag};
+use super::layout::{NAME_MAX, ROOT_INO, flag, incompat};
 use super::namei::Node;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
+use crate::persist::tree_nodes;
 
 /// A mounted file system.
 pub(crate) struct Mounted(pub(crate) Arc<Volume>);
@@ -77,6 +78,17 @@ impl FileSystem for Mounted {
 
     fn statfs(&self) -> Result<StatFs> {
         Ok(self.0.stat_fs())
+    }
+
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        // One file may take all of it, in pieces of one block: an extent tree has a head and entries of 12 bytes, up to 5 levels; a
+        // tree of pointers has 3.
+        let block = u64::from(space.frsize);
+        let (fanout, levels) = match self.0.superblock.lock().has_incompat(incompat::EXTENTS) {
+            true => (block / 12 - 1, 5),
+            false => (block / 4, 3),
+        };
+        space.blocks_free.saturating_sub(tree_nodes(space.blocks_free, fanout, levels))
     }
 
     fn sync(&self) -> Result<()> {

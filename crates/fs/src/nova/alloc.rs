@@ -269,6 +269,11 @@ impl Blocks {
         free.saturating_add_signed(self.lent.load(Ordering::Relaxed))
     }
 
+    /// Free blocks that are not kept for removals.
+    pub(crate) fn unreserved(&self) -> u64 {
+        self.shards.iter().map(|map| map.lock().free().saturating_sub(self.reserve)).sum()
+    }
+
     /// Ranges (first, last) of free blocks, in order.
     pub(crate) fn free_ranges(&self, blocks: u64) -> Vec<(u64, u64)> {
         let mut ranges: Vec<(u64, u64)> = Vec::new();

@@ -7,7 +7,7 @@ use media::nvmm::Region;
 use super::inode::replay;
 use super::journal;
 use super::layout::{
-    BLOCK, CLEAN, Geometry, INODE_BYTES, NOTHING_SAVED, RawInode, Superblock, state, unpack,
+    BLOCK, CLEAN, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, RawInode, Superblock, state, unpack,
 };
 use super::log::{Entry, Reader};
 use super::names::read_name;
@@ -65,6 +65,7 @@ fn dump_superblock(
     writeln!(out, "inode chunk     {}", superblock.chunk_bytes)?;
     match region.load_u64(CLEAN)? {
         0 => writeln!(out, "state           mounted, or not unmounted")?,
+        NEVER_MOUNTED => writeln!(out, "state           clean; it was never mounted")?,
         NOTHING_SAVED => writeln!(out, "state           clean; there was no room to save what is free")?,
         at => match read_saved(region, &Geometry::of(superblock), at) {
             Ok(Some(saved)) => {

@@ -20,7 +20,7 @@ use media::nvmm::Region;
 use super::inode::{Loaded, replay};
 use super::journal;
 use super::layout::{
-    BLOCK, CLEAN, Geometry, INODE_BYTES, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, state,
+    BLOCK, CLEAN, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, state,
 };
 use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
@@ -262,7 +262,7 @@ impl Checker<'_> {
 
     fn check_saved(&mut self) {
         let word = self.region.load_u64(CLEAN);
-        if matches!(word, Ok(NOTHING_SAVED)) {
+        if matches!(word, Ok(NOTHING_SAVED | NEVER_MOUNTED)) {
             return;
         }
         let Geometry { blocks, .. } = self.geometry;

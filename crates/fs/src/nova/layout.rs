@@ -3,7 +3,7 @@
 //! | block | holds |
 //! |---|---|
 //! | 0, 1 | superblock, its copy |
-//! | 2 | the clean word: the first page of what unmounting saved; 1: unmounted, nothing saved; 0: mounted, or not unmounted |
+//! | 2 | the clean word: the first page of what unmounting saved; 1: unmounted, nothing saved; 2: never mounted; 0: not unmounted |
 //! | 3 … | the shard table: two lines for each shard, the journal's and the inode table's |
 //! | … | one journal block for each shard |
 //! | rest | data, log pages, inode chunks, attribute blocks, in any order |
@@ -44,6 +44,8 @@ pub(crate) const COPY: u64 = BLOCK;
 pub(crate) const CLEAN: u64 = 2 * BLOCK;
 /// The clean word of an image that was too full for what unmounting saves.
 pub(crate) const NOTHING_SAVED: u64 = 1;
+/// The clean word of a new image, of which nothing is saved either.
+pub(crate) const NEVER_MOUNTED: u64 = 2;
 /// The shard table.
 pub(crate) const SHARD_TABLE: u64 = 3 * BLOCK;
 /// Two lines of the shard table.

@@ -23,9 +23,9 @@ use super::alloc::{Blocks, Extent};
 use super::inode::{Inodes, Loaded, link_chunk, replay, write_raw};
 use super::journal::{self, Journal};
 use super::layout::{
-    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NOTHING_SAVED, NameEntry,
-    ROOT_INO, RawInode, SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock, checksum,
-    entry_checksum, ino, kind, name_entry_bytes, pack, state, state_word,
+    BLOCK, CLEAN, COPY, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NAME_HEADER, NEVER_MOUNTED, NOTHING_SAVED,
+    NameEntry, ROOT_INO, RawInode, SAVED_MAGIC, SAVED_RANGES, SHARD_INODES, SavedHeader, Superblock,
+    checksum, entry_checksum, ino, kind, name_entry_bytes, pack, state, state_word,
 };
 use super::mutant;
 use super::{Counters, LEFT_OVER, MakeCache, RENAME, Settings, Volume, superblock};
@@ -54,6 +54,8 @@ pub(crate) fn format(region: &Arc<Region>, superblock: &Superblock, mutant: Opti
         return Err(MediaError::HostFull.into());
     }
     region.nt_zero(0, next * BLOCK)?;
+    region.store_u64(CLEAN, NEVER_MOUNTED)?;
+    region.flush(CLEAN, 8);
     for shard in 0..geometry.shards {
         link_chunk(region, (Geometry::shard_at(shard) + SHARD_INODES, next * BLOCK), geometry.chunk_bytes)?;
         next += geometry.chunk_blocks();
@@ -214,7 +216,7 @@ impl Volume {
 
     fn load_all(self: &Arc<Self>, done: &mut Vec<String>) -> Result<()> {
         let saved = self.region.load_u64(CLEAN)?;
-        if saved != 0 && saved != NOTHING_SAVED && self.load_saved(saved)? {
+        if ![0, NOTHING_SAVED, NEVER_MOUNTED].contains(&saved) && self.load_saved(saved)? {
             if !self.has(mutant::CLEAN_WORD_STAYS) {
                 store_clean(&self.region, 0)?;
             }
@@ -223,7 +225,11 @@ impl Volume {
         if saved != 0 {
             store_clean(&self.region, 0)?;
         }
-        let why = if saved == NOTHING_SAVED { "no room to save them" } else { "not unmounted" };
+        let why = match saved {
+            NEVER_MOUNTED => "never mounted",
+            NOTHING_SAVED => "no room to save them",
+            _ => "not unmounted",
+        };
         done.push(format!("{why}: free blocks and inodes were found by a scan"));
         self.scan()
     }

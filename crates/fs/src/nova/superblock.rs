@@ -98,7 +98,7 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
         None => Ok((copy?, true)),
         Some(_) if !has_magic(&primary) && !has_magic(&copy) => Err(FsError::WrongFormat {
             design: "nova",
-            found: format!("superblock: {fault}; make one with `weir mkfs`"),
+            found: format!("superblock: {fault}; `weir mkfs --force` overwrites it with a new one"),
         }),
         Some(copy_fault) => {
             Err(FsError::Damaged { design: "nova", what: format!("superblock: {fault}; copy: {copy_fault}") })

@@ -10,7 +10,7 @@ use vfs::{
 
 use super::Volume;
 use super::inode::{Inode, Loaded};
-use super::layout::{BLOCK, INODE_BYTES, ROOT_INO};
+use super::layout::{BLOCK, INODE_BYTES, ROOT_INO, WriteEntry};
 use super::namei::Node;
 use super::names::read_name;
 use crate::dax::WHOLE_FILE;
@@ -135,6 +135,13 @@ impl FileSystem for Mounted {
 
     fn statfs(&self) -> Result<StatFs> {
         Ok(self.0.stat_fs())
+    }
+
+    fn blocks_available(&self, _: &StatFs) -> u64 {
+        // One file may take all of it, block by block, with an entry in its log for each; its name and its inode may need two more.
+        let (blocks, geometry) = (self.0.blocks.unreserved(), &self.0.geometry);
+        let entries = (geometry.log_room / size_of::<WriteEntry>() as u64).max(1);
+        blocks.saturating_sub(blocks / entries + 2)
     }
 
     /// Everything was durable when it returned, but for times of access and what mappings have stored.

@@ -9,8 +9,8 @@ use vfs::Timestamp;
 use super::dir::records;
 use super::fsck::inode_offset;
 use super::layout::{
-    BLOCK, ENTRY, INODE_BYTES, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, RawInode, Superblock,
-    TABLE_INODE, TruncateItem, entry,
+    BLOCK, ENTRY, INODE_BYTES, JOURNAL_DESCRIPTOR, JournalDescriptor, LogEntry, NOTHING_SAVED, RawInode,
+    Superblock, TABLE_INODE, TruncateItem, entry,
 };
 use super::superblock;
 use super::tree::Tree;
@@ -60,6 +60,7 @@ fn dump_superblock(superblock: &Superblock, from_copy: bool, out: &mut dyn Write
     writeln!(out, "write time      {}", superblock.write_time)?;
     match superblock.saved_extents {
         0 => writeln!(out, "block map       not saved: mounted, or not unmounted cleanly")?,
+        NOTHING_SAVED => writeln!(out, "block map       not saved: there was no room for it")?,
         extents => writeln!(out, "block map       saved, {extents} extents")?,
     }
     writeln!(out, "free blocks     {} (at the last unmount)", superblock.free_blocks)?;

@@ -13,7 +13,7 @@ use vfs::{Atomicity, FileSystem, Promises};
 use super::file::Clears;
 use super::layout::{
     BLOCK, COPY, JOURNAL_DESCRIPTOR, JOURNAL_MIN, JOURNAL_START, JournalDescriptor, MAGIC, MAX_IMAGE,
-    Superblock, TABLE_INODE, VERSION,
+    NOTHING_SAVED, Superblock, TABLE_INODE, VERSION,
 };
 use super::vfs::Mounted;
 use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
@@ -176,6 +176,9 @@ pub(crate) fn recover(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
     match (saved, mount_time) {
         (0, 0) => done.push("new: it was never mounted".to_owned()),
         (0, _) => done.push("not unmounted: the block map was rebuilt by a scan".to_owned()),
+        (NOTHING_SAVED, _) => {
+            done.push("no room to save the block map: it was rebuilt by a scan".to_owned());
+        }
         _ => {}
     }
     Ok(done)

@@ -29,7 +29,7 @@ use media::nvmm::Region;
 use super::dir::records;
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, FIRST_INO, FLAG_BEYOND_EOF, INODE_SLOT, JOURNAL_DESCRIPTOR,
-    JournalDescriptor, ROOT_INO, RawInode, Superblock, TABLE_INODE,
+    JournalDescriptor, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, TABLE_INODE,
 };
 use super::namei::is_dir;
 use super::recovery;
@@ -415,7 +415,7 @@ impl<'a> Check<'a> {
     }
 
     fn check_saved_map(&mut self) {
-        if self.superblock.saved_extents == 0 {
+        if [0, NOTHING_SAVED].contains(&self.superblock.saved_extents) {
             return;
         }
         let map = inode_offset(self.region, &self.table, BLOCK_MAP_INO)

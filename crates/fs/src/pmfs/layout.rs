@@ -59,6 +59,8 @@ pub(crate) const INODE_BYTES: u64 = 80;
 pub(crate) const ROOT_INO: u64 = INODE_SLOT;
 /// Inode number of the saved block map.
 pub(crate) const BLOCK_MAP_INO: u64 = 2 * INODE_SLOT;
+/// Stands for the number of saved extents: unmounted, and nothing saved.
+pub(crate) const NOTHING_SAVED: u64 = u64::MAX;
 /// First inode number that is given out.
 pub(crate) const FIRST_INO: u64 = 3 * INODE_SLOT;
 /// Pointers in a tree node.
@@ -93,7 +95,7 @@ pub(crate) struct Superblock {
     /// Mount time and write time, always stored together.
     pub(crate) mount_time: u32,
     pub(crate) write_time: u32,
-    /// Extents saved in the block map, 0 when it is not valid.
+    /// Extents saved in the block map; 0 when it is not valid, [`NOTHING_SAVED`] when a clean unmount had no room for it.
     pub(crate) saved_extents: u64,
     pub(crate) free_blocks: u64,
     pub(crate) inodes: u32,

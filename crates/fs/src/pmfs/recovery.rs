@@ -18,8 +18,8 @@ use super::inode::{InodeTable, is_free_slot};
 use super::journal::{self, Journal, next_generation};
 use super::layout::{
     BLOCK, BLOCK_MAP_INO, BLOCK_SHIFT, ENTRY, FANOUT_SHIFT, INODE_SLOT, JOURNAL_DESCRIPTOR, JOURNAL_START,
-    JournalDescriptor, LARGE_DEVICE, LogEntry, MAX_IMAGE, ROOT_INO, RawInode, Superblock, TABLE_INODE, entry,
-    ino, jd, sb,
+    JournalDescriptor, LARGE_DEVICE, LogEntry, MAX_IMAGE, NOTHING_SAVED, ROOT_INO, RawInode, Superblock,
+    TABLE_INODE, entry, ino, jd, sb,
 };
 use super::mutant;
 use super::superblock;
@@ -296,7 +296,7 @@ impl Volume {
     fn saved_block_map(&self, superblock: &Superblock, first: u64) -> Result<Option<FreeMap>> {
         let raw = self.raw(self.inodes.get(BLOCK_MAP_INO)?)?;
         let blocks = superblock.size / BLOCK;
-        if raw.root == 0 || superblock.saved_extents == 0 {
+        if raw.root == 0 || [0, NOTHING_SAVED].contains(&superblock.saved_extents) {
             return Ok(None);
         }
         let mut map = FreeMap::new(blocks);
@@ -414,13 +414,13 @@ impl Volume {
                 Ok(filled.mapped)
             });
             if self.end(tx, stored)? < count {
-                return self.forget_saved_map();
+                return self.save_nothing();
             }
             block += count;
         }
         let runs = self.blocks.snapshot().used_runs();
         if runs.len() as u64 * EXTENT > blocks * BLOCK {
-            return self.forget_saved_map();
+            return self.save_nothing();
         }
         let tree = Tree::of(&raw);
         for (number, (low, high)) in (0u64..).zip(&runs) {
@@ -434,6 +434,12 @@ impl Volume {
         }
         // The log of that transaction fences before anything can lead to the map.
         self.store_counts(runs.len() as u64)
+    }
+
+    /// There is no room for the map.
+    fn save_nothing(&self) -> Result<()> {
+        self.forget_saved_map()?;
+        self.store_counts(NOTHING_SAVED)
     }
 
     /// The "fast mount" group of the superblock: with it the saved map becomes valid.

@@ -115,7 +115,7 @@ pub(crate) fn load(region: &Region) -> Result<(Superblock, bool), FsError> {
         Some(_) if primary.is_ok_and(|primary| primary.magic != MAGIC) && copy.magic != MAGIC => {
             Err(FsError::WrongFormat {
                 design: "pmfs",
-                found: format!("superblock: {fault}; make one with `weir mkfs`"),
+                found: format!("superblock: {fault}; `weir mkfs --force` overwrites it with a new one"),
             })
         }
         Some(copy_fault) => Err(FsError::Damaged {

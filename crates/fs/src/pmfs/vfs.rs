@@ -13,11 +13,12 @@ use vfs::{
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{BLOCK, FANOUT_SHIFT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
+use super::layout::{BLOCK, FANOUT, INODE_BYTES, MAX_HEIGHT, ROOT_INO, RawInode, ino};
 use super::namei::{Node, OpenTransactions, is_dir};
 use super::times::changed;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
+use crate::persist::tree_nodes;
 
 /// How a design on this format handles file data, with the calls that prepare it for changes. Each method gets a locked inode,
 /// locked for writing if it takes `&mut RawInode`, unless the method locks it.
@@ -254,10 +255,9 @@ impl<D: DataPath> FileSystem for Mounted<D> {
     }
 
     fn blocks_available(&self, space: &StatFs) -> u64 {
-        // One file that takes all of it needs a node for each 512 blocks, and so on up to the root.
-        let nodes =
-            (1..=u32::from(MAX_HEIGHT)).map(|level| (space.blocks_free >> (FANOUT_SHIFT * level)) + 1);
-        space.blocks_free.saturating_sub(nodes.sum())
+        // One file may take all of it.
+        let nodes = tree_nodes(space.blocks_free, FANOUT, MAX_HEIGHT.into());
+        space.blocks_free.saturating_sub(nodes)
     }
 
     fn sync(&self) -> Result<()> {

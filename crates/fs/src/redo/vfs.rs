@@ -19,6 +19,9 @@ const FILE_MAX: u64 = 1 << 60;
 /// What an inode with its name costs beside the bytes of the name: see `state.rs`.
 const NEW_COST: u64 = 256;
 
+/// What a block of a file takes, with its place in the index.
+const BLOCK_COST: u64 = BLOCK + 24;
+
 /// A mounted file system.
 pub(super) struct Redo(RwLock<Volume>);
 
@@ -96,7 +99,7 @@ fn attr(ino: u64, inode: &Inode) -> Attr {
 fn new_blocks(inode: &Inode, offset: u64, len: u64) -> DesignResult<u64> {
     let range = offset / BLOCK..offset.saturating_add(len).div_ceil(BLOCK);
     let there = inode.file()?.1.range(range.clone()).count() as u64;
-    Ok((range.end - range.start - there).saturating_mul(BLOCK + 24))
+    Ok((range.end - range.start - there).saturating_mul(BLOCK_COST))
 }
 
 /// Checks that an inode may take the place of another.
@@ -169,6 +172,10 @@ impl FileSystem for Redo {
             files_free,
             name_max: 255,
         })
+    }
+
+    fn blocks_available(&self, space: &StatFs) -> u64 {
+        (space.blocks_free * BLOCK).saturating_sub(2 * NEW_COST) / BLOCK_COST
     }
 
     fn sync(&self) -> Result<()> {

@@ -1,5 +1,6 @@
 //! One method for each request of the kernel.
 
+use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
 use vfs::{Errno, FallocateMode, FileKind, NewInode, Result, SeekTo, SetAttr, XattrMode, ops, xattr};
@@ -8,7 +9,7 @@ use super::{Answer, Handler, WISHES, name};
 use crate::acl;
 use crate::convert::{self, io_flags, open_flags};
 use crate::invalidate::Written;
-use crate::options::{Cache, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR};
+use crate::options::{Cache, END_XATTR, REMOUNT_XATTR, RESULT_XATTR, SYNC_XATTR, TRIM_XATTR};
 use crate::threads;
 use crate::wire::abi::{self, opcode};
 use crate::wire::{Reply, Request};
@@ -228,7 +229,8 @@ impl Handler {
         let parent = self.numbers.ino(ask.header.nodeid);
         let name = name(ask.name()?)?;
         let new = self.new_inode(&ask.header, parent, kind, (mode, umask))?;
-        let made = make(name, parent, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        let made = make(name, parent, &new.begin())
+            .and_then(|attr| self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, kind)));
         self.nodes.changed(parent);
         self.tell(self.settled(made), reply)
     }
@@ -299,7 +301,9 @@ impl Handler {
         let name = name(ask.name()?)?;
         let new = self.new_inode(&ask.header, parent, FileKind::Regular, (given.mode, given.umask))?;
         let flags = open_flags(given.flags);
-        let made = fs.create(parent, name, &new.begin()).and_then(|attr| self.inherit(&new, attr));
+        let made = fs.create(parent, name, &new.begin()).and_then(|attr| {
+            self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, FileKind::Regular))
+        });
         let made = self.settled(made).and_then(|attr| {
             fs.open(attr.ino, flags)?;
             self.nodes.learn(attr.ino);
@@ -484,6 +488,7 @@ impl Handler {
     /// What an attribute of the root stands for that is in no list; none for any other attribute.
     fn command(&self, name: &[u8], uid: u32) -> Option<Result<Vec<u8>>> {
         let name = std::str::from_utf8(name).ok()?;
+        let may_command = uid == 0 || uid == rustix::process::geteuid().as_raw();
         match name {
             RESULT_XATTR => Some(Ok(self.result())),
             SYNC_XATTR => {
@@ -491,12 +496,17 @@ impl Handler {
                 threads::about_to_wait();
                 Some(self.sync_all().map(|()| Vec::new()))
             }
-            TRIM_XATTR if uid == 0 || uid == rustix::process::geteuid().as_raw() => {
+            TRIM_XATTR if may_command => {
                 let _op = self.begin(ops::SYNC);
                 threads::about_to_wait();
                 Some(self.fs().trim().map(|bytes| bytes.to_string().into_bytes()))
             }
-            TRIM_XATTR => Some(Err(Errno::EPERM)),
+            name if may_command && name.starts_with(END_XATTR) => {
+                threads::about_to_wait();
+                let socket = Path::new(&name[END_XATTR.len()..]);
+                Some(self.backing.tell_end(socket).map(|()| Vec::new()))
+            }
+            name if name == TRIM_XATTR || name.starts_with(END_XATTR) => Some(Err(Errno::EPERM)),
             name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
                 0 if words.starts_with("rw") && self.backing.discards() => Err(Errno::EROFS),
                 0 if self.times.remounted(words) => Ok(Vec::new()),

@@ -140,7 +140,8 @@ impl Explain {
             only.insert(axis.to_owned(), value.to_owned());
         }
         let results = store::read(&self.what).map_err(|failure| {
-            if Path::new(&self.what).exists() {
+            // A directory that the user cannot look into exists.
+            if !matches!(Path::new(&self.what).try_exists(), Ok(false)) {
                 return failure;
             }
             let words: Vec<_> = WORDS.iter().map(|(word, _)| *word).collect();

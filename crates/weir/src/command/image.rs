@@ -11,7 +11,7 @@ use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Owner, SetAttr};
 
 use crate::failure::{Exit, Failure};
-use crate::pool_file;
+use crate::leaving;
 
 /// A cost model that costs nothing: these commands measure nothing.
 fn free() -> Box<dyn media::CostModel> {
@@ -20,7 +20,7 @@ fn free() -> Box<dyn media::CostModel> {
 
 /// Opens an image.
 pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<Arc<Region>, Failure> {
-    pool_file::wait_until_left(path);
+    leaving::wait_until_left(path)?;
     let region = Region::file(path, size, access, free());
     region.map(Arc::new).map_err(|error| refused(path, &error))
 }
@@ -48,7 +48,7 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
         MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => {
             (Exit::Run, "; give a smaller --size, or free space there")
         }
-        MediaError::InUse => (Exit::Run, &*pool_file::advice_in_use(path)),
+        MediaError::InUse => (Exit::Run, &*leaving::advice_in_use(path)),
         _ => (Exit::Run, ""),
     };
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))

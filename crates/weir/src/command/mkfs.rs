@@ -1,7 +1,7 @@
 //! `weir mkfs`: a file system in an image.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
@@ -63,7 +63,8 @@ impl Mkfs {
         if self.sparse {
             make_holes(&target, existed, self.size.unwrap_or_default())?;
         }
-        let region = self.make(&target, &options, existed).inspect_err(|_| {
+        let checks = existed && !self.force;
+        let region = make(&target, &options, self.size, checks).inspect_err(|_| {
             if !existed {
                 drop(std::fs::remove_file(image)); // an image without a file system is of no use
             }
@@ -96,31 +97,6 @@ impl Mkfs {
         Ok(Target { design: lab::plan::matrix::design(&name)?, image: image.clone() })
     }
 
-    /// Makes the file system, in a file that may have to be made, too.
-    fn make(
-        &self,
-        Target { design, image }: &Target,
-        options: &Options,
-        existed: bool,
-    ) -> Result<Arc<Region>, Failure> {
-        let region = image::open(image, self.size, Access::ReadWrite)?;
-        let storage = Storage::from(&region);
-        // Of a new file there is nothing to know, and to look into its holes may take space of the host.
-        let mut known = fs::FILE_SYSTEMS.iter().filter(|_| existed && !self.force);
-        if let Some(holder) = known.find(|design| design.recognises(&storage)) {
-            let (image, name) = (image.display(), holder.name());
-            return Err(Failure::usage(format!(
-                "{image} holds a {name} file system; overwrite it with --force"
-            )));
-        }
-        design.mkfs(&storage, options).map_err(|error| match error {
-            FsError::Media(error) => image::refused(image, &error),
-            error => image::unusable(image, error),
-        })?;
-        image::give_to_maker(*design, &region, options)?;
-        Ok(region)
-    }
-
     /// Nothing is made or changed when the size is missing or too small.
     fn check_size(&self, Target { design, image }: &Target, options: &Options) -> Result<(), Failure> {
         let shown = image.display().to_string();
@@ -130,6 +106,42 @@ impl Mkfs {
             None => Err(Failure::usage(format!("{shown} does not exist: give its size with --size"))),
         }
     }
+}
+
+/// Makes the file system, in a file that may have to be made, too. `checks`: not over one that is there.
+fn make(
+    Target { design, image }: &Target,
+    options: &Options,
+    size: Option<Bytes>,
+    checks: bool,
+) -> Result<Arc<Region>, Failure> {
+    let region = image::open(image, size, Access::ReadWrite)?;
+    let storage = Storage::from(&region);
+    // Of a new file there is nothing to know, and to look into its holes may take space of the host.
+    let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
+    if let Some(holder) = known.find(|design| design.recognises(&storage)) {
+        let (image, name) = (image.display(), holder.name());
+        return Err(Failure::usage(format!("{image} holds a {name} file system; overwrite it with --force")));
+    }
+    design.mkfs(&storage, options).map_err(|error| match error {
+        FsError::Media(error) => image::refused(image, &error),
+        error => image::unusable(image, error),
+    })?;
+    image::give_to_maker(*design, &region, options)?;
+    Ok(region)
+}
+
+/// Makes a file system in a new file of holes. When that fails nothing is left of it.
+pub(super) fn make_sparse(
+    design: &'static dyn FsType,
+    options: &Options,
+    image: &Path,
+    size: Bytes,
+) -> Result<(), Failure> {
+    let target = Target { design, image: image.to_owned() };
+    make_holes(&target, false, size)?;
+    let made = make(&target, options, None, false);
+    made.map(drop).inspect_err(|_| drop(std::fs::remove_file(image)))
 }
 
 /// Makes the file, all of it a hole.

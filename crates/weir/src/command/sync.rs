@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use rustix::io::Errno;
 
 use crate::failure::{Exit, Failure};
 use crate::mounted;
@@ -22,18 +21,12 @@ pub(crate) struct Sync {
 impl Sync {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let dir = mounted::absolute(&self.dir)?;
-        mounted::ours(&dir, "sync -f")?;
+        let mounted = mounted::ours(&dir, "sync -f")?;
         let mut nothing: [u8; 0] = [];
         rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing).map(drop).map_err(|errno| {
             let shown = dir.display();
-            let advice = match errno {
-                Errno::NOTCONN => {
-                    format!("; its server has gone: `weir umount {shown}`, then mount it again")
-                }
-                Errno::ACCESS => "; ask the user who has mounted it".to_owned(),
-                _ => String::new(),
-            };
-            Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {errno}{advice}"))
+            let why = mounted.why_silent(errno);
+            Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {why}"))
         })
     }
 }

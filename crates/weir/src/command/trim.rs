@@ -27,7 +27,10 @@ pub(crate) struct Trim {
 
 impl Trim {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let bytes = if self.place.is_dir() { of_mount(&self.place) } else { of_pool(&self.place) }?;
+        let dir = mounted::absolute(&self.place)?;
+        // The kernel may refuse to say what another user's mount is.
+        let is_mount = self.place.is_dir() || mounted::is_mounted(&dir)?;
+        let bytes = if is_mount { of_mount(&dir) } else { of_pool(&self.place) }?;
         output.note(&format!("{}: {bytes} returned to the host", self.place.display()));
         if output.is_json() {
             output.document(&serde_json::json!({ "schema": "weir.trim/1", "bytes": bytes.0 }));
@@ -37,14 +40,16 @@ impl Trim {
 }
 
 fn of_mount(dir: &Path) -> Result<Bytes, Failure> {
-    let dir = mounted::absolute(dir)?;
-    let mounted = mounted::ours(&dir, "fstrim")?;
+    let mounted = mounted::ours(dir, "fstrim")?;
     let (pool, design) = (&mounted.source, mounted.design());
+    if !pool.is_absolute() {
+        return Err(refused(dir, "its pool is in memory, whose space is free again after the unmount"));
+    }
     let before = taken(pool);
     let mut digits = [0; 20];
-    rustix::fs::getxattr(&dir, fuse::TRIM_XATTR, &mut digits).map_err(|errno| match errno {
-        rustix::io::Errno::OPNOTSUPP => unsupported(&dir, design.and_then(fs::by_name)),
-        errno => refused(&dir, &errno.to_string()),
+    rustix::fs::getxattr(dir, fuse::TRIM_XATTR, &mut digits).map_err(|errno| match errno {
+        rustix::io::Errno::OPNOTSUPP => unsupported(dir, design.and_then(fs::by_name)),
+        errno => refused(dir, &mounted.why_silent(errno)),
     })?;
     Ok(given(before, pool))
 }

@@ -8,13 +8,15 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 
 use crate::failure::{Exit, Failure};
+use crate::leaving::{self, Report};
+use crate::mounted;
 use crate::output::Output;
-use crate::{mounted, pool_file};
 
 /// Unmount a directory, and wait until its server has ended
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Returns when all data is on the medium and the pool can be mounted again; with --lazy, at once."
+    after_help = "Returns when all data is on the medium and the pool can be mounted again; with --lazy, at once.\n\
+    Fails if the server could not write everything back."
 )]
 pub(crate) struct Umount {
     /// The directory
@@ -30,12 +32,15 @@ impl Umount {
         let dir = mounted::absolute(&self.dir)?;
         let mount = mounted::ours(&dir, "umount")?;
         check_owner(&dir, mount.owner)?;
+        let has_file = mount.source.is_absolute() && !self.lazy;
+        let report = has_file.then(|| Report::ask(&dir)).flatten();
         Unmounting { dir: &dir, lazy: self.lazy }.run()?;
-        if mount.source.is_absolute() && !self.lazy {
-            output.detail(&format!("waiting until {} is clean", mount.source.display()));
-            pool_file::wait_until_left(&mount.source);
+        if !has_file {
+            return Ok(());
         }
-        Ok(())
+        output.detail(&format!("waiting until {} is clean", mount.source.display()));
+        let left = report.map_or(Ok(()), |report| report.wait(&mount.source));
+        left.and(leaving::wait_until_left(&mount.source))
     }
 }
 

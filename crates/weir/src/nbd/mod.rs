@@ -35,6 +35,8 @@ use std::time::Duration;
 
 use media::BlockDevice;
 use results::Histogram;
+use rustix::fs::Mode;
+use rustix::process::umask;
 use sim::task::{Handle, TaskSpec};
 
 /// What is served.
@@ -81,8 +83,16 @@ impl Lateness {
 /// How often the server looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A socket at `path`. One that a dead server has left is replaced; one that is served is not.
+/// A socket at `path`, for its user alone. One that a dead server has left is replaced; one that is served is not.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
+    // From its first moment: who can connect reads and writes the device.
+    let mask = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
+    let bound = bind(path);
+    umask(mask);
+    bound
+}
+
+fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
             if UnixStream::connect(path).is_ok() {

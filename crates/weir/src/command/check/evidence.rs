@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::store::{date, now};
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 20] = [
+pub(super) const CLAIMS: [(&str, &str); 26] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("model/mapped", "so are they with mapped files"),
@@ -30,6 +30,15 @@ pub(super) const CLAIMS: [(&str, &str); 20] = [
     ("posix", "programs see what POSIX says"),
     ("mount/killed", "a killed server loses nothing that was promised"),
     ("mount/contents", "calls, shared maps and holes of a file agree in any order"),
+    ("mount/direct", "the page cache keeps nothing that a direct write has replaced"),
+    (
+        "mount/calls",
+        "handles of files, files without a name and access-control lists work, also after a restart",
+    ),
+    ("mount/stacked", "an unmount takes the upper mount of a directory only"),
+    ("mount/second_user", "another user of the machine can read, change and command nothing"),
+    ("mount/memory", "what a server keeps in memory of each file is bounded"),
+    ("mount/block", "the kernel's tools work on a block device that is served, and lose nothing"),
     ("mount/programs", "programs work, and leave a clean pool"),
     ("suite/format", "each design and its format do what their tests say"),
     ("suite/medium", "what may persist is what the crash model says"),
@@ -189,6 +198,23 @@ mod tests {
                 assert_eq!(row.failures, 0, "{check} of {subject}");
             }
         }
+    }
+
+    #[test]
+    fn every_check_that_a_script_records_has_its_claim() {
+        let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/mount");
+        let scripts =
+            std::fs::read_dir(scripts).expect("the scripts").map(|entry| entry.expect("an entry").path());
+        let mut found = 0;
+        for path in scripts.filter(|path| path.extension().is_some_and(|end| end == "sh")) {
+            let text = std::fs::read_to_string(&path).expect("a script");
+            let recorded = text.lines().filter_map(|line| line.trim().strip_prefix("record "));
+            for check in recorded.filter_map(|words| words.split(' ').next()) {
+                assert!(CLAIMS.iter().any(|(known, _)| *known == check), "{}: {check}", path.display());
+                found += 1;
+            }
+        }
+        assert!(found > 8, "{found}");
     }
 
     #[test]

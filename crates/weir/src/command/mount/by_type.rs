@@ -8,7 +8,7 @@
 //!
 //! mount(8) keeps `suid`, `dev` and `exec` to itself, since they are what it does anyway, and says `nosuid`, `nodev` and `noexec`
 //! where they were asked for or a line for users does not say otherwise. So for root, and on such lines, this way of mounting
-//! begins with `suid,dev`.
+//! begins with `suid,dev`. For a remount mount(8) says all flags that the mount is to have, so there all others are cleared first.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -26,6 +26,9 @@ pub(crate) fn arguments(given: impl IntoIterator<Item = OsString>) -> Vec<OsStri
         None => given,
     }
 }
+
+/// Every flag is off.
+const CLEARED: &str = "suid,dev,exec,async,nodirsync,diratime,nolazytime,symfollow,";
 
 /// What mount(8) and umount(8) say: places, flags of one letter, lists of words, and a type with a part of our own.
 #[derive(Default)]
@@ -72,7 +75,11 @@ fn translate_mount(given: &[OsString], is_root: bool) -> Vec<OsString> {
     let said = understand(given);
     let by_line = ["user", "users", "owner", "group"];
     let by_line = said.words.iter().any(|word| by_line.contains(word) || word.starts_with("user="));
-    let privileges = if is_root || by_line { "suid,dev," } else { "" };
+    let privileges = match is_root || by_line {
+        true if said.words.contains(&"remount") => CLEARED,
+        true => "suid,dev,",
+        false => "",
+    };
     let sloppy = if said.flags.contains(&"-s") { ",sloppy" } else { "" };
     let words = format!("{privileges}{}{sloppy}", said.words.join(","));
     let head = ["weir", "mount", said.design.unwrap_or(super::AUTO)].map(OsString::from);
@@ -119,6 +126,9 @@ mod tests {
         let said = ["/srv/pool", "/mnt/x", "-o", "rw,noexec,nodev,fs=hinfs,user"];
         let suid = given(&[&expected[..], &["suid,dev,rw,noexec,nodev,user"]].concat());
         assert_eq!(mounts(&said, false), suid, "the line says suid, which only root may have");
+        let said = ["/srv/pool", "/mnt/x", "-o", "rw,nosuid,remount,ro", "-t", "fuse.weir.hinfs"];
+        let all = format!("{CLEARED}rw,nosuid,remount,ro");
+        assert_eq!(mounts(&said, true), given(&[&expected[..], &[&all]].concat()));
         let said = ["/srv/pool", "/mnt/x", "-s", "-f", "-v", "-o", "ro", "-t", "fuse.weir.hinfs"];
         let all = [&expected[..], &["ro,sloppy", "--fake", "--verbose"]].concat();
         assert_eq!(mounts(&said, false), given(&all));

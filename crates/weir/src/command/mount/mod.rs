@@ -65,6 +65,9 @@ pub(crate) struct Mount {
     /// Create the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
+    /// Reserve the host's space for a new pool as the pool fills, not at once (`weir trim` returns it)
+    #[arg(long, requires = "size")]
+    sparse: bool,
     /// Permissions of a new pool, in octal; an existing pool keeps its own, and a note reports wider ones [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
@@ -97,7 +100,7 @@ impl Mount {
             return Ok(());
         }
         if self.words.iter().any(|list| list.split(',').any(|word| word == "remount")) {
-            return remount::remount(&self.dir, &self.words);
+            return remount::remount(&self);
         }
         let design = self.design()?;
         let words = Words::parse(&self.words, Some(design))?;

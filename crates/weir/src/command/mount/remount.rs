@@ -1,4 +1,4 @@
-//! `-o remount`: changes the flags of a mount while it serves.
+//! `-o remount`: changes the flags of a mount while it serves. What is not named stays as it is.
 //!
 //! The kernel changes them by itself and tells the server nothing; what the server does about access times it is told through an
 //! attribute of the root. mount(8) says all words of the mount again beside those that change, so words of the server (`cache=`,
@@ -10,13 +10,16 @@ use fuse::MountFlags;
 use rustix::io::Errno;
 
 use super::words::Words;
+use super::{AUTO, Mount};
 use crate::failure::{Exit, Failure};
-use crate::mounted;
+use crate::mounted::{self, Mounted};
+use crate::pool_file::found;
 
-pub(super) fn remount(dir: &Path, words: &[String]) -> Result<(), Failure> {
-    let words = Words::parse(words, None)?;
-    let dir = mounted::absolute(dir)?;
-    mounted::ours(&dir, "mount")?;
+pub(super) fn remount(mount: &Mount) -> Result<(), Failure> {
+    let dir = mounted::absolute(&mount.dir)?;
+    let mounted = mounted::ours(&dir, "mount")?;
+    check_pool(&dir, mount, &mounted)?;
+    let words = Words::of_remount(&mounted.words, &mount.words, mounted.design().and_then(fs::by_name))?;
     let flags = words.flags | words.access_times.map_or(MountFlags::empty(), fuse::time_flags);
     let refused = |errno| Failure::new(Exit::Run, why_refused(&dir, errno));
     if !flags.contains(MountFlags::RDONLY)
@@ -38,6 +41,23 @@ pub(super) fn remount(dir: &Path, words: &[String]) -> Result<(), Failure> {
         ask(&dir, fuse::SYNC_XATTR).map_err(failed)?;
     }
     Ok(())
+}
+
+/// Refuses another pool or design than the one that is mounted there.
+fn check_pool(dir: &Path, mount: &Mount, mounted: &Mounted) -> Result<(), Failure> {
+    let (dir, source) = (dir.display(), &mounted.source);
+    let named = std::path::absolute(&mount.pool).map_or_else(|_| mount.pool.clone(), |pool| found(&pool));
+    if mount.pool != *source && named != found(source) {
+        let (pool, source) = (mount.pool.display(), source.display());
+        return Err(Failure::usage(format!("{dir} is a mount of {source}, not of {pool}: name that pool")));
+    }
+    match mounted.design().filter(|design| mount.design != AUTO && mount.design != *design) {
+        Some(design) => {
+            let named = &mount.design;
+            Err(Failure::usage(format!("{dir} is a mount of {design}, not of {named}: name that design")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Asks for an attribute that has no value.

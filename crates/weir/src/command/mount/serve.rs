@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,12 +20,13 @@ use vfs::FileSystem;
 
 use super::words::Words;
 use super::{MEMORY, Mount};
-use crate::command::image;
 use crate::command::umount::Unmounting;
+use crate::command::{image, mkfs};
 use crate::failure::{Exit, Failure};
+use crate::leaving::Waiting;
 use crate::output::Output;
 use crate::pool_file::Mode;
-use crate::{mounted, pool_file};
+use crate::{leaving, mounted, pool_file};
 
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub(super) struct Job {
     source: Source,
     pub(super) dir: PathBuf,
     size: Option<Bytes>,
+    sparse: bool,
     mode: Option<Mode>,
     replace_stale: bool,
     medium: Medium,
@@ -67,9 +70,19 @@ impl Job {
             (false, true) => Source::Dax(absolute(&mount.pool)?),
             (false, false) => Source::File(absolute(&mount.pool)?),
         };
-        let (words, dir, size) = (words.clone(), mounted::absolute(&mount.dir)?, mount.size);
-        let (mode, replace_stale) = (mount.mode, mount.replace_stale);
-        Ok(Self { design, options, words, source, dir, size, mode, replace_stale, medium, tell_ready: false })
+        Ok(Self {
+            design,
+            options,
+            words: words.clone(),
+            source,
+            dir: mounted::absolute(&mount.dir)?,
+            size: mount.size,
+            sparse: mount.sparse,
+            mode: mount.mode,
+            replace_stale: mount.replace_stale,
+            medium,
+            tell_ready: false,
+        })
     }
 
     /// Mounts, serves until it is unmounted, and leaves a clean pool. A mount that is refused leaves no new pool behind.
@@ -114,7 +127,13 @@ impl Job {
         let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
         let source = self.source.clone();
         mounted.listen(Box::new(move |what| report(&format!("{source}: {what}"))));
-        let options = self.fuse_options(region);
+        let pool = Arc::new(Pool {
+            region: Arc::clone(region),
+            volatile: self.words.volatile,
+            discards: self.discards(),
+            waiting: Mutex::default(),
+        });
+        let options = self.fuse_options(&pool);
         let server = match Server::new(Arc::clone(&mounted), &self.dir, &options) {
             Ok(server) => server,
             Err(error) => {
@@ -125,7 +144,12 @@ impl Job {
         end_on_signal(&server);
         self.say_ready(quiet);
         let served = server.serve();
-        self.leave(&*mounted, region, served).map_err(Ended::Served)
+        let left = self.leave(&*mounted, region, served);
+        if let (Err(failure), true) = (&left, self.tell_ready) {
+            report(&failure.message);
+        }
+        pool.tell_waiting(left.as_ref().err());
+        left.map_err(Ended::Served)
     }
 
     /// The kernel has gone: everything goes to the medium.
@@ -168,7 +192,7 @@ impl Job {
     }
 
     /// What the kernel is told.
-    fn fuse_options(&self, region: &Arc<Region>) -> fuse::Options {
+    fn fuse_options(&self, pool: &Arc<Pool>) -> fuse::Options {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let poll = if cores > 1 { POLL } else { Duration::ZERO };
         fuse::Options {
@@ -184,11 +208,7 @@ impl Job {
             poll: self.words.poll.unwrap_or(poll),
             lists: self.words.lists,
             result_so_far: self.result_so_far(),
-            backing: Arc::new(Pool {
-                region: Arc::clone(region),
-                volatile: self.words.volatile,
-                discards: self.discards(),
-            }),
+            backing: Arc::<Pool>::clone(pool),
         }
     }
 
@@ -199,13 +219,32 @@ impl Job {
         }
     }
 
-    /// Opens the pool; makes it when it is missing and its size is known. Says whether it was made.
-    fn region(&self, output: &Output) -> Result<(Arc<Region>, bool), Failure> {
+    /// Checks the size of a pool that is missing, and makes one of holes. Says whether it was made.
+    fn prepare(&self) -> Result<bool, Failure> {
         let path = self.source.path();
-        if let Some(size) = self.size.filter(|_| path.is_none_or(|path| !path.exists())) {
-            image::check_size(&self.source.to_string(), size, self.design, &self.options)?;
-        }
-        path.map(pool_file::wait_until_left);
+        let Some(size) = self.size.filter(|_| path.is_none_or(|path| !path.exists())) else {
+            return Ok(false);
+        };
+        image::check_size(&self.source.to_string(), size, self.design, &self.options)?;
+        let Some(path) = path.filter(|_| self.sparse) else { return Ok(false) };
+        mkfs::make_sparse(self.design, &self.options, path, size).map(|()| true)
+    }
+
+    /// Opens the pool; makes it when it is missing and its size is known. Says whether it was made. When this fails nothing is left
+    /// of a new pool.
+    fn region(&self, output: &Output) -> Result<(Arc<Region>, bool), Failure> {
+        let is_sparse = self.prepare()?;
+        let (region, is_new) = self.open()?;
+        let is_made = is_sparse || is_new;
+        self.give(&region, (is_made, is_sparse), output).inspect_err(|_| {
+            self.source.path().filter(|_| is_made).map(std::fs::remove_file);
+        })?;
+        Ok((region, is_made))
+    }
+
+    fn open(&self) -> Result<(Arc<Region>, bool), Failure> {
+        let path = self.source.path();
+        path.map_or(Ok(()), leaving::wait_until_left)?;
         if let Some(path) = path.filter(|_| self.discards()) {
             let region = Region::file(path, None, Access::Private, self.medium.build()?);
             return region
@@ -213,7 +252,7 @@ impl Job {
                 .map_err(|error| image::refused(path, &error));
         }
         let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
-        let (region, is_new) = opened.map_err(|error| match (error, path) {
+        opened.map_err(|error| match (error, path) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
                 "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
                 self.source
@@ -221,17 +260,26 @@ impl Job {
             (PoolError::Media { error, .. }, Some(pool)) => image::refused(pool, &error),
             (PoolError::Design { error, .. }, _) => self.unusable(error),
             (error, _) => Failure::new(Exit::Run, error.to_string()),
-        })?;
-        if is_new {
-            image::give_to_maker(self.design, &region, &self.options)?;
+        })
+    }
+
+    /// Gives a new pool its owner and its permissions; a sparse one has its owner.
+    fn give(
+        &self,
+        region: &Arc<Region>,
+        (is_new, is_sparse): (bool, bool),
+        output: &Output,
+    ) -> Result<(), Failure> {
+        if is_new && !is_sparse {
+            image::give_to_maker(self.design, region, &self.options)?;
         }
-        if let Some(path) = path {
+        if let Some(path) = self.source.path() {
             pool_file::permit(path, is_new, self.mode, output)?;
         }
         if is_new && self.source != Source::Memory {
             output.note(&format!("{}: {} in {}", self.source, self.design.name(), Bytes(region.len())));
         }
-        Ok((region, is_new))
+        Ok(())
     }
 
     fn say_ready(&self, quiet: bool) {
@@ -259,6 +307,18 @@ struct Pool {
     region: Arc<Region>,
     volatile: bool,
     discards: bool,
+    /// Programs that wait for the end of this server.
+    waiting: Mutex<Waiting>,
+}
+
+impl Pool {
+    fn tell_waiting(&self, failed: Option<&Failure>) {
+        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        // What they wait for is the end of the process, which gives the lock of the pool back.
+        for stream in waiting.tell(failed) {
+            let _ = stream.into_raw_fd();
+        }
+    }
 }
 
 impl Backing for Pool {
@@ -272,6 +332,11 @@ impl Backing for Pool {
 
     fn discards(&self) -> bool {
         self.discards
+    }
+
+    fn tell_end(&self, socket: &Path) -> vfs::Result<()> {
+        let added = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).add(socket);
+        added.map_err(|_| vfs::Errno::ENOENT)
     }
 
     /// Half of a change must not reach the pool: the server ends where it stands.

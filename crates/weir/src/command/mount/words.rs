@@ -112,7 +112,24 @@ impl Words {
     /// Reads the lists for a mount of `design`; without one, what may be an option of a design is passed over. Of two words that
     /// contradict each other the later one holds.
     pub(super) fn parse(lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
-        let mut words = Self::default();
+        Self::default().changed(lists, design)
+    }
+
+    /// Reads the lists for a change of a mount of `design`, which the list of mounts describes by `present`: what they do not name
+    /// stays as it is.
+    pub(super) fn of_remount(
+        present: &str,
+        lists: &[String],
+        design: Option<&dyn FsType>,
+    ) -> Result<Self, Failure> {
+        // What that list says nothing of.
+        let times = Some(AccessTimes::Strict);
+        let unsaid = Self { flags: MountFlags::empty(), access_times: times, ..Self::default() };
+        unsaid.changed(&[present.to_owned()], None)?.changed(lists, design)
+    }
+
+    fn changed(self, lists: &[String], design: Option<&dyn FsType>) -> Result<Self, Failure> {
+        let mut words = Self { design: BTreeMap::new(), ..self };
         let given: Vec<_> =
             lists.iter().flat_map(|list| list.split(',')).filter(|word| !word.is_empty()).collect();
         for word in &given {
@@ -132,8 +149,12 @@ impl Words {
     /// Refuses what only root may ask the kernel for.
     pub(super) fn check_allowed(&self, is_root: bool) -> Result<(), Failure> {
         let privileged = [("suid", MountFlags::NOSUID), ("dev", MountFlags::NODEV)];
-        match privileged.into_iter().find(|(_, flag)| !is_root && !self.flags.contains(*flag)) {
-            Some((word, _)) => Err(Failure::usage(format!("-o {word}: only root may give this option"))),
+        let asked =
+            privileged.into_iter().find(|(_, flag)| !self.flags.contains(*flag)).map(|(word, _)| word);
+        // `fusermount3` mounts for other users, and does not know this flag.
+        let asked = asked.or(self.flags.contains(MountFlags::NOSYMFOLLOW).then_some("nosymfollow"));
+        match asked.filter(|_| !is_root) {
+            Some(word) => Err(Failure::usage(format!("-o {word}: only root may give this option"))),
             None => Ok(()),
         }
     }
@@ -238,6 +259,22 @@ mod tests {
     }
 
     #[test]
+    fn a_remount_keeps_what_it_does_not_name() {
+        let pmfs = lab::plan::matrix::design("pmfs").ok();
+        let remount = |present: &str, words: &str| Words::of_remount(present, &[words.to_owned()], pmfs);
+        let flags = |present: &str, words: &str| remount(present, words).unwrap().flags;
+        let present = "rw,nosuid,noexec,relatime,user_id=0,group_id=0,default_permissions";
+        let kept = MountFlags::NOSUID | MountFlags::NOEXEC;
+        assert_eq!(flags(present, "remount,ro"), kept | MountFlags::RDONLY);
+        assert_eq!(flags(present, "remount,exec,nodev"), MountFlags::NOSUID | MountFlags::NODEV);
+        assert_eq!(remount(present, "ro").unwrap().access_times, Some(AccessTimes::Relative));
+        assert_eq!(remount("ro,noatime", "rw").unwrap().access_times, Some(AccessTimes::Never));
+        assert_eq!(remount("rw,nosuid", "ro").unwrap().access_times, Some(AccessTimes::Strict));
+        let refused = remount(present, "remount,bogusword").expect_err("there is no such word");
+        assert!(refused.message.contains("bogusword"), "{}", refused.message);
+    }
+
+    #[test]
     fn words_that_make_no_sense_are_refused_with_the_nearest_that_does() {
         let cases = [
             ("threads=0", "from 1 to 256"),
@@ -257,8 +294,8 @@ mod tests {
     }
 
     #[test]
-    fn only_root_may_ask_for_set_id_bits_and_devices() {
-        for word in ["suid", "dev"] {
+    fn only_root_may_ask_for_set_id_bits_and_devices_and_to_follow_no_link() {
+        for word in ["suid", "dev", "nosymfollow"] {
             assert!(parse(word).unwrap().check_allowed(false).is_err(), "{word}");
             assert!(parse(word).unwrap().check_allowed(true).is_ok(), "{word}");
         }
