@@ -5,6 +5,7 @@
 //! | anonymous | memory of this process | nothing |
 //! | file | the host's page cache, shared with the file | nothing: that takes [`sync`] (`msync`) |
 //! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
+//! | part | a range of another region | what that of the whole makes durable |
 //!
 //! What was stored to a file survives the end of the process in any case: the page cache has it.
 //!
@@ -22,12 +23,14 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr;
+use std::sync::Arc;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sim::Bytes;
 
+use super::Region;
 use super::instruction::Instructions;
 use super::sparse::{Backed, data_from};
 use crate::MediaError;
@@ -47,6 +50,8 @@ pub(super) enum Mapping {
     /// The file holds the lock.
     File(MmapRaw, File, Backed),
     Direct(Direct, File),
+    /// The whole, and the range of it.
+    Part(Arc<Region>, Range<u64>),
 }
 
 /// The lock goes with the region, though a child that is being started may have the file open for a moment longer.
@@ -100,6 +105,8 @@ impl Mapping {
         match self {
             Self::Anonymous(map) | Self::File(map, ..) => map.as_mut_ptr(),
             Self::Direct(direct, _) => direct.base.cast(),
+            // SAFETY: `Region::part` has checked that the range lies inside the whole.
+            Self::Part(whole, range) => unsafe { whole.mapping.base().add(range.start as usize) },
         }
     }
 
@@ -107,6 +114,7 @@ impl Mapping {
         match self {
             Self::Anonymous(map) | Self::File(map, ..) => map.len() as u64,
             Self::Direct(direct, _) => direct.len as u64,
+            Self::Part(_, range) => range.end - range.start,
         }
     }
 
@@ -115,6 +123,7 @@ impl Mapping {
     pub(super) fn back(&self, offset: u64, len: u64) -> bool {
         match self {
             Self::File(map, file, backed) => backed.ensure(file, (offset, len), map.len() as u64),
+            Self::Part(whole, range) => whole.back(range.start + offset, len),
             Self::Anonymous(_) | Self::Direct(..) => true,
         }
     }
@@ -123,6 +132,7 @@ impl Mapping {
     pub(super) fn backed_from(&self, from: u64) -> Option<Range<u64>> {
         match self {
             Self::File(map, file, backed) => backed.next_from(file, from, map.len() as u64),
+            Self::Part(whole, range) => within(range, from, |from| whole.backed_from(from)),
             Self::Anonymous(_) | Self::Direct(..) => (from < self.len()).then(|| from..self.len()),
         }
     }
@@ -132,6 +142,7 @@ impl Mapping {
         let all = (from < self.len()).then(|| from..self.len());
         match self {
             Self::File(map, file, _) => data_from(file, from, map.len() as u64).unwrap_or(all),
+            Self::Part(whole, range) => within(range, from, |from| whole.data_from(from)),
             Self::Anonymous(_) | Self::Direct(..) => all,
         }
     }
@@ -142,6 +153,7 @@ impl Mapping {
             Self::File(map, file, backed) => {
                 backed.punch(file, (offset, len), map.len() as u64).map(|()| true)
             }
+            Self::Part(whole, range) => whole.mapping.punch(range.start + offset, len),
             Self::Anonymous(_) | Self::Direct(..) => Ok(false),
         }
     }
@@ -149,9 +161,17 @@ impl Mapping {
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
             Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
+            Self::Part(whole, _) => whole.sync(),
             Self::Anonymous(_) | Self::Direct(..) => Ok(()),
         }
     }
+}
+
+/// What `find` says of the whole from `from` on, as a range of the part.
+fn within(part: &Range<u64>, from: u64, find: impl FnOnce(u64) -> Option<Range<u64>>) -> Option<Range<u64>> {
+    let found = find(part.start + from)?;
+    let range = found.start.max(part.start) - part.start..found.end.min(part.end).saturating_sub(part.start);
+    (!range.is_empty()).then_some(range)
 }
 
 /// Makes private memory zero. Pages that were never touched are left alone (`/proc/self/pagemap`: bit 63 of a page's entry is set
