@@ -9,6 +9,7 @@
 #   mounts             pmfs and hinfs, or what a script names by itself
 #   programs, public   mounts of the designs that are meant for use: redo keeps everything in DRAM and is there to be copied, and
 #                      hinfs-nclfw and hinfs-wb are hinfs with one decision left out
+#   crash-mapped       designs that map files: all but redo
 #   crash-2            all pairs of programs on designs that need memory; on block devices, where a crash may lose or keep every
 #                      sector since the last flush, and an image takes ten times as long, pairs that are drawn at random
 #
@@ -22,7 +23,7 @@ export WEIR_LEDGER=$PWD/evidence/ledger.jsonl
 # What cargo's suites test: this commit, in the profile that tests are built in.
 WEIR_BUILD="$(git rev-parse --short=12 HEAD)$(git diff --quiet HEAD -- . ':!evidence/ledger.jsonl' || echo +) debug"
 export WEIR_BUILD
-steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random recall faults schedules fuzz posix killed contents suites mounts programs public}
+steps=${ONLY:-model crash-1 crash-2 crash-3 crash-random crash-together crash-mapped recall faults schedules fuzz posix killed contents suites mounts programs public}
 table=$("$weir" list fs | awk '$1 !~ /:/ { print $1 }')
 read -ra all <<<"$(tr '\n' ' ' <<<"${DESIGNS:-$table}")"
 designs=$(IFS=,; printf '%s' "${all[*]}")
@@ -31,6 +32,7 @@ designs=$(IFS=,; printf '%s' "${all[*]}")
 of_them() { printf '%s\n' "${all[@]}" | grep -E "$@" | paste -sd, || true; }
 on_blocks=$(of_them '^ext[24]$')
 in_memory=$(of_them -v '^ext[24]$')
+mapping=$(of_them -v '^redo$')
 read -ra mounted <<<"$(of_them -v '^(redo|hinfs-.*)$' | tr , ' ')"
 
 check() { "$weir" check "$@" --ledger "$WEIR_LEDGER"; }
@@ -70,6 +72,10 @@ step_crash-2() {
 }
 step_crash-3() { check crash --fs "$designs" --depth 3 --sample 3000; }
 step_crash-random() { check crash --fs "$designs" --random 3000; }
+step_crash-together() { check crash --fs "$designs" --together --sample 3000; }
+step_crash-mapped() {
+    [ -z "$mapping" ] || check crash --fs "$mapping" --mapped
+}
 step_recall() { check recall --fs "$designs"; }
 step_faults() { check faults --fs "$designs"; check faults --fs "$designs" --random 100000 --time 200s; }
 step_schedules() { check schedules --fs "$designs" --seconds 300; }

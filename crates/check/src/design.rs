@@ -64,7 +64,7 @@ pub fn region(size: Bytes) -> Arc<Region> {
     Arc::new(Region::anonymous(size, Box::new(Null)).expect("memory for a region"))
 }
 
-/// Runs `body` under the virtual clock, on this thread. A run that deadlocks or panics is an error that names the seed.
+/// Runs `body` under the virtual clock, on a thread of its own. A run that deadlocks or panics is an error that names the seed.
 pub fn try_virtually<T: Send + 'static>(
     seed: u64,
     body: impl FnOnce() -> T + Send + 'static,
@@ -76,6 +76,14 @@ pub fn try_virtually<T: Send + 'static>(
 /// The same; panics when the run fails.
 pub fn virtually<T: Send + 'static>(seed: u64, body: impl FnOnce() -> T + Send + 'static) -> T {
     try_virtually(seed, body).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// What `body` returns, and the CPU time that it takes. Call it within a run, which has a thread of its own; under the virtual
+/// clock all its tasks are on that one.
+pub(crate) fn timed<T>(body: impl FnOnce() -> T) -> (T, Duration) {
+    let began = cpu_time(ClockId::ThreadCPUTime);
+    let done = body();
+    (done, cpu_time(ClockId::ThreadCPUTime).saturating_sub(began))
 }
 
 /// The CPU time of a thread or of this process.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use media::block::MemoryDevice;
 use media::{Region, Storage};
-use sim::Bytes;
+use sim::{Bytes, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use crate::mutant::Mutant;
@@ -24,8 +24,8 @@ pub trait FsType: Sync {
     /// Its options for mkfs and mount.
     fn options(&self) -> &'static [OptionSpec];
 
-    /// What it is made on.
-    fn needs(&self) -> Needs {
+    /// What it is made on with these options.
+    fn needs(&self, _options: &Options) -> Needs {
         Needs::Memory
     }
 
@@ -45,8 +45,15 @@ pub trait FsType: Sync {
         0
     }
 
-    /// Host memory that a mounted file system takes with these options, beside its region: its buffers and caches of data.
-    fn dram(&self, _options: &Options) -> Bytes {
+    /// The storage that files and their metadata of so many bytes fill with these options: more where each byte has a second
+    /// place.
+    fn size_for(&self, files: Bytes, _options: &Options) -> Bytes {
+        files
+    }
+
+    /// Host memory that a mounted file system takes with these options, beside its storage of `size`: its buffers and caches of
+    /// data, at most.
+    fn dram(&self, _options: &Options, _size: Bytes) -> Bytes {
         Bytes(0)
     }
 
@@ -114,14 +121,39 @@ pub enum Needs {
 }
 
 impl Needs {
+    /// Whether storage will do that has a block device with memory beside it, or memory alone. A design for block devices takes
+    /// memory as well, through a RAM disk (NVMMBD, EuroSys 2016, section 5.1).
+    pub fn fit(self, has_block: bool) -> bool {
+        match self {
+            Self::Memory => !has_block,
+            Self::Block => true,
+            Self::Both => has_block,
+        }
+    }
+
+    /// The region from which [`Needs::on`] makes storage whose parts have this size at least.
+    pub fn least(self, each: Bytes) -> Bytes {
+        match self {
+            Self::Memory | Self::Block => each,
+            Self::Both => Bytes(each.0.next_multiple_of(PAGE_BYTES as u64) * 2),
+        }
+    }
+
     /// Storage on a region, whose taps hear the requests of the block device and whose faults strike them: what checks make a
-    /// design on. The block device has the same bytes as the memory.
+    /// design on. Where both are needed, the first half of the region is the block device, the second one the memory.
     pub fn on(self, region: &Arc<Region>) -> Storage {
-        let device = || MemoryDevice::exposed(Arc::clone(region));
         match self {
             Self::Memory => Storage::from(region),
-            Self::Block => Storage::of_block(device()),
-            Self::Both => Storage::from(region).with_block(device()),
+            Self::Block => Storage::of_block(MemoryDevice::exposed(Arc::clone(region))),
+            Self::Both => {
+                let half = region.len() / 2 / PAGE_BYTES as u64 * PAGE_BYTES as u64;
+                let device = MemoryDevice::exposed_start(Arc::clone(region), Bytes(half));
+                let memory = Region::part(region, half..half * 2);
+                // A region of less than two pages has no halves: the design says that it is too small.
+                let storage =
+                    memory.map_or_else(|_| Storage::from(region), |memory| Storage::of_memory(memory.into()));
+                storage.with_block(device)
+            }
         }
     }
 }

@@ -109,14 +109,19 @@ pub struct Options {
 }
 
 impl Options {
+    /// The defaults.
+    pub fn defaults(specs: &'static [OptionSpec]) -> Self {
+        let values = specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect();
+        Self { values, mutant: None, discards: false }
+    }
+
     /// Checks `given` against the options of `design`; the others get their defaults.
     pub fn resolve(
         design: &str,
         specs: &'static [OptionSpec],
         given: &BTreeMap<String, String>,
     ) -> Result<Self, OptionError> {
-        let mut values: BTreeMap<_, _> =
-            specs.iter().map(|spec| (spec.name, spec.default.to_owned())).collect();
+        let Self { mut values, .. } = Self::defaults(specs);
         for (name, value) in given {
             let spec =
                 specs.iter().find(|spec| spec.name == name).ok_or_else(|| unknown(design, specs, name))?;

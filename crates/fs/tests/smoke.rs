@@ -346,3 +346,26 @@ fn attributes_are_set_listed_and_removed_and_give_their_space_back() {
         assert_eq!(fs.statfs().expect("statfs").blocks_free, free);
     });
 }
+
+/// As a plan sizes regions: half as much again for what is removed later, and room for tables.
+#[test]
+fn the_storage_that_a_design_asks_for_holds_the_files_and_redo_counts_them_in_dram() {
+    const FILE: u64 = 600 << 20;
+    for design in FILE_SYSTEMS.iter().copied() {
+        let options = options(design);
+        let asked = design.size_for(Bytes(FILE + FILE / 8), &options).max(design.min_size(&options));
+        if design.name() == "redo" {
+            assert!(design.dram(&options, asked) >= Bytes(FILE), "its data is in DRAM");
+        }
+        let free = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
+            let region = region(asked);
+            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            let fs = design.mount(&Storage::from(&region), &options).expect("mount");
+            let free = fs.statfs().expect("statfs");
+            fs.unmount().expect("unmount");
+            free.blocks_free * u64::from(free.frsize)
+        });
+        let free = free.unwrap_or_else(|error| panic!("{}: {error}", design.name()));
+        assert!(free >= FILE, "{}: {free} bytes of {asked} are free", design.name());
+    }
+}

@@ -95,7 +95,7 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
     let files = spec.workload.data_bytes();
     if spec.block.is_some() {
         // The cache of a block design fills with the files, which the device has as well.
-        let cached = design.dram(&options).min(Bytes(files.saturating_add(256 * MIB)));
+        let cached = design.dram(&options, Bytes(files)).min(Bytes(files.saturating_add(256 * MIB)));
         return Ok(Bytes(files.saturating_add(BESIDE.0 / 2)) + cached);
     }
     let grown = match spec.stop {
@@ -104,8 +104,9 @@ pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
         Stop::After(_) => 0,
     };
     let usual = files.saturating_add(files / 4 + 256 * MIB).saturating_add(grown);
-    let region = spec.region.unwrap_or(Bytes(usual));
-    Ok(region.max(design.min_size(&options)) + design.dram(&options))
+    let region = spec.region.unwrap_or_else(|| design.size_for(Bytes(usual), &options));
+    let region = region.max(design.min_size(&options));
+    Ok(region + design.dram(&options, region))
 }
 
 /// How long a cell keeps its host thread, to compare cells with: a thread's second of the clock takes about as long as making
@@ -120,7 +121,8 @@ pub fn effort(spec: &CellSpec) -> u64 {
     running.saturating_add(spec.workload.data_bytes())
 }
 
-/// The region: what the plan says, or room for the workload's files and half as much more: files grow before they are removed.
+/// The region: what the plan says, or what the design needs for the workload's files and half as much more: files grow before
+/// they are removed.
 fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) -> Bytes {
     if spec.block.is_some() {
         return spec.region.unwrap_or(BESIDE);
@@ -129,7 +131,9 @@ fn region_size(spec: &CellSpec, design: &'static dyn FsType, options: &Options) 
     let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
     let inodes = spec.workload.small_files();
     let of_inodes = inodes.saturating_add(inodes / 8).saturating_mul(design.bytes_per_inode(options));
-    spec.region.unwrap_or_else(|| Bytes(usual.max(of_inodes)).max(design.min_size(options)))
+    spec.region.unwrap_or_else(|| {
+        design.size_for(Bytes(usual.max(of_inodes)), options).max(design.min_size(options))
+    })
 }
 
 /// Bytes that the files grow by in the run, at the rate of [`GROWTH_PER_S`] where the time decides. Memory of a region that is

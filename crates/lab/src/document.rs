@@ -160,10 +160,10 @@ impl<'d> Table<'d> {
     pub fn need(&self, key: &'static str, why: &str) -> Result<Item<'d>, Problem> {
         self.get(key).ok_or_else(|| {
             let asked = self.asked.borrow();
-            let strangers = self.entries.keys().filter(|other| !asked.contains(other.get_ref().as_ref()));
-            let strangers: Vec<_> = strangers.collect();
-            let near = nearest_of(key, strangers.iter().map(|other| other.get_ref().as_ref()));
-            match strangers.iter().find(|other| Some(other.get_ref().as_ref()) == near) {
+            let unknown = self.entries.keys().filter(|other| !asked.contains(other.get_ref().as_ref()));
+            let unknown: Vec<_> = unknown.collect();
+            let near = nearest_of(key, unknown.iter().map(|other| other.get_ref().as_ref()));
+            match unknown.iter().find(|other| Some(other.get_ref().as_ref()) == near) {
                 Some(other) => {
                     let message = format!(
                         "{UNKNOWN} \"{}\" in {}; did you mean \"{key}\"?",

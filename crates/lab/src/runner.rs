@@ -447,7 +447,7 @@ fn machine(plan: &Plan) -> Result<(Machine, Option<Linux>), Error> {
     }
 }
 
-/// The same for all cells of a repeat, so that designs meet the same files and the same dice.
+/// The same for all cells of a repeat, so that designs meet the same files and the same random numbers.
 fn seed(plan: &Plan, repeat: u32) -> Seed {
     Seed(plan.seed).derive("repeat", u64::from(repeat))
 }

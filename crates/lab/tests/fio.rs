@@ -51,14 +51,34 @@ fn is_whole(sample: &Sample) {
     assert!(sample.jobs.iter().all(|job| job.elapsed_ns > 0 && job.lat_ns.count() == job.count), "{what:?}");
 }
 
+fn quoted(design: &dyn fs::FsType) -> String {
+    format!("{:?}", design.name())
+}
+
+/// Whether a design maps files.
+fn maps(design: &'static dyn fs::FsType) -> bool {
+    let (setup, options) = (
+        sim::Setup::virtual_clock(sim::Machine::unit(), sim::Seed(1)),
+        fs::Options::defaults(design.options()),
+    );
+    let maps = sim::run(&setup, move || {
+        let null = Box::new(media::nvmm::null::Null);
+        let region = media::Region::anonymous(sim::Bytes::mib(64), null).unwrap();
+        let storage = media::Storage::of_memory(region.into());
+        design.mkfs(&storage, &options).unwrap();
+        let mounted = design.mount(&storage, &options).unwrap();
+        mounted.unmount().unwrap();
+        mounted.mapped_files().is_some()
+    });
+    maps.unwrap()
+}
+
 #[test]
 fn every_job_file_runs_on_every_design_and_leaves_what_it_must() {
-    let (mapping, others): (Vec<_>, Vec<_>) = fs::FILE_SYSTEMS
-        .iter()
-        .map(|design| format!("{:?}", design.name()))
-        .partition(|name| name != "\"redo\"");
+    let (mapping, others): (Vec<_>, Vec<_>) =
+        fs::FILE_SYSTEMS.iter().copied().partition(|design| maps(*design));
     let mut names = names();
-    for designs in [mapping, others] {
+    for designs in [mapping, others].map(|designs| designs.into_iter().map(quoted).collect::<Vec<_>>()) {
         let buffer = if designs.len() > 1 { "[fs]\nbuffer = \"8MiB\"" } else { "" };
         let listed = designs.join(", ");
         let axes = format!("[[axis]]\nfs = [{listed}]\n[[axis]]\nmedium = [\"dram\"]\n{buffer}");

@@ -146,3 +146,23 @@ fn names_that_nothing_has_are_told_beside_wrong_keys_and_values() {
     let told = names.cells().expect_err("names are wrong").to_string();
     assert!(told.contains("pmfs") && told.contains("filebench/varmail"), "{told}");
 }
+
+#[test]
+fn a_design_on_a_medium_that_it_cannot_use_is_refused_with_what_fits() {
+    let on = |designs: &str, medium: &str| {
+        format!("[[axis]]\nfs = [{designs}]\n[[axis]]\nmedium = [\"{medium}\"]\n")
+    };
+    for design in ["pmfs", "redo", "ext4-dax"] {
+        let told = error(&[&on(&format!("\"{design}\""), "fast24"), WORK]);
+        assert!(told.contains(&format!("{design} needs memory, and fast24 is a block device")), "{told}");
+        assert!(told.contains("hinfs") && told.contains("ext4"), "what fits: {told}");
+    }
+    let outside = "{ name = \"ext4\", external_journal = \"true\" }";
+    let told = error(&[&on(outside, "hinfs"), WORK]);
+    assert!(told.contains("ext4 with external_journal=true needs memory and block"), "{told}");
+    assert!(told.contains("hinfs is memory") && told.contains("fast24"), "what fits: {told}");
+    // A block design runs on memory through a RAM disk; beside a block device there is memory for a journal.
+    for (designs, medium) in [("\"ext4\", \"ext2\"", "hinfs"), (outside, "fast24"), ("\"ext2\"", "loop")] {
+        assert!(!cells(&[&on(designs, medium), WORK]).is_empty(), "{designs} on {medium}");
+    }
+}

@@ -156,6 +156,26 @@ pub enum Mark<'a> {
     RecoveryEnd,
 }
 
+impl Mark<'_> {
+    /// Tells the same of bytes that lie `origin` further on.
+    pub(crate) fn moved(self, origin: u64, tell: impl FnOnce(Mark<'_>)) {
+        let moved = |needs: &[(u64, u64)]| -> Vec<_> {
+            needs.iter().map(|(offset, len)| (origin + offset, *len)).collect()
+        };
+        match self {
+            _ if origin == 0 => tell(self),
+            Self::Commit { at, needs } => tell(Mark::Commit { at: origin + at, needs: &moved(needs) }),
+            Self::CommitBlock { at, needs } => {
+                tell(Mark::CommitBlock { at: origin + at, needs: &moved(needs) });
+            }
+            Self::Free { off, len, pointer } => {
+                tell(Mark::Free { off: origin + off, len, pointer: origin + pointer });
+            }
+            _ => tell(self),
+        }
+    }
+}
+
 /// What a call promises when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Promise {
@@ -193,8 +213,8 @@ const ROWS: usize = 64;
 /// Counts events, loads excepted: the smallest tap.
 ///
 /// A task takes the row that its number leads to and changes it by plain stores: a locked instruction would
-/// wait until all that was just stored has left the processor. Who finds the row taken counts in a shared
-/// one.
+/// wait until all that was just stored has left the processor. A task that finds its row taken counts in a
+/// shared one.
 #[derive(Debug)]
 pub struct Counting {
     rows: Box<[Row; ROWS]>,

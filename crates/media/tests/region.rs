@@ -459,6 +459,40 @@ fn the_ledger_counts_what_moved() {
     assert_eq!(counts.expect("the run ends"), expected);
 }
 
+/// Offset and length of what a tap hears.
+#[derive(Default)]
+struct Places(Mutex<Vec<(u64, u64)>>);
+
+impl Tap for Places {
+    fn event(&self, _: TaskId, event: Event<'_>) {
+        self.0.lock().extend(match event {
+            Event::Store { off, data, .. } | Event::NtStore { off, data } => vec![(off, data.len() as u64)],
+            Event::Flush { off, len } => vec![(off, len)],
+            Event::Mark(Mark::Commit { at, needs }) => [&[(at, 8)], needs].concat(),
+            _ => Vec::new(),
+        });
+    }
+}
+
+#[test]
+fn a_part_has_the_bytes_taps_and_faults_of_the_whole_by_their_place_there() {
+    let whole = Arc::new(memory(16384));
+    let part = Region::part(&whole, 8192..16384).expect("two pages");
+    let places = Arc::new(Places::default());
+    whole.attach(Arc::clone(&places) as Arc<dyn Tap>);
+    part.nt_store(64, &[7; 64]).expect("in range");
+    part.store_u64(0, 9).expect("in range");
+    part.flush(0, 8);
+    part.mark(Mark::Commit { at: 8, needs: &[(64, 64)] });
+    assert_eq!(*places.0.lock(), [(8256, 64), (8192, 8), (8192, 8), (8200, 8), (8256, 64)]);
+    assert_eq!((whole.load_u64(8192), part.load_u64(0)), (Ok(9), Ok(9)));
+    assert!(part.store_u64(8192, 1).is_err(), "outside");
+    whole.inject(Fault::FailNth { target: Target::Store, nth: 2 });
+    assert!(whole.store_u64(0, 1).is_ok() && part.store_u64(0, 1).is_err(), "they count together");
+    assert_eq!(whole.clear_faults(), 1);
+    assert!(Region::part(&whole, 100..8192).is_err() && Region::part(&whole, 8192..20480).is_err());
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 

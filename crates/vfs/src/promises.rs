@@ -115,9 +115,21 @@ impl fmt::Display for Promises {
             Atomicity::Blocks(bytes) => write!(f, "a write is atomic by block of {bytes} bytes")?,
             Atomicity::Whole => f.write_str("a write is atomic")?,
         }
-        if self.stale_data {
-            f.write_str("; a crash may show stale data")?;
-        }
-        if self.repaired { f.write_str("; what a repair can restore") } else { Ok(()) }
+        f.write_str(match self.sync {
+            SyncScope::File => "; fsync covers its file",
+            SyncScope::FileAndMetadata => "; fsync covers its file and all earlier changes of metadata",
+        })?;
+        let clauses = [
+            (
+                self.buffers_data() && self.size_is_durable_with_names,
+                "a new name makes the file's size durable",
+            ),
+            (self.buffers_data() && self.truncate_syncs, "a truncation makes the file durable"),
+            (self.stale_data, "a crash may show stale data"),
+            (self.times_may_tear, "a crash may mix seconds and fractions of two times"),
+            (self.repaired, "what a repair can restore"),
+            (self.names_may_tear, "a crash may mix two names"),
+        ];
+        clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))
     }
 }

@@ -89,7 +89,7 @@ impl Checked {
     }
 
     fn storage(&self, region: &Arc<Region>) -> Storage {
-        self.design.needs().on(region)
+        self.design.needs(&self.options).on(region)
     }
 }
 
@@ -103,7 +103,7 @@ impl Design for Checked {
     }
 
     fn min_size(&self) -> Bytes {
-        self.design.min_size(&self.options)
+        self.design.needs(&self.options).least(self.design.min_size(&self.options))
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {

@@ -277,3 +277,28 @@ fn a_design_that_can_be_mounted_sync_is_crashed_both_ways() {
     let planted = check("crash --fs hinfs -O sync=false --programs 4097 --drop-fence 4");
     assert_eq!(planted.status.code(), Some(1), "{}", told(&planted));
 }
+
+#[test]
+fn an_external_journal_is_checked_with_memory_beside_the_device() {
+    let output = check("crash --fs ext4 -O external_journal=true --programs mkdir --sample 1 --json");
+    assert!(output.status.success(), "{}", told(&output));
+    let [.., one] = &designs(&output)[..] else { panic!("no design") };
+    assert!(
+        one["distinct_images"].as_u64().unwrap() > 1 && one["violations"] == Value::Array(vec![]),
+        "{one}"
+    );
+}
+
+#[test]
+fn a_check_of_nothing_is_refused() {
+    for arguments in
+        ["crash --fs pmfs --sample 0", "crash --fs pmfs --random 0", "faults --fs pmfs --sample 0"]
+    {
+        let output = check(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {}", told(&output));
+        assert!(told(&output).contains("give a number from 1 on"), "{arguments}: {}", told(&output));
+    }
+    let output = check("crash --mapped --fs redo");
+    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
+    assert!(told(&output).contains("redo maps no files"), "{}", told(&output));
+}

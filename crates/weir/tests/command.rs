@@ -58,10 +58,20 @@ fn lists_and_shows_everything_there_is() {
         let list = document(&run(&["list", kind, "--json"]));
         for entry in list[kind].as_array().unwrap() {
             let name = entry["name"].as_str().unwrap();
+            let says = |key: &str| entry[key].as_str().is_some_and(|words| !words.is_empty());
+            match kind {
+                "fs" => assert!(says("needs") && (says("promises") || name == "host:DIR"), "{entry}"),
+                "media" => assert!(says("needs") || says("promises"), "{entry}"),
+                "machines" => assert!(says("needs") || name == "this-host", "{entry}"),
+                _ => {}
+            }
             if name.starts_with("host:") || name == "this-host" {
                 continue;
             }
-            assert!(run(&["show", name]).status.success(), "weir show {name}");
+            let shown = run(&["show", name]);
+            assert!(shown.status.success(), "weir show {name}");
+            let text = String::from_utf8(shown.stdout).unwrap();
+            assert!(kind != "fs" || text.contains("needs:") && text.contains("promises:"), "{text}");
         }
     }
 }

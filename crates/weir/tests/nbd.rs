@@ -325,7 +325,9 @@ fn a_second_server_does_not_take_a_socket_that_is_served() {
 
 /// Runs a public client; says aloud when it is not installed. Its output, if it ran.
 fn public(program: &str, arguments: &[&str]) -> Option<String> {
-    let output = match Command::new(program).args(arguments).output() {
+    // fio leaves the state of its verification where it runs.
+    let scratch = tempfile::tempdir().expect("a folder");
+    let output = match Command::new(program).args(arguments).current_dir(scratch.path()).output() {
         Ok(output) => output,
         Err(error) => {
             eprintln!(

@@ -8,7 +8,6 @@ use media::fault::Fault;
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{CrashPoint, Image, Point, ReadSet, Replay, Scratch, Trace};
-use rustix::time::ClockId;
 use vfs::Durability;
 
 use super::afterwards::use_everything;
@@ -17,7 +16,7 @@ use super::programs::Program;
 use super::record::record;
 use super::recovery::crash_recovery;
 use super::{Effort, Subject, Tally, Violation};
-use crate::design::{cpu_time, fsck, unmount};
+use crate::design::{fsck, timed, unmount};
 use crate::observe::observe;
 use crate::tree::{Tree, difference, fingerprint, without_times};
 
@@ -25,19 +24,21 @@ use crate::tree::{Tree, difference, fingerprint, without_times};
 pub fn explore(subject: &Subject, program: &Program, effort: &Effort, faults: &[Fault]) -> Tally {
     let subject = &subject.with_stores_of(program);
     let inject = |region: &Region| faults.iter().for_each(|fault| region.inject(*fault));
-    // A run under the virtual clock has one thread.
-    let began = cpu_time(ClockId::ThreadCPUTime);
-    let explored = record(subject, program, &inject).and_then(|recording| {
-        let Some(recording) = recording else { return Ok(Tally { without_space: 1, ..Tally::default() }) };
-        let mut explorer = Explorer::new(subject, &program.name, effort, &recording.trace)?;
-        explorer.measure_free()?;
-        let (ops, states) = (&program.core[..], &recording.states);
-        let (promises, done, inside) = (subject.promises, 0, false);
-        explorer.visit_all(&mut Alone(Allowed { promises, ops, states, done, inside }));
-        Ok(explorer.tally)
-    });
-    let tally = explored.unwrap_or_else(|what| Tally::failed(&program.name, what));
-    Tally { cpu: cpu_time(ClockId::ThreadCPUTime).saturating_sub(began), ..tally }
+    let explore = || {
+        record(subject, program, &inject).and_then(|recording| {
+            let Some(recording) = recording else {
+                return Ok(Tally { without_space: 1, ..Tally::default() });
+            };
+            let mut explorer = Explorer::new(subject, &program.name, effort, &recording.trace)?;
+            explorer.measure_free()?;
+            let (ops, states) = (&program.core[..], &recording.states);
+            let (promises, done, inside) = (subject.promises, 0, false);
+            explorer.visit_all(&mut Alone(Allowed { promises, ops, states, done, inside }));
+            Ok(explorer.tally)
+        })
+    };
+    let (explored, cpu) = timed(explore);
+    Tally { cpu, ..explored.unwrap_or_else(|what| Tally::failed(&program.name, what)) }
 }
 
 /// How far the operations of a trace have come while it is replayed.

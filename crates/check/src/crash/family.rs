@@ -29,8 +29,8 @@ pub enum Family {
 }
 
 impl Family {
-    /// All programs, alone or in sequence; those that fill a log only alone. From depth three on, only programs that change names
-    /// are taken, because there are too many.
+    /// All programs, alone or in sequence; those that fill a log, or write much at once, only alone. From depth three on, only
+    /// programs that change names are taken, because there are too many.
     pub fn of_depth(depth: u32) -> Self {
         let mut programs = if depth == 1 { programs::alone() } else { programs::all() };
         programs.retain(|program| depth < 3 || program.changes_names());

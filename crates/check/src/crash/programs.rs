@@ -114,6 +114,16 @@ impl Table {
     }
 }
 
+/// A write that no design can carry out as one small change: longer than a tenth of the smallest region. They are not among
+/// [`all`], whose pairs and numbers stay as they are.
+pub fn large_writes() -> Vec<Program> {
+    const LARGE: usize = 24 * 4096;
+    let mut table = Table(Vec::new());
+    table.add("write 98304 new", vec![create("foo")], vec![write("foo", 0, LARGE, 2)]);
+    table.add("write 98304 over", foo(LARGE), vec![write("foo", 0, LARGE, 2)]);
+    table.0
+}
+
 /// All programs of one explored operation, and the few longer ones that need it.
 pub fn all() -> Vec<Program> {
     let mut table = Table(Vec::new());
@@ -131,9 +141,9 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`] and [`log_cleaning`].
+/// The programs for runs in which each is alone: [`all`], [`log_cleaning`] and [`large_writes`].
 pub fn alone() -> Vec<Program> {
-    all().into_iter().chain(log_cleaning()).collect()
+    all().into_iter().chain(log_cleaning()).chain(large_writes()).collect()
 }
 
 /// Programs in which the log of one inode grows over several pages of 512 bytes and is cleaned, for designs that keep such logs;

@@ -20,7 +20,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use media::event::{Event, Mark, Promise, Tap, TaskId};
 use media::fault::Fault;
 use media::recorder::Trace;
-use rustix::time::ClockId;
 use sim::{Machine, Schedule, Seed, Setup, TaskSpec};
 use vfs::Errno;
 
@@ -29,7 +28,7 @@ use super::explore::{Explorer, Progress};
 use super::programs::Program;
 use super::record::{IDLE, States, agree, fill_free_blocks};
 use super::{Effort, Subject, Tally};
-use crate::design::{self, cpu_time, try_virtually};
+use crate::design::{self, timed, try_virtually};
 use crate::model::Model;
 use crate::op::{Op, Reply, Runner};
 use crate::schedules::{Preempt, resolved};
@@ -57,8 +56,6 @@ pub(super) fn explore_together(
     effort: &Effort,
     faults: &[Fault],
 ) -> Tally {
-    let clock = ClockId::ThreadCPUTime;
-    let began = cpu_time(clock);
     let mut sum = Tally { programs: 1, ..Tally::default() };
     for (schedule, number) in SCHEDULES.iter().zip(0..) {
         let tally =
@@ -71,8 +68,7 @@ pub(super) fn explore_together(
             break;
         }
     }
-    let cpu = cpu_time(clock).saturating_sub(began);
-    Tally { without_space: sum.without_space.min(1), cpu, ..sum }
+    Tally { without_space: sum.without_space.min(1), ..sum }
 }
 
 fn explore_one(
@@ -84,20 +80,26 @@ fn explore_one(
     let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
     let (recorded, _) = {
         let (subject, program, faults) = (subject.clone(), program.clone(), faults.to_vec());
-        sim::explore(&setup, schedule, move || record(&subject, &program, &faults))
+        sim::explore(&setup, schedule, move || timed(|| record(&subject, &program, &faults)))
     };
-    let Some(recorded) = recorded.map_err(|error| error.to_string())?? else {
-        return Ok(Tally { without_space: 1, ..Tally::default() });
+    let (recorded, recording) = recorded.map_err(|error| error.to_string())?;
+    let Some(recorded) = recorded? else {
+        return Ok(Tally { without_space: 1, cpu: recording, ..Tally::default() });
     };
     let (subject, program, effort) = (subject.clone(), program.clone(), *effort);
-    try_virtually(seed, move || {
-        let orders = orders(&subject, &program, &recorded)?;
-        let mut explorer = Explorer::new(&subject, &program.name, &effort, &recorded.trace)?;
-        explorer.lints_reads = false;
-        let mut pair = Pair { orders, began: recorded.began, tasks: Vec::new(), ended: [false; 2] };
-        explorer.visit_all(&mut pair);
-        Ok(explorer.tally)
-    })?
+    let explored = try_virtually(seed, move || timed(|| visit(&subject, &program, &effort, recorded)))?;
+    let (tally, exploring) = explored;
+    Ok(Tally { cpu: recording + exploring, ..tally? })
+}
+
+/// All crashes of what was recorded.
+fn visit(subject: &Subject, program: &Program, effort: &Effort, recorded: Recorded) -> Result<Tally, String> {
+    let orders = orders(subject, program, &recorded)?;
+    let mut explorer = Explorer::new(subject, &program.name, effort, &recorded.trace)?;
+    explorer.lints_reads = false;
+    let mut pair = Pair { orders, began: recorded.began, tasks: Vec::new(), ended: [false; 2] };
+    explorer.visit_all(&mut pair);
+    Ok(explorer.tally)
 }
 
 /// Runs the setup, then both operations at once. None: no space for them.

@@ -211,6 +211,11 @@ impl ExtType {
         }
     }
 
+    /// Whether mkfs puts the journal in the memory beside the block device.
+    fn has_external_journal(&self, options: &Options) -> bool {
+        self.modern && !self.dax && options.flag("external_journal")
+    }
+
     fn settings(&self, storage: &Storage, options: &Options) -> Result<Settings, FsError> {
         let (cache, mutant) = (options.size("cache"), options.mutant());
         let mut settings = Settings { cache, mutant, discards: options.discards(), ..Settings::default() };
@@ -279,8 +284,12 @@ impl FsType for ExtType {
         self.options
     }
 
-    fn needs(&self) -> Needs {
-        if self.dax { Needs::Memory } else { Needs::Block }
+    fn needs(&self, options: &Options) -> Needs {
+        match self.dax {
+            true => Needs::Memory,
+            false if self.has_external_journal(options) => Needs::Both,
+            false => Needs::Block,
+        }
     }
 
     fn promises(&self, options: &Options) -> Promises {
@@ -338,15 +347,17 @@ impl FsType for ExtType {
         self.plan(options).inode_ratio
     }
 
-    fn dram(&self, options: &Options) -> Bytes {
+    fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("cache")
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
         self.check_journal_size(options)?;
-        let journal = match self.modern && !self.dax && options.flag("external_journal") {
-            true => Some(beside(storage)?.ok_or(FsError::NoJournalDevice)?),
-            false => None,
+        let journal = if self.has_external_journal(options) {
+            storage.block()?;
+            Some(beside(storage)?.ok_or(FsError::NoJournalDevice)?)
+        } else {
+            None
         };
         super::mkfs::mkfs(&self.device(storage)?, journal.as_ref(), &self.plan(options))
     }

@@ -373,7 +373,9 @@ impl Volume {
         let home = Queue::new(Arc::clone(&self.device));
         let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
         let mut superblock = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
-        if self.settings.memory.is_some() && !self.has(mutant::TORN_LOG_REFUSED) {
+        // A journal on a device of its own is in the memory beside the block device.
+        let in_memory = self.settings.memory.is_some() || !Arc::ptr_eq(&place.device, &self.device);
+        if in_memory && !self.has(mutant::TORN_LOG_REFUSED) {
             mend_torn(&mut superblock);
         }
         let blocks = map.0.len() as u64;
@@ -388,7 +390,7 @@ impl Volume {
         let replayed = log.recover(&mut superblock).map_err(damaged)?;
         let before = superblock.clone();
         set_features(&mut superblock, wide, self.geo.metadata_csum);
-        if superblock[0x28..0x2c] != before[0x28..0x2c] && self.settings.memory.is_some() {
+        if superblock[0x28..0x2c] != before[0x28..0x2c] && in_memory {
             // The word of the features comes last: it makes the checksum count.
             let mut first = superblock.clone();
             first[0x28..0x2c].copy_from_slice(&before[0x28..0x2c]);

@@ -213,7 +213,7 @@ impl FsType for HinfsType {
         pmfs::fs_type::min_size(options)
     }
 
-    fn dram(&self, options: &Options) -> Bytes {
+    fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("buffer")
     }
 

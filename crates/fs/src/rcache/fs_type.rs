@@ -142,7 +142,7 @@ impl FsType for RcacheType {
         nova::min_size(options)
     }
 
-    fn dram(&self, options: &Options) -> Bytes {
+    fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("cache")
     }
 

@@ -8,7 +8,8 @@ use media::Storage;
 use sim::Bytes;
 
 use super::layout::{MAGIC, Superblock};
-use super::log::{Volume, format, load, superblock};
+use super::log::{Volume, capacity, format, load, size_for, superblock};
+use super::state::{BLOCK, BLOCK_COST};
 use super::vfs::{MIN_SIZE, Redo};
 use super::{fsck, mutant};
 use crate::error::Error;
@@ -47,6 +48,15 @@ impl FsType for RedoType {
 
     fn min_size(&self, _: &Options) -> Bytes {
         MIN_SIZE
+    }
+
+    fn size_for(&self, files: Bytes, _: &Options) -> Bytes {
+        // Two halves, each with a checkpoint of all files and a log.
+        Bytes(size_for(files.0.saturating_add(files.0 / BLOCK * (BLOCK_COST - BLOCK))))
+    }
+
+    fn dram(&self, _: &Options, size: Bytes) -> Bytes {
+        Bytes(capacity(size.0))
     }
 
     fn mkfs(&self, storage: &Storage, _: &Options) -> Result<(), FsError> {

@@ -6,7 +6,7 @@
 //! | `entries_lead_to_inodes` | each name leads to an inode that exists |
 //! | `links_match` | an inode's link count is the number of its names, a directory's 2 and one for each subdirectory |
 //! | `parents_match` | a directory's parent has its name, and leads to the root |
-//! | `sizes_cover_blocks` | no block lies beyond the end that its file reserved, none is longer than a block |
+//! | `sizes_cover_blocks` | what a file has reserved beyond its size reads as zeros, and no block is longer than a block |
 //! | `numbers_are_below_next` | no inode has the number that the next one would get |
 
 use std::collections::BTreeMap;
@@ -83,11 +83,41 @@ fn check_tree(state: &State, violations: &mut Vec<Violation>) {
 
 fn check_files(state: &State, violations: &mut Vec<Violation>) {
     for (ino, inode) in &state.inodes {
-        let Ok((_, blocks)) = inode.file() else { continue };
+        let Ok((size, blocks)) = inode.file() else { continue };
         let long = blocks.iter().find(|(_, bytes)| bytes.len() as u64 > BLOCK);
         if let Some((block, bytes)) = long {
             let what = format!("block {block} of inode {ino} has {} bytes", bytes.len());
             violations.push(Violation { predicate: "sizes_cover_blocks", what });
         }
+        // A file that grows shows them.
+        let beyond = blocks.iter().find(|(block, bytes)| {
+            let inside = size.saturating_sub(**block * BLOCK).min(bytes.len() as u64) as usize;
+            bytes[inside..].iter().any(|byte| *byte != 0)
+        });
+        if let Some((block, _)) = beyond {
+            let what = format!("block {block} of inode {ino} has data beyond the size {size}");
+            violations.push(Violation { predicate: "sizes_cover_blocks", what });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_is_too_long_or_has_data_beyond_the_size_is_found() {
+        let found = |size: u64, bytes: Vec<u8>| {
+            let mut state = State::new();
+            state.inode_mut(ROOT).unwrap().body = Body::File { size, blocks: BTreeMap::from([(1, bytes)]) };
+            let mut violations = Vec::new();
+            check_files(&state, &mut violations);
+            violations.iter().map(|violation| violation.predicate).collect::<Vec<_>>()
+        };
+        assert_eq!(found(BLOCK + 3, vec![1; 3]), [""; 0], "data up to the size");
+        assert_eq!(found(0, vec![0; 4096]), [""; 0], "reserved");
+        assert_eq!(found(BLOCK + 3, vec![1; 4]), ["sizes_cover_blocks"]);
+        assert_eq!(found(0, vec![0, 1]), ["sizes_cover_blocks"]);
+        assert_eq!(found(4 * BLOCK, vec![0; 4097]), ["sizes_cover_blocks"]);
     }
 }

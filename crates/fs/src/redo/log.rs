@@ -37,9 +37,18 @@ pub(super) struct Volume {
     tail: u64,
     /// Whether this mount has appended a record to the active half.
     logged: bool,
-    /// A commit word could not be stored, so what the medium holds is not known: nothing may change before the next mount.
-    failed: bool,
     mutant: Option<Mutant>,
+}
+
+/// Bytes that checkpoints in a region of `size` may take: three quarters of a half, so that the log has the rest.
+pub(super) fn capacity(size: u64) -> u64 {
+    (half_bytes(size) / 4 * 3).saturating_sub(HALVES)
+}
+
+/// The region whose checkpoints may take so many bytes.
+pub(super) fn size_for(capacity: u64) -> u64 {
+    let half = capacity.saturating_add(HALVES).div_ceil(3).saturating_mul(4);
+    HALVES.saturating_add(half.next_multiple_of(64).saturating_mul(2))
 }
 
 /// What a record holds.
@@ -153,26 +162,11 @@ impl Volume {
     pub(super) fn open(region: &Arc<Region>, mutant: Option<Mutant>) -> Result<Self> {
         let Loaded { state, active, header, .. } = load(region)?;
         let (used, tail) = (state.cost(), header.tail);
-        Ok(Self {
-            region: Arc::clone(region),
-            state,
-            used,
-            active,
-            tail,
-            logged: false,
-            failed: false,
-            mutant,
-        })
+        Ok(Self { region: Arc::clone(region), state, used, active, tail, logged: false, mutant })
     }
 
-    /// Bytes that checkpoints may take: three quarters of a half, so that the log has the rest.
     fn capacity(&self) -> u64 {
-        half_bytes(self.region.len()) / 4 * 3 - HALVES
-    }
-
-    /// Bytes of data in one record.
-    pub(super) fn record_max(&self) -> usize {
-        (half_bytes(self.region.len()) / 8) as usize
+        capacity(self.region.len())
     }
 
     /// Blocks in all, and free ones.
@@ -180,29 +174,30 @@ impl Volume {
         (self.capacity() / BLOCK, self.capacity().saturating_sub(self.used) / BLOCK)
     }
 
-    /// `EIO` once a commit has failed.
-    pub(super) fn check_sound(&self) -> Result<()> {
-        if self.failed { Err(Error::Failed) } else { Ok(()) }
-    }
-
     /// Makes a change that grows the state by at most `growth` bytes durable, then applies it.
     pub(super) fn change(&mut self, change: &Change, growth: u64) -> Result<()> {
-        self.check_sound()?;
-        if growth > 0 && self.used + growth > self.capacity() {
+        if growth > 0 && (self.used + growth > self.capacity() || !self.region.grants_space()) {
             return Err(Error::NoSpace);
         }
         let now = now();
         let record =
             postcard::to_allocvec(&(now, change)).map_err(|error| Error::Corrupt(error.to_string()))?;
-        let appended = self.append(&record);
-        if self.mutant != Some(mutant::APPLIED_WITHOUT_RECORD) {
-            appended?;
-        }
         let inos = change.inodes(&self.state);
         let before = self.state.cost_of(&inos);
-        self.state.apply(change, now)?;
+        match self.append(&record) {
+            Ok(false) => self.skip_log(change, now)?,
+            Err(error) if self.mutant != Some(mutant::APPLIED_WITHOUT_RECORD) => return Err(error),
+            _ => self.state.apply(change, now)?,
+        }
         self.used = self.used + self.state.cost_of(&inos) - before;
         Ok(())
+    }
+
+    /// Makes a change durable that is too long for a log, by a checkpoint of the state that it leads to.
+    fn skip_log(&mut self, change: &Change, now: Time) -> Result<()> {
+        let mut next = self.state.clone();
+        next.apply(change, now)?;
+        self.checkpoint(Some(next))
     }
 
     /// Notes that an inode is open once less, and frees it when it has no name. That needs no record: a crash closes it.
@@ -215,14 +210,16 @@ impl Volume {
         self.used = self.used + self.state.cost_of(&[ino]) - before;
     }
 
-    fn append(&mut self, payload: &[u8]) -> Result<()> {
+    /// Appends a record to the log, a new one if this one is full. False: no log has room for it.
+    fn append(&mut self, payload: &[u8]) -> Result<bool> {
         let _scope = sim::scope(media::charges::JOURNAL);
         let len = RECORD_HEAD + (payload.len() as u64).next_multiple_of(8);
-        if self.tail + len > half_bytes(self.region.len()) {
-            self.checkpoint()?;
-        }
-        if self.tail + len > half_bytes(self.region.len()) {
-            return Err(Error::NoSpace);
+        let half = half_bytes(self.region.len());
+        if self.tail + len > half {
+            if HEADER + self.used + len > half {
+                return Ok(false);
+            }
+            self.checkpoint(None)?;
         }
         let at = half_start(self.region.len(), self.active) + self.tail;
         let head = payload.len() as u64 | u64::from(RECORD_SUM.checksum(payload)) << 32;
@@ -237,13 +234,12 @@ impl Volume {
         self.commit(word, self.tail + len, (at, len))?;
         self.tail += len;
         self.logged = true;
-        Ok(())
+        Ok(true)
     }
 
     /// Leaves a checkpoint with an empty log, so that the next mount has nothing to apply.
     pub(super) fn end(&mut self) -> Result<()> {
-        self.check_sound()?;
-        if self.logged { self.checkpoint() } else { Ok(()) }
+        if self.logged { self.checkpoint(None) } else { Ok(()) }
     }
 
     /// Stores a word that makes what it `needs` (offset, length) count.
@@ -255,16 +251,19 @@ impl Volume {
         stored.map_err(Error::from)
     }
 
-    /// Writes the state to the other half and makes that the active one.
-    fn checkpoint(&mut self) -> Result<()> {
+    /// Writes the state, or the `next` one, to the other half and makes that the active one.
+    fn checkpoint(&mut self, next: Option<State>) -> Result<()> {
         let other = 1 - self.active;
         // What is open without a name is in it: the next records may be about it.
-        let tail = write_checkpoint(&self.region, other, &self.state)?;
+        let tail = write_checkpoint(&self.region, other, next.as_ref().unwrap_or(&self.state))?;
         if self.mutant != Some(mutant::ACTIVE_AHEAD_OF_CHECKPOINT) {
             self.region.fence();
         }
         self.commit(ACTIVE, other, (half_start(self.region.len(), other), tail))?;
         (self.active, self.tail, self.logged) = (other, tail, false);
+        if let Some(next) = next {
+            self.state = next;
+        }
         Ok(())
     }
 }

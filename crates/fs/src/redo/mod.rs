@@ -24,8 +24,8 @@
 //! | the checkpoint and header of the other half | a fence | the active half |
 //! | the active word | a flush and a fence | the same |
 //!
-//! A change is durable and atomic when its call returns. A write of more than an eighth of a half is several
-//! changes, each durable before the next.
+//! A change is durable and atomic when its call returns. One whose record is too long for a log, as a large write, is made durable
+//! by a checkpoint of the state that it leads to.
 //!
 //! Files cannot be mapped (`ENODEV`): a store to their bytes in DRAM would be in no log.
 //!

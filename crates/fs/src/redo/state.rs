@@ -19,7 +19,7 @@ const FIRST_COOKIE: u64 = 2;
 
 /// What an inode, a block, a name or an attribute takes in a checkpoint, at most, beside its own bytes.
 const INODE_COST: u64 = 160;
-const BLOCK_COST: u64 = BLOCK + 24;
+pub(super) const BLOCK_COST: u64 = BLOCK + 24;
 const NAME_COST: u64 = 40;
 
 /// A time as it is logged: seconds and nanoseconds.

@@ -10,6 +10,7 @@
 mod harness;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use check::crash::programs::{self, Program};
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore, explore_many, lints};
@@ -105,8 +106,8 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
     for subject in subjects() {
         let began = std::time::Instant::now();
         let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
-        let programs: Vec<_> =
-            programs::all().into_iter().filter(|program| program.name.contains(&filter)).collect();
+        let programs = programs::all().into_iter().chain(programs::large_writes());
+        let programs: Vec<_> = programs.filter(|program| program.name.contains(&filter)).collect();
         let tally = explore_all(&subject, &programs, Effort { after_commits: true, ..effort(20) });
         report("one operation", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
@@ -407,7 +408,38 @@ fn a_crash_of_two_operations_at_once_leaves_what_some_order_of_them_leaves() {
         let tally = explore_many(&subject, (numbers.len(), &program), (&effort(0), &[]), &Watch::default());
         report("two at once", &subject, &tally, began);
         assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+        // Each image is a region of its own, which takes longer than this to fill.
+        let least = Duration::from_micros(10) * tally.distinct_images as u32;
+        assert!(
+            tally.cpu > least,
+            "{:?} for {} images is not the time of the runs",
+            tally.cpu,
+            tally.distinct_images
+        );
     }
+}
+
+/// Redo's log has no room for such a record: a checkpoint makes it durable.
+#[test]
+fn a_write_that_is_longer_than_a_log_is_atomic() {
+    let write = |tag| Op::Write(File::At("foo".into()), Some(0), Pattern { len: 75 * 4096, tag });
+    let program = Program::new("write 307200 over", vec![Op::Create("foo".into()), write(1)], vec![write(2)]);
+    let tally = explore_all(&subject("redo", &[]), &[program], effort(3));
+    assert_eq!((tally.without_space, tally.violations.len()), (0, 0), "{:?}", tally.violations);
+    assert_eq!(tally.distinct_states, 2, "the old content and the new");
+}
+
+/// The journal in memory beside the device: sectors of one and words of the other are lost at once.
+#[test]
+fn a_crash_of_a_block_device_with_its_journal_in_memory_leaves_what_the_journal_promises() {
+    let options = [
+        ("cache", "256k"),
+        ("block_size", "1k"),
+        ("journal", "1MiB"),
+        ("lost_found", "false"),
+        ("external_journal", "true"),
+    ];
+    explore_on_blocks(&[Subject { size: Bytes::mib(5), ..subject("ext4", &options) }]);
 }
 
 /// Canary: without its own fence, a write that has returned is lost although another task has synced the file.

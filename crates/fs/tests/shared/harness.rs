@@ -55,7 +55,7 @@ pub fn with_mutant(name: &str, given: &[(&str, &str)], mutant: Mutant) -> Arc<dy
 
 impl WithOptions {
     fn storage(&self, region: &Arc<Region>) -> Storage {
-        self.design.needs().on(region)
+        self.design.needs(&self.options).on(region)
     }
 }
 
@@ -69,7 +69,7 @@ impl Design for WithOptions {
     }
 
     fn min_size(&self) -> Bytes {
-        self.design.min_size(&self.options)
+        self.design.needs(&self.options).least(self.design.min_size(&self.options))
     }
 
     fn mkfs(&self, region: &Arc<Region>) -> Result<(), String> {

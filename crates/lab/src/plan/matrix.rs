@@ -145,9 +145,9 @@ impl Plan {
     /// `unaffected` must name designs of the plan.
     fn check_unaffected(&self, designs: &Axis) -> Result<(), Error> {
         for axis in &self.axis {
-            let stranger =
+            let unknown =
                 axis.unaffected.iter().find(|name| !designs.values.iter().any(|v| v.label == **name));
-            if let Some(name) = stranger {
+            if let Some(name) = unknown {
                 let advice = nearest(name, designs.values.iter().map(|value| value.label.as_str()));
                 let message = format!("axis \"{}\" is said not to affect \"{name}\"; {advice}", axis.name);
                 return Err(axis.at.problem(message));
@@ -245,8 +245,36 @@ impl Plan {
             return Err(workload.at.problem(message));
         }
         let region = workload.region.or(self.region);
+        self.check_storage(&subject, &medium, block.as_ref())?;
         self.check_region(&subject, region)?;
         Ok(CellSpec { axes, subject, medium, block, workload: loaded, free, stop, region })
+    }
+
+    /// The medium must be one that the design can be made on.
+    fn check_storage(
+        &self,
+        subject: &Subject,
+        medium: &Medium,
+        block: Option<&BlockModel>,
+    ) -> Result<(), Error> {
+        let Subject::Design { design, options } = subject else { return Ok(()) };
+        let needs = design.needs(&resolve(*design, options)?);
+        if needs.fit(block.is_some()) {
+            return Ok(());
+        }
+        let (medium, is, others) = match block {
+            Some(block) => (block.name(), "a block device", media::medium::names().join(", ")),
+            None => (medium.name(), "memory alone", BlockModel::names().collect::<Vec<_>>().join(", ")),
+        };
+        let fits =
+            |design: &&&dyn FsType| design.needs(&Options::defaults(design.options())).fit(block.is_some());
+        let designs: Vec<_> = fs::FILE_SYSTEMS.iter().filter(fits).map(|design| design.name()).collect();
+        let given: Vec<_> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let with = if given.is_empty() { String::new() } else { format!(" with {}", given.join(" ")) };
+        let (plan, design, designs) = (&self.name, design.name(), designs.join(", "));
+        Err(Error::Setting(format!(
+            "plan {plan}: {design}{with} needs {needs}, and {medium} is {is}: take another medium ({others}) or design ({designs})"
+        )))
     }
 
     /// A region that the plan says must hold the design's format.

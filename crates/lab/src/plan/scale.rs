@@ -1,7 +1,7 @@
 //! How large an experiment is: as published, or a part of that.
 //!
 //! A tenth is what a plan says under `[quick]`. A hundredth is a tenth of that: of files, buffers, regions and times, with the
-//! same threads, sizes of files and of I/O. It shows which way a change goes, and its values are no one's to quote: a run is so
+//! same threads, sizes of files and of I/O. It shows which way a change goes, and its values are not to be quoted: a run is so
 //! short that what is done once in five or thirty seconds is not done.
 
 use fs::options::OptionKind;

@@ -71,7 +71,13 @@ impl MemoryDevice {
     /// A device with a volatile cache over a region, whose taps hear its requests and whose faults strike them:
     /// what checks of crashes and failures use. The stores below cost nothing and are unseen.
     pub fn exposed(region: Arc<Region>) -> Arc<Self> {
-        let geometry = Geometry::memory(Bytes(region.len())).with_volatile_cache(true);
+        let bytes = Bytes(region.len());
+        Self::exposed_start(region, bytes)
+    }
+
+    /// The same over the first `bytes` of a region only.
+    pub fn exposed_start(region: Arc<Region>, bytes: Bytes) -> Arc<Self> {
+        let geometry = Geometry::memory(Bytes(bytes.0.min(region.len()))).with_volatile_cache(true);
         let port = Port::of(Arc::clone(&region));
         Arc::new(Self { region, geometry, port, exposed: true })
     }

@@ -15,7 +15,7 @@ use sim::Bytes;
 use super::{BlockDevice, LoopDevice, SsdDevice, WriteFlags};
 use crate::MediaError;
 use crate::flash::model::{KINDS, PRESETS};
-use crate::flash::{Data, PAGE, SsdModel};
+use crate::flash::{self, Data, PAGE, SECTOR, SsdModel};
 use crate::medium::MediumError;
 
 /// The name of the RAM disk.
@@ -51,6 +51,30 @@ pub struct Built {
 }
 
 impl BlockModel {
+    /// The names of all devices that a build has.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(preset, _)| *preset).chain([LOOP]).filter(|name| Self::parse(name).is_ok())
+    }
+
+    /// One line.
+    pub fn summary(&self) -> &str {
+        match &self.kind {
+            Kind::Ssd(model) => model.summary(),
+            Kind::Loop(_) => {
+                "a RAM disk behind a loop device, one worker and no dies: nr_requests=128, size=2GiB"
+            }
+        }
+    }
+
+    /// What survives a power loss.
+    pub fn promises(&self) -> String {
+        let when = match &self.kind {
+            Kind::Ssd(model) if model.config().is_ok_and(|config| !config.capacitor) => "after a flush",
+            _ => "on completion",
+        };
+        format!("a block of {SECTOR} bytes is atomic, durable {when}")
+    }
+
     /// Whether a name is one of these devices.
     pub fn knows(text: &str) -> bool {
         let name = text.split(',').next().unwrap_or_default().trim();
@@ -90,6 +114,13 @@ impl BlockModel {
             [LOOP, other, ..] => return Err(bad(other, "", "a parameter of loop: nr_requests, size")),
             _ => Kind::Ssd(Box::new(SsdModel::parse(&rest.join(","))?)),
         };
+        if let Kind::Ssd(model) = &kind
+            && model.config().is_ok_and(|config| config.kind == flash::config::Kind::Zoned)
+        {
+            let expected =
+                "a device that takes writes anywhere, which designs need: give it to `weir sim flash`";
+            return Err(bad("model", "zoned", expected));
+        }
         Ok(Self { text: text.to_owned(), kind, requests, phase })
     }
 
@@ -164,6 +195,9 @@ mod tests {
         let disk = BlockModel::parse("loop,size=16MiB").unwrap().build().unwrap();
         assert_eq!((disk.device.geometry().queue_depth, disk.ssd.is_none()), (128, true));
         assert!(BlockModel::knows("fast24,phase=1") && !BlockModel::knows("hinfs"));
+        assert!(BlockModel::names().all(|name| BlockModel::parse(name).unwrap().build().is_ok()));
+        let told = BlockModel::parse("nvmevirt.zns").unwrap_err().to_string();
+        assert!(told.contains("zoned") && told.contains("weir sim flash"), "{told}");
         for wrong in ["fast24,phase=8", "fast24,nr_requests=0", "loop,speed=1", "fast24,wings=2"] {
             assert!(BlockModel::parse(wrong).is_err(), "{wrong}");
         }

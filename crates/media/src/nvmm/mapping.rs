@@ -6,6 +6,7 @@
 //! | file | the host's page cache, shared with the file | nothing: that takes [`sync`] (`msync`) |
 //! | private | the same pages, until a store copies one to memory of this process | nothing |
 //! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
+//! | part | a range of another region | what that of the whole makes durable |
 //!
 //! What was stored to a file survives the end of the process in any case: the page cache has it.
 //!
@@ -23,12 +24,14 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr;
+use std::sync::Arc;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use sim::Bytes;
 
+use super::Region;
 use super::instruction::Instructions;
 use super::sparse::{Backed, data_from};
 use crate::MediaError;
@@ -51,6 +54,8 @@ pub(super) enum Mapping {
     File(MmapRaw, File, Backed),
     Private(MmapRaw, File),
     Direct(Direct, File),
+    /// The whole, and the range of it.
+    Part(Arc<Region>, Range<u64>),
 }
 
 /// The lock goes with the region, though a child that is being started may have the file open for a moment longer.
@@ -111,6 +116,8 @@ impl Mapping {
         match self {
             Self::Anonymous(map) | Self::File(map, ..) | Self::Private(map, _) => map.as_mut_ptr(),
             Self::Direct(direct, _) => direct.base.cast(),
+            // SAFETY: `Region::part` has checked that the range lies inside the whole.
+            Self::Part(whole, range) => unsafe { whole.mapping.base().add(range.start as usize) },
         }
     }
 
@@ -118,6 +125,7 @@ impl Mapping {
         match self {
             Self::Anonymous(map) | Self::File(map, ..) | Self::Private(map, _) => map.len() as u64,
             Self::Direct(direct, _) => direct.len as u64,
+            Self::Part(_, range) => range.end - range.start,
         }
     }
 
@@ -126,6 +134,7 @@ impl Mapping {
     pub(super) fn back(&self, offset: u64, len: u64) -> bool {
         match self {
             Self::File(map, file, backed) => backed.ensure(file, (offset, len), map.len() as u64),
+            Self::Part(whole, range) => whole.back(range.start + offset, len),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => true,
         }
     }
@@ -134,6 +143,7 @@ impl Mapping {
     pub(super) fn backed_from(&self, from: u64) -> Option<Range<u64>> {
         match self {
             Self::File(map, file, backed) => backed.next_from(file, from, map.len() as u64),
+            Self::Part(whole, range) => within(range, from, |from| whole.backed_from(from)),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => {
                 (from < self.len()).then(|| from..self.len())
             }
@@ -145,6 +155,7 @@ impl Mapping {
         let all = (from < self.len()).then(|| from..self.len());
         match self {
             Self::File(map, file, _) => data_from(file, from, map.len() as u64).unwrap_or(all),
+            Self::Part(whole, range) => within(range, from, |from| whole.data_from(from)),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => all,
         }
     }
@@ -155,21 +166,34 @@ impl Mapping {
             Self::File(map, file, backed) => {
                 backed.punch(file, (offset, len), map.len() as u64).map(|()| true)
             }
+            Self::Part(whole, range) => whole.mapping.punch(range.start + offset, len),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(false),
         }
     }
 
     /// Whether only [`Mapping::sync`] makes what was stored survive a power loss.
     pub(super) fn needs_sync(&self) -> bool {
-        matches!(self, Self::File(..))
+        match self {
+            Self::File(..) => true,
+            Self::Part(whole, _) => whole.needs_sync(),
+            Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => false,
+        }
     }
 
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
             Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
+            Self::Part(whole, _) => whole.sync(),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(()),
         }
     }
+}
+
+/// What `find` says of the whole from `from` on, as a range of the part.
+fn within(part: &Range<u64>, from: u64, find: impl FnOnce(u64) -> Option<Range<u64>>) -> Option<Range<u64>> {
+    let found = find(part.start + from)?;
+    let range = found.start.max(part.start) - part.start..found.end.min(part.end).saturating_sub(part.start);
+    (!range.is_empty()).then_some(range)
 }
 
 /// Makes private memory zero. Pages that were never touched are left alone (`/proc/self/pagemap`: bit 63 of a page's entry is set

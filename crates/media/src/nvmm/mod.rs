@@ -110,7 +110,9 @@ pub struct Region {
     instructions: Option<Instructions>,
     model: Box<dyn CostModel>,
     cached: CachedPages,
-    watch: Watch,
+    watch: Arc<Watch>,
+    /// Where it begins in the region whose taps and faults it has: not at zero if it is a part.
+    origin: u64,
     mapping: Mapping,
 }
 
@@ -177,8 +179,38 @@ impl Region {
             instructions,
             model,
             cached: CachedPages::new(len),
-            watch: Watch::new(),
+            watch: Arc::new(Watch::new()),
+            origin: 0,
             mapping,
+        }
+    }
+
+    /// Pages of a region as a region of its own, which takes no time. Its taps and faults are those of the whole, which know its
+    /// bytes by their place there: so one recorder sees a design that is made on memory and on a block device.
+    pub fn part(whole: &Arc<Self>, range: Range<u64>) -> Result<Self, MediaError> {
+        aligned::<PAGE>(range.start)?;
+        if range.is_empty() {
+            return Err(MediaError::Empty);
+        }
+        whole.check_range(range.start, range.end - range.start)?;
+        let (origin, instructions, read_only) = (range.start, whole.instructions, whole.read_only);
+        let part = Self::over(
+            Mapping::Part(Arc::clone(whole), range),
+            instructions,
+            read_only,
+            Box::new(null::Null),
+        );
+        // Every access asks the whole what is to fail, and who hears of it.
+        let (load_limit, store_limit, watched) =
+            (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(true));
+        Ok(Self { load_limit, store_limit, watched, watch: Arc::clone(&whole.watch), origin, ..part })
+    }
+
+    /// The region that is watched: this one, or the one that it is a part of.
+    fn whole(&self) -> &Self {
+        match &self.mapping {
+            Mapping::Part(whole, _) => whole.whole(),
+            _ => self,
         }
     }
 
@@ -306,8 +338,8 @@ impl Region {
     #[cold]
     fn load_slowly(&self, off: u64, len: u64) -> Result<(), MediaError> {
         self.check_range(off, len)?;
-        self.watch.admit(Target::Load, off, len)?;
-        self.watch.tell_load(off, len);
+        self.watch.admit(Target::Load, self.origin + off, len)?;
+        self.watch.tell_load(self.origin + off, len);
         Ok(())
     }
 }
@@ -455,7 +487,7 @@ impl Region {
             None => unsafe { ptr::copy_nonoverlapping(data.as_ptr(), to, data.len()) },
         }
         if self.is_watched() {
-            self.watch.tell(Event::NtStore { off, data });
+            self.watch.tell(Event::NtStore { off: self.origin + off, data });
         }
         sim::count(&crate::charges::BYTES_NT_STORED, len);
         if lines > 0 {
@@ -487,14 +519,14 @@ impl Region {
         if self.read_only {
             return Err(MediaError::ReadOnly { offset: off });
         }
-        self.watch.admit(Target::Store, off, len)
+        self.watch.admit(Target::Store, self.origin + off, len)
     }
 
     #[inline]
     fn stored(&self, off: u64, data: &[u8], kind: StoreKind) {
         sim::count(&crate::charges::BYTES_STORED, data.len() as u64);
         if self.is_watched() {
-            self.watch.tell(Event::Store { off, data, kind });
+            self.watch.tell(Event::Store { off: self.origin + off, data, kind });
         }
     }
 }
@@ -522,7 +554,7 @@ impl Region {
         }
         // Told before the time passes: what another task stores meanwhile is not part of this write-back.
         if self.is_watched() {
-            self.watch.tell(Event::Flush { off, len: end - off });
+            self.watch.tell(Event::Flush { off: self.origin + off, len: end - off });
         }
         for (piece, len) in pages(first, len) {
             self.model.write(piece, len.div_ceil(LINE));
@@ -569,7 +601,7 @@ impl Region {
     #[inline]
     pub fn mark(&self, mark: Mark<'_>) {
         if self.is_watched() {
-            self.watch.tell(Event::Mark(mark));
+            mark.moved(self.origin, |mark| self.watch.tell(Event::Mark(mark)));
         }
     }
 }
@@ -584,26 +616,26 @@ impl Region {
     /// Lets `tap` listen from now on, after those that listen already.
     pub fn attach(&self, tap: Arc<dyn Tap>) {
         self.watch.change_taps(|taps| taps.push(tap));
-        self.rewatch();
+        self.whole().rewatch();
     }
 
     /// Stops telling `tap`. The region keeps it alive until it goes itself.
     pub fn detach<T: Tap + ?Sized>(&self, tap: &Arc<T>) {
         let gone = Arc::as_ptr(tap).cast::<()>();
         self.watch.change_taps(|taps| taps.retain(|tap| Arc::as_ptr(tap).cast::<()>() != gone));
-        self.rewatch();
+        self.whole().rewatch();
     }
 
     /// Makes something go wrong.
     pub fn inject(&self, fault: Fault) {
         self.watch.add_fault(fault);
-        self.rewatch();
+        self.whole().rewatch();
     }
 
     /// Makes all well again; returns how many accesses have gone wrong since it was so last.
     pub fn clear_faults(&self) -> u64 {
         let struck = self.watch.clear_faults();
-        self.rewatch();
+        self.whole().rewatch();
         struck
     }
 

@@ -1,10 +1,10 @@
 //! Mutual exclusion, of two kinds that differ under the virtual clock only.
 //!
-//! A mutex made by [`Mutex::new`] is one of the kernel's: who finds it taken spins, as the kernel's mutexes
-//! do while the owner runs, and a release hands it to the first who waits for the price of a cache line
+//! A mutex made by [`Mutex::new`] is one of the kernel's: a task that finds it taken spins, as the kernel's
+//! mutexes do while the owner runs, and a release hands it to the first waiter for the price of a cache line
 //! (see [`super`]). One made by [`Mutex::sleeping`] is one of user space, as glibc's mutex of the normal
-//! type: who finds it taken asks the kernel to put it to sleep, and a release makes the lock free before it
-//! has a sleeper woken, so that others can come between.
+//! type: a task that finds it taken asks the kernel to put it to sleep, and a release makes the lock free
+//! before it has a sleeper woken, so that others can come between.
 //!
 //! # The sleeping kind
 //!
@@ -178,7 +178,7 @@ impl<T: ?Sized> Mutex<T> {
                 book_wait(cx, self.class, cx.time.get() - parked_at);
             }
             if self.state.enter(cx, self.class, u64::MAX) {
-                // Who has failed once cannot know whether others sleep.
+                // A task that has failed once cannot know whether others sleep.
                 return self.state.contended.store(true, Relaxed);
             }
         }

@@ -1,12 +1,11 @@
 //! `weir list`: what there is.
 
-use std::collections::BTreeMap;
-
 use clap::{Args, ValueEnum};
 use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
 use lab::presets::{MACHINES, PAPERS, PLANS};
+use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
 use workload::{SUITES, suite};
@@ -35,8 +34,35 @@ pub(super) enum Kind {
     Formats,
 }
 
-/// Names with one line each.
-type Rows = Vec<(String, String)>;
+/// One thing in a list.
+#[derive(Default)]
+pub(super) struct Row {
+    name: String,
+    summary: String,
+    /// What it is made on or for, where that differs.
+    needs: Option<String>,
+    /// What survives a crash.
+    promises: Option<String>,
+}
+
+type Rows = Vec<Row>;
+
+impl Row {
+    fn new(name: impl Into<String>, summary: impl Into<String>) -> Self {
+        Self { name: name.into(), summary: summary.into(), ..Self::default() }
+    }
+
+    fn line(&self) -> (String, String) {
+        let needs = self.needs.as_ref().map(|needs| format!("; needs {needs}"));
+        let promises = self.promises.as_ref().map(|promises| format!("; {promises}"));
+        (self.name.clone(), [Some(self.summary.clone()), needs, promises].into_iter().flatten().collect())
+    }
+
+    fn document(&self) -> serde_json::Value {
+        let Self { name, summary, needs, promises } = self;
+        serde_json::json!({ "name": name, "summary": summary, "needs": needs, "promises": promises })
+    }
+}
 
 impl List {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
@@ -50,7 +76,7 @@ impl List {
         let alone = lists.len() == 1;
         let text = lists.iter().map(|(kind, rows)| {
             let title = if alone { String::new() } else { format!("{}\n", kind.title()) };
-            title + &columns(rows)
+            title + &columns(&rows.iter().map(Row::line).collect::<Vec<_>>())
         });
         output.data(&text.collect::<Vec<_>>().join("\n"));
         Ok(())
@@ -91,35 +117,52 @@ impl Kind {
 
 fn designs() -> Rows {
     let about = |design: &dyn fs::FsType| {
-        let defaults = fs::Options::resolve(design.name(), design.options(), &BTreeMap::new());
-        let promises = defaults.map_or(String::new(), |options| design.promises(&options).to_string());
-        format!("{}; needs {}; {promises}", design.summary(), design.needs())
+        let options = fs::Options::defaults(design.options());
+        Row {
+            needs: Some(design.needs(&options).to_string()),
+            promises: Some(design.promises(&options).to_string()),
+            ..Row::new(design.name(), design.summary())
+        }
     };
-    let ours = fs::FILE_SYSTEMS.iter().copied().map(|design| (design.name().to_owned(), about(design)));
-    ours.chain([("host:DIR".to_owned(), "a directory of this host's kernel (real clock)".to_owned())])
-        .collect()
+    let host = Row {
+        needs: Some("the real clock".to_owned()),
+        ..Row::new("host:DIR", "a directory of this host's kernel")
+    };
+    fs::FILE_SYSTEMS.iter().copied().map(about).chain([host]).collect()
 }
+
+/// What memory promises, whatever its model.
+const OF_MEMORY: &str = "a word of 8 bytes is atomic, durable after a flush and a fence";
 
 fn media() -> Rows {
     let named = media::medium::names().into_iter().filter_map(|name| media::Medium::named(name).ok());
-    let memory = named.map(|medium| (medium.name().to_owned(), medium.summary().to_owned()));
-    let ssds = PRESETS.iter().filter_map(|(name, _)| SsdModel::named(name).ok());
-    let blocks = ssds.map(|model| (model.name().to_owned(), format!("block device: {}", model.summary())));
-    let ram =
-        "block device: a RAM disk behind a loop device, one worker and no dies: nr_requests=128, size=2GiB";
-    memory.chain(blocks).chain([("loop".to_owned(), ram.to_owned())]).collect()
+    let memory = named.map(|medium| Row {
+        promises: Some(OF_MEMORY.to_owned()),
+        ..Row::new(medium.name(), format!("memory: {}", medium.summary()))
+    });
+    let blocks = BlockModel::names().filter_map(|name| BlockModel::parse(name).ok()).map(|model| Row {
+        promises: Some(model.promises()),
+        ..Row::new(model.name(), format!("block device: {}", model.summary()))
+    });
+    // Zoned ones.
+    let others = PRESETS.iter().filter(|(name, _)| !BlockModel::names().any(|block| block == *name));
+    let others = others.filter_map(|(name, _)| SsdModel::named(name).ok()).map(|model| Row {
+        needs: Some("`weir sim flash`".to_owned()),
+        ..Row::new(model.name(), format!("zoned device: {}", model.summary()))
+    });
+    memory.chain(blocks).chain(others).collect()
 }
 
 fn suites() -> Rows {
-    SUITES.iter().map(|suite| (suite.name().to_owned(), suite.summary().to_owned())).collect()
+    SUITES.iter().map(|suite| Row::new(suite.name(), suite.summary())).collect()
 }
 
 fn workloads() -> Rows {
-    suite::all().map(|(suite, entry)| (suite::full_name(suite, entry), entry.summary.to_owned())).collect()
+    suite::all().map(|(suite, entry)| Row::new(suite::full_name(suite, entry), entry.summary)).collect()
 }
 
 fn plans() -> Result<Rows, Failure> {
-    PLANS.iter().map(|preset| Ok((preset.name.to_owned(), Plan::load(preset.name, false)?.why))).collect()
+    PLANS.iter().map(|preset| Ok(Row::new(preset.name, Plan::load(preset.name, false)?.why))).collect()
 }
 
 fn papers() -> Result<Rows, Failure> {
@@ -130,34 +173,34 @@ fn papers() -> Result<Rows, Failure> {
         let figures =
             if figures.is_empty() { String::new() } else { format!("figures {}, ", figures.join(" ")) };
         let about = format!("{}: {figures}{} claims", paper.paper, paper.claims.len());
-        Ok((paper.name, about))
+        Ok(Row::new(paper.name, about))
     };
     PAPERS.iter().map(row).collect()
 }
 
 fn machines() -> Result<Rows, Failure> {
-    let mut rows: Rows = Vec::new();
-    for preset in MACHINES {
-        rows.push((preset.name.to_owned(), MachinePreset::load(preset.name)?.summary));
-    }
+    let of = |preset: MachinePreset| {
+        let needs = format!("the virtual clock, which has {} processors then", preset.machine.processors());
+        Row { needs: Some(needs), ..Row::new(preset.machine.name, preset.summary) }
+    };
+    let presets = MACHINES.iter().map(|preset| Ok(of(MachinePreset::load(preset.name)?)));
+    let mut rows = presets.collect::<Result<Rows, Failure>>()?;
     let measured = this_host_path().is_ok_and(|path| path.exists());
     let about =
         if measured { "measured by `weir calibrate`" } else { "not yet measured: run `weir calibrate`" };
-    rows.push((THIS_HOST.to_owned(), format!("this host, {about}")));
+    rows.push(Row::new(THIS_HOST, format!("this host, {about}")));
     Ok(rows)
 }
 
 fn formats() -> Rows {
-    let row =
-        |format: &&dyn report::Format| (format!(".{}", format.extension()), format.summary().to_owned());
+    let row = |format: &&dyn report::Format| Row::new(format!(".{}", format.extension()), format.summary());
     report::FORMATS.iter().map(row).collect()
 }
 
 fn document(lists: &[(Kind, Rows)]) -> serde_json::Value {
     let mut document = serde_json::Map::from_iter([("schema".to_owned(), "weir.list/1".into())]);
     for (kind, rows) in lists {
-        let rows = rows.iter().map(|(name, about)| serde_json::json!({ "name": name, "summary": about }));
-        document.insert(kind.name(), rows.collect::<Vec<_>>().into());
+        document.insert(kind.name(), rows.iter().map(Row::document).collect::<Vec<_>>().into());
     }
     document.into()
 }

@@ -9,10 +9,12 @@ use lab::plan::Plan;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use lab::{Error, MachinePreset};
 use media::Medium;
+use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
 use media::medium::Param;
 use report::table::Table;
+use sim::Bytes;
 use workload::suite::{self, Entry, Settings, Suite};
 
 use crate::failure::Failure;
@@ -84,7 +86,7 @@ fn unknown(name: &str) -> Failure {
     let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
     let suites = workload::SUITES.iter().map(|suite| suite.name());
     let workloads = suite::all().map(|(_, entry)| entry.name).chain(suites);
-    let ssds = PRESETS.iter().map(|(name, _)| *name).chain(["loop"]);
+    let ssds = PRESETS.iter().map(|(name, _)| *name).chain(BlockModel::names());
     let known = designs.chain(media::medium::names()).chain(ssds).chain(presets).chain(workloads);
     let advice = match lab::error::nearest(name, known) {
         near if near.starts_with("did") => near,
@@ -104,7 +106,25 @@ fn design(name: &str) -> Option<Result<String, Failure>> {
         let row = [option.name, &takes(option.kind), option.default, option.help].map(str::to_owned);
         table.rows.push(row.into());
     }
-    Some(Ok(table.to_text() + &parts(design)))
+    let options = if table.rows.is_empty() {
+        format!("{} (design): {}\n  it has no options\n", design.name(), design.summary())
+    } else {
+        table.to_text()
+    };
+    Some(Ok(options + &with_defaults(design) + &parts(design)))
+}
+
+/// What it needs and promises when no option is given, and what it takes of the host's memory.
+fn with_defaults(design: &dyn FsType) -> String {
+    let options = fs::Options::defaults(design.options());
+    let (needs, promises) = (design.needs(&options), design.promises(&options));
+    let (small, large) = (Bytes::gib(1), Bytes::gib(2));
+    let (dram, grown) = (design.dram(&options, small), design.dram(&options, large));
+    let dram =
+        if dram == grown { dram.to_string() } else { format!("{dram} of each {small} of its storage") };
+    format!(
+        "  with default options\n    needs: {needs}\n    promises: {promises}\n    DRAM for data: {dram}\n"
+    )
 }
 
 fn parts(design: &dyn FsType) -> String {
@@ -140,14 +160,10 @@ fn medium(name: &str) -> Option<Result<String, Failure>> {
 
 /// A block device: an SSD with its parameters, or the RAM disk.
 fn block_device(name: &str) -> Option<String> {
-    if name == "loop" {
-        return Some(
-            "loop (block device): a file in memory behind a loop device, one worker that copies, no dies\n  \
-             nr_requests=128: requests that may wait for it; size=2GiB\n"
-                .to_owned(),
-        );
-    }
-    let model = SsdModel::parse(name).ok()?;
+    let Ok(model) = SsdModel::parse(name) else {
+        let model = BlockModel::parse(name).ok()?;
+        return Some(format!("{} (block device): {}\n", model.name(), model.summary()));
+    };
     let mut table = Table::new(format!("{} (block device, an SSD): {}", model.name(), model.summary()));
     for column in ["parameter", "value", "source"] {
         table.words(column);

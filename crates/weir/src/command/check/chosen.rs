@@ -19,10 +19,10 @@ pub(super) struct Chosen {
     #[arg(long, value_name = "WORDS")]
     programs: Option<String>,
     /// Run only this many of the programs, drawn at random
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     sample: Option<usize>,
     /// Run this many random programs of up to five operations instead
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = at_least_one)]
     pub(super) random: Option<usize>,
     /// Start no program after this time: 60s
     #[arg(long, value_name = "TIME")]
@@ -30,6 +30,11 @@ pub(super) struct Chosen {
     /// Size of the region; raised for a format that needs more than the default
     #[arg(long, default_value = "1MiB", value_name = "SIZE")]
     pub(super) size: Bytes,
+}
+
+/// A check of nothing would pass.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "give a number from 1 on".to_owned())
 }
 
 impl Chosen {

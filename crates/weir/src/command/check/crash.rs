@@ -1,6 +1,7 @@
 //! `weir check crash`: crashes at every point of small programs.
 
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
@@ -53,6 +54,25 @@ struct Crashed {
     took: Duration,
 }
 
+/// Refuses a design that maps no files: its programs would store nothing.
+fn maps_files(subject: &Subject) -> Result<(), Failure> {
+    let name = subject.design.name();
+    let told = |what: String| Failure::new(Exit::Run, format!("{name}: {what}"));
+    let (design, size) = (Arc::clone(&subject.design), subject.size);
+    let maps = check::design::try_virtually(1, move || {
+        let region = check::design::region(size);
+        design.mkfs(&region)?;
+        let fs = design.mount(&region)?;
+        let maps = fs.mapped_files().is_some();
+        fs.unmount().map_err(|errno| format!("unmount: {}", errno.name()))?;
+        Ok::<_, String>(maps)
+    });
+    if maps.and_then(|maps| maps).map_err(told)? {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{name} maps no files: leave it out of --fs, or leave out --mapped")))
+}
+
 impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let family = match self.together {
@@ -62,6 +82,9 @@ impl CrashCheck {
         };
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let subjects = self.shared.subjects(self.chosen.size, false)?;
+        if self.mapped {
+            subjects.iter().try_for_each(maps_files)?;
+        }
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();
         let recalled = if self.is_whole() && !self.together && !self.mapped {
@@ -223,8 +246,9 @@ impl CrashCheck {
         json!({
             "schema": "weir.check.crash/1",
             "seed": self.shared.seed,
-            "depth": (self.chosen.random.is_none() && !self.together).then_some(self.depth),
+            "depth": (self.chosen.random.is_none() && !self.together && !self.mapped).then_some(self.depth),
             "together": self.together,
+            "mapped": self.mapped,
             "random": self.chosen.random,
             "region_bytes": self.chosen.size.0,
             "designs": crashed.iter().map(one).collect::<Vec<_>>(),

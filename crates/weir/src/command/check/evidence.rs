@@ -14,7 +14,7 @@ use crate::output::Output;
 use crate::store::{date, now};
 
 /// What each check is there to hold; `SEMANTICS.md` and `docs/mount.md` cite checks by these names.
-pub(super) const CLAIMS: [(&str, &str); 26] = [
+pub(super) const CLAIMS: [(&str, &str); 27] = [
     ("model", "answers and trees are those of a reference model"),
     ("model/host", "answers and trees are those of the host's kernel"),
     ("model/mapped", "so are they with mapped files"),
@@ -22,6 +22,7 @@ pub(super) const CLAIMS: [(&str, &str); 26] = [
     ("crash/depth-2", "so does a crash within any second call"),
     ("crash/depth-3", "so does a crash within a third call, of those that change names"),
     ("crash/random", "so does a crash within any of some random calls"),
+    ("crash/together", "so does a crash while two calls are under way at once"),
     ("crash/mapped", "a crash leaves words of what a mapping has stored, and all of it after a sync"),
     ("faults", "a call whose access to the medium fails is undone, or all further changes are refused"),
     ("recall", "seeded bugs are found"),

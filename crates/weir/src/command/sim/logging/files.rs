@@ -133,7 +133,7 @@ fn record(name: &str) -> Result<(Trace, Trace), Failure> {
     let told = |what: String| Failure::new(Exit::Run, format!("{name}: {what}"));
     let design = checked(name, &BTreeMap::new(), Size::Small)?;
     let kind = lab::plan::matrix::design(name)?;
-    if kind.needs() != fs::Needs::Memory {
+    if kind.needs(&fs::Options::defaults(kind.options())) != fs::Needs::Memory {
         return Err(Failure::usage(format!(
             "--fs {name}: this design is not only in memory; give pmfs, nova or hinfs"
         )));
