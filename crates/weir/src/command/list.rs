@@ -154,7 +154,15 @@ fn media() -> Rows {
 }
 
 fn suites() -> Rows {
-    SUITES.iter().map(|suite| Row::new(suite.name(), suite.summary())).collect()
+    let of_files = |ending: &str| format!("; its workloads can also be files .{ending}");
+    let needs = |suite: &dyn suite::Suite| {
+        format!("a file system (--fs){}", suite.extension().map(of_files).unwrap_or_default())
+    };
+    let row = |suite: &&dyn suite::Suite| Row {
+        needs: Some(needs(*suite)),
+        ..Row::new(suite.name(), suite.summary())
+    };
+    SUITES.iter().map(row).collect()
 }
 
 fn workloads() -> Rows {
