@@ -4,11 +4,12 @@
 //! copying under `[memory]`, with `dram` for the machine or `dram_per_socket`. `[caches]` may be left out: then there is no private
 //! cache of a core, and each copy is one from memory. `[scheduling]` may be left out: then cores are not shared, and each
 //! task runs as if its core were its own. `[kernel]` may be left out: then a file system has none of the locks that Linux keeps
-//! beside it (`vfs/src/kernel.rs`), as in a process. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`. A
-//! value without a source is refused, and so are missing and unknown keys.
+//! beside it (`vfs/src/kernel.rs`), as in a process. Every value is a table with a unit and a source: `{ ns = 67, source = "…" }`.
+//! A value without a source is refused, and so are missing and unknown keys.
 //!
 //! `NAME,KEY=TIME` is the machine NAME with another cost of a kind of work, as a reading of a paper or a question may need it.
-//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `caches=none` or `scheduling=none` leaves the table out.
+//! `NAME,kernel=VERSION` takes the locks of another Linux, and `kernel=none`, `caches=none` or `scheduling=none` leaves the table
+//! out.
 
 use std::path::{Path, PathBuf};
 

@@ -12,7 +12,7 @@
 //! |---|---|---|---|
 //! | private cache of a core ([`Caches`]) | that this core used last | only the step | [`Caches::private_copy_ps_per_byte`] |
 //! | cache of a socket | that a core of it used | [`Caches::socket_hit_ps`] | [`Caches::socket_copy_ps_per_byte`] |
-//! | memory | any | [`Work::MISS`] | the machine's copy, and a turn on the bandwidth of memory; half where the task's buffer is cached |
+//! | memory | any | [`Work::MISS`] | the machine's copy, and a turn on memory; half if the buffer is cached |
 //!
 //! The machine's copy reads a line and fetches the line that it stores to. A task that says how large its buffer is
 //! ([`crate::TaskSpec::with_buffer`]), and whose buffer fits into the private cache, fetches one of the two, so its copy takes half

@@ -10,11 +10,11 @@
 //! | `kernel.inodes` | when an inode comes into memory or leaves it | linking into a list | `s_inode_list_lock` (fs/inode.c) |
 //! | `kernel.inode_hash` | the same | linking into a hash chain | `inode_hash_lock` (fs/inode.c), one for all file systems |
 //! | `kernel.directory` | by lookups, listings, and changes | all of it, for each directory | `i_mutex`, from 4.7 on `i_rwsem` |
-//! | `kernel.rename` | by a rename | moving the dentry between hash chains | `rename_lock` (fs/dcache.c, `d_move`) |
+//! | `kernel.rename` | by a rename | moving the dentry | `rename_lock` (fs/dcache.c, `d_move`) |
 //! | `kernel.rename_dirs` | by a rename between two directories | all of it | `s_vfs_rename_mutex` (fs/namei.c, `lock_rename`) |
 //!
-//! Up to 4.6 `kernel.directory` is exclusive for lookups and listings too; from 4.7 on these share it ([`Linux::shares_directories`]).
-//! A lookup that may make the name takes it alone in both.
+//! Up to 4.6 `kernel.directory` is exclusive for lookups and listings too; from 4.7 on these share it
+//! ([`Linux::shares_directories`]). A lookup that may make the name takes it alone in both.
 //!
 //! A call that removes a name pins the inode first, removes the name under the mutex, and releases the inode after it, which frees
 //! its blocks: as `do_unlinkat` does with `ihold` and `iput`, and `vfs_rename` with the dentry that it replaces.

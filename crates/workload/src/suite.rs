@@ -116,8 +116,8 @@ pub trait Workload: Send + Sync + fmt::Debug {
     /// Bytes of all its files together when it begins.
     fn data_bytes(&self) -> u64;
 
-    /// How many small files it begins with, for designs whose number of files depends on the size of the storage; 0: few, or each as
-    /// large as [`Self::data_bytes`] says.
+    /// How many small files it begins with, for designs whose number of files depends on the size of the storage; 0: few, or each
+    /// as large as [`Self::data_bytes`] says.
     fn small_files(&self) -> u64 {
         0
     }

@@ -354,7 +354,6 @@ impl FsType for ExtType {
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
         self.check_journal_size(options)?;
         let journal = if self.has_external_journal(options) {
-            storage.block()?;
             Some(beside(storage)?.ok_or(FsError::NoJournalDevice)?)
         } else {
             None

@@ -42,8 +42,8 @@
 //! of an inode.
 //!
 //! A read of what is cached takes locks of its pages only, an overwrite, a stat, an open and a close that of their inode besides,
-//! and a write the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a delayed
-//! block is promised its place, `ext4.orphans` and the superblock where an inode loses its last name.
+//! and a write the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a
+//! delayed block is promised its place, `ext4.orphans` and the superblock where an inode loses its last name.
 //!
 //! # When something is wrong
 //!

@@ -103,8 +103,8 @@ pub(crate) trait PageCache: Send + Sync {
     /// caller holds the inode's lock for reading.
     fn read(&self, file: &CachedFile, page: u64, block: u64, within: u64, buffer: &mut [u8]) -> bool;
 
-    /// Forgets what it has of a page in `block`, which is about to be free. True: it gives that back itself, later. The caller holds
-    /// the inode's lock for writing.
+    /// Forgets what it has of a page in `block`, which is about to be free. True: it gives that back itself, later. The caller
+    /// holds the inode's lock for writing.
     fn invalidate(&self, file: &CachedFile, page: u64, block: u64) -> bool;
 
     /// Forgets what it has of a page in `block`, where the page stays; waits for a copy of it that is being made. The caller holds

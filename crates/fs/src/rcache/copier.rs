@@ -1,11 +1,11 @@
 //! The copier: fills entries that were published, and gives frames to them.
 //!
 //! One copier serves a mount, as published. It takes requests from a queue. A request that finds the queue full leaves its entry in
-//! Prep, and the copier looks through all entries for such ones when the queue is empty. It never waits for a reader, and none wakes
-//! it: when it finds nothing to do it sleeps, first for [`super::cache::Settings::poll`] and then for longer and longer.
+//! Prep, and the copier looks through all entries for such ones when the queue is empty. It never waits for a reader, and none
+//! wakes it: when it finds nothing to do it sleeps, first for [`super::cache::Settings::poll`] and then for longer and longer.
 //!
-//! Frames come from a budget: when that is used up, the copier takes one from the least recently used of a few entries that its hand
-//! meets.
+//! Frames come from a budget: when that is used up, the copier takes one from the least recently used of a few entries that its
+//! hand meets.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -137,8 +137,8 @@ impl Shared {
         }
     }
 
-    /// Gives back the frames of a file that is removed: no reader has it, and its pages were invalidated. The frame of an entry that
-    /// is being copied comes back when the copy has ended.
+    /// Gives back the frames of a file that is removed: no reader has it, and its pages were invalidated. The frame of an entry
+    /// that is being copied comes back when the copy has ended.
     pub(super) fn free_frames(&self, file: &FileTable) {
         let mut frames = self.frames.lock();
         file.gone.store(true, Ordering::Relaxed);

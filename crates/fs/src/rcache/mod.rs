@@ -55,8 +55,9 @@
 //! # What a reader waits for
 //!
 //! Nothing but lines that other cores have. It publishes an entry by two compare-and-swaps of its word (1, 2), takes a place in the
-//! queue by a third, and does not wake the copier, which looks from time to time. An entry whose request finds the queue full stays in
-//! Prep, for the copier's sweep. So the copier may find an entry twice, in the queue and by a sweep: the second time number 4 fails.
+//! queue by a third, and does not wake the copier, which looks from time to time. An entry whose request finds the queue full stays
+//! in Prep, for the copier's sweep. So the copier may find an entry twice, in the queue and by a sweep: the second time number 4
+//! fails.
 //!
 //! # What a removed file leaves
 //!

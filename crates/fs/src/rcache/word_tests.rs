@@ -3,8 +3,8 @@
 //! Each actor is a small program whose steps are single atomic operations: a load, a compare-and-swap that a change in between
 //! makes fail, a copy of half a frame. The world (word, page, source, frame, block and who holds what) is copied at each step,
 //! and every order of steps is tried, once for each world that it leads to. Readers that hit run without the
-//! inode's lock here, so that every rule of the word is needed; an insertion holds it from the lookup of the block until the entry is
-//! published, and a write until the entry is doomed. What must hold:
+//! inode's lock here, so that every rule of the word is needed; an insertion holds it from the lookup of the block until the entry
+//! is published, and a write until the entry is doomed. What must hold:
 //!
 //! * a reader that gets bytes gets those of the last write that had returned when it began, or of a later one;
 //! * while the copier writes a frame, no other actor has it, and no reader sees what a thief puts there;

@@ -5,10 +5,10 @@
 //! | `plan` | whose cells |
 //! | `top`, `bottom` | a cell: axis to value. One axis may have a list; `pick` (`min`, `max`, `mean`) says which of them |
 //! | `beyond` | a cell: of both times, what is more than its time counts: (1/top - 1/beyond) / (1/bottom - 1/beyond) |
-//! | `over` | axes that vary in both: a list of values, `"*"` for all that were measured, or `{ peak = "CLAIM" }` for the one at which the number of that claim is largest |
+//! | `over` | axes that vary in both: values, `"*"` for all, or `{ peak = "CLAIM" }`: where that claim's number is largest |
 //! | `fold` | what becomes of the values over those axes: `min`, `max`, `mean`, `furthest` (from 1) |
 //! | `neighbours` | an axis: value at the next by value at the previous, for all neighbours |
-//! | `metric` | `throughput` (the default), `latency` (the mean time of an operation, without what the load generator takes), or the name of a counter |
+//! | `metric` | `throughput` (the default), `latency` (mean time of an operation, without the load generator), or a counter |
 //! | `per` | what each value is divided by: a number, or numbers by values of the axes in `over` |
 //!
 //! Without `bottom` the number is a ratio only by `neighbours`.
