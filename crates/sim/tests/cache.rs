@@ -150,7 +150,7 @@ fn a_copy_costs_what_the_level_costs_that_holds_the_object() {
         assert_eq!(copy_on(0, &page, 4096), Nanos(2048), "half of a copy between memory and memory");
         assert_eq!(copy_on(0, &page, 4096), Nanos(512));
         assert_eq!(copy_on(1, &page, 4096), Nanos(1024));
-        for _ in 0..PRIVATE / 4096 + 1 {
+        for _ in 0..=PRIVATE / 4096 {
             assert_eq!(copy_on(0, &Arc::new(Recency::new()), 4096), Nanos(2048));
         }
         assert_eq!(
