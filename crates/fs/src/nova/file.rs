@@ -101,7 +101,14 @@ impl Volume {
             let piece = &mut buffer[done..done + part];
             let place = loaded.blocks.get(at / BLOCK);
             let from_cache = |cache: &dyn PageCache, piece: &mut [u8]| {
-                let file = loaded.cached.get_or_init(|| cache.file(number));
+                // Asked outside the cell: it takes a lock, and a task that waits in a cell's initialization stops its host thread.
+                let file = match loaded.cached.get() {
+                    Some(file) => file,
+                    None => {
+                        let file = cache.file(number);
+                        loaded.cached.get_or_init(|| file)
+                    }
+                };
                 cache.read(file, at / BLOCK, place.block(), within, piece)
             };
             match &self.cache {
