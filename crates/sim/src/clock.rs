@@ -2,7 +2,7 @@
 //!
 //! | call | virtual clock | real clock |
 //! |---|---|---|
-//! | [`work`], [`copy`], [`copy_from`], [`copy_to`], [`copy_past`] | advance the task by its cost | nothing: it takes its own time |
+//! | [`work`], [`copy`], [`copy_from`], [`copy_to`], [`copy_past`] | advance the task | nothing: it takes its own time |
 //! | [`medium`], [`medium_until`] | advance the task | spin on the time-stamp counter |
 //! | [`sleep`], [`sleep_until`] | advance the task and interact | sleep; the last stretch spins |
 //! | [`interact`] | let every task that is further behind run first | nothing |
