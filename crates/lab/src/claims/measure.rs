@@ -117,6 +117,11 @@ impl Fold {
 }
 
 impl Measure {
+    /// Whether it takes the times of operations, which a result without its histograms does not have.
+    pub fn needs_latencies(&self) -> bool {
+        self.metric.as_deref() == Some("latency")
+    }
+
     pub(crate) fn read(table: &Table<'_>) -> Result<Self, Problem> {
         let over = table.get("over").map(|item| item.read(over)).transpose()?.unwrap_or_default();
         Ok(Self {
