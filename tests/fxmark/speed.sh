@@ -14,7 +14,8 @@ set -euo pipefail
 here=$(realpath "$(dirname "$0")")
 compared=${DESIGNS:-nova,rcache}
 
-[ "$(stat -f -c %T "${TMPFS:=/dev/shm}")" = tmpfs ] || die "$TMPFS is not on a tmpfs: name one with TMPFS=DIR"
+TMPFS=${TMPFS:-/dev/shm}
+[ "$(stat -f -c %T "$TMPFS")" = tmpfs ] || die "$TMPFS is not on a tmpfs: name one with TMPFS=DIR"
 tmpfs=$(mktemp -d "$TMPFS/weir-fxmark.XXXXXX")
 trap 'rm -rf "$tmpfs"; cleanup' EXIT
 
