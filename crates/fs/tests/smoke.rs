@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fs::{FILE_SYSTEMS, FsType, Options};
 use media::Storage;
+use media::event::{Event, Tap, TaskId};
 use media::nvmm::Region;
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Machine, Seed, Setup};
@@ -233,6 +235,50 @@ fn space_comes_back() {
         fs.unlink(fs.root(), b"big").expect("unlink");
         assert_eq!(fs.statfs().expect("statfs").blocks_free, before);
     });
+}
+
+/// Loads of a region.
+#[derive(Default)]
+struct Loads(AtomicU64);
+
+impl Tap for Loads {
+    fn event(&self, _: TaskId, event: Event<'_>) {
+        self.0.fetch_add(u64::from(matches!(event, Event::Load { .. })), Ordering::Relaxed);
+    }
+
+    fn hears_loads(&self) -> bool {
+        true
+    }
+}
+
+/// The least that a search of a block tree loads is a node at each level, 512 words.
+#[test]
+fn cutting_the_last_block_off_a_long_file_loads_no_more_than_off_a_short_one() {
+    for design in FILE_SYSTEMS.iter().copied() {
+        let region = region(Bytes::mib(96));
+        let options = options(design);
+        design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+        let loads = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), move || {
+            let fs = design.mount(&Storage::from(&region), &options).expect("mount");
+            let cut = |blocks: u64| {
+                let file = fs.create(fs.root(), blocks.to_string().as_bytes(), &NEW).expect("create").ino;
+                for block in 0..blocks {
+                    fs.write(file, block * 4096, &[1; 4096], IoFlags::empty()).expect("write");
+                }
+                let loads = Arc::new(Loads::default());
+                region.attach(Arc::<Loads>::clone(&loads));
+                let size = SetAttr { size: Some((blocks - 1) * 4096), ..SetAttr::default() };
+                fs.setattr(file, &size).expect("truncate");
+                region.detach(&loads);
+                loads.0.load(Ordering::Relaxed)
+            };
+            let loads = (cut(600), cut(6000));
+            fs.unmount().expect("unmount");
+            loads
+        });
+        let (short, long) = loads.expect("runs");
+        assert!(long <= short + 1024, "{}: {long} loads, {short} for the short file", design.name());
+    }
 }
 
 #[test]

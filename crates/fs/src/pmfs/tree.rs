@@ -177,24 +177,40 @@ impl Tree {
     }
 
     /// Takes the blocks from `from` on out of the tree, whose root lies at `root_slot`: their pointers are zeroed, durably after
-    /// the next fence, and they are added to `freed` together with the nodes that became empty.
+    /// the next fence, and they are added to `freed` together with the nodes that became empty. Returns how many data blocks
+    /// they are.
     pub(crate) fn cut(
         &mut self,
         region: &Region,
         root_slot: u64,
         from: u64,
         freed: &mut Vec<Freed>,
-    ) -> Result<()> {
-        if self.root != 0 && cut_below(region, *self, (self.root, self.height, root_slot), from, freed)? {
+    ) -> Result<u64> {
+        let mut cut = Cut { freed, data: 0 };
+        if self.root != 0 && cut_below(region, *self, (self.root, self.height, root_slot), from, &mut cut)? {
             self.root = 0;
             self.height = 0;
         }
-        Ok(())
+        Ok(cut.data)
     }
 
     /// Gives every node and data block of the tree to `visit`, children before their node. A tree that has more of them than
     /// the region has blocks leads back into itself: an error.
     pub(crate) fn visit(&self, region: &Region, visit: &mut dyn FnMut(Visited) -> Result<()>) -> Result<()> {
+        self.visit_bounded(region, 0, visit)
+    }
+
+    /// Reads what a [`Self::cut`] from block `first` on reads: fails where that would.
+    pub(crate) fn check_from(&self, region: &Region, first: u64) -> Result<()> {
+        self.visit_bounded(region, first, &mut |_| Ok(()))
+    }
+
+    fn visit_bounded(
+        &self,
+        region: &Region,
+        first: u64,
+        visit: &mut dyn FnMut(Visited) -> Result<()>,
+    ) -> Result<()> {
         let mut left = region.len() / BLOCK;
         let mut bounded = |visited| {
             left =
@@ -204,7 +220,7 @@ impl Tree {
         if self.root == 0 {
             return Ok(());
         }
-        visit_below(region, *self, (self.root, self.height), (0, 0), &mut bounded)
+        visit_below(region, *self, (self.root, self.height), (0, first), &mut bounded)
     }
 
     /// Gives the mapped data blocks from `first` on to `visit`, in order, without a step for each block of a hole.
@@ -272,18 +288,26 @@ fn visit_below(
     visit(Visited { offset: at, shift: BLOCK_SHIFT, block: None })
 }
 
+/// What a cut has taken out of a tree.
+struct Cut<'a> {
+    freed: &'a mut Vec<Freed>,
+    /// Data blocks among them.
+    data: u64,
+}
+
 /// Cuts the blocks from `from` on (counted within this subtree, to which `pointer` leads). True when nothing is left of it.
 fn cut_below(
     region: &Region,
     tree: Tree,
     (at, height, pointer): (u64, u8, u64),
     from: u64,
-    freed: &mut Vec<Freed>,
+    cut: &mut Cut<'_>,
 ) -> Result<bool> {
     inside(region, at)?;
     if height == 0 {
         if from == 0 {
-            freed.push(Freed { offset: at, shift: tree.shift, pointer });
+            cut.freed.push(Freed { offset: at, shift: tree.shift, pointer });
+            cut.data += 1;
         }
         return Ok(from == 0);
     }
@@ -296,7 +320,7 @@ fn cut_below(
         // A node that is freed entirely keeps its pointers: no pointer leads to it once its parent has changed.
         let cleared = if from > 0 { slot } else { pointer };
         let below = from.saturating_sub(index * span);
-        if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, freed)? && from > 0 {
+        if child != 0 && cut_below(region, tree, (child, height - 1, cleared), below, cut)? && from > 0 {
             region.mark(Mark::Commit { at: slot, needs: &[] });
             region.store_u64(slot, 0)?;
             zeroed = true;
@@ -310,7 +334,7 @@ fn cut_below(
             .take(FANOUT as usize)
             .all(|index| region.load_u64(at + 8 * index).is_ok_and(|child| child == 0));
     if empty {
-        freed.push(Freed { offset: at, shift: BLOCK_SHIFT, pointer });
+        cut.freed.push(Freed { offset: at, shift: BLOCK_SHIFT, pointer });
     }
     Ok(empty)
 }

@@ -25,7 +25,7 @@ use vfs::Timestamp;
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
-use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
+use super::layout::{BLOCK_SHIFT, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD, TruncateItem, ino};
 use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
@@ -161,7 +161,8 @@ impl Volume {
             return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
         // A tree that cannot be read now could not be cut later.
-        Tree::of(raw).visit(&self.region, &mut |_| Ok(()))?;
+        let tree = Tree::of(raw);
+        tree.check_from(&self.region, size.div_ceil(1 << tree.shift))?;
         self.truncate_add(inode, size)?;
         let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
         // The next mount will cut the file as the list says, so no write may change it until then.
@@ -181,6 +182,7 @@ impl Volume {
     #[cold]
     fn cut_again(&self, inode: &Inode, raw: &mut RawInode, size: u64, freed: &mut Vec<Freed>) -> Result<()> {
         *raw = self.raw(inode)?;
+        raw.blocks = self.count_blocks(raw)?;
         self.cut(inode, raw, size, freed)?;
         freed.sort_unstable_by_key(|block| block.offset);
         freed.dedup_by_key(|block| block.offset);
@@ -197,13 +199,13 @@ impl Volume {
         let size = raw.size;
         let mut tree = Tree::of(raw);
         let root = inode.offset + ino::ROOT;
-        tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), freed)?;
+        let cut = tree.cut(&self.region, root, size.div_ceil(1 << tree.shift), freed)?;
         self.region.fence();
         (raw.root, raw.height) = (tree.root, tree.height);
         raw.flags &= !FLAG_BEYOND_EOF;
         self.region.mark(Mark::Commit { at: inode.offset + ino::TREE, needs: &[] });
         self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
-        raw.blocks = self.count_blocks(&tree)? as u32 + u32::from(raw.xattr != 0);
+        raw.blocks = raw.blocks.saturating_sub((cut << tree.shift >> BLOCK_SHIFT) as u32);
         self.region.mark(Mark::Commit { at: inode.offset + ino::BLOCKS, needs: &[] });
         self.region.store_u32(inode.offset + ino::BLOCKS, raw.blocks)?;
         self.region.flush(inode.offset, ino::HALF);
@@ -273,14 +275,14 @@ impl Volume {
         Ok(())
     }
 
-    /// Data blocks of a tree, in base blocks.
-    fn count_blocks(&self, tree: &Tree) -> Result<u64> {
-        let mut blocks = 0;
+    /// Counts the blocks of an inode, where its own count may be that of before a cut.
+    fn count_blocks(&self, raw: &RawInode) -> Result<u32> {
+        let (tree, mut blocks) = (Tree::of(raw), 0_u64);
         tree.visit(&self.region, &mut |visited| {
-            blocks += if visited.block.is_some() { 1 << tree.shift >> BLOCK.trailing_zeros() } else { 0 };
+            blocks += if visited.block.is_some() { 1 << tree.shift >> BLOCK_SHIFT } else { 0 };
             Ok(())
         })?;
-        Ok(blocks)
+        Ok(blocks as u32 + u32::from(raw.xattr != 0))
     }
 
     /// Finishes what the list of the image promises, which was loaded.
@@ -297,6 +299,8 @@ impl Volume {
                 if item.size < raw.size {
                     self.store_size(inode, &mut raw, item.size, &[])?;
                 }
+                // A crash may have come between the cut and the new count.
+                raw.blocks = self.count_blocks(&raw)?;
                 let mut freed = Vec::new();
                 self.cut_beyond(inode, &mut raw, &mut freed)?;
                 self.free_blocks(freed)?;
