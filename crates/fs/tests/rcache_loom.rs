@@ -9,6 +9,8 @@
 
 #[path = "../src/rcache/entry.rs"]
 mod entry;
+#[path = "../src/rcache/frame.rs"]
+mod frame;
 #[path = "../src/rcache/ring.rs"]
 mod ring;
 #[path = "../src/rcache/word.rs"]
@@ -19,10 +21,38 @@ mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
+/// Memory of loom's words: a copy from a frame that is filled meanwhile is torn in some order.
+mod memory {
+    use super::atomics::{AtomicU64, Ordering};
+
+    pub(crate) struct Piece(Box<[AtomicU64]>);
+
+    impl Piece {
+        pub(crate) fn new(bytes: usize) -> Self {
+            Self((0..bytes / 8).map(|_| AtomicU64::new(0)).collect())
+        }
+
+        pub(crate) fn fill(&self, bytes: &[u8]) -> bool {
+            for (word, bytes) in self.0.iter().zip(bytes.chunks_exact(8)) {
+                word.store(u64::from_ne_bytes(bytes.try_into().expect("eight")), Ordering::Relaxed);
+            }
+            true
+        }
+
+        pub(crate) fn copy(&self, within: usize, buffer: &mut [u8]) -> bool {
+            for (word, bytes) in self.0[within / 8..].iter().zip(buffer.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+            }
+            true
+        }
+    }
+}
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 
-use entry::{Doomed, Entry, Frame};
+use entry::{Doomed, Entry};
+use frame::Frame;
 use loom::sync::atomic::{AtomicI64, AtomicU64};
 use loom::sync::{Arc, RwLock};
 use loom::thread;
@@ -81,7 +111,7 @@ impl World {
             blocks: [Block::of(1), Block::of(0)],
             current: RwLock::new(0),
             entry: Entry::new(),
-            frame: Frame::new(BYTES),
+            frame: Frame::new(memory::Piece::new(BYTES)),
             lent: AtomicI64::new(0),
             broken,
         }

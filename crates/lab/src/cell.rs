@@ -20,6 +20,7 @@ use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
 use vfs::Linux;
 use workload::suite::Growth;
 
+use crate::environment::available_bytes;
 use crate::error::Error;
 use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
@@ -181,6 +182,9 @@ fn on_design(
     let size = region_size(spec, design, &options);
     let model = spec.medium.build().map_err(|error| failed(spec, error))?;
     let region = Arc::new(run.spare.take(size, model).map_err(|error| failed(spec, error))?);
+    if run.clock == Clock::Real && size.0 < available_bytes() {
+        region.populate();
+    }
     let built = spec.block.as_ref().map(media::block::BlockModel::build).transpose();
     let built = built.map_err(|error| failed(spec, error))?;
     let storage = Storage::from(&region);

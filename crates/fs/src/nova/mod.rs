@@ -123,7 +123,7 @@ pub(crate) trait PageCache: Send + Sync {
 }
 
 /// Makes the cache of a volume that is being mounted.
-pub(crate) type MakeCache<'a> = &'a dyn Fn(&Arc<Region>, &Arc<Blocks>) -> Box<dyn PageCache>;
+pub(crate) type MakeCache<'a> = &'a dyn Fn(&Arc<Region>, &Arc<Blocks>) -> Result<Box<dyn PageCache>>;
 
 /// Logs that the fast cleaner has shortened, in the ledger.
 static FAST_CLEANINGS: Count = Count::new("nova.fast_cleanings", "");

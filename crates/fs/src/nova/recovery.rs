@@ -183,7 +183,7 @@ impl Volume {
         volume.load_all(&mut done).map_err(damaged)?;
         // Only now: a mount that fails leaves no task behind.
         if let Some(volume) = Arc::get_mut(&mut volume) {
-            volume.cache = cache.map(|make| make(region, &volume.blocks));
+            volume.cache = cache.map(|make| make(region, &volume.blocks)).transpose().map_err(damaged)?;
         }
         region.mark(Mark::RecoveryEnd);
         Ok((volume, done))

@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use media::nvmm::Region;
-use sim::{Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
+use media::{Memory, Region};
+use sim::{Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
 
 use super::copier::Frames;
-use super::entry::{Doomed, Entry, Frame};
+use super::entry::{Doomed, Entry};
+use super::frame::Frame;
 use super::ring::Ring;
 use super::table::{FileTable, Set, Way};
 use super::word::State;
+use crate::error::Result;
 use crate::nova::{Blocks, CachedFile, PageCache};
 use crate::persist::slot_table::SlotTable;
 
@@ -95,6 +97,7 @@ pub(super) struct Shared {
     pub(super) settings: Settings,
     /// By inode number.
     files: Mutex<BTreeMap<u64, Arc<FileTable>>>,
+    pub(super) memory: Arc<Memory>,
     pub(super) pool: SlotTable<Frame>,
     pub(super) requests: Ring,
     /// The line of the queue's tail, for which readers compete.
@@ -116,14 +119,16 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache, with its copier running.
-    pub(crate) fn start(region: &Arc<Region>, blocks: &Arc<Blocks>, settings: Settings) -> Self {
+    /// An empty cache, with its copier running. Fails when the host has no room for its memory, of which only what is used is
+    /// taken.
+    pub(crate) fn start(region: &Arc<Region>, blocks: &Arc<Blocks>, settings: Settings) -> Result<Self> {
         let most = settings.frames.min(region.len().div_ceil(BLOCK));
         let shared = Arc::new(Shared {
             region: Arc::clone(region),
             blocks: Arc::clone(blocks),
             settings: Settings { frames: most, ..settings },
             files: Mutex::new(&FILES, BTreeMap::new()),
+            memory: Arc::new(Memory::new(Bytes(most * BLOCK))?),
             pool: SlotTable::new(most.div_ceil(FRAMES_AT_ONCE), FRAMES_AT_ONCE),
             requests: Ring::new(settings.queue),
             tail: Line::new(),
@@ -138,7 +143,7 @@ impl Cache {
         // As a kernel thread without an affinity.
         let spec = TaskSpec::named("rcache.copier").background().movable();
         let task = sim::spawn(spec, move || copier.copy_until_stopped());
-        Self { shared, copier: Mutex::new(&COPIER, Some(task)) }
+        Ok(Self { shared, copier: Mutex::new(&COPIER, Some(task)) })
     }
 }
 
@@ -241,7 +246,9 @@ impl Shared {
         let Some(pin) = entry.pin() else { return false };
         let frame = self.frame_of(entry).filter(|_| entry.is_for(page) && entry.source() == block);
         let Some(frame) = frame else { return false };
-        frame.copy(within as usize, buffer);
+        if !frame.copy(within as usize, buffer) {
+            return false;
+        }
         let now = (sim::now().0 / TICK_NS) as u32;
         // The line is written only when the clock has moved.
         if entry.stamp.load(Ordering::Relaxed) != now {

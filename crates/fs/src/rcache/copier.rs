@@ -13,7 +13,9 @@ use std::sync::atomic::Ordering;
 use sim::{Nanos, PAGE_BYTES, Work};
 
 use super::cache::{BLOCK, COPIED, EVICTED, FRAMES_AT_ONCE, Request, Shared};
-use super::entry::{Entry, Frame};
+use super::entry::Entry;
+use super::frame::Frame;
+use super::memory::Piece;
 use super::table::{FileTable, Way};
 use super::word::{State, Word};
 use crate::nova::Extent;
@@ -116,8 +118,7 @@ impl Shared {
         let copied = match frame {
             Some(frame) => {
                 let loaded = self.region.load(source * BLOCK, &mut bytes).is_ok();
-                frame.fill(&bytes);
-                loaded
+                frame.fill(&bytes) && loaded
             }
             None => false,
         };
@@ -170,7 +171,8 @@ impl Shared {
             None if (frames.owners.len() as u64) < self.settings.frames => {
                 let number = frames.owners.len() as u64;
                 if number.is_multiple_of(FRAMES_AT_ONCE) {
-                    self.pool.add_chunk(number / FRAMES_AT_ONCE, |_| Frame::new(PAGE_BYTES));
+                    let frame = |number| Frame::new(Piece::of(&self.memory, number));
+                    self.pool.add_chunk(number / FRAMES_AT_ONCE, frame);
                 }
                 frames.owners.push(None);
                 number as u32

@@ -3,8 +3,6 @@
 //! The atomics are those of the parent module: the standard library's in the cache, and `loom`'s in the test that tries the orders
 //! in which memory may show them.
 
-use sim::Recency;
-
 use super::atomics::{AtomicU32, AtomicU64, Ordering};
 use super::word::{State, Word};
 
@@ -166,45 +164,6 @@ impl Drop for Pin<'_> {
             if self.0.change(word, unpinned) || unpinned.is_none() {
                 return;
             }
-        }
-    }
-}
-
-/// A copy of a page, in words: those who read it and the copier may meet only where the word of the entry lets them, and even then
-/// do nothing that is undefined.
-pub(crate) struct Frame {
-    words: Box<[AtomicU64]>,
-    /// When it was copied from or to last.
-    recency: Recency,
-}
-
-impl Frame {
-    /// A frame of so many bytes, a multiple of eight.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), recency: Recency::new() }
-    }
-
-    /// Copies the bytes in.
-    pub(crate) fn fill(&self, bytes: &[u8]) {
-        sim::copy_to(&self.recency, bytes.len() as u64);
-        for (word, bytes) in self.words.iter().zip(bytes.chunks_exact(8)) {
-            word.store(u64::from_ne_bytes(bytes.try_into().expect("chunks of eight")), Ordering::Relaxed);
-        }
-    }
-
-    /// Copies the bytes from `within` on.
-    pub(crate) fn copy(&self, within: usize, buffer: &mut [u8]) {
-        sim::copy_from(&self.recency, buffer.len() as u64);
-        let mut at = within;
-        let mut rest = buffer;
-        while !rest.is_empty() {
-            let bytes = self.words[at / 8].load(Ordering::Relaxed).to_ne_bytes();
-            let from = at % 8;
-            let len = rest.len().min(8 - from);
-            let (part, after) = rest.split_at_mut(len);
-            part.copy_from_slice(&bytes[from..from + len]);
-            rest = after;
-            at += len;
         }
     }
 }

@@ -154,7 +154,7 @@ impl FsType for RcacheType {
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
         let settings = settings(options)?;
         let make: MakeCache<'_> =
-            &|region, blocks| -> Box<dyn PageCache> { Box::new(Cache::start(region, blocks, settings)) };
+            &|region, blocks| Ok(Box::new(Cache::start(region, blocks, settings)?) as Box<dyn PageCache>);
         let (volume, _) = Volume::mount(storage.memory()?, nova::settings(options), Some(make))?;
         Ok(Arc::new(Mounted(volume)))
     }

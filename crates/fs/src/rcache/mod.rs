@@ -68,6 +68,7 @@
 mod cache;
 mod copier;
 mod entry;
+mod frame;
 pub(crate) mod fs_type;
 mod ring;
 mod table;
@@ -78,20 +79,57 @@ mod atomics {
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
+/// The memory of the frames: one range for all, of which each has a page.
+mod memory {
+    use std::sync::Arc;
+
+    use media::Memory;
+    use sim::PAGE_BYTES;
+
+    /// The page of a frame.
+    pub(super) struct Piece {
+        whole: Arc<Memory>,
+        at: u64,
+    }
+
+    impl Piece {
+        /// The page of frame `number`.
+        pub(super) fn of(whole: &Arc<Memory>, number: u64) -> Self {
+            Self { whole: Arc::clone(whole), at: number * PAGE_BYTES as u64 }
+        }
+
+        pub(super) fn fill(&self, bytes: &[u8]) -> bool {
+            self.whole.write(self.at, bytes).is_ok()
+        }
+
+        pub(super) fn copy(&self, within: usize, buffer: &mut [u8]) -> bool {
+            self.whole.read(self.at + within as u64, buffer).is_ok()
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::entry::Frame;
+    use std::sync::Arc;
+
+    use media::Memory;
+    use sim::Bytes;
+
+    use super::frame::Frame;
+    use super::memory::Piece;
     use super::ring::Ring;
 
     #[test]
-    fn a_frame_gives_back_any_bytes_of_what_it_was_filled_with() {
-        let frame = Frame::new(4096);
+    fn a_frame_gives_back_any_bytes_of_what_it_was_filled_with_and_its_neighbour_none() {
+        let memory = Arc::new(Memory::new(Bytes(8192)).expect("memory"));
+        let [first, second] = [0, 1].map(|number| Frame::new(Piece::of(&memory, number)));
         let bytes: [u8; 4096] = std::array::from_fn(|at| (at * 7 % 251) as u8);
-        frame.fill(&bytes);
+        assert!(second.fill(&bytes));
         for (within, len) in [(0, 4096), (0, 1), (5, 2), (7, 20), (4090, 6), (8, 16), (3, 4093)] {
-            let mut part = vec![0; len];
-            frame.copy(within, &mut part);
+            let mut part = vec![1; len];
+            assert!(second.copy(within, &mut part));
             assert_eq!(part, bytes[within..within + len]);
+            assert!(first.copy(within, &mut part) && part.iter().all(|byte| *byte == 0));
         }
     }
 

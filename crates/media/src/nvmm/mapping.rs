@@ -79,6 +79,14 @@ impl Mapping {
         Ok(Self::Anonymous(map))
     }
 
+    /// Takes the pages of anonymous memory from the host now, which otherwise clears each when it is used first.
+    pub(super) fn populate(&self) {
+        if let Self::Anonymous(map) = self {
+            // Advice only: a kernel before Linux 5.14 does not take it.
+            let _ = map.advise(Advice::PopulateWrite);
+        }
+    }
+
     /// Anonymous memory of the same length, zero: this one, of which only what was touched is cleared, where the host says what
     /// that is.
     pub(super) fn renewed(self) -> Result<Self, MediaError> {

@@ -141,6 +141,12 @@ impl Region {
         Ok(Self::over(self.mapping.renewed()?, None, false, model))
     }
 
+    /// Takes all memory of an anonymous region from the host now: a page that is used first costs time that no medium takes, and
+    /// real time is measured. Without effect on other regions, and on a host that cannot (Linux before 5.14).
+    pub fn populate(&self) {
+        self.mapping.populate();
+    }
+
     /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file
     /// is created and a shorter one grows; a longer one keeps its length. Durable against power loss only by
     /// [`Region::sync`].
