@@ -1,4 +1,4 @@
-//! The specification curve: a row for each reading, its name above a bar as long as the claims that hold.
+//! The specification curve: a row for each reading, its name above a bar whose length is the number of claims that hold.
 
 use super::svg::{Anchor, Svg};
 use super::{NARROW, SMALL, Size, WIDE};
@@ -19,7 +19,7 @@ pub(crate) fn legend() -> Vec<(String, String)> {
         svg.rect(class, (1.0, 1.0), (32.0, 14.0), "");
         svg.finish("").replacen(" role=\"img\" aria-label=\"\"", " aria-hidden=\"true\"", 1)
     };
-    vec![(key("k1 area"), "default".to_owned()), (key("k0 area"), "one choice made otherwise".to_owned())]
+    vec![(key("k1 area"), "default".to_owned()), (key("k0 area"), "one answer, or two, other than the default".to_owned())]
 }
 
 fn draw_at(points: &[Point], size: Size) -> String {

@@ -52,6 +52,8 @@ pub(super) fn measure(
     result.why = format!("Which claims of {} depend on what it leaves open?", paper.paper);
     result.command = crate::experiment::command();
     result.environment = environment::capture();
+    result.notes = variations[0].plans.iter().filter_map(|plan| plan.note.clone()).collect();
+    result.notes.dedup();
     result.claims = outcome.claims;
     keep(paper, &build, &result)?;
     Ok(result)
