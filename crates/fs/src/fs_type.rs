@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use media::block::MemoryDevice;
 use media::{Region, Storage};
-use sim::{Bytes, PAGE_BYTES};
+use sim::{Bytes, LockClass, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use crate::mutant::Mutant;
@@ -28,6 +28,9 @@ pub trait FsType: Sync {
     fn needs(&self, _options: &Options) -> Needs {
         Needs::Memory
     }
+
+    /// The classes of locks and cache lines for which calls and tasks of a mounted file system may wait.
+    fn classes(&self) -> Vec<&'static LockClass>;
 
     /// What it promises of a crash when it is mounted with these options.
     fn promises(&self, options: &Options) -> Promises;

@@ -8,6 +8,7 @@
 //! | [`cell`] | one cell, run once |
 //! | [`claims`] | published numbers, and how each is computed from cells |
 //! | [`readings`] | what a paper leaves open, and its claims under each answer |
+//! | [`contention`] | the locks and cache lines that results name, and that can be free in a run |
 //! | [`machine`] | what CPU work costs on which machine, each value with its source |
 //! | [`calibrate`](mod@calibrate) | measures the machine `this-host` |
 //! | [`flash`] | the SSD model by itself: traces, and the device's part of the FAST 2024 study |
@@ -23,6 +24,7 @@
 pub mod calibrate;
 pub mod cell;
 pub mod claims;
+pub mod contention;
 pub mod document;
 pub mod environment;
 pub mod error;

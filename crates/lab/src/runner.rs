@@ -25,6 +25,7 @@ use sim::{Bytes, Clock, Machine, Seed};
 use vfs::Linux;
 
 use crate::cell::{self, Run, Spare};
+use crate::contention;
 use crate::environment;
 use crate::error::Error;
 use crate::machine::MachinePreset;
@@ -187,7 +188,8 @@ impl<'p> Runner<'p> {
             && !samples.iter().any(|sample| sample.partial);
         let cells: Vec<_> = batch.cells.iter().map(|cell| &cell.axes).collect();
         let hypotheses = plan.expect.iter().map(|hypothesis| hypothesis.judge(&cells, &samples)).collect();
-        ResultFile { partial: self.interrupted() && !whole, hypotheses, samples, ..batch.file.clone() }
+        let lines = contention::lines_of(&samples);
+        ResultFile { partial: self.interrupted() && !whole, lines, hypotheses, samples, ..batch.file.clone() }
     }
 
     /// Whether it was asked to end early.

@@ -1,6 +1,7 @@
 //! FxMark on every design and on the host's kernel: each benchmark completes, and leaves what it must.
 
 use lab::{Plan, Runner, Settings, Silent};
+use results::scaling::{Limit, LimitKind};
 use results::{ResultFile, Sample};
 use workload::suite;
 
@@ -163,4 +164,77 @@ fn workers_that_use_up_their_files_end_the_window_together_or_each_alone() {
     assert!(together.ops <= 120 && together.workers.iter().any(|worker| worker.ops == 40));
     plan.workload[0].switches.insert("mean_elapsed".to_owned(), true);
     assert_eq!(run(&plan, true).samples[0].ops, 120, "each removes all of its own");
+}
+
+/// A benchmark with 1 and 20 workers on FxMark's server, with nothing free and with each of these classes.
+fn scaled(designs: &[&str], name: &str, free: &[&str]) -> ResultFile {
+    let free = [&["nothing"], free].concat();
+    let axes = format!(
+        "[[axis]]\nfs = {designs:?}\n[[axis]]\nmedium = [\"dram\"]\n[[axis]]\nthreads = [1, 20]\n[[axis]]\nfree = {free:?}"
+    );
+    run(&plan("stop = \"200us\"\nmachine = \"fxmark-server\"", &axes, &[name], SMALL), false)
+}
+
+/// The sample with so many workers and this class free.
+fn with<'f>(file: &'f ResultFile, threads: &str, free: &str) -> &'f Sample {
+    let is_it =
+        |sample: &&Sample| sample.axis("threads") == Some(threads) && sample.axis("free") == Some(free);
+    file.samples.iter().find(is_it).unwrap()
+}
+
+#[test]
+fn the_line_that_limits_lookups_of_one_file_has_its_name_its_time_and_a_run_without_it() {
+    let file = scaled(&["pmfs"], "MRPH", &["vfs.references", "pmfs.inode"]);
+    let limit = |free: &str| Limit::of(with(&file, "1", free), with(&file, "20", free));
+    let held = limit("nothing").unwrap();
+    assert!(held.name == "vfs.references" && held.kind == LimitKind::Contended, "{held:?}");
+    assert!(held.share > 0.5 && file.lines["vfs.references"].contains("reference count"), "{held:?}");
+    // Each open and close takes and drops the one reference count, and little else.
+    let rate = |free: &str| with(&file, "20", free).throughput_ops_per_s;
+    assert!(
+        rate("vfs.references") > 2.0 * rate("nothing"),
+        "{} and {}",
+        rate("vfs.references"),
+        rate("nothing")
+    );
+    assert!(limit("vfs.references").is_none_or(|limit| limit.name != "vfs.references"));
+    for sample in &file.samples {
+        for operation in sample.operations.iter().filter(|operation| operation.count > 0) {
+            let named: u64 = operation.named_ns.values().sum();
+            let waits = operation.lock_wait_ns.values().chain(operation.line_wait_ns.values());
+            assert_eq!((operation.parts_ns(), named), (operation.total_ns, waits.sum()), "{:?}", sample.axes);
+            assert!(
+                operation.named_ns.iter().all(|(part, ns)| *ns <= operation.time_ns[part]),
+                "{operation:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_word_of_a_pages_lock_belongs_to_the_lock_that_limits_reads_of_one_block() {
+    let file = scaled(&["ext4"], "DRBH", &["cache.page"]);
+    let held = Limit::of(with(&file, "1", "nothing"), with(&file, "20", "nothing")).unwrap();
+    assert!(held.name == "cache.page" && held.kind == LimitKind::Contended, "{held:?}");
+    let read = with(&file, "20", "nothing").operation("read").unwrap();
+    assert!(read.lock_wait_ns["cache.page"] > 0 && read.line_wait_ns["cache.page"] > 0, "{read:?}");
+    assert!(!file.lines.contains_key("cache.page"), "it is no line of its own");
+    let rate = |free: &str| with(&file, "20", free).throughput_ops_per_s;
+    assert!(rate("cache.page") > 2.0 * rate("nothing"));
+}
+
+#[test]
+fn what_no_cell_can_have_is_refused_before_anything_runs_and_what_one_has_not_changes_nothing_there() {
+    let text = refused("DRBL", "[[axis]]\nfree = [\"nothing\", \"pmfs.inode+pmfs.inod\"]", SMALL);
+    let parts =
+        ["\"pmfs.inod\"", "did you mean \"pmfs.inode\"?", "There are: ", "vfs.references", "fxmark.run"];
+    assert!(parts.iter().all(|part| text.contains(part)) && !text.contains("nova.inode"), "{text}");
+    let file = scaled(&["nova", "pmfs"], "DWOM", &["pmfs.inode"]);
+    let done = |design: &str| {
+        let of_design = file.samples.iter().filter(|sample| sample.axis("fs") == Some(design));
+        let many = of_design.filter(|sample| sample.axis("threads") == Some("20"));
+        many.map(|sample| sample.ops).collect::<Vec<_>>()
+    };
+    let (nova, pmfs) = (done("nova"), done("pmfs"));
+    assert!(nova[0] == nova[1] && pmfs[1] > pmfs[0], "{nova:?} {pmfs:?}");
 }

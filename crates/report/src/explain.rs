@@ -7,13 +7,17 @@
 //!     journal      ██████████████▌                 48 %   3.99 µs
 //!     lock wait    ██████▏                         21 %   1.75 µs   (inode 80 %, journal 20 %)
 //!     parts                                       100 %   8.31 µs   (the total)
+//!     cache lines                                  12 %   1.00 µs   (vfs.references 90 %, inode 10 %)
 //! ```
+//!
+//! The last line is no further part: waits for cache lines are in the CPU work above, mostly in `software`.
 
 use crate::axis;
 use crate::cell::{self, Cell};
 use crate::figure::rank;
 use crate::scaling;
 use crate::summary;
+use crate::table::Table;
 use crate::units::{Unit, percent};
 use results::{OperationRecord, ResultFile};
 use std::collections::BTreeMap;
@@ -32,7 +36,8 @@ pub fn explain(results: &[ResultFile], only: &BTreeMap<String, String>) -> Strin
             texts.push(summary::heading(result) + "\n");
         }
         texts.extend(cells);
-        texts.extend(scaling::table(result, only).map(|table| table.to_text()));
+        texts.extend(scaling::tables(result, only).iter().map(Table::to_text));
+        texts.extend(scaling::how_to_free(result, only));
     }
     if texts.is_empty() { "No sample matches.\n".to_owned() } else { texts.join("\n") }
 }
@@ -75,11 +80,15 @@ fn explain_operation(operation: &OperationRecord, all_ns: u64) -> String {
         operation.time_ns.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
     parts.sort_by_key(|(name, ns)| (std::cmp::Reverse(*ns), rank(name)));
     for (name, ns) in parts.into_iter().filter(|(_, ns)| *ns > 0) {
-        let note = if name == "lock_wait" { locks(operation) } else { String::new() };
+        let note = if name == "lock_wait" { shares(&operation.lock_wait_ns) } else { String::new() };
         part(&mut text, &name.replace('_', " "), ns, operation, true, &note);
     }
     if !operation.time_ns.is_empty() {
         part(&mut text, "parts", operation.parts_ns(), operation, false, &balance(operation));
+    }
+    let lines = operation.line_wait_ns.values().sum();
+    if lines > 0 {
+        part(&mut text, "cache lines", lines, operation, false, &shares(&operation.line_wait_ns));
     }
     text
 }
@@ -102,16 +111,16 @@ fn bar_of(share: f64) -> String {
     "█".repeat(eighths / 8) + EIGHTHS[eighths % 8]
 }
 
-/// The named locks by their part of the wait, longest first.
-fn locks(operation: &OperationRecord) -> String {
-    let total: u64 = operation.lock_wait_ns.values().sum();
+/// Locks or lines by their part of the wait, longest first.
+fn shares(waits: &BTreeMap<String, u64>) -> String {
+    let total: u64 = waits.values().sum();
     if total == 0 {
         return String::new();
     }
-    let mut locks: Vec<(&String, &u64)> = operation.lock_wait_ns.iter().collect();
-    locks.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
+    let mut waits: Vec<(&String, &u64)> = waits.iter().collect();
+    waits.sort_by_key(|(name, ns)| (std::cmp::Reverse(**ns), *name));
     let texts: Vec<String> =
-        locks.iter().map(|(name, ns)| format!("{name} {}", percent(**ns as f64 / total as f64))).collect();
+        waits.iter().map(|(name, ns)| format!("{name} {}", percent(**ns as f64 / total as f64))).collect();
     format!("({})", texts.join(", "))
 }
 

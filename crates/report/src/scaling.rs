@@ -1,9 +1,9 @@
 //! Curves over the number of threads: what holds each back, and its fit by the Universal Scalability Law.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use results::ResultFile;
-use results::scaling::{Limit, Usl};
+use results::scaling::{Limit, LimitKind, Usl};
 use results::statistics::median;
 
 use crate::axis;
@@ -11,12 +11,15 @@ use crate::cell::{self, Cell};
 use crate::table::Table;
 use crate::units::{Unit, percent, ratio};
 
-/// The axis of locks that take no time, and its value where all do.
+/// The axis of locks and lines that take no time, and its value where all do.
 const FREE: &str = "free";
 const NOTHING: &str = "nothing";
 
 /// The axis of the curves.
 pub(crate) const THREADS: &str = "threads";
+
+/// The cache lines of a result, with what is on them.
+type Lines = BTreeMap<String, String>;
 
 /// Cells that differ in the number of threads only.
 pub(crate) struct Curve<'a> {
@@ -55,6 +58,11 @@ impl Curve<'_> {
         self.cells.iter().filter_map(point).collect()
     }
 
+    /// Whether nothing is free in it.
+    fn is_held(&self) -> bool {
+        self.axes.get(FREE).is_none_or(|free| *free == NOTHING)
+    }
+
     /// What holds it back at the largest number of threads.
     pub(crate) fn limit(&self) -> Option<Limit> {
         let (few, many) = (self.cells.first()?.1, self.cells.last()?.1);
@@ -62,29 +70,74 @@ impl Curve<'_> {
     }
 }
 
-/// The limit in words: `pmfs.inode 93 %`.
-pub(crate) fn words(limit: &Limit) -> String {
-    let what = match (limit.is_lock, limit.name.as_str()) {
-        (true, name) => name.to_owned(),
-        (false, "copy") => "memory bandwidth".to_owned(),
-        (false, "medium_wait") => "the medium's bandwidth".to_owned(),
-        (false, "software") => "shared cache lines and CPU work".to_owned(),
-        (false, other) => other.replace('_', " "),
+/// The limit in words: `lock pmfs.inode 93 %`.
+pub(crate) fn words(limit: &Limit, lines: &Lines) -> String {
+    let what = match (limit.kind, limit.name.as_str()) {
+        (LimitKind::Contended, name) if lines.contains_key(name) => format!("line {name}"),
+        (LimitKind::Contended, name) => format!("lock {name}"),
+        (_, "copy") => "memory bandwidth".to_owned(),
+        (_, "medium_wait") => "the medium's bandwidth".to_owned(),
+        (LimitKind::Part, "software") => "CPU work".to_owned(),
+        (LimitKind::PartWithLines, "software") => "shared cache lines and CPU work".to_owned(),
+        (_, other) => other.replace('_', " "),
     };
     format!("{what} {}", percent(limit.share))
 }
 
-/// What holds each curve of the result back; none without curves.
-pub(crate) fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<Table> {
+/// What holds each curve of the result back, and what the cache lines among that are; none without curves.
+pub(crate) fn tables(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<Table> {
+    let named = named_limits(results, only);
+    let mut lines = Table::new("Cache lines that limit scaling");
+    lines.words("line");
+    lines.words("what is on it");
+    let told = results.lines.iter().filter(|(line, _)| named.contains(*line));
+    lines.rows = told.map(|(line, what)| vec![line.clone(), what.clone()]).collect();
+    table(results, only).into_iter().chain((!lines.rows.is_empty()).then_some(lines)).collect()
+}
+
+/// The locks and lines that hold a curve back while nothing is free.
+fn named_limits(results: &ResultFile, only: &BTreeMap<String, String>) -> BTreeSet<String> {
+    let cells = cells_of(results, only);
+    let curves = curves(&cells);
+    let limits = curves.iter().filter(|curve| curve.is_held()).filter_map(Curve::limit);
+    limits.filter(|limit| limit.kind == LimitKind::Contended).map(|limit| limit.name).collect()
+}
+
+/// More names of limits than this are not written out.
+const NAMES_IN_ADVICE: usize = 3;
+
+/// How the speed-up without the limits is measured, if it was not and there are any with names.
+pub(crate) fn how_to_free(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<String> {
+    let names = named_limits(results, only);
+    if names.is_empty() || !results.axis_values(FREE).is_empty() {
+        return None;
+    }
+    let flags: Vec<String> = match names.len() {
+        0..=NAMES_IN_ADVICE => names.iter().map(|name| format!("--free {name}")).collect(),
+        _ => vec!["--free NAME for each lock or line".to_owned()],
+    };
+    let flags = flags.join(" ");
+    Some(format!(
+        "The speed-up without a limit is measured by `weir bench` with {flags}, or by an axis \"free\" of a plan.\n"
+    ))
+}
+
+fn cells_of<'a>(results: &'a ResultFile, only: &BTreeMap<String, String>) -> Vec<Cell<'a>> {
     let mut cells = cell::cells(results);
     cells.retain(|cell| only.iter().all(|(axis, value)| cell.axis(axis) == Some(value)));
+    cells
+}
+
+/// What holds each curve of the result back; none without curves.
+fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<Table> {
+    let cells = cells_of(results, only);
     let curves = curves(&cells);
     let first = curves.first()?;
     let varies = first.axes.contains_key(FREE);
     let mut table = Table::new(
         "What limits scaling: of the time of an operation with the most threads, the part that has grown the most",
     );
-    first.axes.keys().for_each(|name| table.words(axis::title(name)));
+    first.axes.keys().filter(|name| **name != FREE).for_each(|name| table.words(axis::title(name)));
     for name in ["threads", "throughput", "speed-up"] {
         table.numbers(name);
     }
@@ -95,20 +148,21 @@ pub(crate) fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Op
     for name in ["contention σ", "coherency κ", "best at", "error of the fit"] {
         table.numbers(name);
     }
-    let held = curves.iter().filter(|curve| curve.axes.get(FREE).is_none_or(|free| *free == NOTHING));
-    table.rows = held.filter_map(|curve| row(curve, &curves)).collect();
+    let held = curves.iter().filter(|curve| curve.is_held());
+    table.rows = held.filter_map(|curve| row(curve, &curves, &results.lines)).collect();
     Some(table)
 }
 
-fn row(curve: &Curve<'_>, all: &[Curve<'_>]) -> Option<Vec<String>> {
+fn row(curve: &Curve<'_>, all: &[Curve<'_>], lines: &Lines) -> Option<Vec<String>> {
     let points = curve.points();
     let ((least, slow), (most, fast)) = (*points.first()?, *points.last()?);
-    let mut row: Vec<String> = curve.axes.values().map(|value| axis::label(value, &[])).collect();
+    let axes = curve.axes.iter().filter(|(name, _)| **name != FREE);
+    let mut row: Vec<String> = axes.map(|(_, value)| axis::label(value, &[])).collect();
     row.push(format!("{least} to {most}"));
     row.push(Unit::OpsPerSecond.human(fast));
     row.push(if slow > 0.0 { ratio(fast / slow) } else { "–".to_owned() });
     let limit = curve.limit();
-    row.push(limit.as_ref().map_or_else(|| "–".to_owned(), words));
+    row.push(limit.as_ref().map_or_else(|| "–".to_owned(), |limit| words(limit, lines)));
     if curve.axes.contains_key(FREE) {
         let freed = limit.and_then(|limit| freed(curve, all, &limit.name));
         row.push(freed.map_or_else(|| "–".to_owned(), |rate| ratio(rate / fast)));
@@ -125,7 +179,7 @@ fn row(curve: &Curve<'_>, all: &[Curve<'_>]) -> Option<Vec<String>> {
     Some(row)
 }
 
-/// The throughput with the most threads of the same cells with the lock `name` free.
+/// The throughput with the most threads of the same cells with the lock or line `name` free.
 fn freed(curve: &Curve<'_>, all: &[Curve<'_>], name: &str) -> Option<f64> {
     let same = |other: &&Curve<'_>| {
         other.axes.get(FREE) == Some(&name)

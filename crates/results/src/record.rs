@@ -58,6 +58,9 @@ pub struct ResultFile {
     /// The texts that the plan names and does not hold, so that it can be repeated where they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<InputRecord>,
+    /// The cache lines that samples name as waited for and that are no lock's, with what is on them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub lines: BTreeMap<String, String>,
     /// One record for each cell and repeat, in the order in which they ran.
     pub samples: Vec<Sample>,
     /// What became of the plan's expectations.
@@ -315,6 +318,13 @@ pub struct OperationRecord {
     /// The part `lock_wait` by name of the lock.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lock_wait_ns: BTreeMap<String, u64>,
+    /// Of the parts that are CPU work, what was waited for cache lines of other cores, by the name of the line, or of the lock
+    /// whose word it is.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub line_wait_ns: BTreeMap<String, u64>,
+    /// How much of each part of `time_ns` is in `lock_wait_ns` or `line_wait_ns`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub named_ns: BTreeMap<String, u64>,
 }
 
 /// One step of a workload in one sample: a line of its script, or a part of its loop.
@@ -424,6 +434,7 @@ impl ResultFile {
             partial: false,
             notes: Vec::new(),
             inputs: Vec::new(),
+            lines: BTreeMap::new(),
             samples: Vec::new(),
             hypotheses: Vec::new(),
             claims: Vec::new(),
@@ -503,6 +514,8 @@ impl OperationRecord {
         self.latency_ns.merge(&other.latency_ns);
         add_all(&mut self.time_ns, &other.time_ns);
         add_all(&mut self.lock_wait_ns, &other.lock_wait_ns);
+        add_all(&mut self.line_wait_ns, &other.line_wait_ns);
+        add_all(&mut self.named_ns, &other.named_ns);
     }
 
     /// The sum of the ledger's parts; equals `total_ns` where a ledger was kept.

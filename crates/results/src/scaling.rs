@@ -13,9 +13,10 @@
 //! coefficient that would be negative is left out.
 //!
 //! **The limit** of a run is what an operation spends more time on than it did with the fewest workers: the part
-//! of the ledger, or the named lock, that has grown the most.
+//! of the ledger, or the named lock or cache line, that has grown the most. The waits for a lock are those for its release and
+//! for the cache line of its word.
 
-use crate::Sample;
+use crate::{OperationRecord, Sample};
 use std::collections::BTreeMap;
 
 /// The coefficients of a fit.
@@ -105,13 +106,24 @@ fn solve(mut rows: Vec<Vec<f64>>) -> Option<Vec<f64>> {
     Some((0..size).map(|at| rows[at][size] / rows[at][at]).collect())
 }
 
+/// The kinds of limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// A lock, or a cache line that is no lock's: what has a name.
+    Contended,
+    /// A part of the ledger, without what has a name.
+    Part,
+    /// A part of the ledger of a record in which cache lines have no names: waits for them are in it.
+    PartWithLines,
+}
+
 /// What holds a run back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// A lock by its name, or a part of the ledger.
+    /// A lock or a cache line by its name, or a part of the ledger.
     pub name: String,
-    /// Whether it is a lock.
-    pub is_lock: bool,
+    /// What it is.
+    pub kind: LimitKind,
     /// Its part of the time of an operation of the run that is held back.
     pub share: f64,
     /// How much longer an operation takes for it than with few workers, in nanoseconds.
@@ -128,18 +140,23 @@ impl Limit {
         }
         let grown = |name: &(String, bool), ns: f64| ns - before.ns.get(name).copied().unwrap_or(0.0);
         let most = after.ns.iter().max_by(|a, b| grown(a.0, *a.1).total_cmp(&grown(b.0, *b.1)))?;
-        let (name, is_lock) = most.0.clone();
-        Some(Self { share: most.1 / after.total, grown_ns: grown(most.0, *most.1), name, is_lock })
+        let (name, has_name) = most.0.clone();
+        let kind = match has_name {
+            true => LimitKind::Contended,
+            false if names_lines(few) || names_lines(many) => LimitKind::Part,
+            false => LimitKind::PartWithLines,
+        };
+        Some(Self { share: most.1 / after.total, grown_ns: grown(most.0, *most.1), name, kind })
     }
 }
 
-/// Time of one operation of the workload by its parts, waits by name of the lock.
+/// Time of one operation of the workload by its parts, waits by name of the lock or line (then true).
 struct Parts {
     ns: BTreeMap<(String, bool), f64>,
     total: f64,
 }
 
-/// The part of the ledger that the names of locks take apart.
+/// The part of the ledger that the names of locks take apart in older records.
 const LOCK_WAIT: &str = "lock_wait";
 /// Operations in the background: no call of a worker waits for them by itself.
 const BACKGROUND: [&str; 2] = ["writeback", "clean"];
@@ -149,14 +166,12 @@ impl Parts {
         let (mut ns, mut total) = (BTreeMap::new(), 0.0);
         let ops = sample.ops.max(1) as f64;
         for operation in sample.operations.iter().filter(|op| !BACKGROUND.contains(&op.kind.as_str())) {
-            let mut named = 0;
-            for (lock, waited) in &operation.lock_wait_ns {
-                *ns.entry((lock.clone(), true)).or_insert(0.0) += *waited as f64 / ops;
-                named += waited;
+            for (name, waited) in operation.lock_wait_ns.iter().chain(&operation.line_wait_ns) {
+                *ns.entry((name.clone(), true)).or_insert(0.0) += *waited as f64 / ops;
             }
             for (part, spent) in &operation.time_ns {
-                let spent = if part == LOCK_WAIT { spent.saturating_sub(named) } else { *spent };
-                *ns.entry((part.clone(), false)).or_insert(0.0) += spent as f64 / ops;
+                let unnamed = spent.saturating_sub(named(operation, part));
+                *ns.entry((part.clone(), false)).or_insert(0.0) += unnamed as f64 / ops;
             }
             total += operation.parts_ns() as f64 / ops;
         }
@@ -164,10 +179,22 @@ impl Parts {
     }
 }
 
+/// How much of a part of the ledger has the name of a lock or a line.
+fn named(operation: &OperationRecord, part: &str) -> u64 {
+    match operation.named_ns.get(part) {
+        None if operation.named_ns.is_empty() && part == LOCK_WAIT => operation.lock_wait_ns.values().sum(),
+        named => named.copied().unwrap_or(0),
+    }
+}
+
+/// Whether the sample was recorded with the names of cache lines.
+fn names_lines(sample: &Sample) -> bool {
+    sample.operations.iter().any(|operation| !operation.named_ns.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OperationRecord;
 
     const COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 10.0, 20.0, 40.0, 60.0, 80.0];
 
@@ -221,9 +248,30 @@ mod tests {
         let few = sample(1000, &[("journal", 10)]);
         let many = sample(1100, &[("journal", 900), ("inode", 2000)]);
         let limit = Limit::of(&few, &many).unwrap();
-        assert!(limit.name == "inode" && limit.is_lock && close(limit.share, 0.5), "{limit:?}");
+        assert!(
+            limit.name == "inode" && limit.kind == LimitKind::Contended && close(limit.share, 0.5),
+            "{limit:?}"
+        );
         assert_eq!(Limit::of(&few, &sample(1020, &[("journal", 12)])), None, "nothing holds it back");
         let slower = Limit::of(&few, &sample(3000, &[("journal", 10)])).unwrap();
-        assert!(slower.name == "software" && !slower.is_lock);
+        assert!(slower.name == "software" && slower.kind == LimitKind::PartWithLines);
+    }
+
+    #[test]
+    fn a_line_is_the_limit_with_its_time_taken_from_the_part_that_it_is_booked_on() {
+        let mut many = sample(3000, &[("inode", 500)]);
+        let write = &mut many.operations[0];
+        write.line_wait_ns = BTreeMap::from([("references".to_owned(), 1500), ("inode".to_owned(), 300)]);
+        write.named_ns = BTreeMap::from([("software".to_owned(), 1800), (LOCK_WAIT.to_owned(), 500)]);
+        let limit = Limit::of(&sample(1000, &[]), &many).unwrap();
+        assert!(limit.name == "references" && limit.kind == LimitKind::Contended, "{limit:?}");
+        assert!(close(limit.share, 1500.0 / 3500.0) && close(limit.grown_ns, 150.0), "{limit:?}");
+        // The word of a lock belongs to the lock, and what has a name is in no part any more.
+        many.operations[0].line_wait_ns.remove("references");
+        many.operations[0].named_ns.insert("software".to_owned(), 300);
+        let parts = Parts::of(&many).unwrap();
+        let ns = |name: &str, has_name| parts.ns[&(name.to_owned(), has_name)];
+        assert!(close(ns("inode", true), 80.0) && close(ns("software", false), 270.0));
+        assert!(close(parts.ns.values().sum::<f64>(), parts.total));
     }
 }

@@ -178,6 +178,8 @@ fn full_sample() -> Sample {
     write.latency_ns.record(100);
     write.time_ns = map(&[("journal", 60), ("lock_wait", 40)]);
     write.lock_wait_ns = map(&[("inode", 40)]);
+    write.line_wait_ns = map(&[("references", 20)]);
+    write.named_ns = map(&[("journal", 20), ("lock_wait", 40)]);
     sample.operations = vec![write];
     sample.steps = vec![StepRecord { name: "append".into(), ..StepRecord::default() }];
     sample.workers =

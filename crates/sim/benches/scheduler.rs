@@ -22,6 +22,7 @@ use sim::{
 const JOURNAL: Activity = Activity::new(8, "journal").with_work();
 
 static CLASS: LockClass = LockClass::new("bench");
+static LINE: LockClass = LockClass::of_lines("bench.line", "a counter");
 const OP: Op = Op::new(1, "bench");
 
 /// CPU time of this thread: a virtual run has only one.
@@ -209,7 +210,7 @@ impl Default for Primitives {
             bare: parking_lot::Mutex::new(0),
             rwlock: RwLock::new(&CLASS, 0),
             bare_rwlock: parking_lot::RwLock::new(0),
-            line: Line::new(),
+            line: Line::new(&LINE),
             server: Server::new(1),
             atomic: sim::sync::AtomicU64::new(0),
             bare_atomic: AtomicU64::new(0),

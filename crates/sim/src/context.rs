@@ -43,7 +43,7 @@ pub(crate) struct RunShared {
     next_real_id: AtomicU32,
     /// Stack of a coroutine, in bytes.
     pub(crate) stack_bytes: usize,
-    /// Classes of locks that are free.
+    /// Classes of locks and lines that are free.
     pub(crate) free: Vec<String>,
     /// How far a task may run ahead of its last interaction, in nanoseconds.
     pub(crate) run_ahead_ns: u64,

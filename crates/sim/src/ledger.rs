@@ -15,6 +15,7 @@
 //! | the medium | the activity in scope |
 //! | waiting for the medium's bandwidth | [`Activity::MEDIUM_WAIT`] |
 //! | waiting for locks, conditions | [`Activity::LOCK_WAIT`], in a scope that collects waits, that; and the lock's name |
+//! | waiting for a cache line | as CPU work; and the name of the line, or of the lock whose word it is |
 //! | sleeping | [`Activity::SLEEP`], in a scope that collects waits, that |
 
 use std::sync::Arc;
@@ -204,15 +205,20 @@ impl Count {
     }
 }
 
+/// The classes that this crate declares.
+pub static CLASSES: &[&LockClass] = &[&crate::sync::CONDVAR, &crate::task::JOIN];
+
 /// Limit of lock classes in one process.
 const LOCK_CLASSES: usize = 128;
 
-/// The name that a family of locks has in the ledger, and its place in the documented lock order.
+/// The name that a family of locks has in the ledger, and its place in the documented lock order; or that of a family of cache
+/// lines for which cores wait as for locks ([`crate::Line`]).
 ///
-/// Declare one as a `static` for each kind of lock ("pmfs.inode"), not for each lock.
+/// Declare one as a `static` for each kind of lock ("pmfs.inode"), not for each lock. The crate or design lists what it declares.
 #[derive(Debug)]
 pub struct LockClass {
     name: &'static str,
+    line: Option<&'static str>,
     number: Number,
 }
 
@@ -222,12 +228,22 @@ static WAITED: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 impl LockClass {
     /// A class called `name`: `design.lock`.
     pub const fn new(name: &'static str) -> Self {
-        Self { name, number: Number::new() }
+        Self { name, line: None, number: Number::new() }
+    }
+
+    /// A class of cache lines called `name`: `design.line`, with what is on such a line.
+    pub const fn of_lines(name: &'static str, what: &'static str) -> Self {
+        Self { name, line: Some(what), number: Number::new() }
     }
 
     /// Its name.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Of a class of cache lines: what is on such a line.
+    pub fn line(&self) -> Option<&'static str> {
+        self.line
     }
 
     /// Its number in the ledger, given out at the first wait. Classes beyond the limit share the last number.
@@ -281,13 +297,35 @@ pub(crate) struct Ledger {
     total: [AtomicU64; Op::MAX],
     calls: [AtomicU64; Op::MAX],
     /// A row is made at the first wait in an operation of its kind: most tasks never have one.
-    lock_wait: [OnceLock<Box<LockWaits>>; ROWS],
-    /// An operation that is not decided yet has waited for a lock.
+    waits: [OnceLock<Box<Waits>>; ROWS],
+    /// An operation that is not decided yet has waited for a lock or a line.
     undecided_waited: AtomicBool,
     counts: [[AtomicU64; Count::MAX]; Activity::MAX],
 }
 
-type LockWaits = [AtomicU64; LOCK_CLASSES];
+/// What operations of one kind have waited for by name.
+struct Waits {
+    lock: [AtomicU64; LOCK_CLASSES],
+    line: [AtomicU64; LOCK_CLASSES],
+    /// Both together, by the activity that the time is booked on.
+    named: [AtomicU64; Activity::MAX],
+}
+
+impl Waits {
+    fn new() -> Box<Self> {
+        Box::new(Self {
+            lock: [const { AtomicU64::new(0) }; LOCK_CLASSES],
+            line: [const { AtomicU64::new(0) }; LOCK_CLASSES],
+            named: [const { AtomicU64::new(0) }; Activity::MAX],
+        })
+    }
+
+    fn move_to(&self, other: &Self) {
+        move_row(&self.lock, &other.lock);
+        move_row(&self.line, &other.line);
+        move_row(&self.named, &other.named);
+    }
+}
 
 /// Adds to a cell that only this task writes: no locked instruction is needed.
 #[inline]
@@ -301,7 +339,7 @@ impl Ledger {
             time: [const { [const { AtomicU64::new(0) }; Activity::MAX] }; ROWS],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
-            lock_wait: [const { OnceLock::new() }; ROWS],
+            waits: [const { OnceLock::new() }; ROWS],
             undecided_waited: AtomicBool::new(false),
             counts: [const { [const { AtomicU64::new(0) }; Count::MAX] }; Activity::MAX],
         }
@@ -312,25 +350,37 @@ impl Ledger {
         bump(&self.time[op as usize][activity.index()], ns);
     }
 
-    /// Adds a wait to the lock's name.
-    pub(crate) fn add_lock_wait(&self, op: u8, class: &LockClass, ns: u64) {
-        bump(&self.lock_waits(op as usize)[class.number()], ns);
+    /// Adds a wait that is booked on `activity` to the lock's name.
+    pub(crate) fn add_lock_wait(&self, op: u8, activity: Activity, class: &LockClass, ns: u64) {
+        bump(&self.named(op, activity, ns).lock[class.number()], ns);
+    }
+
+    /// Adds what was waited for a cache line, which is booked on `activity`, to the name of the line or of its lock.
+    pub(crate) fn add_line_wait(&self, op: u8, activity: Activity, class: &LockClass, ns: u64) {
+        bump(&self.named(op, activity, ns).line[class.number()], ns);
+    }
+
+    /// The waits of `op`, after a wait of `ns` with a name has been added to `activity`.
+    fn named(&self, op: u8, activity: Activity, ns: u64) -> &Waits {
+        let waits = self.waits(op as usize);
+        bump(&waits.named[activity.index()], ns);
         if op == Op::UNDECIDED.index {
             self.undecided_waited.store(true, Relaxed);
         }
+        waits
     }
 
-    fn lock_waits(&self, row: usize) -> &LockWaits {
-        self.lock_wait[row].get_or_init(|| Box::new([const { AtomicU64::new(0) }; LOCK_CLASSES]))
+    fn waits(&self, row: usize) -> &Waits {
+        self.waits[row].get_or_init(Waits::new)
     }
 
     /// Moves what an undecided operation has booked to its kind.
     fn decide(&self, op: Op) {
         let row = &self.time[Op::UNDECIDED.index()];
         if self.undecided_waited.swap(false, Relaxed)
-            && let Some(waits) = self.lock_wait[Op::UNDECIDED.index()].get()
+            && let Some(waits) = self.waits[Op::UNDECIDED.index()].get()
         {
-            move_row(&waits[..], self.lock_waits(op.index()));
+            waits.move_to(self.waits(op.index()));
         }
         move_row(row, &self.time[op.index()]);
     }
@@ -340,8 +390,10 @@ impl Ledger {
             sum.total[op] += self.total[op].load(Relaxed);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
-            if let Some(waits) = self.lock_wait[op].get() {
-                add_row(&mut sum.lock_wait[op], &waits[..]);
+            if let Some(waits) = self.waits[op].get() {
+                add_row(&mut sum.lock_wait[op], &waits.lock);
+                add_row(&mut sum.line_wait[op], &waits.line);
+                add_row(&mut sum.named[op], &waits.named);
             }
         }
         for (row, cells) in sum.counts.iter_mut().zip(&self.counts) {
@@ -396,6 +448,8 @@ pub struct Snapshot {
     total: [u64; Op::MAX],
     calls: [u64; Op::MAX],
     lock_wait: Box<[[u64; LOCK_CLASSES]]>,
+    line_wait: Box<[[u64; LOCK_CLASSES]]>,
+    named: Box<[[u64; Activity::MAX]; Op::MAX]>,
     counts: [[u64; Count::MAX]; Activity::MAX],
 }
 
@@ -406,6 +460,8 @@ impl Default for Snapshot {
             total: [0; Op::MAX],
             calls: [0; Op::MAX],
             lock_wait: vec![[0; LOCK_CLASSES]; Op::MAX].into_boxed_slice(),
+            line_wait: vec![[0; LOCK_CLASSES]; Op::MAX].into_boxed_slice(),
+            named: Box::new([[0; Activity::MAX]; Op::MAX]),
             counts: [[0; Count::MAX]; Activity::MAX],
         }
     }
@@ -472,12 +528,18 @@ impl Snapshot {
 
     /// Waits of operations of kind `op` by lock name, in the order of names, without zeros.
     pub fn lock_waits(&self, op: Op) -> Vec<(&'static str, Nanos)> {
-        let row = self.lock_wait[op.index()].iter();
-        let named =
-            WAITED.lock().iter().copied().zip(row).map(|(name, ns)| (name, Nanos(*ns))).collect::<Vec<_>>();
-        let mut waits: Vec<_> = named.into_iter().filter(|(_, wait)| *wait > Nanos::ZERO).collect();
-        waits.sort_unstable();
-        waits
+        by_name(&self.lock_wait[op.index()])
+    }
+
+    /// What operations of kind `op` have waited for cache lines, by the name of the line or of the lock whose word it is, in the
+    /// order of names, without zeros. It is booked as the CPU work of which it is a part.
+    pub fn line_waits(&self, op: Op) -> Vec<(&'static str, Nanos)> {
+        by_name(&self.line_wait[op.index()])
+    }
+
+    /// The part of [`Snapshot::time`] that has names in [`Snapshot::lock_waits`] and [`Snapshot::line_waits`].
+    pub fn named(&self, op: Op, activity: Activity) -> Nanos {
+        Nanos(self.named[op.index()][activity.index()])
     }
 
     /// What was counted in the scope of `activity`.
@@ -511,12 +573,23 @@ impl Snapshot {
             diff.calls[op] -= earlier.calls[op];
             subtract(&mut diff.time[op], &earlier.time[op]);
             subtract(&mut diff.lock_wait[op], &earlier.lock_wait[op]);
+            subtract(&mut diff.line_wait[op], &earlier.line_wait[op]);
+            subtract(&mut diff.named[op], &earlier.named[op]);
         }
         for (row, before) in diff.counts.iter_mut().zip(&earlier.counts) {
             subtract(row, before);
         }
         diff
     }
+}
+
+/// A row of waits with the names of its numbers.
+fn by_name(row: &[u64; LOCK_CLASSES]) -> Vec<(&'static str, Nanos)> {
+    let named =
+        WAITED.lock().iter().copied().zip(row).map(|(name, ns)| (name, Nanos(*ns))).collect::<Vec<_>>();
+    let mut waits: Vec<_> = named.into_iter().filter(|(_, wait)| *wait > Nanos::ZERO).collect();
+    waits.sort_unstable();
+    waits
 }
 
 fn subtract(row: &mut [u64], earlier: &[u64]) {

@@ -27,7 +27,7 @@ pub struct Setup {
     pub seed: Seed,
     /// Stack of each task of the virtual clock, with a guard page below it. Default 256 KiB.
     pub stack: Bytes,
-    /// Classes of locks that are free in this run: see [`crate::sync`]. Default none.
+    /// Classes of locks and lines that are free in this run: see [`crate::sync`]. Default none.
     pub free: Vec<String>,
     /// How far a task may run ahead of its last interaction before it must interact. Default 10 ms.
     pub run_ahead: Nanos,
@@ -303,7 +303,7 @@ pub fn run_number() -> Option<u32> {
     context::current().map(|cx| cx.run.number)
 }
 
-static JOIN: LockClass = LockClass::new("sim.join");
+pub(crate) static JOIN: LockClass = LockClass::new("sim.join");
 
 /// Where a task leaves its result.
 struct Outcome<T> {

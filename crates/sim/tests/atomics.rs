@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use sim::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Contended, Ordering::SeqCst, spin_loop};
-use sim::{Clock, Interleaving, Machine, Nanos, RunError, Schedule, Seed, Setup, TaskSpec, Work};
+use sim::{Clock, Interleaving, LockClass, Machine, Nanos, RunError, Schedule, Seed, Setup, TaskSpec, Work};
+
+static COUNT: LockClass = LockClass::of_lines("test.count", "a counter");
 
 fn setup(seed: u64) -> Setup {
     Setup::virtual_clock(Machine::unit(), Seed(seed))
@@ -197,7 +199,7 @@ fn updates_of_a_contended_word_pay_for_its_line_and_looks_do_not() {
     machine.work_ps[Work::LOCK.index()] = 5_000;
     machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 60_000;
     let end = sim::run(&Setup::virtual_clock(machine, Seed(1)), || {
-        let count = Arc::new(Contended::new(AtomicU64::new(0)));
+        let count = Arc::new(Contended::new(&COUNT, AtomicU64::new(0)));
         let end = Arc::new(AtomicU64::new(0));
         let (shared, latest) = (Arc::clone(&count), Arc::clone(&end));
         together(4, move |_| {

@@ -10,6 +10,7 @@ use sim::{
 };
 
 static LOCK: LockClass = LockClass::new("test.lock");
+static LINE: LockClass = LockClass::of_lines("test.line", "a counter");
 
 fn run<T: Send + 'static>(machine: Machine, main: impl FnOnce() -> T + Send + 'static) -> T {
     sim::run(&Setup::virtual_clock(machine, Seed(11)), main).expect("the run ends")
@@ -168,7 +169,7 @@ fn a_line_that_cores_take_from_each_other_costs_one_transfer_after_the_other() {
     machine.work_ps[Work::LINE_CROSS_SOCKET.index()] = 150_000;
     let end_of = |cores: Vec<u16>| {
         run(machine.clone(), move || {
-            let line = Arc::new(Line::new());
+            let line = Arc::new(Line::new(&LINE));
             let start = |core: u16| {
                 let line = Arc::clone(&line);
                 sim::spawn(TaskSpec::named("touch").on_core(core), move || {

@@ -10,6 +10,7 @@ use sim::{
 
 static A: LockClass = LockClass::new("test.a");
 static B: LockClass = LockClass::new("test.b");
+static C: LockClass = LockClass::of_lines("test.c", "a counter");
 
 fn setup() -> Setup {
     Setup::virtual_clock(Machine::unit(), Seed(77))
@@ -375,7 +376,7 @@ fn a_handle_that_outlives_its_run_says_so() {
 
 #[test]
 fn locks_forget_the_times_of_an_earlier_run() {
-    let world = Arc::new((Mutex::new(&A, ()), RwLock::new(&B, ()), sim::Server::new(2), sim::Line::new()));
+    let world = Arc::new((Mutex::new(&A, ()), RwLock::new(&B, ()), sim::Server::new(2), sim::Line::new(&C)));
     let end_of_run = |world: &Arc<(Mutex<()>, RwLock<()>, sim::Server, sim::Line)>, sleep: Nanos| {
         let world = Arc::clone(world);
         let body = move || {

@@ -14,12 +14,26 @@ static MUTEX: LockClass = LockClass::new("test.mutex");
 static RWLOCK: LockClass = LockClass::new("test.rwlock");
 static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
 static QUEUE: LockClass = LockClass::new("test.queue");
+static LINE: LockClass = LockClass::of_lines("test.line", "a counter");
 static FENCES: Count = Count::new("test.fences", "");
 const METADATA: Activity = Activity::new(7, "metadata");
 const JOURNAL: Activity = Activity::new(8, "journal").with_work();
 const STALL: Activity = Activity::new(9, "stall").with_waits();
 const GENERATING: Activity = Activity::new(10, "generator");
 const GENERATOR: Work = Work::new(24, "generator").booked_on(GENERATING);
+const ACTIVITIES: [Activity; 11] = [
+    Activity::SOFTWARE,
+    Activity::COPY,
+    Activity::DATA,
+    Activity::MEDIUM_WAIT,
+    Activity::LOCK_WAIT,
+    Activity::SLEEP,
+    Activity::CORE_WAIT,
+    METADATA,
+    JOURNAL,
+    STALL,
+    GENERATING,
+];
 const SCOPES: [Activity; 5] = [Activity::DATA, METADATA, JOURNAL, STALL, Activity::MEDIUM_WAIT];
 const OPS: [Op; 3] = [Op::new(1, "read"), Op::new(2, "write"), Op::new(39, "fsync")];
 
@@ -112,7 +126,7 @@ proptest! {
                 rwlock: RwLock::new(&RWLOCK, ()),
                 semaphore: Semaphore::new(&SEMAPHORE, 2),
                 server: Server::new(1),
-                line: Line::new(),
+                line: Line::new(&LINE),
                 queue: (Mutex::new(&QUEUE, 0), Condvar::of_class(&QUEUE)),
             });
             let start = |n: u64| {
@@ -132,6 +146,10 @@ proptest! {
                 let by_name: Nanos = ledger.lock_waits(op).into_iter().map(|(_, wait)| wait).sum();
                 let waits = ledger.time(op, Activity::LOCK_WAIT) + ledger.time(op, STALL);
                 prop_assert!(by_name <= waits, "{} by name, {} in all", by_name, waits);
+                let of_lines: Nanos = ledger.line_waits(op).into_iter().map(|(_, wait)| wait).sum();
+                let all = ACTIVITIES.map(|activity| (ledger.named(op, activity), ledger.time(op, activity)));
+                prop_assert!(all.iter().all(|(named, time)| named <= time), "{all:?}");
+                prop_assert_eq!(all.iter().map(|(named, _)| *named).sum::<Nanos>(), by_name + of_lines);
             }
         }
     }
@@ -140,7 +158,7 @@ proptest! {
 #[test]
 fn cpu_work_in_the_scope_of_the_journal_is_journal_and_waits_in_that_of_a_stall_are_stalls() {
     let ledger = run(&virtual_clock(), || {
-        let (lock, line) = (Mutex::new(&MUTEX, ()), Line::new());
+        let (lock, line) = (Mutex::new(&MUTEX, ()), Line::new(&LINE));
         {
             let _scope = sim::scope(JOURNAL);
             sim::work(Work::STEP, 10); // 10
@@ -193,6 +211,11 @@ fn a_wait_for_a_lock_is_booked_on_its_name_and_taking_it_is_software() {
     });
     assert_eq!(ledger.lock_waits(OPS[0]), [("test.mutex", Nanos(90))]);
     assert_eq!(ledger.time(OPS[0], Activity::SOFTWARE), Nanos(2));
+    assert_eq!(
+        ledger.line_waits(OPS[0]),
+        [("test.mutex", Nanos(1))],
+        "the line of its word, which had been elsewhere"
+    );
     assert_eq!((ledger.total(OPS[0]), ledger.calls(OPS[0])), (Nanos(92), 1));
 }
 
@@ -221,6 +244,8 @@ fn an_operation_decided_late_is_booked_whole_on_its_kind_with_its_lock_waits() {
         Snapshot::of_run()
     });
     assert_eq!(ledger.lock_waits(OPS[1]), [("test.mutex", Nanos(90))]);
+    assert_eq!(ledger.line_waits(OPS[1]), [("test.mutex", Nanos(1))]);
+    assert_eq!(ledger.named(OPS[1], Activity::SOFTWARE), Nanos(1));
     assert_eq!((ledger.total(OPS[1]), ledger.calls(OPS[1])), (Nanos(97), 1));
     assert_eq!(sum_of_parts(&ledger, OPS[1]), Nanos(97));
     assert_eq!((ledger.calls(OPS[0]), ledger.calls(OPS[2]), ledger.calls(Op::NONE)), (0, 0, 0));

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use sim::{Condvar, LockClass, Machine, Mutex, Nanos, Seed, Setup, TaskSpec, Work};
 
 static LOCK: LockClass = LockClass::new("test.lock");
+static LINE: LockClass = LockClass::of_lines("test.line", "a counter");
 
 fn virtual_clock() -> Setup {
     let machine = Machine { work_ps: [0; Work::MAX], ..Machine::unit() };
@@ -168,7 +169,7 @@ fn cores_wrap_around_the_machine() {
     let mut machine = Machine::unit();
     machine.work_ps[Work::LINE_SAME_SOCKET.index()] = 1_000_000;
     let spans = run(&Setup::virtual_clock(machine, Seed(5)), || {
-        let line = Arc::new(sim::Line::new());
+        let line = Arc::new(sim::Line::new(&LINE));
         [1, 81, 2].map(|core| {
             let line = Arc::clone(&line);
             let touch = move || {

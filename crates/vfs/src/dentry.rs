@@ -45,7 +45,7 @@ use sim::{Condvar, LockClass};
 use crate::attr::Ino;
 use crate::vnode::Vnode;
 
-static DENTRY: LockClass = LockClass::new("vfs.dentry");
+pub(crate) static DENTRY: LockClass = LockClass::new("vfs.dentry");
 
 const SHARDS: usize = 64;
 const NONE: u32 = u32::MAX;

@@ -18,7 +18,7 @@ use sim::LockClass;
 use crate::errno::{Errno, Result};
 use crate::syscalls::Fd;
 
-static DESCRIPTORS: LockClass = LockClass::new("vfs.descriptors");
+pub(crate) static DESCRIPTORS: LockClass = LockClass::new("vfs.descriptors");
 
 /// Slots of the first segment; each further one is as long as all before it.
 const FIRST_SLOTS: usize = 64;

@@ -35,11 +35,11 @@ use std::sync::OnceLock;
 
 use sim::{LockClass, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 
-static INODES: LockClass = LockClass::new("kernel.inodes");
-static DIRECTORY: LockClass = LockClass::new("kernel.directory");
-static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
-static RENAME: LockClass = LockClass::new("kernel.rename");
-static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
+pub(crate) static INODES: LockClass = LockClass::new("kernel.inodes");
+pub(crate) static DIRECTORY: LockClass = LockClass::new("kernel.directory");
+pub(crate) static INODE_HASH: LockClass = LockClass::new("kernel.inode_hash");
+pub(crate) static RENAME: LockClass = LockClass::new("kernel.rename");
+pub(crate) static RENAME_DIRS: LockClass = LockClass::new("kernel.rename_dirs");
 
 /// The version of Linux whose locks a mount takes: the third number makes no difference to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

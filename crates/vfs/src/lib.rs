@@ -23,7 +23,7 @@
 //! | `kernel` | locks that a kernel keeps beside every file system, for runs that stand for one |
 //! | [`mapping`] | mapped files: what a program holds, and what a design offers for them |
 //! | [`host`], `host_mapping` | [`Syscalls`] on a directory of the real kernel; its mapped files |
-//! | [`charges`] | the kinds of work that a machine preset prices |
+//! | [`charges`] | the kinds of work that a machine preset prices; the classes of locks and lines |
 //! | [`promises`] | what a design promises about a crash, as clauses |
 //! | [`attr`] [`flags`] [`errno`] [`ops`] | the words that these share |
 //!

@@ -25,7 +25,11 @@ use crate::file_system::FileSystem;
 use crate::flags::OpenFlags;
 use crate::kernel::DirectoryLock;
 
-static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
+pub(crate) static ATTRIBUTES: LockClass = LockClass::new("vfs.attributes");
+pub(crate) static REFERENCES: LockClass = LockClass::of_lines(
+    "vfs.references",
+    "the reference count of a dentry, which each path lookup that ends there takes and drops, as does an open file",
+);
 
 /// Lines that finding a vnode by its name waits for, one after the other: the dentry, and the vnode.
 const DENTRY_LINES: u64 = 2;
@@ -74,7 +78,7 @@ impl Vnode {
             linked: AtomicBool::new(false),
             changes: sim::Mutex::new(&ATTRIBUTES, ()),
             recency: Recency::now(),
-            references: Line::new(),
+            references: Line::new(&REFERENCES),
             directory: DirectoryLock::default(),
             parent: Mutex::new(parent.cloned()),
         })

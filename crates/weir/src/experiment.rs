@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use lab::error::nearest;
-use lab::plan::matrix::NOTHING;
+use lab::plan::free::{self, NOTHING};
 use lab::readings::kept::Kept;
 use lab::{Plan, Runner, Settings, environment};
 use report::{FigureSpec, Report};
@@ -263,21 +263,21 @@ fn failed_operations<'r>(results: impl Iterator<Item = &'r ResultFile>) -> Resul
     }
 }
 
-/// A lock that was made free and that no task had waited for makes no difference: perhaps there is none of that name.
+/// A lock or line that was made free and that no task had waited for makes no difference.
 fn free_of_nothing(result: &ResultFile) -> Result<(), Failure> {
     let locked = || result.samples.iter().filter(|sample| sample.axis("free") == Some(NOTHING));
-    let waits =
-        locked().flat_map(|sample| &sample.operations).flat_map(|operation| operation.lock_wait_ns.keys());
+    let operations = locked().flat_map(|sample| &sample.operations);
+    let waits = operations.flat_map(|op| op.lock_wait_ns.keys().chain(op.line_wait_ns.keys()));
     let waited: BTreeSet<&str> = waits.map(String::as_str).collect();
-    let freed =
-        result.axis_values("free").into_iter().find(|name| *name != NOTHING && !waited.contains(name));
-    match freed.filter(|_| locked().next().is_some()) {
+    let mut freed = result.axis_values("free").into_iter().flat_map(free::names);
+    let without_waits = freed.find(|name| !waited.contains(name));
+    match without_waits.filter(|_| locked().next().is_some()) {
         None => Ok(()),
         Some(name) => Err(Failure::new(
             Exit::Check,
             format!(
-                "no task waited for a lock of class \"{name}\" while nothing was free, so that freeing it changes nothing; {}",
-                nearest(name, waited.into_iter())
+                "no task waited for \"{name}\" while nothing was free, so that freeing it changes nothing; waited for: {}",
+                waited.into_iter().collect::<Vec<_>>().join(", ")
             ),
         )),
     }
@@ -343,11 +343,12 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_no_task_waited_for_is_told_when_it_was_made_free() {
+    fn a_lock_or_line_that_no_task_waited_for_is_told_when_it_was_made_free() {
         let sample = |free: &str| {
             let mut sample = Sample::new([("free".to_owned(), free.to_owned())].into(), 0, 1);
             let mut write = results::OperationRecord::new("write");
             write.lock_wait_ns.insert("pmfs.inode".to_owned(), 7);
+            write.line_wait_ns.insert("vfs.references".to_owned(), 7);
             sample.operations = vec![write];
             sample
         };
@@ -356,8 +357,13 @@ mod tests {
             result.samples = vec![sample(NOTHING), sample(name)];
             result
         };
-        assert!(free_of_nothing(&result("pmfs.inode")).is_ok());
-        let failure = free_of_nothing(&result("pmfs.inod")).unwrap_err();
-        assert!(failure.message.contains("did you mean \"pmfs.inode\"?"), "{}", failure.message);
+        for waited in ["pmfs.inode", "vfs.references", "pmfs.inode+vfs.references"] {
+            assert!(free_of_nothing(&result(waited)).is_ok(), "{waited}");
+        }
+        for name in ["pmfs.blocks", "pmfs.inode+pmfs.blocks"] {
+            let Failure { message, .. } = free_of_nothing(&result(name)).unwrap_err();
+            let parts = ["no task waited for \"pmfs.blocks\"", "waited for: pmfs.inode, vfs.references"];
+            assert!(parts.iter().all(|part| message.contains(part)), "{message}");
+        }
     }
 }

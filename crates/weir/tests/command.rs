@@ -13,12 +13,13 @@ fn run(arguments: &[&str]) -> Output {
 
 #[test]
 fn every_error_has_its_code_a_remedy_and_parseable_json() {
-    let cases: [(&[&str], i32, &str); 9] = [
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["bench", "varmial", "--fs", "pmfs"], 2, "did you mean \"filebench/varmail\"?"),
         (&["bench", "varmail", "--fs", "pmsf"], 2, "did you mean \"pmfs\"?"),
         (&["bench", "varmail", "--fs", "pmfs", "--medium", "hinfs,latncy=1ns"], 2, "latency"),
         (&["bench", "varmail", "--fs", "pmfs", "-O", "bufer=1M"], 2, "no design has the option \"bufer\""),
         (&["bench", "varmail", "--fs", "pmfs", "-D", "nfils=10"], 2, "nfils"),
+        (&["bench", "varmail", "--fs", "pmfs", "--free", "pmfs.inod"], 2, "did you mean \"pmfs.inode\"?"),
         (&["bench", "varmail", "--fs", "host:/"], 2, "--clock real"),
         (&["run", "no-such-plan"], 2, "there is no plan called"),
         (&["show", "pmsf"], 2, "did you mean \"pmfs\"?"),
@@ -95,7 +96,8 @@ fn the_index_of_the_documents_has_every_page_and_folder() {
 
 #[test]
 fn words_errors_and_exit_codes_are_explained() {
-    for word in ["p90", "p95", "p99", "p99.9", "lock_wait", "lock wait", "cell", "region", "ENOSPC", "130"] {
+    let names = ["p90", "p95", "p99", "p99.9", "lock_wait", "lock wait", "cache lines", "cell", "region"];
+    for word in names.into_iter().chain(["vfs.references", "pmfs.inode", "ENOSPC", "130"]) {
         let output = run(&["explain", word]);
         assert!(output.status.success() && !output.stdout.is_empty(), "{word}");
     }
@@ -103,6 +105,28 @@ fn words_errors_and_exit_codes_are_explained() {
     assert!(
         String::from_utf8_lossy(&section.stdout).starts_with("full: errors with \"is full\"\n\nThe region")
     );
+}
+
+#[test]
+fn a_scaling_run_is_explained_by_the_line_that_limits_it_and_the_speed_up_without_it() {
+    let home = tempfile::tempdir().unwrap();
+    let explained = |free: &[&str]| {
+        let bench =
+            ["bench", "fxmark/MRPH", "--fs", "pmfs", "--medium", "dram", "--machine", "fxmark-server"];
+        let how = ["--threads", "1,20", "--runtime", "100us", "-o", "run.json"];
+        let output = weir(home.path()).args([&bench[..], &how, free].concat()).output().unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        let output = weir(home.path()).args(["explain", "run.json"]).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let (held, advice) = ("line vfs.references", "--free vfs.references");
+    let text = explained(&[]);
+    let parts = [held, advice, "the reference count of a dentry", "cache lines", "(vfs.references"];
+    assert!(parts.iter().all(|part| text.contains(part)), "{text}");
+    let text = explained(&["--free", "vfs.references"]);
+    let row = text.lines().find(|row| row.contains(held)).unwrap();
+    let speed_up = row.split(" %").nth(1).and_then(|rest| rest.split('x').next()).unwrap().trim();
+    assert!(speed_up.parse::<f64>().unwrap() > 2.0 && !text.contains(advice), "{text}");
 }
 
 #[test]

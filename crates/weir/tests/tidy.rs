@@ -220,6 +220,28 @@ fn every_plan_is_right_in_both_sizes() {
     }
 }
 
+/// Classes of locks that no cell has: of checks of an image, and of what measures this host.
+const NOT_OF_CELLS: [&str; 3] = ["calibrate.lock", "ext4.fsck_inode", "ext4.repaired_inode"];
+
+/// The names of the classes of locks and cache lines that a text declares.
+fn classes(text: &str) -> Vec<&str> {
+    let made = text.split("LockClass::new(").skip(1).chain(text.split("LockClass::of_lines(").skip(1));
+    made.filter_map(|rest| rest.trim_start().strip_prefix('"')?.split('"').next()).collect()
+}
+
+#[test]
+fn every_class_of_locks_and_lines_is_listed_where_it_is_declared() {
+    let listed: Vec<&str> = lab::contention::all().into_iter().map(sim::LockClass::name).collect();
+    let sources = sources();
+    let declared: Vec<&str> = sources.iter().flat_map(|(_, text)| classes(without_tests(text))).collect();
+    assert!(declared.len() > 60, "{declared:?}");
+    let missing = declared.iter().filter(|name| !listed.contains(name) && !NOT_OF_CELLS.contains(name));
+    assert_none("classes without a line", &missing.map(|name| (*name).to_owned()).collect::<Vec<_>>());
+    let made_up =
+        "static A: LockClass =\n    LockClass::of_lines(\n        \"x.y\",\n \"z\"); LockClass::new(\"x.a\")";
+    assert_eq!(classes(made_up), ["x.a", "x.y"], "canary");
+}
+
 // ---- lengths ----
 
 /// The file without its unit tests, which come last.

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use results::{JobRecord, StepRecord, WorkerRecord};
-use sim::{Nanos, Seed};
+use sim::{LockClass, Nanos, Seed};
 use thiserror::Error;
 use vfs::Syscalls;
 
@@ -49,6 +49,11 @@ pub trait Suite: Sync {
 
     /// The switches with which it repeats what its original does.
     fn switches(&self) -> &'static [Switch];
+
+    /// The classes of locks and cache lines of its own for which its tasks may wait.
+    fn classes(&self) -> &'static [&'static LockClass] {
+        &[]
+    }
 
     /// The built-in workload `name`, without the suite's name.
     fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError>;

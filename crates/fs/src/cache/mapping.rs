@@ -9,10 +9,10 @@ use std::sync::{Arc, Weak};
 
 use sim::{Activity, LockClass, Mutex, MutexGuard, Nanos, Recency, RwLock, Work};
 
-static PAGE: LockClass = LockClass::new("cache.page");
-static PAGES: LockClass = LockClass::new("cache.pages");
-static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes");
-static WRITING: LockClass = LockClass::new("cache.writing");
+pub(super) static PAGE: LockClass = LockClass::new("cache.page");
+pub(super) static PAGES: LockClass = LockClass::new("cache.pages");
+pub(super) static DIRTY_INDEXES: LockClass = LockClass::new("cache.dirty_indexes");
+pub(super) static WRITING: LockClass = LockClass::new("cache.writing");
 
 /// The block of a page that has none on the device.
 pub(crate) const NO_BLOCK: u64 = u64::MAX;

@@ -35,6 +35,10 @@ pub(crate) use mapping::{Growth, Mapping, NO_BLOCK, Page, PageState};
 static RING: LockClass = LockClass::new("cache.ring");
 static DIRTY: LockClass = LockClass::new("cache.dirty");
 
+/// The classes of locks and cache lines for which users of the cache may wait.
+pub(crate) static CLASSES: &[&LockClass] =
+    &[&DIRTY, &RING, &mapping::DIRTY_INDEXES, &mapping::PAGE, &mapping::PAGES, &mapping::WRITING];
+
 /// Pages that write-back hands to the request layer at once.
 const BATCH_PAGES: usize = 256;
 /// Pages that the hand of the clock takes off the ring at once, and frees beyond what is needed (Linux: `SWAP_CLUSTER_MAX`); a

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
 use media::block::{BlockDevice, MemoryDevice};
 use media::{Region, Storage};
-use sim::Bytes;
+use sim::{Bytes, LockClass};
 
 use super::journal::DataMode;
 use super::mkfs::{LEAST_JOURNAL, Plan};
@@ -290,6 +290,10 @@ impl FsType for ExtType {
             false if self.has_external_journal(options) => Needs::Both,
             false => Needs::Block,
         }
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        [super::CLASSES, crate::cache::CLASSES].concat()
     }
 
     fn promises(&self, options: &Options) -> Promises {

@@ -22,8 +22,8 @@ use super::readahead::Readahead;
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
 
-static INODE: LockClass = LockClass::new("ext4.inode");
-static INODES: LockClass = LockClass::new("ext4.inodes");
+pub(super) static INODE: LockClass = LockClass::new("ext4.inode");
+pub(super) static INODES: LockClass = LockClass::new("ext4.inodes");
 
 /// Times of inodes are those of the last tick of the timer (Linux: `current_time`, with 250 ticks a second).
 const TICK_NS: u32 = 4_000_000;

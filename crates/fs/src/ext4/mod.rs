@@ -123,6 +123,24 @@ static ORPHANS: LockClass = LockClass::new("ext4.orphans");
 static TOLD: LockClass = LockClass::new("ext4.told");
 static ORPHAN_SLOTS: LockClass = LockClass::new("ext4.orphan_slots");
 
+/// The classes of locks and cache lines for which its calls and tasks may wait, besides the cache's.
+pub(crate) static CLASSES: &[&LockClass] = &[
+    &GROUPS,
+    &JOURNAL_INODE,
+    &ORPHANS,
+    &ORPHAN_SLOTS,
+    &RENAME,
+    &SUPERBLOCK,
+    &TOLD,
+    &inode::INODE,
+    &inode::INODES,
+    &journal::COMMIT_LOCK,
+    &journal::STATE,
+    &journal::WAIT,
+    &readahead::READAHEAD,
+    &writeback::WRITEBACK,
+];
+
 /// How a file system is mounted.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {

@@ -26,7 +26,7 @@ use super::map::Mapped;
 use crate::cache::{Page, PageState};
 use crate::error::Result;
 
-static READAHEAD: LockClass = LockClass::new("ext4.readahead");
+pub(super) static READAHEAD: LockClass = LockClass::new("ext4.readahead");
 
 /// The largest window (Linux: `read_ahead_kb`, 128).
 const WINDOW_BYTES: u64 = 128 * 1024;

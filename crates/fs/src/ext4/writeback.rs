@@ -23,7 +23,7 @@ use super::inode::Inode;
 use crate::cache::Mapping;
 use crate::error::Result;
 
-static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
+pub(super) static WRITEBACK: LockClass = LockClass::new("ext4.writeback");
 
 /// How often the task looks for work.
 const WAKE: Nanos = Nanos::from_secs(1);

@@ -30,7 +30,7 @@ use super::pool::Page;
 use crate::error::{Error, Result};
 use crate::pmfs::journal::Transaction;
 
-static FILE: LockClass = LockClass::new("hinfs.file");
+pub(super) static FILE: LockClass = LockClass::new("hinfs.file");
 
 /// A file's place in the table of buffers. Most files have no buffer at a time.
 pub(crate) struct FileSlot {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, Nanos, PAGE_BYTES};
+use sim::{Bytes, LockClass, Nanos, PAGE_BYTES};
 use vfs::{Durability, FileSystem, Promises, SyncScope};
 
 use super::benefit::Benefit;
@@ -195,6 +195,10 @@ impl FsType for HinfsType {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        [pmfs::CLASSES, super::CLASSES].concat()
     }
 
     fn promises(&self, options: &Options) -> Promises {

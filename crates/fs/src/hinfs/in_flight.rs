@@ -31,7 +31,7 @@ use super::pool::Page;
 use super::{HiNfs, add};
 use crate::error::Result;
 
-static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
+pub(super) static IN_FLIGHT: LockClass = LockClass::new("hinfs.in_flight");
 
 /// Where tasks wait for the end of a write-back: one place for all files, since waits are rare and a file's buffer stays small.
 pub(super) struct WritebackWait {

@@ -61,6 +61,16 @@ use pool::Pool;
 
 static TASKS: LockClass = LockClass::new("hinfs.tasks");
 
+/// The classes of locks and cache lines for which its calls and tasks may wait, besides PMFS's.
+pub(crate) static CLASSES: &[&LockClass] = &[
+    &TASKS,
+    &file_buffer::FILE,
+    &in_flight::IN_FLIGHT,
+    &pool::NO_FREE_PAGE,
+    &pool::POOL,
+    &pool::WRITEBACK_IDLE,
+];
+
 /// How a HiNFS is mounted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {

@@ -22,9 +22,9 @@ use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Wor
 
 use super::lrw::{EntryId, Lrw, Owner};
 
-static POOL: LockClass = LockClass::new("hinfs.pool");
-static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
-static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
+pub(super) static POOL: LockClass = LockClass::new("hinfs.pool");
+pub(super) static NO_FREE_PAGE: LockClass = LockClass::new("hinfs.no_free_page");
+pub(super) static WRITEBACK_IDLE: LockClass = LockClass::new("hinfs.writeback_idle");
 
 /// A DRAM block. Its bytes are an allocation of their own: together with the counts of an `Arc` they would be more than a
 /// page, which allocators round up by a quarter.

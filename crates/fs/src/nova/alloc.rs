@@ -20,8 +20,8 @@ use crate::error::{Error, Result};
 use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;
 
-static BLOCKS: LockClass = LockClass::new("nova.blocks");
-static TRIM: LockClass = LockClass::new("nova.trim");
+pub(super) static BLOCKS: LockClass = LockClass::new("nova.blocks");
+pub(super) static TRIM: LockClass = LockClass::new("nova.trim");
 
 /// The most blocks that a shard keeps for removals.
 const RESERVE_MAX: u64 = 16;

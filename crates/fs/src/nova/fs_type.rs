@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, LINE_BYTES, MIB};
+use sim::{Bytes, LINE_BYTES, LockClass, MIB};
 use vfs::{FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
@@ -163,6 +163,10 @@ impl FsType for NovaType {
 
     fn options(&self) -> &'static [OptionSpec] {
         OPTIONS
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        super::CLASSES.to_vec()
     }
 
     fn promises(&self, _: &Options) -> Promises {

@@ -34,8 +34,8 @@ use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
 
-static INODE: LockClass = LockClass::new("nova.inode");
-static INODE_TABLE: LockClass = LockClass::new("nova.inode_table");
+pub(super) static INODE: LockClass = LockClass::new("nova.inode");
+pub(super) static INODE_TABLE: LockClass = LockClass::new("nova.inode_table");
 
 /// Attributes; times are packed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

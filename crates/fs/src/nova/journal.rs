@@ -34,7 +34,7 @@ use super::mutant;
 use crate::error::{Error, Result};
 use crate::mutant::Mutant;
 
-static JOURNAL: LockClass = LockClass::new("nova.journal");
+pub(super) static JOURNAL: LockClass = LockClass::new("nova.journal");
 
 const RECORD: u64 = 64;
 /// Words that a record takes.

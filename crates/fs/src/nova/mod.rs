@@ -79,6 +79,17 @@ use crate::mutant::Mutant;
 static RENAME: LockClass = LockClass::new("nova.rename");
 static LEFT_OVER: LockClass = LockClass::new("nova.left_over");
 
+/// The classes of locks and cache lines for which its calls and tasks may wait.
+pub(crate) static CLASSES: &[&LockClass] = &[
+    &LEFT_OVER,
+    &RENAME,
+    &alloc::BLOCKS,
+    &alloc::TRIM,
+    &inode::INODE,
+    &inode::INODE_TABLE,
+    &journal::JOURNAL,
+];
+
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {

@@ -21,8 +21,8 @@ use crate::error::{Error, Result};
 use crate::persist::backed::{Wanted, take_given};
 use crate::persist::free_map::FreeMap;
 
-static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
-static TRIM: LockClass = LockClass::new("pmfs.trim");
+pub(super) static BLOCKS: LockClass = LockClass::new("pmfs.blocks");
+pub(super) static TRIM: LockClass = LockClass::new("pmfs.trim");
 
 /// The block map of a mounted volume. Blocks are named by their offset in the image.
 pub(crate) struct BlockMap {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use media::Storage;
 use media::event::Mark;
 use media::nvmm::Region;
-use sim::{Bytes, KIB, MIB};
+use sim::{Bytes, KIB, LockClass, MIB};
 use vfs::{Atomicity, FileSystem, Promises};
 
 use super::file::Clears;
@@ -203,6 +203,10 @@ impl FsType for PmfsType {
 
     fn options(&self) -> &'static [OptionSpec] {
         OPTIONS
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        super::CLASSES.to_vec()
     }
 
     fn promises(&self, _: &Options) -> Promises {

@@ -23,8 +23,8 @@ use crate::error::{Error, Result};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
 
-static INODE: LockClass = LockClass::new("pmfs.inode");
-static INODE_TABLE: LockClass = LockClass::new("pmfs.inode_table");
+pub(super) static INODE: LockClass = LockClass::new("pmfs.inode");
+pub(super) static INODE_TABLE: LockClass = LockClass::new("pmfs.inode_table");
 
 /// An inode slot in DRAM.
 pub(crate) struct Inode {

@@ -43,9 +43,9 @@ use sim::{Condvar, LockClass, Mutex, Nanos};
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};
 use crate::error::{Error, Result};
 
-static JOURNAL: LockClass = LockClass::new("pmfs.journal");
-static JOURNAL_SPACE: LockClass = LockClass::new("pmfs.journal_space");
-static CLEANER: LockClass = LockClass::new("pmfs.cleaner");
+pub(super) static JOURNAL: LockClass = LockClass::new("pmfs.journal");
+pub(super) static JOURNAL_SPACE: LockClass = LockClass::new("pmfs.journal_space");
+pub(super) static CLEANER: LockClass = LockClass::new("pmfs.cleaner");
 
 /// The journal of a mounted volume.
 pub(crate) struct Journal {

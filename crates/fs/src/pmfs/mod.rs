@@ -62,6 +62,20 @@ use crate::mutant::Mutant;
 static RENAME: LockClass = LockClass::new("pmfs.rename");
 static BACKGROUND: LockClass = LockClass::new("pmfs.background");
 
+/// The classes of locks and cache lines for which its calls and tasks may wait.
+pub(crate) static CLASSES: &[&LockClass] = &[
+    &BACKGROUND,
+    &RENAME,
+    &alloc::BLOCKS,
+    &alloc::TRIM,
+    &inode::INODE,
+    &inode::INODE_TABLE,
+    &journal::CLEANER,
+    &journal::JOURNAL,
+    &journal::JOURNAL_SPACE,
+    &truncate::TRUNCATE,
+];
+
 /// How a volume is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {

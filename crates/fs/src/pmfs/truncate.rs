@@ -30,7 +30,7 @@ use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
 
-static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
+pub(super) static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
 /// The list in DRAM: inode numbers from the head on.
 pub(crate) struct TruncateList {

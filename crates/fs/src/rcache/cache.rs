@@ -18,10 +18,12 @@ use crate::error::Result;
 use crate::nova::{Blocks, CachedFile, PageCache};
 use crate::persist::slot_table::SlotTable;
 
-static ASLEEP: LockClass = LockClass::new("rcache.asleep");
-static FILES: LockClass = LockClass::new("rcache.files");
-static FRAMES: LockClass = LockClass::new("rcache.frames");
-static COPIER: LockClass = LockClass::new("rcache.copier");
+pub(super) static ASLEEP: LockClass = LockClass::new("rcache.asleep");
+pub(super) static FILES: LockClass = LockClass::new("rcache.files");
+pub(super) static FRAMES: LockClass = LockClass::new("rcache.frames");
+pub(super) static COPIER: LockClass = LockClass::new("rcache.copier");
+pub(super) static REQUESTS: LockClass =
+    LockClass::of_lines("rcache.requests", "the tail of the queue of pages that the copier is to copy");
 
 pub(super) const BLOCK: u64 = PAGE_BYTES as u64;
 /// Frames that are made together.
@@ -131,7 +133,7 @@ impl Cache {
             memory: Arc::new(Memory::new(Bytes(most * BLOCK))?),
             pool: SlotTable::new(most.div_ceil(FRAMES_AT_ONCE), FRAMES_AT_ONCE),
             requests: Ring::new(settings.queue),
-            tail: Line::new(),
+            tail: Line::new(&REQUESTS),
             overflowed: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             asleep: Mutex::new(&ASLEEP, ()),

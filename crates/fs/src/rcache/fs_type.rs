@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use media::Storage;
-use sim::{Bytes, Nanos, PAGE_BYTES};
+use sim::{Bytes, LockClass, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use super::cache::{Cache, Settings};
@@ -128,6 +128,10 @@ impl FsType for RcacheType {
 
     fn options(&self) -> &'static [OptionSpec] {
         &OPTIONS
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        [crate::nova::CLASSES, super::CLASSES].concat()
     }
 
     fn promises(&self, _: &Options) -> Promises {

@@ -74,6 +74,12 @@ mod ring;
 mod table;
 mod word;
 
+use sim::LockClass;
+
+/// The classes of locks and cache lines for which its calls and tasks may wait, besides NOVA's.
+pub(crate) static CLASSES: &[&LockClass] =
+    &[&cache::ASLEEP, &cache::COPIER, &cache::FILES, &cache::FRAMES, &cache::REQUESTS, &table::ENTRY];
+
 /// The atomics of an entry.
 mod atomics {
     pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};

@@ -6,10 +6,15 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use sim::{Line, Work};
+use sim::{Line, LockClass, Work};
 
 use super::entry::Entry;
 use super::word::{State, Word};
+
+pub(super) static ENTRY: LockClass = LockClass::of_lines(
+    "rcache.entry",
+    "the word of a cached page: its state and the number of its readers, which each of them changes twice",
+);
 
 /// Entries of a set.
 const WAYS: usize = 8;
@@ -32,7 +37,7 @@ pub(crate) struct Set {
 impl Set {
     fn new() -> Self {
         Self {
-            ways: std::array::from_fn(|_| Way { entry: Entry::new(), line: Line::new() }),
+            ways: std::array::from_fn(|_| Way { entry: Entry::new(), line: Line::new(&ENTRY) }),
             hot: std::array::from_fn(|_| AtomicU32::new(0)),
         }
     }

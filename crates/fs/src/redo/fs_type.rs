@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ::vfs::{FileSystem, Promises};
 use media::Storage;
-use sim::Bytes;
+use sim::{Bytes, LockClass};
 
 use super::layout::{MAGIC, Superblock};
 use super::log::{Volume, capacity, format, load, size_for, superblock};
@@ -40,6 +40,10 @@ impl FsType for RedoType {
 
     fn options(&self) -> &'static [OptionSpec] {
         &[]
+    }
+
+    fn classes(&self) -> Vec<&'static LockClass> {
+        vec![&super::vfs::VOLUME]
     }
 
     fn promises(&self, _: &Options) -> Promises {

@@ -10,7 +10,7 @@ use super::log::Volume;
 use super::state::{BLOCK, Body, Change, Inode, ROOT, Time, now};
 use crate::error::Result as DesignResult;
 
-static VOLUME: LockClass = LockClass::new("redo.volume");
+pub(super) static VOLUME: LockClass = LockClass::new("redo.volume");
 
 /// Links of an inode, at most.
 const LINKS_MAX: u32 = 65_000;

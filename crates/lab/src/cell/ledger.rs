@@ -5,10 +5,11 @@ use std::time::Instant;
 
 use results::{Clock, OperationRecord, ResultFile, Sample};
 use sim::ledger::{Counted, Snapshot};
-use sim::{LINE_BYTES, Op};
+use sim::{LINE_BYTES, Nanos, Op};
 use vfs::ops;
 
 use super::timed::Tally;
+use crate::contention;
 use crate::machine::activities;
 
 /// What the current run, which is on the real clock, has done until now, as a result with one sample. There are no latencies: a
@@ -23,6 +24,7 @@ pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> Res
     );
     let mut result = ResultFile::new(name, serde_json::Value::Null, 0, Clock::Real);
     "host".clone_into(&mut result.machine);
+    result.lines = contention::lines_of(std::slice::from_ref(&sample));
     result.samples = vec![sample];
     result
 }
@@ -51,6 +53,10 @@ fn fill_counts(counters: &mut BTreeMap<String, u64>, counted: &Counted) {
     }
 }
 
+fn by_name(waits: impl IntoIterator<Item = (&'static str, Nanos)>) -> BTreeMap<String, u64> {
+    waits.into_iter().map(|(name, wait)| (name.to_owned(), wait.0)).collect()
+}
+
 /// One kind of operation; none when it did not happen.
 fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationRecord> {
     let background = ops::BACKGROUND.contains(&op);
@@ -65,8 +71,10 @@ fn record(op: Op, window: &Snapshot, tally: Option<&Tally>) -> Option<OperationR
     // Work in the background has no call that begins and ends inside the window: its time is what was booked.
     record.total_ns = if background { time_ns.values().sum() } else { window.total(op).0 };
     record.time_ns = time_ns;
-    record.lock_wait_ns =
-        window.lock_waits(op).into_iter().map(|(name, wait)| (name.to_owned(), wait.0)).collect();
+    record.lock_wait_ns = by_name(window.lock_waits(op));
+    record.line_wait_ns = by_name(window.line_waits(op));
+    let named = activities().map(|activity| (activity.name(), window.named(op, activity)));
+    record.named_ns = by_name(named.filter(|(_, wait)| *wait > Nanos::ZERO));
     if let Some(tally) = tally {
         record.latency_ns = tally.latency.clone();
         (record.bytes, record.errors) = (tally.bytes, tally.errors);

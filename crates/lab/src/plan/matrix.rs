@@ -11,6 +11,7 @@ use media::medium::MediumError;
 use sim::{Bytes, Clock, Nanos};
 use workload::suite::Settings;
 
+use super::free::NOTHING;
 use super::{Axis, AxisValue, Plan, Stop, Target, Workload};
 use crate::error::{Error, nearest, rounded_up};
 use crate::machine::MachinePreset;
@@ -29,7 +30,7 @@ pub struct CellSpec {
     pub block: Option<BlockModel>,
     /// What is done.
     pub workload: Arc<dyn workload::Workload>,
-    /// A class of locks that takes no time (see `sim::Setup::free`).
+    /// Classes of locks and lines that take no time (see `sim::Setup::free`): of those that the plan names, what the cell can have.
     pub free: Option<String>,
     /// When it has run enough.
     pub stop: Stop,
@@ -64,9 +65,6 @@ struct Draft {
     free: Option<String>,
     vars: BTreeMap<String, String>,
 }
-
-/// What is free when nothing is.
-pub const NOTHING: &str = "nothing";
 
 /// The medium of a plan that does not say one.
 pub const DEFAULT_MEDIUM: &str = "hinfs";
@@ -139,7 +137,8 @@ impl Plan {
             return Err(workload.at.problem(message));
         }
         self.check_unaffected(designs)?;
-        self.check_options(designs)
+        self.check_options(designs)?;
+        self.check_free()
     }
 
     /// `unaffected` must name designs of the plan.
@@ -228,10 +227,13 @@ impl Plan {
                 return Err(Error::together(wrong).expect("one of them is wrong"));
             }
         };
-        let free = draft.free.clone();
-        if let (Some(lock), Clock::Real) = (&free, self.clock) {
-            return Err(Error::Setting(format!("lock {lock} can be free under the virtual clock only")));
-        }
+        let free = match (&draft.free, &subject) {
+            (Some(name), _) if self.clock == Clock::Real => {
+                return Err(Error::Setting(format!("{name} can be free under the virtual clock only")));
+            }
+            (Some(names), Subject::Design { design, .. }) => self.free_of(*design, workload, names)?,
+            _ => None,
+        };
         if matches!(subject, Subject::Host(_)) {
             // A directory of the host has no medium of ours.
             axes.remove("medium");

@@ -23,10 +23,12 @@
 //! |---|---|
 //! | `read` | from TOML |
 //! | [`matrix`] | from a plan to cells, with every check that can be made before anything runs |
+//! | [`free`] | the locks and cache lines that cells make free |
 //! | [`expect`] | hypotheses |
 //! | [`scale`] | how large |
 
 pub mod expect;
+pub mod free;
 pub mod matrix;
 pub(crate) mod read;
 pub mod scale;
@@ -148,7 +150,7 @@ pub enum Target {
     MediumKey(String),
     /// The number of threads or workers, as the suite counts them.
     Threads,
-    /// A class of locks that takes no time; `nothing` for none.
+    /// A class of locks or cache lines that takes no time; `nothing` for none.
     Free,
     /// A variable of the workload.
     Variable(String),

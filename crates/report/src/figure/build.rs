@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
             };
             let cells: Vec<Cell<'a>> = self.cells.iter().filter(here).cloned().collect();
             let limit = scaling::curves(&cells).first().and_then(scaling::Curve::limit)?;
-            Some((series, scaling::words(&limit)))
+            Some((series, scaling::words(&limit, &self.results.lines)))
         };
         self.series.iter().enumerate().filter_map(limit).collect()
     }

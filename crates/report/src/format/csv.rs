@@ -89,6 +89,8 @@ pub(super) fn rows(results: &ResultFile) -> Vec<Row> {
             put(&mut row, "total_ns", operation.total_ns);
             put_all(&mut row, "time_ns", &operation.time_ns);
             put_all(&mut row, "lock_wait_ns", &operation.lock_wait_ns);
+            put_all(&mut row, "line_wait_ns", &operation.line_wait_ns);
+            put_all(&mut row, "named_ns", &operation.named_ns);
             put_latency(&mut row, "latency", &operation.latency_ns);
             rows.push(row);
         }

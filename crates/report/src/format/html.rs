@@ -164,7 +164,7 @@ fn page_section(
         origins: spread::origins(results, &file),
         tables: summary::tables(results)
             .into_iter()
-            .chain(scaling::table(results, &BTreeMap::new()))
+            .chain(scaling::tables(results, &BTreeMap::new()))
             .chain(jobs::tables(results))
             .collect(),
         hypotheses: (!results.hypotheses.is_empty()).then(|| summary::hypotheses(&results.hypotheses)),
@@ -287,11 +287,23 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
     }
 }
 
-/// What limits the scaling of each line of a panel, in a sentence.
+/// What limits the scaling of the lines of a panel, in a sentence; lines with the same limit together.
 fn limits(figure: &Figure, panel: &Panel) -> String {
-    let each = panel.limits.iter().map(|(series, limit)| format!("{} by {limit}", figure.series[*series]));
-    let each = each.collect::<Vec<_>>().join(", ");
-    if each.is_empty() { each } else { format!("Scaling is limited: {each} of the time.") }
+    let mut each: Vec<(&String, Vec<&str>)> = Vec::new();
+    for (series, limit) in &panel.limits {
+        let series = figure.series[*series].as_str();
+        match each.iter_mut().find(|(other, _)| *other == limit) {
+            Some((_, lines)) => lines.push(series),
+            None => each.push((limit, vec![series])),
+        }
+    }
+    let each = each.iter().map(|(limit, lines)| format!("{}: {limit}", lines.join(", ")));
+    let each = each.collect::<Vec<_>>().join("; ");
+    if each.is_empty() {
+        each
+    } else {
+        format!("What limits scaling, and its part of an operation's time: {each}.")
+    }
 }
 
 fn caption(figure: &Figure) -> String {

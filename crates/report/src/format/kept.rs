@@ -3,6 +3,7 @@
 //! Each sample keeps its cell, its seed, its rates and its counters. Histograms, ledgers, steps and timelines are left out; a run
 //! of the same command writes them again. The same results make the same bytes.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use flate2::Compression;
@@ -41,7 +42,8 @@ impl Format for Kept {
 }
 
 fn small(result: &ResultFile) -> ResultFile {
-    ResultFile { samples: result.samples.iter().map(numbers).collect(), ..result.clone() }
+    let samples = result.samples.iter().map(numbers).collect();
+    ResultFile { samples, lines: BTreeMap::new(), ..result.clone() }
 }
 
 /// A sample without what takes most of its space.

@@ -21,6 +21,7 @@ pub use std::sync::atomic::Ordering;
 use std::sync::atomic::{self, AtomicU32 as Word};
 
 use super::{Line, virtual_task};
+use crate::ledger::LockClass;
 use crate::machine::Work;
 
 /// Explored runs of this process that have not ended. Zero in every run that is measured.
@@ -261,16 +262,16 @@ impl<T> fmt::Debug for AtomicPtr<T> {
 }
 
 /// An atomic, or several that lie together, on a cache line that cores take from each other.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Contended<T> {
     line: Line,
     value: T,
 }
 
 impl<T> Contended<T> {
-    /// `value` on a line that is in no core's cache.
-    pub const fn new(value: T) -> Self {
-        Self { line: Line::new(), value }
+    /// `value` on a line of the class `class` that is in no core's cache.
+    pub const fn new(class: &'static LockClass, value: T) -> Self {
+        Self { line: Line::new(class), value }
     }
 
     /// The value, for one update: the current task gets the line first ([`Line::touch`]).

@@ -13,7 +13,7 @@ use crate::machine::Work;
 use crate::units::Nanos;
 use crate::virt::{Scheduler, Waiting};
 
-static CONDVAR: LockClass = LockClass::new("sim.condvar");
+pub(crate) static CONDVAR: LockClass = LockClass::new("sim.condvar");
 
 /// A condition variable. Waits are booked on its class, or on "sim.condvar".
 ///

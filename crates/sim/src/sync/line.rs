@@ -2,16 +2,27 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use super::{book_line_wait, is_free};
 use crate::clock;
 use crate::context::{Context, RunShared};
-use crate::ledger::Activity;
+use crate::ledger::{Activity, LockClass};
 use crate::machine::Work;
 use crate::units::Nanos;
 
-/// A contended cache line: a counter, a list head, a lock word. Each touch is an atomic update: cheap for the
+/// A contended cache line that is no lock's: a counter, a list head. Each touch is an atomic update: cheap for the
 /// core that has the line, a transfer for any other, and they follow one another in the order of arrival.
+///
+/// The update is CPU work. What a task waits for it, for the updates before its own and for the transfer, is also booked on the
+/// class of the line. If that is free in the run, the update is all that is left.
 #[derive(Debug)]
 pub struct Line {
+    class: &'static LockClass,
+    turns: Turns,
+}
+
+/// The updates of a line, one after the other: of a [`Line`], or of the word of a lock.
+#[derive(Debug)]
+pub(super) struct Turns {
     /// When the last update so far is over.
     free_at: AtomicU64,
     /// The core of that update.
@@ -25,14 +36,20 @@ pub struct Line {
 pub(super) struct Turn {
     /// When it begins.
     pub(super) start: u64,
-    /// How long it takes.
+    /// How long it takes: [`update_ns`], and the transfer.
     pub(super) own: u64,
 }
 
+/// How long an update of a line takes that the core has.
+#[inline]
+pub(super) fn update_ns(run: &RunShared) -> u64 {
+    run.machine.cost(Work::LOCK, 1).0
+}
+
 impl Line {
-    /// A line that is in no core's cache.
-    pub const fn new() -> Self {
-        Self { free_at: AtomicU64::new(0), core: AtomicU32::new(0), run: AtomicU32::new(0) }
+    /// A line of the class `class` ([`LockClass::of_lines`]) that is in no core's cache.
+    pub const fn new(class: &'static LockClass) -> Self {
+        Self { class, turns: Turns::new() }
     }
 
     /// One atomic update by the current task. Does nothing under the real clock, where the caller's own
@@ -41,23 +58,37 @@ impl Line {
     pub fn touch(&self) {
         if let Some((cx, scheduler)) = super::virtual_task() {
             scheduler.interact(cx);
-            self.update(cx);
+            self.turns.update(cx, self.class);
         }
+    }
+}
+
+impl Turns {
+    /// Those of a line that is in no core's cache.
+    pub(super) const fn new() -> Self {
+        Self { free_at: AtomicU64::new(0), core: AtomicU32::new(0), run: AtomicU32::new(0) }
     }
 
     /// One update by the current task, which has interacted already.
     #[inline]
-    pub(super) fn update(&self, cx: &Context) {
-        let arrival = cx.time.get();
-        let turn = self.take(&cx.run, cx.core.get(), arrival);
-        clock::pass(cx, cx.software(Activity::SOFTWARE), Nanos(turn.start + turn.own - arrival));
+    pub(super) fn update(&self, cx: &Context, class: &'static LockClass) {
+        let (arrival, update) = (cx.time.get(), update_ns(&cx.run));
+        let end = if is_free(cx, class) {
+            arrival + update
+        } else {
+            let turn = self.take(&cx.run, cx.core.get(), arrival);
+            turn.start + turn.own
+        };
+        let activity = cx.software(Activity::SOFTWARE);
+        clock::pass(cx, activity, Nanos(end - arrival));
+        book_line_wait(cx, activity, class, end - arrival - update);
         cx.show();
     }
 
     /// An update that `core` asks for at `arrival`. Callers come in the order of arrival.
     #[inline]
     pub(super) fn take(&self, run: &RunShared, core: u16, arrival: u64) -> Turn {
-        let mut own = run.machine.cost(Work::LOCK, 1).0;
+        let mut own = update_ns(run);
         let mut start = arrival;
         if self.is_of(run) {
             own += run.machine.transfer(self.core.load(Relaxed) as u16, core).0;
@@ -73,11 +104,5 @@ impl Line {
     #[inline]
     pub(super) fn is_of(&self, run: &RunShared) -> bool {
         self.run.load(Relaxed) == run.number
-    }
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self::new()
     }
 }

@@ -19,11 +19,11 @@
 //! lock that was held until `free_at` (`tests/reference.rs` proves it against a simulator without this
 //! shortcut). With tasks in its queue, a release hands the lock to the first of them.
 //!
-//! A class of locks can be made *free* for a run ([`crate::Setup::free`]), to measure what it costs in all: a task then has such
-//! a lock at the time at which it comes, as if the line were its own and no other task held it. On the host the lock excludes
-//! as ever: a task that waits there goes on at its own time, which others may have passed. Where it meets them at another
-//! lock or server it comes after them, so the gain of a free lock is told rather too small than too large. Locks of the
-//! sleeping kind are never free.
+//! A class of locks or lines can be made *free* for a run ([`crate::Setup::free`]), to measure what it costs in all: a task then
+//! has such a lock at the time at which it comes, as if the line were its own and no other task held it. On the host the lock
+//! excludes as ever: a task that waits there goes on at its own time, which others may have passed. Where it meets them at
+//! another lock or server it comes after them, so the gain of a free lock is told rather too small than too large. Locks of
+//! the sleeping kind and permits of semaphores are never free. A free [`Line`] is updated as if the core had it.
 //!
 //! That is a lock whose waiters spin, as the kernel's do. The locks of a program in user space are of the
 //! sleeping kind, whose release does interact: its states are in the header of `mutex`.
@@ -47,6 +47,7 @@ pub use atomic::{
     AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Contended, Ordering,
     spin_loop,
 };
+pub(crate) use condvar::CONDVAR;
 pub use condvar::Condvar;
 pub use line::Line;
 pub use mutex::{Mutex, MutexGuard};
@@ -60,7 +61,7 @@ use crate::context::{self, Context};
 use crate::ledger::{Activity, LockClass};
 use crate::units::Nanos;
 use crate::virt::Scheduler;
-use line::Turn;
+use line::{Turn, update_ns};
 
 /// The current task and its scheduler, under the virtual clock.
 #[inline]
@@ -79,7 +80,7 @@ fn take_turn(cx: &Context, class: &'static LockClass, turn: Turn) {
     book_turn(cx, class, turn.start - arrival, turn.own);
 }
 
-/// Whether locks of this class take no time in the run.
+/// Whether locks or lines of this class take no time in the run.
 #[inline]
 fn is_free(cx: &Context, class: &'static LockClass) -> bool {
     !cx.run.free.is_empty() && cx.run.free.iter().any(|name| name == class.name())
@@ -92,18 +93,30 @@ fn book_granted(cx: &Context, class: &'static LockClass, parked_at: u64) {
     book_turn(cx, class, (cx.time.get() - parked_at).saturating_sub(own), own);
 }
 
+/// Taking the lock is CPU work, also while its line comes from another core.
 #[inline]
 fn book_turn(cx: &Context, class: &'static LockClass, waited: u64, own: u64) {
     if waited > 0 {
         book_wait(cx, class, waited);
     }
-    cx.book(cx.software(Activity::SOFTWARE), own);
+    let activity = cx.software(Activity::SOFTWARE);
+    cx.book(activity, own);
+    book_line_wait(cx, activity, class, own.saturating_sub(update_ns(&cx.run)));
+}
+
+/// Virtual clock: of the time that is booked on `activity`, so much was waited for a cache line.
+#[inline]
+fn book_line_wait(cx: &Context, activity: Activity, class: &'static LockClass, ns: u64) {
+    if ns > 0 {
+        cx.ledger.add_line_wait(cx.op.get(), activity, class, ns);
+    }
 }
 
 /// Virtual clock: books a wait that has passed.
 fn book_wait(cx: &Context, class: &'static LockClass, ns: u64) {
-    cx.book(cx.waiting(Activity::LOCK_WAIT), ns);
-    cx.ledger.add_lock_wait(cx.op.get(), class, ns);
+    let activity = cx.waiting(Activity::LOCK_WAIT);
+    cx.book(activity, ns);
+    cx.ledger.add_lock_wait(cx.op.get(), activity, class, ns);
 }
 
 thread_local! {
@@ -126,8 +139,9 @@ fn timed_wait<T>(class: &'static LockClass, block: impl FnOnce() -> T) -> T {
     let start = cx.now();
     let value = block();
     let Nanos(waited) = cx.now().since(start);
-    cx.book_real(cx.waiting(Activity::LOCK_WAIT), waited);
-    cx.ledger.add_lock_wait(cx.op.get(), class, waited);
+    let activity = cx.waiting(Activity::LOCK_WAIT);
+    cx.book_real(activity, waited);
+    cx.ledger.add_lock_wait(cx.op.get(), activity, class, waited);
     value
 }
 

@@ -43,7 +43,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::lock_api::RawMutex as _;
 
-use super::line::Line;
+use super::line::Turns;
 use super::queue::WaitQueue;
 use super::{book_granted, book_wait, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::clock;
@@ -72,7 +72,7 @@ struct MutexState {
     /// The task that has it. It may have to wait until `free_at` for it.
     holder: AtomicU32,
     waiters: WaitQueue,
-    line: Line,
+    line: Turns,
     /// Of the sleeping kind.
     sleeping: bool,
     /// Sleeping kind: a task has it and there may be sleepers; its release asks the kernel.
@@ -102,7 +102,7 @@ impl<T> Mutex<T> {
             free_at: AtomicU64::new(0),
             holder: AtomicU32::new(NO_TASK),
             waiters: WaitQueue::new(),
-            line: Line::new(),
+            line: Turns::new(),
             sleeping,
             contended: AtomicBool::new(false),
         };

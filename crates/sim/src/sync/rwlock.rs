@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::lock_api::RawRwLock as _;
 
-use super::line::{Line, Turn};
+use super::line::{Turn, Turns};
 use super::queue::WaitQueue;
 use super::{book_granted, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::context::{Context, TaskId};
@@ -40,7 +40,7 @@ struct RwLockState {
     /// When the last of the readers so far released it.
     read_end: AtomicU64,
     waiters: WaitQueue,
-    line: Line,
+    line: Turns,
 }
 
 // SAFETY: `raw` gives the value to one writer or many readers, as in any such lock; the virtual state is made
@@ -58,7 +58,7 @@ impl<T> RwLock<T> {
             write_end: AtomicU64::new(0),
             read_end: AtomicU64::new(0),
             waiters: WaitQueue::new(),
-            line: Line::new(),
+            line: Turns::new(),
         };
         Self { class, state, raw: parking_lot::RawRwLock::INIT, value: UnsafeCell::new(value) }
     }

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::line::Line;
+use super::line::Turns;
 use super::queue::WaitQueue;
 use super::{book_granted, timed_wait, virtual_task};
 use crate::clock;
@@ -22,7 +22,7 @@ pub struct Semaphore {
     /// Real clock.
     posted: parking_lot::Condvar,
     waiters: WaitQueue,
-    line: Line,
+    line: Turns,
 }
 
 impl Semaphore {
@@ -33,7 +33,7 @@ impl Semaphore {
             permits: parking_lot::Mutex::new(permits),
             posted: parking_lot::Condvar::new(),
             waiters: WaitQueue::new(),
-            line: Line::new(),
+            line: Turns::new(),
         }
     }
 
@@ -54,7 +54,7 @@ impl Semaphore {
     pub fn try_acquire(&self, n: u64) -> bool {
         if let Some((cx, scheduler)) = virtual_task() {
             scheduler.interact(cx);
-            self.line.update(cx);
+            self.line.update(cx, self.class);
         }
         self.waiters.is_empty() && self.take(n)
     }
@@ -88,7 +88,7 @@ impl Semaphore {
     fn acquire_virtual(&self, cx: &Context, scheduler: &Scheduler, n: u64) {
         scheduler.interact(cx);
         let taken = self.waiters.is_empty() && self.take(n);
-        self.line.update(cx);
+        self.line.update(cx, self.class);
         if !taken {
             let parked_at = cx.time.get();
             let waiting = Waiting { holder: ptr::null(), wants: n, ..Waiting::of(self.class) };
@@ -100,7 +100,7 @@ impl Semaphore {
     fn release_virtual(&self, cx: &Context, scheduler: &Scheduler, n: u64) {
         scheduler.interact(cx);
         *self.permits.lock() += n;
-        self.line.update(cx);
+        self.line.update(cx, self.class);
         let wakeup = cx.run.machine.cost(Work::WAKEUP, 1);
         while let Some(first) = self.waiters.first().filter(|first| self.take(scheduler.wants_of(*first))) {
             self.waiters.pop(scheduler);

@@ -13,6 +13,7 @@ use sim::{
 static MUTEX: LockClass = LockClass::new("test.mutex");
 static RWLOCK: LockClass = LockClass::new("test.rwlock");
 static SEMAPHORE: LockClass = LockClass::new("test.semaphore");
+static LINE: LockClass = LockClass::of_lines("test.line", "a counter");
 
 /// How many there are of each kind of thing.
 pub(crate) const EACH: usize = 3;
@@ -139,7 +140,7 @@ impl World {
             rwlocks: std::array::from_fn(|_| RwLock::new(&RWLOCK, ())),
             semaphores: std::array::from_fn(|_| Semaphore::new(&SEMAPHORE, PERMITS)),
             servers: std::array::from_fn(|n| Server::new(slots(n))),
-            lines: std::array::from_fn(|_| Line::new()),
+            lines: std::array::from_fn(|_| Line::new(&LINE)),
             inside: std::array::from_fn(|_| AtomicI64::new(0)),
         }
     }

@@ -29,8 +29,9 @@ pub(crate) struct Bench {
     /// Thread counts: 1,2,4 [default: the workload's]
     #[arg(long, value_delimiter = ',', value_parser = threads, value_name = "N,M")]
     threads: Vec<u64>,
-    /// Also run each cell with locks of this class costing no time; `weir explain RESULT` names classes; repeatable
-    #[arg(long, value_name = "LOCK", hide_short_help = true)]
+    /// Also run each cell with this class of locks or cache lines costing no time; `weir explain RESULT` names classes;
+    /// repeatable
+    #[arg(long, value_name = "NAME", hide_short_help = true)]
     free: Vec<String>,
     /// The clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
@@ -120,7 +121,7 @@ impl Bench {
             plan.axis.extend(Axis::known("threads", threads));
         }
         if !self.free.is_empty() {
-            let names = [lab::plan::matrix::NOTHING].into_iter().chain(self.free.iter().map(String::as_str));
+            let names = [lab::plan::free::NOTHING].into_iter().chain(self.free.iter().map(String::as_str));
             plan.axis.extend(Axis::known("free", names.map(AxisValue::plain)));
         }
         let vars = assignments(&self.vars, "-D")?;

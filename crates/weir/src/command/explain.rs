@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
+use lab::contention;
+use sim::LockClass;
 use vfs::Errno;
 
 use crate::failure::Failure;
@@ -37,7 +39,7 @@ pub(crate) struct Explain {
 }
 
 /// What words in results mean.
-const WORDS: [(&str, &str); 27] = [
+const WORDS: [(&str, &str); 28] = [
     ("throughput", "operations of the workload divided by the measured time; preparation does not count"),
     ("latency", "the time from call to return of one operation; its parts are named by activity"),
     ("p50", "half of the operations were at least as fast; from a histogram with three significant digits"),
@@ -58,6 +60,11 @@ const WORDS: [(&str, &str); 27] = [
     ("journal", "journal or log work: its CPU time and its medium time"),
     ("medium_wait", "waiting for the medium's limited bandwidth"),
     ("lock_wait", "waiting for a lock; results also have the name of the lock"),
+    (
+        "cache_lines",
+        "waiting, in the course of CPU work, for cache lines that other cores have changed: lines by their names, and the words \
+         of locks",
+    ),
     ("stall", "waiting for background work to make room: a free buffer, journal space"),
     ("sleep", "sleeping for a time that the task chooses, such as a pause between operations"),
     ("core_wait", "waiting for a core that another task uses"),
@@ -125,6 +132,9 @@ impl Explain {
         if let Some(topic) = topics::all().find(|topic| topic.word == self.what) {
             return Some(format!("errors with \"{}\"\n\n{}", topic.part.trim_end_matches(": "), topic.text));
         }
+        if let Some(class) = contention::all().into_iter().find(|class| class.name() == self.what) {
+            return Some(about(class));
+        }
         let upper = self.what.to_uppercase();
         let (errno, _) = Errno::ALL.iter().find(|(_, name)| *name == upper)?;
         Some(format!("{errno} (errno {})", errno.number()))
@@ -152,4 +162,15 @@ impl Explain {
         })?;
         Ok(report::explain(&results, &only))
     }
+}
+
+/// What a class of locks or cache lines is.
+fn about(class: &LockClass) -> String {
+    let name = class.name();
+    let place = name.split_once('.').map_or(name, |(place, _)| place);
+    let what =
+        class.line().map_or_else(|| format!("locks of {place}"), |what| format!("a cache line: {what}"));
+    format!(
+        "{what}\n\n`weir bench … --free {name}` measures how fast a workload would be if it cost no time."
+    )
 }

@@ -39,7 +39,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use sim::{Nanos, Seed, TaskSpec};
+use sim::{LockClass, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 pub use control::EndReason;
@@ -62,6 +62,19 @@ use files::Files;
 use plan::Plan;
 use stats::Stats;
 use worker::Worker;
+
+/// The classes of locks and cache lines for which its threads may wait.
+pub(super) static CLASSES: &[&LockClass] = &[
+    &aio::AIO,
+    &control::COUNTERS,
+    &control::GATE,
+    &control::STATE,
+    &control::STATISTICS,
+    &events::EVENTS,
+    &files::APPEND,
+    &files::MARKS,
+    &files::PICK,
+];
 
 /// How to run.
 #[derive(Clone)]

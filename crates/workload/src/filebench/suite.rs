@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim::Nanos;
+use sim::{LockClass, Nanos};
 use vfs::{Errno, Syscalls};
 
 use super::program::Fileset;
@@ -72,6 +72,10 @@ impl Suite for Filebench {
 
     fn switches(&self) -> &'static [Switch] {
         SWITCHES
+    }
+
+    fn classes(&self) -> &'static [&'static LockClass] {
+        super::run::CLASSES
     }
 
     fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {

@@ -54,12 +54,14 @@ mod verify;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sim::Nanos;
+use sim::{LockClass, Nanos};
 
 use crate::suite::{Entry, How, Job, JobError, LoadError, Processes, Settings, Suite, Switch, Workload};
 use clones::JobClone;
 use job::{Engine, JobSpec};
 use parse::{Outside, Parsed, Problems};
+
+static CLASSES: &[&LockClass] = &[&run::RUN, &task::CLONE, &task::RUN];
 
 /// The suite.
 #[derive(Clone, Copy, Debug)]
@@ -135,6 +137,10 @@ impl Suite for Fio {
 
     fn switches(&self) -> &'static [Switch] {
         SWITCHES
+    }
+
+    fn classes(&self) -> &'static [&'static LockClass] {
+        CLASSES
     }
 
     fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {

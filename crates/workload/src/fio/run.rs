@@ -26,7 +26,7 @@ use super::task::{KINDS, Left, RunState, Tallies, Tally, Worker};
 use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
 use crate::tree::{self, CallFailed};
 
-static RUN: LockClass = LockClass::new("fio.ended");
+pub(super) static RUN: LockClass = LockClass::new("fio.ended");
 
 /// From the spawning of a stage to its start, for each task: longer than it takes to wake one.
 const LEAD: Nanos = Nanos::from_micros(50);

@@ -32,8 +32,8 @@ use super::job::{Engine, Sync};
 use super::layout;
 use super::source::{Io, Kind, Next, Source};
 
-static CLONE: LockClass = LockClass::new("fio.clone");
-static RUN: LockClass = LockClass::new("fio.run");
+pub(super) static CLONE: LockClass = LockClass::new("fio.clone");
+pub(super) static RUN: LockClass = LockClass::new("fio.run");
 
 /// The mode of files that fio makes.
 pub(super) const MODE: u32 = 0o644;

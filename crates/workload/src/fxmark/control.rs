@@ -11,7 +11,7 @@ use super::worker::{Done, Worker};
 use crate::suite::{How, Stop};
 use crate::tree::CallFailed;
 
-static RUN: LockClass = LockClass::new("fxmark.run");
+pub(super) static RUN: LockClass = LockClass::new("fxmark.run");
 
 /// From the last worker being ready to the common start, for each worker: longer than it takes to wake one.
 pub(super) const LEAD: Nanos = Nanos::from_micros(10);

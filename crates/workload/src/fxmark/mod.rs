@@ -32,7 +32,7 @@ mod worker;
 
 use std::sync::Arc;
 
-use sim::Nanos;
+use sim::{LockClass, Nanos};
 
 use crate::suite::{
     Entry, How, Job, JobError, LoadError, Processes, Settings, Suite, Switch, Workload, full_name,
@@ -40,6 +40,8 @@ use crate::suite::{
 use parameters::{Parameters, SWITCHES};
 use run::{Plan, Run};
 use table::{BENCHMARKS, Benchmark, PUBLISHED};
+
+static CLASSES: &[&LockClass] = &[&control::RUN, &run::RUN];
 
 /// The suite.
 #[derive(Clone, Copy, Debug)]
@@ -76,6 +78,10 @@ impl Suite for FxMark {
 
     fn switches(&self) -> &'static [Switch] {
         SWITCHES
+    }
+
+    fn classes(&self) -> &'static [&'static LockClass] {
+        CLASSES
     }
 
     fn load(&self, name: &str, settings: &Settings) -> Result<Arc<dyn Workload>, LoadError> {

@@ -30,7 +30,7 @@ use super::worker::{Listing, Worker};
 use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
 use crate::tree::{self, CallFailed};
 
-static RUN: LockClass = LockClass::new("fxmark.run");
+pub(super) static RUN: LockClass = LockClass::new("fxmark.run");
 
 /// A benchmark with everything that decides what its workers do.
 #[derive(Clone, Debug)]

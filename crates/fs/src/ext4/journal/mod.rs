@@ -42,9 +42,9 @@ use format::{
     TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
 };
 
-static COMMIT_LOCK: LockClass = LockClass::new("ext4.commit");
-static STATE: LockClass = LockClass::new("ext4.journal");
-static WAIT: LockClass = LockClass::new("ext4.journal_wait");
+pub(super) static COMMIT_LOCK: LockClass = LockClass::new("ext4.commit");
+pub(super) static STATE: LockClass = LockClass::new("ext4.journal");
+pub(super) static WAIT: LockClass = LockClass::new("ext4.journal_wait");
 
 /// What happens to file data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use vfs::{Errno, Fd, Syscalls};
 
 use crate::filebench::pattern::{Pattern, Phase};
 
-static AIO: LockClass = LockClass::new("filebench.aio");
+pub(super) static AIO: LockClass = LockClass::new("filebench.aio");
 
 /// A write to be done.
 pub(crate) struct Request {

@@ -13,9 +13,13 @@ use sim::{Clock, Condvar, Line, LockClass, Mutex, MutexGuard, Nanos};
 
 use super::error::EngineError;
 
-static STATE: LockClass = LockClass::new("filebench.run");
-static GATE: LockClass = LockClass::new("filebench.gate");
-static STATISTICS: LockClass = LockClass::new("filebench.statistics");
+pub(super) static STATE: LockClass = LockClass::new("filebench.run");
+pub(super) static GATE: LockClass = LockClass::new("filebench.gate");
+pub(super) static STATISTICS: LockClass = LockClass::new("filebench.statistics");
+pub(super) static COUNTERS: LockClass = LockClass::of_lines(
+    "filebench.counters",
+    "Filebench's counters of the whole run, below filebench.statistics",
+);
 
 /// From the last thread being ready to the common start.
 const LEAD: Nanos = Nanos::from_micros(10);
@@ -95,7 +99,7 @@ impl Control {
             ordered,
             wanted_ops: wanted_ops.unwrap_or(u64::MAX),
             statistics: (statistics_lock && sim::clock() == Clock::Virtual)
-                .then(|| Mutex::sleeping(&STATISTICS, Line::new())),
+                .then(|| Mutex::sleeping(&STATISTICS, Line::new(&COUNTERS))),
             totals: Totals::default(),
         }
     }

@@ -9,7 +9,7 @@ use sim::{LockClass, Mutex, Nanos};
 
 use super::control::Control;
 
-static EVENTS: LockClass = LockClass::new("filebench.events");
+pub(super) static EVENTS: LockClass = LockClass::new("filebench.events");
 
 const PERIODS_A_POST: u64 = 10;
 const QUEUE_SECONDS: u64 = 5;

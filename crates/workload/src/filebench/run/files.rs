@@ -15,8 +15,10 @@ use crate::filebench::fileset::tree::{Entry, Tree};
 
 use super::control::Control;
 
-static PICK: LockClass = LockClass::new("filebench.pick");
-static APPEND: LockClass = LockClass::new("filebench.append");
+pub(super) static PICK: LockClass = LockClass::new("filebench.pick");
+pub(super) static APPEND: LockClass = LockClass::new("filebench.append");
+pub(super) static MARKS: LockClass =
+    LockClass::of_lines("filebench.marks", "the marks of busy entries of a fileset, below filebench.pick");
 
 /// Lines that a thread waits for of an entry which the cache has lost: the entry, and its name.
 const ENTRY_LINES: u64 = 2;
@@ -77,7 +79,7 @@ impl Files {
             name: name.to_owned(),
             state: Mutex::sleeping(&PICK, state),
             released: Condvar::of_class(&PICK),
-            marks: Line::new(),
+            marks: Line::new(&MARKS),
             entries: (0..tree.files()).map(|_| Recency::new()).collect(),
             written: (0..tracked).map(|_| AtomicU64::new(0)).collect(),
             append: Mutex::new(&APPEND, ()),

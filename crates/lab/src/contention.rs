@@ -1,0 +1,42 @@
+//! What cores contend for: the classes of locks and of cache lines that results name, and that can be free in a run.
+//!
+//! Each crate lists those that it declares; a cell has those of its design and of its suite, and of what is between them.
+
+use std::collections::BTreeMap;
+
+use results::Sample;
+use sim::LockClass;
+use workload::{SUITES, Suite};
+
+/// Those that a cell can have; `kernel`: its mount stands for a kernel.
+pub fn of_cell(design: &dyn fs::FsType, suite: &dyn Suite, kernel: bool) -> Vec<&'static LockClass> {
+    let kernel: &[_] = if kernel { vfs::charges::KERNEL_CLASSES } else { &[] };
+    sorted(
+        [&*design.classes(), suite.classes(), vfs::charges::CLASSES, sim::ledger::CLASSES, kernel].concat(),
+    )
+}
+
+/// All of them.
+pub fn all() -> Vec<&'static LockClass> {
+    let designs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.classes());
+    let suites = SUITES.iter().flat_map(|suite| suite.classes().iter().copied());
+    let others = [vfs::charges::CLASSES, vfs::charges::KERNEL_CLASSES, sim::ledger::CLASSES].concat();
+    sorted(designs.chain(suites).chain(others).collect())
+}
+
+/// In the order of names, each name once.
+fn sorted(mut classes: Vec<&'static LockClass>) -> Vec<&'static LockClass> {
+    classes.sort_unstable_by_key(|class| class.name());
+    classes.dedup_by_key(|class| class.name());
+    classes
+}
+
+/// The cache lines that samples name and that are no lock's, with what is on them.
+pub(crate) fn lines_of(samples: &[Sample]) -> BTreeMap<String, String> {
+    let waited = |name: &str| {
+        let mut operations = samples.iter().flat_map(|sample| &sample.operations);
+        operations.any(|operation| operation.line_wait_ns.contains_key(name))
+    };
+    let lines = all().into_iter().filter_map(|class| Some((class.name(), class.line()?)));
+    lines.filter(|(name, _)| waited(name)).map(|(name, what)| (name.to_owned(), what.to_owned())).collect()
+}
