@@ -1,4 +1,5 @@
-//! FxMark on every design and on the host's kernel: each benchmark completes, and leaves what it must.
+//! FxMark on every design: each benchmark completes, and leaves what it must. `crates/weir/tests/fxmark.rs` has it on directories of
+//! the host, where a worker is a process of the command.
 
 use lab::{Plan, Runner, Settings, Silent};
 use results::{ResultFile, Sample};
@@ -57,31 +58,23 @@ fn the_ledger_of_the_measured_time_has_whole_calls_only() {
 }
 
 #[test]
-fn every_benchmark_completes_under_the_real_clock_in_process_and_on_the_hosts_kernel() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = folder.path().display();
-    let axes = format!("[[axis]]\nfs = [\"pmfs\", \"host:{host}\"]\n[[axis]]\nthreads = [2]");
+fn every_benchmark_completes_under_the_real_clock() {
+    let axes = "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [2]";
     let vars = format!("oversubscribe = true, {SMALL}");
     let direct = |name: &&&str| !name.ends_with("-direct");
     let names: Vec<_> = names().iter().filter(direct).copied().collect();
-    let file = run(&plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &names, &vars), false);
+    let file = run(&plan("clock = \"real\"\nstop = \"20 ops\"", axes, &names, &vars), false);
     file.samples.iter().for_each(is_whole);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left for the next run");
 }
 
 #[test]
-fn what_an_earlier_run_has_left_is_neither_measured_nor_removed() {
+fn a_directory_of_the_host_is_refused_where_no_program_can_be_a_workers_process() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("fxmark")).unwrap();
     let axes = format!("[[axis]]\nfs = [\"host:{}\"]", folder.path().display());
     let plan = plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &["DWOL"], SMALL);
-    let result = Runner::new(Settings::default(), &Silent).run(&plan).unwrap();
-    // A run has a folder of its own, and takes it away again.
-    assert!(result.samples[0].is_measured(), "{:?}", result.samples[0].failure);
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["fxmark"]);
-    assert_eq!(std::fs::read_dir(folder.path().join("fxmark")).unwrap().count(), 0);
+    let error = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_err().to_string();
+    assert!(error.contains("start the process of worker 0"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
 }
 
 /// The message of a plan with one benchmark that must be refused.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use sim::{Bytes, Nanos};
 
 use super::table::{Benchmark, Loop, Sharing};
@@ -17,7 +18,7 @@ pub(super) const LEVELS: u32 = 5;
 const MAX_WORKERS: u64 = 4096;
 
 /// On which core a worker runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Placement {
     /// Sockets are filled one by one.
     Sequential,
@@ -28,7 +29,7 @@ pub(super) enum Placement {
 }
 
 /// Everything that is set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Parameters {
     /// All workers, those in the background included.
     pub(super) workers: u64,
@@ -61,7 +62,7 @@ pub(super) struct Parameters {
 macro_rules! switches {
     ($($name:ident $help:literal;)*) => {
         /// Which of the original's defects are repeated.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub(super) struct Switches {
             $(pub(super) $name: bool,)*
         }

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use rand::{Rng as _, RngExt};
 use rand_distr::{Distribution, Normal};
+use serde::{Deserialize, Serialize};
 use sim::Work;
 use vfs::{Errno, Fd, OpenFlags, RenameFlags, Syscalls, Whence};
 
@@ -62,7 +63,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// How far a directory has been read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Listing {
     /// Entries in the library's buffer that were not asked for yet.
     buffered: u64,
