@@ -104,6 +104,31 @@ fn core_counts_that_cannot_be_are_named_with_the_way_out() {
 }
 
 #[test]
+fn reads_of_another_size_read_so_many_bytes_of_what_was_written() {
+    for (name, io) in [("DRBL-64M", 64 << 10), ("DRBL-64M-skewed", 16 << 10)] {
+        let vars = format!("file = \"256KiB\", io = \"{}KiB\"", io >> 10);
+        let axes = "[[axis]]\nfs = [\"nova\"]\n[[axis]]\nthreads = [2]";
+        let sample = run(&plan("stop = \"100 ops\"", axes, &[name], &vars), true).samples[0].clone();
+        is_whole(&sample);
+        assert_eq!((sample.ops, sample.read_bytes), (100, 100 * io), "{name}");
+    }
+    assert!(refused("DRBL-64M", "", "file = \"64KiB\", io = \"48KiB\"").contains("is not a multiple of io"));
+}
+
+#[test]
+fn a_file_that_is_read_before_it_is_overwritten_is_in_the_cache_then() {
+    let invalidated = |passes: u32| {
+        let vars = format!("file = \"64KiB\", read_first = {passes}");
+        let axes = "[[axis]]\nfs = [\"rcache\"]\n[[axis]]\nmedium = [\"dram\"]";
+        let file = run(&plan("stop = \"16 ops\"", axes, &["DWOL-64M"], &vars), true);
+        is_whole(&file.samples[0]);
+        file.samples[0].counters.get("rcache.invalidated").copied().unwrap_or(0)
+    };
+    assert_eq!(invalidated(0), 0, "nothing has read the file");
+    assert!(invalidated(6) > 0, "writes find pages in the cache");
+}
+
+#[test]
 fn workers_are_placed_socket_by_socket_or_on_the_sockets_in_turn() {
     let cores = |placement: &str| {
         let vars = format!("placement = \"{placement}\"");

@@ -8,7 +8,7 @@ use sim::{Bytes, Nanos};
 use super::table::{Benchmark, Loop, Sharing};
 use crate::suite::{LoadError, Settings, Switch};
 
-/// Bytes of a block, of every read and of every write.
+/// Bytes of a block, and of every read and write for which no other size is set.
 pub(super) const BLOCK: u64 = 4096;
 /// Children of a directory in the tree of MRPM and MRPH.
 pub(super) const FANOUT: u64 = 8;
@@ -52,6 +52,10 @@ pub(super) struct Parameters {
     pub(super) file: u64,
     /// Blocks of a file that is read or overwritten through are taken at random, not in sequence.
     pub(super) at_random: bool,
+    /// Bytes of each read of a file that is read through.
+    pub(super) io: u64,
+    /// How often a file that is overwritten is read from start to end before the measured time.
+    pub(super) read_first: u64,
     /// The standard deviation of skewed reads, as a part of the file: its length by this.
     pub(super) skew: u64,
     /// Bytes for each worker that a benchmark which allocates finds free.
@@ -116,6 +120,8 @@ impl Parameters {
             blocks: reader.count("blocks", 10_000, 1..=1 << 30)?,
             file: reader.blocks("file", 64 << 20)?,
             at_random: reader.order()?,
+            io: reader.blocks("io", BLOCK)?,
+            read_first: reader.count("read_first", 0, 0..=1000)?,
             skew: reader.count("skew", 8, 1..=1 << 20)?,
             room: reader.blocks("room", 64 << 20)?,
             switches,
@@ -125,6 +131,10 @@ impl Parameters {
     }
 
     fn check(self, benchmark: &Benchmark) -> Result<Self, LoadError> {
+        if !self.file.is_multiple_of(self.io) {
+            let (file, io) = (Bytes(self.file), Bytes(self.io));
+            return Err(LoadError::Wrong(format!("fxmark: file={file} is not a multiple of io={io}")));
+        }
         if self.workers > self.background {
             return Ok(self);
         }
@@ -160,6 +170,8 @@ impl Parameters {
             ("blocks", self.blocks.to_string()),
             ("file", Bytes(self.file).to_string()),
             ("order", if self.at_random { "random" } else { "sequence" }.to_owned()),
+            ("io", Bytes(self.io).to_string()),
+            ("read_first", self.read_first.to_string()),
             ("skew", self.skew.to_string()),
             ("room", Bytes(self.room).to_string()),
         ];

@@ -65,6 +65,14 @@ impl Plan {
         w < self.parameters.foreground()
     }
 
+    /// What a worker reads into or writes from.
+    fn buffer(&self) -> Bytes {
+        match self.benchmark.work {
+            Loop::ReadThrough | Loop::ReadSkewed => Bytes(self.parameters.io),
+            _ => Bytes(BLOCK),
+        }
+    }
+
     /// The measured time, where that is what ends the run.
     pub(super) fn duration(&self) -> Nanos {
         match self.stop {
@@ -172,7 +180,7 @@ impl Run {
         let start = |w: u64| {
             let (calls, body) = (Arc::clone(&self.processes[w as usize]), body.clone());
             let mut spec = TaskSpec::named(format!("{name}-{w}")).on_core(self.cores[w as usize]);
-            spec = spec.with_buffer(Bytes(BLOCK));
+            spec = spec.with_buffer(self.plan.buffer());
             if self.plan.parameters.placement != Placement::Free {
                 spec = spec.pinned();
             }
