@@ -1,5 +1,6 @@
 //! A file of the host in this process's memory, for the front end that runs on the host's kernel, and words that the processes of
-//! a run share. It lies in this crate because it takes `unsafe`, and the layers that use it have none; nothing else here knows files.
+//! a run share. It lies in this crate because it takes `unsafe`, and the layers that use it have none; nothing else here knows
+//! files.
 //!
 //! # Why it is sound
 //!
@@ -104,8 +105,8 @@ impl HostWords {
     pub fn word(&self, number: usize) -> &AtomicU64 {
         assert!(number < self.count, "word {number} of {}", self.count);
         let place = self.memory.place(number * size_of::<AtomicU64>(), size_of::<AtomicU64>());
-        // SAFETY: the mapping begins at a page, so the word is aligned; `place` checked that it lies inside; it stays mapped as long
-        // as `self`; every process that maps it as words accesses it as an atomic.
+        // SAFETY: the mapping begins at a page, so the word is aligned; `place` checked that it lies inside; it stays mapped as
+        // long as `self`; every process that maps it as words accesses it as an atomic.
         unsafe { AtomicU64::from_ptr(place.cast()) }
     }
 }

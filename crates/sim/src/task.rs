@@ -449,8 +449,8 @@ fn spawn_thread<T: Send + 'static>(
     started.expect("a host thread for the task");
 }
 
-/// Keeps the calling thread on the processor at the place `core` among those on which it may run. Where the host refuses, the thread
-/// runs wherever its scheduler puts it.
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run. Where the host refuses, the
+/// thread runs wherever its scheduler puts it.
 pub fn pin(core: u16) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };

@@ -1,5 +1,5 @@
-//! What a run and the processes of its workers tell each other: lines of JSON on a socket, which is the standard input of a worker's
-//! process.
+//! What a run and the processes of its workers tell each other: lines of JSON on a socket, which is the standard input of a
+//! worker's process.
 //!
 //! ```text
 //! run     ─ order ─▶            ─ open ─▶          ─ start ─▶

@@ -18,8 +18,8 @@
 //! | `verify` | what must be there afterwards |
 //!
 //! Workers are tasks with a process of their own each: descriptors and working directory are not shared. In this process, under
-//! either clock, that is what processes are. On a directory of the host a worker is a process of the host with one thread, pinned to
-//! a core, as the original's are.
+//! either clock, that is what processes are. On a directory of the host a worker is a process of the host with one thread, pinned
+//! to a core, as the original's are.
 
 mod block;
 pub mod child;
