@@ -9,6 +9,7 @@
 //! touched only outside the run, except under the real clock by a workload on `host:`.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -54,6 +55,8 @@ pub struct Run {
     pub check: bool,
     /// Set to end early.
     pub interrupt: Arc<AtomicBool>,
+    /// The command that works as one worker on a directory of the host: see [`worker`].
+    pub worker: Vec<OsString>,
     /// Where the region comes from, and is left.
     pub spare: Arc<Spare>,
 }
@@ -73,6 +76,11 @@ pub fn title(axes: &BTreeMap<String, String>) -> String {
     let rest = axes.iter().filter(|(axis, _)| !["workload", "fs", "medium"].contains(&axis.as_str()));
     let rest: Vec<_> = rest.map(|(axis, value)| format!(" {axis} {value}")).collect();
     format!("{workload} {}{}", value("fs"), rest.concat())
+}
+
+/// What [`Run::worker`] does: it works for the run that has started it, and ends with it.
+pub fn worker() -> Result<(), Error> {
+    workload::fxmark::child::work(ledger::operations).map_err(Error::Host)
 }
 
 /// Runs a cell.

@@ -16,6 +16,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -67,6 +68,8 @@ pub struct Settings {
     pub check: bool,
     /// Set to end early: running cells finish, no other begins.
     pub interrupt: Arc<AtomicBool>,
+    /// The command that works as one worker on a directory of the host ([`cell::worker`]); without it FxMark is refused there.
+    pub worker: Vec<OsString>,
 }
 
 /// Runs plans, and remembers what has run.
@@ -305,6 +308,7 @@ impl<'p> Runner<'p> {
             save_image: self.settings.save_image.clone(),
             check: self.settings.check,
             interrupt: Arc::clone(&self.settings.interrupt),
+            worker: self.settings.worker.clone(),
             spare: Arc::clone(&self.spare),
         };
         let sample = match cell::run(task.spec, &run) {

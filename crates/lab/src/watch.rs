@@ -133,17 +133,28 @@ fn drift_percent(before_ns: u64, now_ns: u64) -> i64 {
     ((now_ns as f64 / before_ns.max(1) as f64 - 1.0) * 100.0).round() as i64
 }
 
-/// Processor time of this process, all threads together.
+/// Processor time of this process, all threads together, and of the processes that it has started and that have ended.
 fn own_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
+    let own = time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned();
+    own + children_ns(&fs::read_to_string("/proc/self/stat").unwrap_or_default())
+}
+
+/// Of `/proc/PID/stat`, after the name in parentheses: cutime and cstime, which are the 14th and 15th fields from there.
+fn children_ns(stat: &str) -> u64 {
+    let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
+    fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>() * tick_ns()
+}
+
+fn tick_ns() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
 }
 
 /// The first line of `/proc/stat`: user nice system idle iowait irq softirq steal.
 fn ticks(stat: &str) -> Ticks {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu ")).unwrap_or_default();
     let fields: Vec<u64> = line.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect();
-    let tick_ns = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    let tick_ns = tick_ns();
     let of = |at: usize| fields.get(at).copied().unwrap_or(0);
     Ticks { busy_ns: (of(0) + of(1) + of(2) + of(5) + of(6)) * tick_ns, steal_ns: of(7) * tick_ns }
 }

@@ -1,4 +1,5 @@
-//! FxMark on every design and on the host's kernel: each benchmark completes, and leaves what it must.
+//! FxMark on every design: each benchmark completes, and leaves what it must. `crates/weir/tests/fxmark.rs` has it on directories of
+//! the host, where a worker is a process of the command.
 
 use lab::{Plan, Runner, Settings, Silent};
 use results::scaling::{Limit, LimitKind};
@@ -58,31 +59,23 @@ fn the_ledger_of_the_measured_time_has_whole_calls_only() {
 }
 
 #[test]
-fn every_benchmark_completes_under_the_real_clock_in_process_and_on_the_hosts_kernel() {
-    let folder = tempfile::tempdir().unwrap();
-    let host = folder.path().display();
-    let axes = format!("[[axis]]\nfs = [\"pmfs\", \"host:{host}\"]\n[[axis]]\nthreads = [2]");
+fn every_benchmark_completes_under_the_real_clock() {
+    let axes = "[[axis]]\nfs = [\"pmfs\"]\n[[axis]]\nthreads = [2]";
     let vars = format!("oversubscribe = true, {SMALL}");
     let direct = |name: &&&str| !name.ends_with("-direct");
     let names: Vec<_> = names().iter().filter(direct).copied().collect();
-    let file = run(&plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &names, &vars), false);
+    let file = run(&plan("clock = \"real\"\nstop = \"20 ops\"", axes, &names, &vars), false);
     file.samples.iter().for_each(is_whole);
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left for the next run");
 }
 
 #[test]
-fn what_an_earlier_run_has_left_is_neither_measured_nor_removed() {
+fn a_directory_of_the_host_is_refused_where_no_program_can_be_a_workers_process() {
     let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("fxmark")).unwrap();
     let axes = format!("[[axis]]\nfs = [\"host:{}\"]", folder.path().display());
     let plan = plan("clock = \"real\"\nstop = \"20 ops\"", &axes, &["DWOL"], SMALL);
-    let result = Runner::new(Settings::default(), &Silent).run(&plan).unwrap();
-    // A run has a folder of its own, and takes it away again.
-    assert!(result.samples[0].is_measured(), "{:?}", result.samples[0].failure);
-    let left: Vec<_> =
-        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(left, ["fxmark"]);
-    assert_eq!(std::fs::read_dir(folder.path().join("fxmark")).unwrap().count(), 0);
+    let error = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_err().to_string();
+    assert!(error.contains("start the process of worker 0"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "no file is left");
 }
 
 /// The message of a plan with one benchmark that must be refused.
@@ -109,6 +102,31 @@ fn core_counts_that_cannot_be_are_named_with_the_way_out() {
         "oversubscribe = true",
     );
     assert_eq!(run(&shared, false).samples[0].notes, ["13 workers share 12 cores"]);
+}
+
+#[test]
+fn reads_of_another_size_read_so_many_bytes_of_what_was_written() {
+    for (name, io) in [("DRBL-64M", 64 << 10), ("DRBL-64M-skewed", 16 << 10)] {
+        let vars = format!("file = \"256KiB\", io = \"{}KiB\"", io >> 10);
+        let axes = "[[axis]]\nfs = [\"nova\"]\n[[axis]]\nthreads = [2]";
+        let sample = run(&plan("stop = \"100 ops\"", axes, &[name], &vars), true).samples[0].clone();
+        is_whole(&sample);
+        assert_eq!((sample.ops, sample.read_bytes), (100, 100 * io), "{name}");
+    }
+    assert!(refused("DRBL-64M", "", "file = \"64KiB\", io = \"48KiB\"").contains("is not a multiple of io"));
+}
+
+#[test]
+fn a_file_that_is_read_before_it_is_overwritten_is_in_the_cache_then() {
+    let invalidated = |passes: u32| {
+        let vars = format!("file = \"64KiB\", read_first = {passes}");
+        let axes = "[[axis]]\nfs = [\"rcache\"]\n[[axis]]\nmedium = [\"dram\"]";
+        let file = run(&plan("stop = \"16 ops\"", axes, &["DWOL-64M"], &vars), true);
+        is_whole(&file.samples[0]);
+        file.samples[0].counters.get("rcache.invalidated").copied().unwrap_or(0)
+    };
+    assert_eq!(invalidated(0), 0, "nothing has read the file");
+    assert!(invalidated(6) > 0, "writes find pages in the cache");
 }
 
 #[test]

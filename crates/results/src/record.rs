@@ -349,6 +349,9 @@ pub struct WorkerRecord {
     /// The core on which it ran; none when it was not placed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core: Option<u16>,
+    /// The number of the host's process that it was; none when it was a task of Weir's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process: Option<u32>,
     /// Whether it worked beside those that are measured.
     pub background: bool,
     /// Its operations in the measured window.

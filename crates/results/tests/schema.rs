@@ -182,8 +182,13 @@ fn full_sample() -> Sample {
     write.named_ns = map(&[("journal", 20), ("lock_wait", 40)]);
     sample.operations = vec![write];
     sample.steps = vec![StepRecord { name: "append".into(), ..StepRecord::default() }];
-    sample.workers =
-        vec![WorkerRecord { core: Some(3), ops: 10, cpu_ns: Some(9), ..WorkerRecord::default() }];
+    sample.workers = vec![WorkerRecord {
+        core: Some(3),
+        process: Some(7),
+        ops: 10,
+        cpu_ns: Some(9),
+        ..WorkerRecord::default()
+    }];
     sample.jobs = vec![JobRecord { name: "log".into(), percentiles: vec![99.9], ..JobRecord::default() }];
     sample.counters = map(&[("nvmm_written_bytes", 4096)]);
     sample.notes = vec!["governor changed".into()];

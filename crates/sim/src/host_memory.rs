@@ -1,11 +1,13 @@
-//! A file of the host in this process's memory, for the front end that runs on the host's kernel. It lies in this crate because it
-//! takes `unsafe`, and the layer of that front end has none; nothing else here knows files.
+//! A file of the host in this process's memory, for the front end that runs on the host's kernel, and words that the processes of
+//! a run share. It lies in this crate because it takes `unsafe`, and the layers that use it have none; nothing else here knows
+//! files.
 //!
 //! # Why it is sound
 //!
-//! The memory is plain bytes: no reference into it ever exists, every value of its bytes is valid, and every access is checked
+//! [`HostMemory`] is plain bytes: no reference into it ever exists, every value of its bytes is valid, and every access is checked
 //! against its length. Other tasks, and other programs, may change the bytes at any time; an access that races with that moves a
-//! mix of old and new ones.
+//! mix of old and new ones. [`HostWords`] gives references to atomics alone, for which any value is valid and any other process may
+//! store at any time.
 //!
 //! An access to a page beyond the end of the file ends the process by `SIGBUS`: the caller checks the size of the file
 //! first.
@@ -14,7 +16,9 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::AsFd;
 use std::ptr;
+use std::sync::atomic::AtomicU64;
 
+use rustix::fs::fstat;
 use rustix::mm::{MapFlags, MsyncFlags, ProtFlags, mmap, msync, munmap};
 
 /// A shared mapping of a file.
@@ -77,5 +81,52 @@ impl Drop for HostMemory {
     fn drop(&mut self) {
         // SAFETY: the mapping is this value's, and no reference into it exists. It cannot fail for a range that was mapped.
         let _ = unsafe { munmap(self.base.cast(), self.len) };
+    }
+}
+
+/// Words of a file that several processes share, in the memory of each.
+#[derive(Debug)]
+pub struct HostWords {
+    memory: HostMemory,
+    count: usize,
+}
+
+impl HostWords {
+    /// Maps the first `count` words of a file, which must have as many and keep them.
+    pub fn map(file: impl AsFd, count: usize) -> io::Result<Self> {
+        let len = count * size_of::<AtomicU64>();
+        if (fstat(&file)?.st_size as u64) < len as u64 {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "the file is shorter than its words"));
+        }
+        Ok(Self { memory: HostMemory::map(file, 0, len, (true, true))?, count })
+    }
+
+    /// The word with this number.
+    pub fn word(&self, number: usize) -> &AtomicU64 {
+        assert!(number < self.count, "word {number} of {}", self.count);
+        let place = self.memory.place(number * size_of::<AtomicU64>(), size_of::<AtomicU64>());
+        // SAFETY: the mapping begins at a page, so the word is aligned; `place` checked that it lies inside; it stays mapped as
+        // long as `self`; every process that maps it as words accesses it as an atomic.
+        unsafe { AtomicU64::from_ptr(place.cast()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn what_one_mapping_stores_into_a_word_the_other_loads() {
+        let file = memfd_create("words", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&file, 4096).unwrap();
+        let (one, other) = (HostWords::map(&file, 3).unwrap(), HostWords::map(&file, 3).unwrap());
+        one.word(2).store(7, Relaxed);
+        assert_eq!([0, 1, 2].map(|number| other.word(number).load(Relaxed)), [0, 0, 7]);
+        ftruncate(&file, 23).unwrap();
+        assert!(HostWords::map(&file, 3).is_err(), "a file that is too short is refused");
     }
 }

@@ -18,11 +18,11 @@
 //! | [`ledger`] | where time went: [`Activity`], [`Op`], [`Count`], [`LockClass`] |
 //! | [`cache`] | what is still in the caches: [`Recency`] |
 //! | [`mod@clock`] | [`now`], [`work`], [`copy`], [`medium`], [`sleep`], [`interact`] |
-//! | [`task`] | [`run`], [`spawn`], [`Setup`], [`core()`] |
+//! | [`task`] | [`run`], [`run_here`], [`spawn`], [`Setup`], [`core()`] |
 //! | [`schedule`] | [`explore`]: virtual runs in other orders than that of time |
 //! | [`sync`] | [`Mutex`], [`RwLock`], [`Condvar`], [`Semaphore`], [`Line`], [`Server`], atomics |
 //! | [`rng`] | [`Seed`] and the generator |
-//! | [`host_memory`] | a file of the host in memory |
+//! | [`host_memory`] | a file of the host in memory, words that processes share |
 //!
 //! # The rule of interaction
 //!
@@ -71,5 +71,5 @@ pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
 };
-pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, run, spawn};
+pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, spawn};
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

@@ -133,6 +133,19 @@ pub(crate) fn run_scheduled<T: Send + 'static>(
     (ended.map(|()| value()), interleaving)
 }
 
+/// A run of the real clock whose main task is the calling thread itself: for a process that is to have no other.
+///
+/// # Panics
+///
+/// When the thread belongs to a run already, or `setup` wants the virtual clock.
+pub fn run_here<T>(setup: &Setup, main: impl FnOnce() -> T) -> Result<T, RunError> {
+    assert!(setup.clock == Clock::Real, "the virtual clock has a thread of its own");
+    assert!(context::current().is_none(), "a run inside a run: join the outer one first");
+    let mut result = None;
+    run_real(&RunShared::new(setup), || result = Some(main()))?;
+    Ok(result.expect("main has left its result"))
+}
+
 fn run_real(shared: &Arc<RunShared>, main: impl FnOnce()) -> Result<(), RunError> {
     // The panic, if there was one, is in `failure`.
     let _ = in_context(shared, TaskSpec::named("main"), main);
@@ -436,15 +449,16 @@ fn spawn_thread<T: Send + 'static>(
     started.expect("a host thread for the task");
 }
 
-/// Keeps the calling thread on the processor at the place `core` among those on which it may run.
-fn pin(core: u16) {
+/// Keeps the calling thread on the processor at the place `core` among those on which it may run. Where the host refuses, the
+/// thread runs wherever its scheduler puts it.
+pub fn pin(core: u16) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|number| allowed.is_set(*number)).collect();
     if let Some(number) = processors.get(usize::from(core) % processors.len().max(1)) {
         let mut one = CpuSet::new();
         one.set(*number);
-        // Refused where a container may not choose: then the thread runs wherever the host puts it.
+        // Refused where a container may not choose.
         let _ = sched_setaffinity(None, &one);
     }
 }

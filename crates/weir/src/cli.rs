@@ -88,6 +88,9 @@ pub(crate) enum Command {
     Completion(c::completion::Completion),
     /// Write the man pages into a folder
     Man(c::man::Man),
+    /// Work as one worker of a benchmark, for the run that starts it
+    #[command(name = c::worker::NAME, hide = true)]
+    Worker(c::worker::Worker),
 }
 
 impl Command {
@@ -119,6 +122,7 @@ impl Command {
             Self::Df(command) => command.run(output),
             Self::Completion(command) => command.run(output),
             Self::Man(command) => command.run(output),
+            Self::Worker(_) => c::worker::Worker::run(),
         }
     }
 }

@@ -69,6 +69,7 @@ impl How {
             save_image: self.save_image.clone(),
             check: self.check,
             interrupt: interrupt::flag(),
+            worker: vec!["/proc/self/exe".into(), crate::command::worker::NAME.into()],
         }
     }
 

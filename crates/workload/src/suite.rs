@@ -15,11 +15,14 @@
 //! Everything after `load` happens inside `sim::run`, under either clock.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use results::{JobRecord, StepRecord, WorkerRecord};
+use results::{JobRecord, OperationRecord, StepRecord, WorkerRecord};
+use serde::{Deserialize, Serialize};
 use sim::{LockClass, Nanos, Seed};
 use thiserror::Error;
 use vfs::Syscalls;
@@ -215,7 +218,7 @@ pub struct How {
 }
 
 /// When a job has run enough.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stop {
     /// After a time of the clock in force; [`Nanos::MAX`] for a workload that ends by itself.
     After(Nanos),
@@ -237,6 +240,20 @@ pub trait Processes: Send + Sync {
     /// The same, except that under the real clock the laboratory does not note how long each call takes: for loops that note it
     /// themselves, and whose calls take hardly longer than a look at the clock.
     fn start_plain(&self) -> Arc<dyn Syscalls>;
+
+    /// Where the subject is a directory of the host: how a job starts processes of the host whose calls go there.
+    fn program(&self) -> Option<Program> {
+        None
+    }
+}
+
+/// A program that works as a worker of a job, in a process of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The program and its arguments; nothing where there is none.
+    pub command: Vec<OsString>,
+    /// The directory under test, in which it works.
+    pub directory: PathBuf,
 }
 
 /// What a job tells its caller while it works, from the main task.
@@ -294,6 +311,8 @@ pub struct Measured {
     pub ended_full: u64,
     /// Whether it ended too early to be compared with others.
     pub cut_short: bool,
+    /// By kind of operation, where they were booked outside this process.
+    pub operations: Vec<OperationRecord>,
     /// By step of the workload.
     pub steps: Vec<StepRecord>,
     /// By worker.
@@ -307,7 +326,7 @@ pub struct Measured {
 }
 
 /// Why a job failed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum JobError {
     /// A call found no space.

@@ -29,10 +29,19 @@ pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> Res
     result
 }
 
+/// What a ledger holds, by kind of operation, of calls that nothing else has timed.
+pub(super) fn operations(window: &Snapshot) -> Vec<OperationRecord> {
+    records(window, &BTreeMap::new())
+}
+
+fn records(window: &Snapshot, tallies: &BTreeMap<usize, Tally>) -> Vec<OperationRecord> {
+    let kinds = ops::ALL.iter().chain(ops::BACKGROUND);
+    kinds.filter_map(|op| record(*op, window, tallies.get(&op.index()))).collect()
+}
+
 /// Puts what the window's ledger and tallies hold into the sample.
 pub(super) fn fill(sample: &mut Sample, window: &Snapshot, tallies: &BTreeMap<usize, Tally>) {
-    let kinds = ops::ALL.iter().chain(ops::BACKGROUND);
-    sample.operations = kinds.filter_map(|op| record(*op, window, tallies.get(&op.index()))).collect();
+    sample.operations = records(window, tallies);
     sample.errors = tallies.values().map(|tally| tally.errors).sum();
     for count in media::charges::COUNTS {
         sample.counters.insert(count.name().to_owned(), 0);

@@ -13,7 +13,7 @@ use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Nanos};
 use vfs::host::Host;
 use vfs::{Credentials, FileSystem, Mount, MountOptions, OpenFlags, Process, Syscalls};
-use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes};
+use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes, Program};
 
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
@@ -71,7 +71,7 @@ impl Work {
             _ => "the block device is full: use a larger one".to_owned(),
         };
         let told = |error| self.told(error, full);
-        let job = self.job(start, &tallies).map_err(told)?;
+        let job = self.job(start, &tallies, None).map_err(told)?;
         let mut sample = self.measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
         if let (Some(ssd), Some(path)) = (built.and_then(|built| built.ssd.as_ref()), job.placed()) {
             sample.placement = placement(ssd, path, &Process::new(Arc::clone(&mount), Credentials::root()));
@@ -99,7 +99,8 @@ impl Work {
         let full =
             || format!("the file system of {} is full: make room", path.parent().unwrap_or(path).display());
         let told = |error| self.told(error, full);
-        let job = self.job(start, &tallies).map_err(told)?;
+        let program = Program { command: self.run.worker.clone(), directory: path.to_owned() };
+        let job = self.job(start, &tallies, Some(program)).map_err(told)?;
         let measured = self.measure(&*job, &tallies, Counters::new).map_err(told);
         let concluded = job.conclude().map_err(told);
         measured.and_then(|sample| concluded.map(|()| sample))
@@ -144,8 +145,12 @@ impl Work {
         // All tasks have ended: the ledger holds whole operations.
         let window = Snapshot::of_run().since(&before.1);
         let (errors, ended_full) = (measured.errors, measured.ended_full);
+        let elsewhere = measured.operations.clone();
         let mut sample = sample(measured);
         ledger::fill(&mut sample, &window, &tallies.sum());
+        if !elsewhere.is_empty() {
+            sample.operations = elsewhere;
+        }
         sample.errors = sample.errors.saturating_sub(ended_full).max(errors);
         sample.series = tallies.series();
         // A signal ends the workload between two of its operations.
@@ -157,13 +162,15 @@ impl Work {
         Ok(sample)
     }
 
-    /// The job, whose processes `start` starts.
+    /// The job, whose processes `start` starts, or `program` does where a worker is to be a process of the host.
     fn job(
         &self,
         start: impl Fn() -> Arc<dyn Syscalls> + Send + Sync + 'static,
         tallies: &Arc<Tallies>,
+        program: Option<Program>,
     ) -> Result<Arc<dyn Job>, JobError> {
-        let processes = Arc::new(Timing { start, tallies: Arc::clone(tallies), clock: self.run.clock });
+        let tallies = Arc::clone(tallies);
+        let processes = Arc::new(Timing { start, tallies, clock: self.run.clock, program });
         let sockets = self.run.machine.sockets;
         let how = How {
             seed: self.run.seed,
@@ -212,6 +219,7 @@ struct Timing<F> {
     start: F,
     tallies: Arc<Tallies>,
     clock: Clock,
+    program: Option<Program>,
 }
 
 impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for Timing<F> {
@@ -224,6 +232,10 @@ impl<F: Fn() -> Arc<dyn Syscalls> + Send + Sync> Processes for Timing<F> {
             Clock::Virtual => self.start(),
             Clock::Real => (self.start)(),
         }
+    }
+
+    fn program(&self) -> Option<Program> {
+        self.program.clone()
     }
 }
 

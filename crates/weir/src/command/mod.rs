@@ -27,3 +27,4 @@ pub(crate) mod sim;
 pub(crate) mod sync;
 pub(crate) mod trim;
 pub(crate) mod umount;
+pub(crate) mod worker;

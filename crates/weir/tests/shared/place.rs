@@ -3,8 +3,9 @@
 #![allow(dead_code)] // each test uses its part
 
 use std::fs::{self, OpenOptions};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 pub(crate) const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
 
@@ -76,7 +77,7 @@ impl Place {
         assert!(!self.is_mounted());
     }
 
-    /// Nothing is wrong with the pool, which nobody uses.
+    /// Nothing is wrong with the pool, which is not mounted.
     pub(crate) fn check(&self) {
         let output = weir().arg("fsck").arg(self.pool()).output().expect("weir runs");
         assert!(output.status.success(), "{}: {}", self.design, stderr(&output));
@@ -89,4 +90,32 @@ impl Drop for Place {
             let _ = weir().args(["umount", "--lazy"]).arg(self.dir()).output();
         }
     }
+}
+
+impl Place {
+    /// In the foreground: the server is the child.
+    pub(crate) fn serve(&self, words: &str) -> Child {
+        self.serve_and_listen(words).0
+    }
+
+    /// The same, and what it will say on its standard error.
+    pub(crate) fn serve_and_listen(&self, words: &str) -> (Child, impl Iterator<Item = String> + use<>) {
+        let mut child =
+            self.command(words).arg("--foreground").stderr(Stdio::piped()).spawn().expect("weir runs");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        let told: Vec<_> = lines.by_ref().take_while(|line| !line.contains("is mounted on")).collect();
+        assert!(self.is_mounted(), "{told:?}");
+        (child, lines)
+    }
+}
+
+/// Bytes that tell where they were written.
+pub(crate) fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    (0..len as u64).map(|at| (1 + (seed * 97 + at * 31 + at / 253) % 255) as u8).collect()
+}
+
+/// Runs a program on the tree, if this host has it.
+pub(crate) fn run(program: &mut Command) {
+    let Ok(output) = program.output() else { return println!("skipped: {program:?}") };
+    assert!(output.status.success(), "{program:?}: {}", stderr(&output));
 }

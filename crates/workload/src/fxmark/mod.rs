@@ -13,15 +13,19 @@
 //! | `prepare` | before the measured time |
 //! | `worker` | one operation of each loop, and what disturbs it in the background |
 //! | `control` | start, end, and the loop between them |
+//! | `crew`, [`child`], `link` | workers as processes of the host: the run's side, theirs, and what both say |
 //! | `run` | a [`Job`] of all that |
 //! | `verify` | what must be there afterwards |
 //!
-//! Workers are tasks with a process of their own each: descriptors and working directory are not shared. Under the virtual
-//! clock that is what processes are. On a directory of the host they are threads of this process, pinned to cores; the
-//! original's are processes.
+//! Workers are tasks with a process of their own each: descriptors and working directory are not shared. In this process, under
+//! either clock, that is what processes are. On a directory of the host a worker is a process of the host with one thread, pinned
+//! to a core, as the original's are.
 
 mod block;
+pub mod child;
 mod control;
+mod crew;
+mod link;
 mod names;
 mod parameters;
 mod prepare;

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use sim::{Bytes, Nanos};
 
 use super::table::{Benchmark, Loop, Sharing};
 use crate::suite::{LoadError, Settings, Switch};
 
-/// Bytes of a block, of every read and of every write.
+/// Bytes of a block, and of every read and write for which no other size is set.
 pub(super) const BLOCK: u64 = 4096;
 /// Children of a directory in the tree of MRPM and MRPH.
 pub(super) const FANOUT: u64 = 8;
@@ -17,7 +18,7 @@ pub(super) const LEVELS: u32 = 5;
 const MAX_WORKERS: u64 = 4096;
 
 /// On which core a worker runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Placement {
     /// Sockets are filled one by one.
     Sequential,
@@ -28,7 +29,7 @@ pub(super) enum Placement {
 }
 
 /// Everything that is set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Parameters {
     /// All workers, those in the background included.
     pub(super) workers: u64,
@@ -51,6 +52,10 @@ pub(super) struct Parameters {
     pub(super) file: u64,
     /// Blocks of a file that is read or overwritten through are taken at random, not in sequence.
     pub(super) at_random: bool,
+    /// Bytes of each read of a file that is read through.
+    pub(super) io: u64,
+    /// How often a file that is overwritten is read from start to end before the measured time.
+    pub(super) read_first: u64,
     /// The standard deviation of skewed reads, as a part of the file: its length by this.
     pub(super) skew: u64,
     /// Bytes for each worker that a benchmark which allocates finds free.
@@ -61,7 +66,7 @@ pub(super) struct Parameters {
 macro_rules! switches {
     ($($name:ident $help:literal;)*) => {
         /// Which of the original's defects are repeated.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub(super) struct Switches {
             $(pub(super) $name: bool,)*
         }
@@ -115,6 +120,8 @@ impl Parameters {
             blocks: reader.count("blocks", 10_000, 1..=1 << 30)?,
             file: reader.blocks("file", 64 << 20)?,
             at_random: reader.order()?,
+            io: reader.blocks("io", BLOCK)?,
+            read_first: reader.count("read_first", 0, 0..=1000)?,
             skew: reader.count("skew", 8, 1..=1 << 20)?,
             room: reader.blocks("room", 64 << 20)?,
             switches,
@@ -124,6 +131,10 @@ impl Parameters {
     }
 
     fn check(self, benchmark: &Benchmark) -> Result<Self, LoadError> {
+        if !self.file.is_multiple_of(self.io) {
+            let (file, io) = (Bytes(self.file), Bytes(self.io));
+            return Err(LoadError::Wrong(format!("fxmark: file={file} is not a multiple of io={io}")));
+        }
         if self.workers > self.background {
             return Ok(self);
         }
@@ -159,6 +170,8 @@ impl Parameters {
             ("blocks", self.blocks.to_string()),
             ("file", Bytes(self.file).to_string()),
             ("order", if self.at_random { "random" } else { "sequence" }.to_owned()),
+            ("io", Bytes(self.io).to_string()),
+            ("read_first", self.read_first.to_string()),
             ("skew", self.skew.to_string()),
             ("room", Bytes(self.room).to_string()),
         ];

@@ -3,6 +3,7 @@
 //! What all workers share is made by the first of them while the others wait. Every descriptor is closed again: a worker opens
 //! what it needs when all of this is over.
 
+use serde::{Deserialize, Serialize};
 use sim::Nanos;
 use vfs::{Errno, Fd, OpenFlags, Syscalls};
 
@@ -18,7 +19,7 @@ const MODE: u32 = 0o700;
 pub(super) const CREATE: OpenFlags = OpenFlags::READ.union(OpenFlags::WRITE).union(OpenFlags::CREATE);
 
 /// What a worker has found or made, and goes on from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Prepared {
     /// Numbered files that exist.
     pub(super) files: u64,

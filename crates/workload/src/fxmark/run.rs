@@ -1,4 +1,5 @@
-//! A run: one task and one process a worker, a common start, a common window.
+//! A run: one task and one process a worker, a common start, a common window. On a directory of the host a worker is a process of
+//! the host (`crew`).
 //!
 //! ```text
 //! prepare   own files, each from its core ─ the first worker makes what is shared ─ sync
@@ -17,10 +18,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use results::{Histogram, StepRecord, WorkerRecord};
+use serde::{Deserialize, Serialize};
 use sim::{Bytes, JoinHandle, LockClass, Mutex, Nanos, Seed, TaskSpec};
 use vfs::Syscalls;
 
 use super::control::{Control, LEAD, Window};
+use super::crew::{Crew, Worked};
 use super::names::ROOT;
 use super::parameters::{BLOCK, Parameters, Placement};
 use super::prepare::{self, Prepared};
@@ -62,6 +65,14 @@ impl Plan {
         w < self.parameters.foreground()
     }
 
+    /// What a worker reads into or writes from.
+    fn buffer(&self) -> Bytes {
+        match self.benchmark.work {
+            Loop::ReadThrough | Loop::ReadSkewed => Bytes(self.parameters.io),
+            _ => Bytes(BLOCK),
+        }
+    }
+
     /// The measured time, where that is what ends the run.
     pub(super) fn duration(&self) -> Nanos {
         match self.stop {
@@ -88,8 +99,12 @@ impl Plan {
 }
 
 /// What a worker has left behind.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Ended {
+    /// The core on which it ran; none when it was not placed.
+    pub(super) core: Option<u16>,
+    /// The process of the host that it was, if it was one.
+    pub(super) process: Option<u32>,
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) errors: u64,
@@ -110,6 +125,8 @@ pub(super) struct Run {
     how: How,
     processes: Vec<Arc<dyn Syscalls>>,
     main: Arc<dyn Syscalls>,
+    /// Processes of the host, in the place of tasks.
+    crew: Option<Crew>,
     cores: Vec<u16>,
     notes: Vec<String>,
     /// Whether the root is of this run.
@@ -138,9 +155,12 @@ impl Run {
             Placement::RoundRobin => how.cores.round_robin(w),
             Placement::Sequential | Placement::Free => (w % cores) as u16,
         };
+        let crew = processes.program().map(Crew::new).transpose()?;
+        let tasks = if crew.is_none() { workers } else { 0 };
         Ok(Self {
+            crew,
             cores: (0..workers).map(core).collect(),
-            processes: (0..workers).map(|_| processes.start_plain()).collect(),
+            processes: (0..tasks).map(|_| processes.start_plain()).collect(),
             main: processes.start_plain(),
             how: how.clone(),
             plan,
@@ -160,13 +180,52 @@ impl Run {
         let start = |w: u64| {
             let (calls, body) = (Arc::clone(&self.processes[w as usize]), body.clone());
             let mut spec = TaskSpec::named(format!("{name}-{w}")).on_core(self.cores[w as usize]);
-            spec = spec.with_buffer(Bytes(BLOCK));
+            spec = spec.with_buffer(self.plan.buffer());
             if self.plan.parameters.placement != Placement::Free {
                 spec = spec.pinned();
             }
             sim::spawn(spec, move || body(w, &*calls))
         };
         (0..self.plan.parameters.workers).map(start).collect()
+    }
+
+    fn prepare_tasks(&self) -> Result<Vec<Prepared>, CallFailed> {
+        let plan = self.plan.clone();
+        let tasks = self.start("prepare", move |w, calls| {
+            if w == 0 {
+                prepare::shared(&plan, calls)?;
+            }
+            prepare::own(&plan, w, calls)
+        });
+        // All are joined before the first error is told: nothing works on while the files are removed.
+        let made: Vec<_> = tasks.into_iter().map(JoinHandle::join).collect();
+        made.into_iter().collect()
+    }
+
+    fn work_in_tasks(&self, watch: &mut dyn FnMut(Phase)) -> Worked {
+        let control = Arc::new(Control::new(&self.plan, &self.how));
+        let (plan, shared) = (self.plan.clone(), Arc::clone(&control));
+        let prepared = self.prepared.lock().clone();
+        let tasks = self.start("worker", move |w, calls| {
+            shared.work(Worker::new(&plan, w, calls, prepared[w as usize]), || shared.wait_for_start())
+        });
+        let begin = control.start();
+        if self.plan.parameters.warmup == Nanos::ZERO {
+            // Each worker sleeps until then, and what it books from then on is of calls that count.
+            sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
+            watch(Phase::Ready);
+        }
+        sim::sleep_until(begin);
+        watch(Phase::Begins);
+        let mut ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();
+        watch(Phase::Ends);
+        ended.iter_mut().enumerate().for_each(|(w, ended)| ended.core = self.core(w));
+        Worked { ended, window: control.window(begin), operations: Vec::new() }
+    }
+
+    /// The core of worker `w`, if it has one.
+    fn core(&self, w: usize) -> Option<u16> {
+        (self.plan.parameters.placement != Placement::Free).then(|| self.cores[w])
     }
 
     fn measured(&self, ended: &[Ended], window: Window) -> Measured {
@@ -199,7 +258,8 @@ impl Run {
         }
         for (w, worker) in ended.iter().enumerate() {
             outcome.workers.push(WorkerRecord {
-                core: (self.plan.parameters.placement != Placement::Free).then(|| self.cores[w]),
+                core: worker.core,
+                process: worker.process,
                 background: w >= foreground,
                 ops: worker.ops,
                 errors: worker.errors,
@@ -232,7 +292,7 @@ fn step(name: &str, workers: &[Ended]) -> StepRecord {
     record
 }
 
-fn failed(error: &CallFailed) -> JobError {
+pub(super) fn failed(error: &CallFailed) -> JobError {
     match error.errno {
         vfs::Errno::ENOSPC => JobError::Full(format!("fxmark: prepare: {error}")),
         _ => JobError::Failed(format!("fxmark: prepare: {error}")),
@@ -242,40 +302,26 @@ fn failed(error: &CallFailed) -> JobError {
 impl Job for Run {
     fn prepare(&self) -> Result<(), JobError> {
         prepare::root(&*self.main).map_err(|told| JobError::Failed(format!("fxmark: prepare: {told}")))?;
-        let plan = self.plan.clone();
         self.made.store(true, Relaxed);
-        let tasks = self.start("prepare", move |w, calls| {
-            if w == 0 {
-                prepare::shared(&plan, calls)?;
+        let made = match &self.crew {
+            Some(crew) => {
+                let cores: Vec<_> = (0..self.cores.len()).map(|w| self.core(w)).collect();
+                crew.prepare(&self.plan, &cores)?
             }
-            prepare::own(&plan, w, calls)
-        });
-        // All are joined before the first error is told: nothing works on while the files are removed.
-        let made: Vec<_> = tasks.into_iter().map(JoinHandle::join).collect();
-        let made = made.into_iter().collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
+            None => self.prepare_tasks().map_err(|error| failed(&error))?,
+        };
         *self.prepared.lock() = made;
         self.main.sync().map_err(|errno| failed(&CallFailed::of("sync", ROOT)(errno)))
     }
 
     fn work(&self, watch: &mut dyn FnMut(Phase)) -> Result<Measured, JobError> {
-        let control = Arc::new(Control::new(&self.plan, &self.how));
-        let (plan, shared) = (self.plan.clone(), Arc::clone(&control));
-        let prepared = self.prepared.lock().clone();
-        let tasks = self
-            .start("worker", move |w, calls| shared.work(Worker::new(&plan, w, calls, prepared[w as usize])));
-        let begin = control.start();
-        if self.plan.parameters.warmup == Nanos::ZERO {
-            // Each worker sleeps until then, and what it books from then on is of calls that count.
-            sim::sleep_until(Nanos(begin.0.saturating_sub(LEAD.0)));
-            watch(Phase::Ready);
-        }
-        sim::sleep_until(begin);
-        watch(Phase::Begins);
-        let ended: Vec<Ended> = tasks.into_iter().map(JoinHandle::join).collect();
-        watch(Phase::Ends);
-        let window = control.window(begin);
-        let measured = self.measured(&ended, window);
-        *self.ended.lock() = ended;
+        let worked = match &self.crew {
+            Some(crew) => crew.work(&self.plan, &self.how, watch)?,
+            None => self.work_in_tasks(watch),
+        };
+        let mut measured = self.measured(&worked.ended, worked.window);
+        measured.operations = worked.operations;
+        *self.ended.lock() = worked.ended;
         Ok(measured)
     }
 

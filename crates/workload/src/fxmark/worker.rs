@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use rand::{Rng as _, RngExt};
 use rand_distr::{Distribution, Normal};
+use serde::{Deserialize, Serialize};
 use sim::Work;
 use vfs::{Errno, Fd, OpenFlags, RenameFlags, Syscalls, Whence};
 
@@ -21,6 +22,9 @@ use crate::tree::CallFailed;
 const LIBRARY_BUFFER: usize = 32 << 10;
 /// What an entry takes in that buffer besides its name: inode, offset, length, kind, and the zero at the end (getdents64).
 const ENTRY_BYTES: usize = 20;
+
+/// The call that a comparison of what was read with what was written names.
+const NOT_WRITTEN: &str = "pread, which read what was not written,";
 
 /// How an operation ended.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub(super) struct Worker<'a> {
     targets: Numbered,
     tree: TreePath,
     block: Block,
+    /// What it reads into, where a read is longer than a block.
+    long: Vec<u8>,
     /// What it reads, where that is compared and no worker overwrites it.
     expected: Option<Block>,
     rng: sim::Rng,
@@ -62,7 +68,7 @@ pub(super) struct Worker<'a> {
 }
 
 /// How far a directory has been read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Listing {
     /// Entries in the library's buffer that were not asked for yet.
     buffered: u64,
@@ -90,6 +96,7 @@ impl<'a> Worker<'a> {
             targets: names::moved(w),
             tree: TreePath::new(),
             block: Block::new(plan.seed, w, plan.parameters.switches.zero_data),
+            long: vec![0; if plan.parameters.io == BLOCK { 0 } else { plan.parameters.io as usize }],
             expected: (plan.check && plan.parameters.background == 0).then(|| {
                 let writer =
                     if matches!(work, Loop::Read(Sharing::Medium | Sharing::High)) { u64::MAX } else { w };
@@ -122,7 +129,16 @@ impl<'a> Worker<'a> {
         let direct = if self.plan.benchmark.direct { OpenFlags::DIRECT } else { OpenFlags::empty() };
         let fd = self.calls.open(self.path.as_bytes(), flags | direct, 0);
         self.fd = Some(fd.map_err(CallFailed::of("open", &self.path))?);
-        Ok(())
+        self.read_first().map_err(|(call, errno)| CallFailed::of(call, &self.path)(errno))
+    }
+
+    /// The passes over the file that come before the measured time.
+    fn read_first(&mut self) -> Result<(), (&'static str, Errno)> {
+        if !matches!(self.work, Loop::WriteThrough | Loop::WriteThroughSync) {
+            return Ok(());
+        }
+        let (passes, blocks) = (self.plan.parameters.read_first, self.prepared.blocks);
+        (0..passes * blocks).try_for_each(|number| self.read(number % blocks * BLOCK).map(drop))
     }
 
     /// Closes it.
@@ -153,8 +169,8 @@ impl<'a> Worker<'a> {
             Loop::Append => self.append(),
             Loop::Truncate => return self.truncate(),
             Loop::ReadThrough => {
-                let block = self.next_block();
-                self.read(block * BLOCK)
+                let number = self.next_of(self.reads());
+                self.read_at(number)
             }
             Loop::WriteThrough => self.write_through(),
             Loop::WriteThroughSync => self.write_through().and_then(|bytes| self.sync().map(|()| bytes)),
@@ -207,22 +223,48 @@ impl<'a> Worker<'a> {
         if let Some(expected) = &mut self.expected
             && self.block.bytes() != expected.numbered(offset / BLOCK)
         {
-            return Err(("pread, which read what was not written,", Errno::EIO));
+            return Err((NOT_WRITTEN, Errno::EIO));
         }
         whole("pread", len)
     }
 
+    /// Reads of the file from start to end.
+    #[inline]
+    fn reads(&self) -> u64 {
+        self.prepared.blocks * BLOCK / self.plan.parameters.io
+    }
+
+    /// The read with this number in a pass over the file.
+    #[inline]
+    fn read_at(&mut self, number: u64) -> Outcome {
+        if self.long.is_empty() {
+            return self.read(number * BLOCK);
+        }
+        let (calls, fd, offset) = (self.calls, self.fd(), number * self.plan.parameters.io);
+        let len = again("pread", || calls.pread(fd, &mut self.long, offset))?;
+        if len < self.long.len() {
+            return Err(("pread", Errno::EIO));
+        }
+        if let Some(expected) = &mut self.expected {
+            let mut blocks = (offset / BLOCK..).zip(self.long.chunks(BLOCK as usize));
+            if blocks.any(|(number, found)| found != expected.numbered(number)) {
+                return Err((NOT_WRITTEN, Errno::EIO));
+            }
+        }
+        Ok(len as u64)
+    }
+
     fn read_skewed(&mut self) -> Outcome {
-        let blocks = self.prepared.blocks as f64;
-        let normal = Normal::new(blocks / 2.0, blocks / self.plan.parameters.skew as f64);
+        let reads = self.reads() as f64;
+        let normal = Normal::new(reads / 2.0, reads / self.plan.parameters.skew as f64);
         let normal = normal.expect("a deviation that is positive");
-        let block = loop {
+        let number = loop {
             let drawn: f64 = normal.sample(&mut self.rng);
-            if (0.0..blocks).contains(&drawn) {
+            if (0.0..reads).contains(&drawn) {
                 break drawn as u64;
             }
         };
-        self.read(block * BLOCK)
+        self.read_at(number)
     }
 
     #[inline]
@@ -233,19 +275,19 @@ impl<'a> Worker<'a> {
         whole("pwrite", len)
     }
 
-    /// The block of a pass through the file that is next.
+    /// Which of the `count` parts of the file is next.
     #[inline]
-    fn next_block(&mut self) -> u64 {
+    fn next_of(&mut self, count: u64) -> u64 {
         match self.plan.parameters.at_random {
-            true => self.rng.random_range(0..self.prepared.blocks),
-            false => self.next % self.prepared.blocks,
+            true => self.rng.random_range(0..count),
+            false => self.next % count,
         }
     }
 
     /// Blocks go on being numbered where those of the preparation ended.
     #[inline]
     fn write_through(&mut self) -> Outcome {
-        let (calls, fd, offset) = (self.calls, self.fd(), self.next_block() * BLOCK);
+        let (calls, fd, offset) = (self.calls, self.fd(), self.next_of(self.prepared.blocks) * BLOCK);
         let data = self.block.numbered(self.prepared.blocks + self.next);
         let len = again("pwrite", || calls.pwrite(fd, data, offset))?;
         whole("pwrite", len)
