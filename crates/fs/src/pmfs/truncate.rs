@@ -29,6 +29,7 @@ use super::layout::{BLOCK, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCATE_HEAD
 use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
+use crate::persist::attributes::blocks_of;
 
 static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
@@ -160,8 +161,9 @@ impl Volume {
             // It is already on the list to be freed: recovery frees it, with any size.
             return self.shrink(inode, raw, size).inspect_err(|_| self.journal.fail());
         }
-        // A tree that cannot be read now could not be cut later.
+        // What cannot be read now could not be cut and counted later.
         Tree::of(raw).visit(&self.region, &mut |_| Ok(()))?;
+        blocks_of(&self.region, raw.xattr)?;
         self.truncate_add(inode, size)?;
         let cut = self.shrink(inode, raw, size).and_then(|()| self.truncate_remove(inode));
         // The next mount will cut the file as the list says, so no write may change it until then.
@@ -203,7 +205,8 @@ impl Volume {
         raw.flags &= !FLAG_BEYOND_EOF;
         self.region.mark(Mark::Commit { at: inode.offset + ino::TREE, needs: &[] });
         self.region.store_pair(inode.offset + ino::TREE, raw.tree_pair())?;
-        raw.blocks = self.count_blocks(&tree)? as u32 + u32::from(raw.xattr != 0);
+        let attribute_blocks = blocks_of(&self.region, raw.xattr)?.len() as u64;
+        raw.blocks = (self.count_blocks(&tree)? + attribute_blocks) as u32;
         self.region.mark(Mark::Commit { at: inode.offset + ino::BLOCKS, needs: &[] });
         self.region.store_u32(inode.offset + ino::BLOCKS, raw.blocks)?;
         self.region.flush(inode.offset, ino::HALF);
