@@ -192,6 +192,48 @@ fn repair_makes_each_planted_fault_right_and_keeps_the_rest() {
     });
 }
 
+/// Its index, its records, and a value that lies apart from these.
+#[test]
+fn a_damaged_set_of_large_attributes_is_told_and_repair_gives_up_no_other() {
+    for part in ["index", "records", "value"] {
+        virtually(1, move || {
+            let region = image(Bytes::mib(1));
+            let storage = Storage::from(&region);
+            let options = harness::options(pmfs(), &[("jsize", "64k")]);
+            let mut runner = Runner::new(pmfs().mount(&storage, &options).expect("mount"));
+            runner.run(&set_attribute("user.large", 9000)).expect("space");
+            let other =
+                Op::SetXattr("dir".into(), "user.b".into(), Pattern { len: 5000, tag: 2 }, XattrMode::Set);
+            runner.run(&other).expect("space");
+            runner.fs.unmount().expect("unmount");
+            assert_eq!(predicates(&region), Vec::<&str>::new());
+            let pointer = region.load_u64(slot_of(&region, "file") + 48).expect("a load");
+            assert_eq!(pointer % 4096, 1, "it leads to an index");
+            let records = region.load_u64(pointer - 1 + 16).expect("a load");
+            // The last record is that of the new value, whose last block pointer is behind its name.
+            let used = u64::from(region.load_u32(pointer - 1 + 4).expect("a load"));
+            let mut last = [0; 8];
+            region.peek(records + used - 8, &mut last).expect("a load");
+            let at = match part {
+                "index" => pointer - 1 + 4,
+                "records" => records + 20,
+                _ => u64::from_le_bytes(last) + 100,
+            };
+            let word = region.load_u16(at).expect("a load");
+            region.store_u16(at, word ^ 0x1001).expect("a store");
+            assert!(predicates(&region).contains(&"attributes_sound"), "{part}");
+            let done = pmfs().repair(&storage).expect("repair");
+            assert_eq!(predicates(&region), Vec::<&str>::new(), "{part}: {done:?}");
+            assert_eq!(pmfs().repair(&storage).expect("again"), Vec::<String>::new());
+            let fs = pmfs().mount(&storage, &options).expect("mount");
+            let tree = observe(&*fs).expect("a sound tree");
+            assert!(tree["file"].xattrs.is_empty() && tree["file"].content.len() == 20_000, "{part}");
+            assert_eq!(tree["dir"].xattrs["user.b"], Pattern { len: 5000, tag: 2 }.bytes(0));
+            fs.unmount().expect("unmount");
+        });
+    }
+}
+
 /// A file that lost its name keeps its contents in `lost+found`.
 #[test]
 fn repair_puts_a_file_without_a_name_into_lost_and_found() {

@@ -32,7 +32,8 @@ const COPY: u64 = 512;
 /// Fixtures of version 0.
 const OLD: [&str; 2] = ["pmfs-version-0-clean", "pmfs-version-0-killed"];
 const VERSION_1: &str = "pmfs-version-1";
-const THIS: &str = "pmfs-version-2";
+const VERSION_2: &str = "pmfs-version-2";
+const THIS: &str = "pmfs-version-3";
 /// Designs on the format.
 const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
 
@@ -101,7 +102,7 @@ fn open_and_use(name: &'static str, fixture_name: &'static str) -> Tree {
         assert_eq!(observe(&*fs), Ok(changed));
         fs.unmount().expect("unmount again");
         for superblock in [0, COPY] {
-            assert_eq!(region.load_u32(superblock + VERSION), Ok(2), "{fixture_name}");
+            assert_eq!(region.load_u32(superblock + VERSION), Ok(3), "{fixture_name}");
         }
         tree
     })
@@ -119,8 +120,9 @@ fn an_image_of_version_0_shows_what_it_held_and_becomes_one_of_this_version() {
 }
 
 #[test]
-fn images_of_versions_1_and_2_show_what_they_held() {
-    for (name, fixture_name) in DESIGNS.into_iter().flat_map(|name| [VERSION_1, THIS].map(|it| (name, it))) {
+fn images_of_versions_1_to_3_show_what_they_held() {
+    let fixtures = [VERSION_1, VERSION_2, THIS];
+    for (name, fixture_name) in DESIGNS.into_iter().flat_map(|name| fixtures.map(|it| (name, it))) {
         let tree = open_and_use(name, fixture_name);
         check_names(&tree);
         assert_eq!(times(&tree["file"]), Some((at(-1, 999_999_999), at(8_000_000_000, 1))));
@@ -128,6 +130,8 @@ fn images_of_versions_1_and_2_show_what_they_held() {
             tree["file"].xattrs.iter().map(|(name, value)| (&name[..], value.len())).collect();
         assert_eq!(values, [("user.a", 100), ("user.b", 0)]);
         assert_eq!(tree["dir"].xattrs["user.of a directory"], Pattern { len: 3000, tag: 3 }.bytes(0));
+        let large = tree["dir/other"].xattrs.get("user.large").cloned();
+        assert_eq!(large, (fixture_name == THIS).then(|| Pattern { len: 9000, tag: 3 }.bytes(0)));
     }
 }
 
@@ -141,7 +145,7 @@ fn an_image_of_version_0_can_be_checked_and_shown_as_it_is() {
         pmfs.dump(&Storage::from(&region), "superblock", &mut shown).expect("it can be shown");
         assert!(String::from_utf8_lossy(&shown).contains("format version  0"));
         let done = pmfs.recover(&Storage::from(&fixture(OLD[1]))).expect("it can be recovered");
-        assert!(done.iter().any(|line| line.contains("version 0 became 2")), "{done:?}");
+        assert!(done.iter().any(|line| line.contains("version 0 became 3")), "{done:?}");
     });
 }
 
@@ -189,9 +193,9 @@ fn a_later_version_is_refused_with_both_versions_and_left_alone() {
         }
         let refused =
             pmfs.mount(&Storage::from(&region), &harness::options(pmfs, &[])).err().expect("refused");
-        assert!(matches!(refused, FsError::NewerFormat { found: 7, known: 2, .. }), "{refused}");
+        assert!(matches!(refused, FsError::NewerFormat { found: 7, known: 3, .. }), "{refused}");
         assert!(
-            refused.to_string().contains("version 7") && refused.to_string().contains("up to 2"),
+            refused.to_string().contains("version 7") && refused.to_string().contains("up to 3"),
             "{refused}"
         );
         assert!(pmfs.recover(&Storage::from(&region)).is_err());
@@ -306,6 +310,7 @@ fn make() -> Arc<Region> {
         set("file", "user.a", 100),
         set("file", "user.b", 0),
         set("dir", "user.of a directory", 3000),
+        set("dir/other", "user.large", 9000),
         Op::Utimes("file".into(), Some(at(-1, 999_999_999)), Some(at(8_000_000_000, 1))),
     ];
     for op in ops {

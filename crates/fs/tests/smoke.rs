@@ -393,6 +393,48 @@ fn attributes_are_set_listed_and_removed_and_give_their_space_back() {
     });
 }
 
+/// Linux's ext4 has no room for more than the inode and one block without the feature `ea_inode`.
+#[test]
+fn a_value_has_64_kib_and_the_names_of_an_inode_too_but_in_ext4() {
+    on_every_design(Bytes::mib(32), |fs| {
+        let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+        let free = fs.statfs().expect("statfs").blocks_free;
+        let blocks = || fs.getattr(file).expect("attr").blocks;
+        let value = |tag: u8| (0..=u16::MAX).map(|byte| byte as u8 ^ tag).collect::<Vec<_>>();
+        let set = |name: &[u8], value: &[u8]| fs.setxattr(file, name, value, XattrMode::Set);
+        if let Err(errno) = set(b"user.first", &value(1)) {
+            assert_eq!((errno, fs.statfs().expect("statfs").blocks_free), (Errno::ENOSPC, free));
+            return;
+        }
+        let one = blocks();
+        for (name, tag) in [(&b"user.second"[..], 2), (b"user.first", 3), (b"user.third", 4)] {
+            set(name, &value(tag)).expect("set");
+        }
+        fs.write(file, 0, &[1; 5000], IoFlags::empty()).expect("write");
+        fs.setattr(file, &SetAttr { size: Some(10), ..SetAttr::default() }).expect("truncate");
+        assert!(one == 0 || blocks() >= 3 * 128, "{} blocks", blocks());
+        for (name, tag) in [(&b"user.first"[..], 3), (b"user.second", 2), (b"user.third", 4)] {
+            assert!(fs.getxattr(file, name) == Ok(value(tag)), "{}", name.escape_ascii());
+        }
+        for name in [&b"user.first"[..], b"user.third"] {
+            fs.removexattr(file, name).expect("remove");
+        }
+        assert!(fs.getxattr(file, b"user.second") == Ok(value(2)));
+        fs.removexattr(file, b"user.second").expect("remove");
+        assert!(blocks() <= 8, "only the file's own block is left: {}", blocks());
+        let name = |number: usize| format!("user.{number:0>250}").into_bytes();
+        for number in 0..256 {
+            set(&name(number), format!("{number:0>300}").as_bytes()).expect("set");
+        }
+        assert_eq!(fs.listxattr(file).map(|names| names.len()), Ok(1 << 16));
+        for number in 0..256 {
+            assert_eq!(fs.getxattr(file, &name(number)), Ok(format!("{number:0>300}").into_bytes()));
+        }
+        fs.unlink(fs.root(), b"file").expect("unlink");
+        assert!(fs.statfs().expect("statfs").blocks_free >= free, "nothing is lost");
+    });
+}
+
 /// As a plan sizes regions: half as much again for what is removed later, and room for tables.
 #[test]
 fn the_storage_that_a_design_asks_for_holds_the_files_and_redo_counts_them_in_dram() {

@@ -14,6 +14,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -127,16 +128,18 @@ pub(crate) struct Report {
 
 impl Report {
     /// Asks the server of the mount on `dir` to say how it ends. None where it cannot: it has gone, it is of an older version, or
-    /// it does not see the folder of temporary files.
-    pub(crate) fn ask(dir: &Path) -> Option<Self> {
-        let folder = Folder::make()?;
+    /// it does not see the folder of temporary files. Fails if it does not answer.
+    pub(crate) fn ask(dir: &Path, pool: &Path) -> Result<Option<Self>, Failure> {
+        let Some(folder) = Folder::make() else { return Ok(None) };
         let socket = folder.0.join("end");
-        let listener = UnixListener::bind(&socket).ok()?;
-        match rustix::fs::getxattr(dir, fuse::end_xattr(&socket)?, &mut [0_u8; 1]) {
-            Ok(_) => Self::of(&listener).ok(),
-            Err(Errno::CONNABORTED) => Some(Self { stream: None }),
-            Err(_) => None,
-        }
+        let (Ok(listener), Some(asking)) = (UnixListener::bind(&socket), asking(dir, &socket)) else {
+            return Ok(None);
+        };
+        Ok(match answer_to(asking, (dir, pool))? {
+            Some(ASKED) => Self::of(&listener).ok(),
+            Some(ABORTED) => Some(Self { stream: None }),
+            _ => None,
+        })
     }
 
     /// The server has connected before it answered.
@@ -169,6 +172,53 @@ impl Report {
         };
         Err(Failure::new(Exit::Run, what))
     }
+}
+
+/// How a process ends that has asked a server: it will say how it ends; the mount was aborted.
+const ASKED: i32 = 0;
+const ABORTED: i32 = 3;
+const REFUSED: i32 = 1;
+
+/// The longest wait for the answer of a server.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Starts the process that asks: a request that a server has read and does not answer holds its caller for good, even one that is
+/// killed.
+fn asking(dir: &Path, socket: &Path) -> Option<Child> {
+    let mut asking = Command::new(std::env::current_exe().ok()?);
+    asking.args(["umount", "--ask"]).arg(socket).arg(dir);
+    asking.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()
+}
+
+/// What that process does; returns its exit code.
+pub(crate) fn ask_here(dir: &Path, socket: &Path) -> i32 {
+    let Some(name) = fuse::end_xattr(socket) else { return REFUSED };
+    match rustix::fs::getxattr(dir, name, &mut [0_u8; 1]) {
+        Ok(_) => ASKED,
+        Err(Errno::CONNABORTED) => ABORTED,
+        Err(_) => REFUSED,
+    }
+}
+
+/// The exit code of the process that asks.
+fn answer_to(mut asking: Child, (dir, pool): (&Path, &Path)) -> Result<Option<i32>, Failure> {
+    let began = Instant::now();
+    loop {
+        match asking.try_wait() {
+            Ok(None) if began.elapsed() < ANSWER_PATIENCE => std::thread::sleep(LOOK_EVERY),
+            Ok(None) => break,
+            ended => return Ok(ended.ok().flatten().and_then(|status| status.code())),
+        }
+    }
+    // It may not end before the server does: it is not waited for.
+    let _ = asking.kill();
+    let (dir, secs) = (dir.display(), ANSWER_PATIENCE.as_secs());
+    let server = holder(pool).map_or_else(|| "SERVER".to_owned(), |server| server.to_string());
+    let what = format!(
+        "the server of {dir} has not answered for {secs} s, and {dir} stays mounted: end the server with `kill -9 {server}`, then \
+         `weir umount {dir}`; the next mount recovers the pool. `weir umount --lazy {dir}` only detaches the directory"
+    );
+    Err(Failure::new(Exit::Run, what))
 }
 
 /// A folder for this user alone, removed in the end.

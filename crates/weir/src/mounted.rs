@@ -64,14 +64,18 @@ impl Mounted {
     }
 }
 
-/// A directory as the list names it: without symbolic links. The last part of the path may be a mount whose server has gone.
+/// A directory as the list names it: without symbolic links. The last part of the path may be a mount whose server has gone, or
+/// does not answer: it is not asked.
 pub(crate) fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
     let dir = std::path::absolute(dir).map_err(|error| Failure::io("find", dir, &error))?;
-    let by_parent = || match (dir.parent(), dir.file_name()) {
-        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)),
-        _ => Ok(dir.clone()),
+    let by_parent = match (dir.parent(), dir.file_name()) {
+        (Some(parent), Some(name)) => parent.canonicalize().map(|parent| parent.join(name)).unwrap_or(dir),
+        _ => dir,
     };
-    Ok(dir.canonicalize().or_else(|_| by_parent()).unwrap_or(dir))
+    match is_mounted(&by_parent)? {
+        true => Ok(by_parent),
+        false => Ok(by_parent.canonicalize().unwrap_or(by_parent)),
+    }
 }
 
 /// What we have mounted on `dir`; `otherwise` names the program for mounts that are not ours.

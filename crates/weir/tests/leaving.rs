@@ -113,6 +113,30 @@ fn an_unmount_fails_when_its_server_could_not_write_everything_back() {
     place.check();
 }
 
+/// Neither the program nor the mount is held by it.
+#[test]
+fn an_unmount_of_a_server_that_does_not_answer_fails_and_says_what_to_do() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("pmfs");
+    let mut server = place.command("").arg("--foreground").stderr(Stdio::null()).spawn().unwrap();
+    while !place.is_mounted() {
+        assert_eq!(server.try_wait().unwrap(), None, "the server has ended");
+        std::thread::yield_now();
+    }
+    let process = Pid::from_child(&server);
+    rustix::process::kill_process(process, Signal::STOP).unwrap();
+    let refused = run(&["umount"], &[&place.dir()]);
+    rustix::process::kill_process(process, Signal::CONT).unwrap();
+    assert_eq!(refused.status.code(), Some(4), "{}", stderr(&refused));
+    for part in ["has not answered", &format!("kill -9 {}", server.id()), "--lazy"] {
+        assert!(stderr(&refused).contains(part), "{}", stderr(&refused));
+    }
+    assert!(place.is_mounted());
+    done(&["umount"], &[&place.dir()]);
+    assert!(server.wait().unwrap().success());
+    place.check();
+}
+
 #[test]
 fn an_unmount_fails_when_its_server_has_lost_the_pool() {
     let Some(_alone) = alone() else { return };

@@ -124,6 +124,31 @@ pub fn large_writes() -> Vec<Program> {
     table.0
 }
 
+/// Extended attributes of more than a block, for designs that have such. They are not among [`all`] either.
+pub fn large_attributes() -> Vec<Program> {
+    let mut table = Table(Vec::new());
+    let set = |name: &str, len, tag| {
+        Op::SetXattr("foo".to_owned(), format!("user.{name}"), Pattern { len, tag }, XattrMode::Set)
+    };
+    let remove = |name: &str| Op::RemoveXattr("foo".to_owned(), format!("user.{name}"));
+    let large = || and(foo(5000), [set("a", 100, 1), set("large", 9000, 1)]);
+    table.add("large attribute, the first", foo(10), vec![set("large", 9000, 1)]);
+    table.add("large attribute, another", and(foo(10), [set("a", 3000, 1)]), vec![set("b", 3000, 1)]);
+    table.add("large attribute, replaced", large(), vec![set("large", 9000, 2)]);
+    table.add("large attribute, becomes short", large(), vec![set("large", 100, 2)]);
+    table.add("large attribute, short one beside", large(), vec![set("b", 100, 2), set("a", 0, 3)]);
+    table.add("large attribute, removed", large(), vec![remove("large")]);
+    table.add("large attribute, truncate", large(), vec![truncate("foo", 100)]);
+    table.add("large attribute, unlink", large(), vec![unlink("foo"), create("bar")]);
+    let open = Op::Open("foo".into(), 1);
+    table.add(
+        "large attribute, unlink while open",
+        and(large(), [open]),
+        vec![unlink("foo"), create("bar"), Op::Close(1), create("baz")],
+    );
+    table.0
+}
+
 /// All programs of one explored operation, and the few longer ones that need it.
 pub fn all() -> Vec<Program> {
     let mut table = Table(Vec::new());
@@ -141,9 +166,9 @@ pub fn all() -> Vec<Program> {
     table.0
 }
 
-/// The programs for runs in which each is alone: [`all`], [`log_cleaning`] and [`large_writes`].
+/// The programs for runs in which each is alone: [`all`], [`log_cleaning`], [`large_writes`] and [`large_attributes`].
 pub fn alone() -> Vec<Program> {
-    all().into_iter().chain(log_cleaning()).chain(large_writes()).collect()
+    all().into_iter().chain(log_cleaning()).chain(large_writes()).chain(large_attributes()).collect()
 }
 
 /// Programs in which the log of one inode grows over several pages of 512 bytes and is cleaned, for designs that keep such logs;

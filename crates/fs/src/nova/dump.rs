@@ -13,7 +13,7 @@ use super::log::{Entry, Reader};
 use super::names::read_name;
 use super::recovery::{chunks, read_saved};
 use super::superblock;
-use super::xattr::Attributes;
+use super::xattr::attributes_of;
 use crate::error::Result;
 use crate::fs_type::FsError;
 
@@ -156,7 +156,7 @@ fn dump_inode(region: &Region, geometry: &Geometry, number: u64, out: &mut dyn W
         page = found + 1;
     }
     lines.iter().try_for_each(|line| writeln!(out, "{line}"))?;
-    match Attributes::of(region, facts) {
+    match attributes_of(region, facts) {
         Ok(attributes) => {
             for record in attributes.iter() {
                 let name = String::from_utf8_lossy(record.name);

@@ -5,7 +5,7 @@
 //! | `superblock_copied` | both superblocks can be used and are the same |
 //! | `inode_table_sound` | chunks lie where they can, and each state is one |
 //! | `log_sound` | every live inode can be read, and every entry of its log: checksums, kinds, ranges, pages |
-//! | `attributes_sound` | attribute blocks are what they should be |
+//! | `attributes_sound` | attribute blocks are what they should be, names differ |
 //! | `block_used_once` | no block has two uses |
 //! | `names_lead_to_inodes` | every name leads to a live inode |
 //! | `directory_sound` | `..` is there and leads to the directory that has the name; no directory has two names |
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 
 use media::nvmm::Region;
 
-use super::inode::{Loaded, replay};
+use super::inode::{Facts, Loaded, replay};
 use super::journal;
 use super::layout::{
     BLOCK, CLEAN, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, state,
@@ -25,8 +25,8 @@ use super::layout::{
 use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
 use super::superblock;
-use super::xattr::Attributes;
-use crate::error::Result;
+use super::xattr::attributes_of;
+use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
 
 /// What is known of a live inode.
@@ -79,6 +79,15 @@ pub(crate) fn check(region: &Region) -> FsckReport {
     }
     checker.run(&superblock);
     checker.report
+}
+
+/// Reads all attributes of an inode.
+fn check_attributes(region: &Region, facts: &Facts) -> Result<()> {
+    let attributes = attributes_of(region, facts)?;
+    if let Some(name) = attributes.name_twice() {
+        return Err(Error::Corrupt(format!("attribute {} is there twice", String::from_utf8_lossy(name))));
+    }
+    attributes.iter().try_for_each(|record| record.value.read(region).map(drop))
 }
 
 /// Why an image has to be recovered first.
@@ -198,7 +207,7 @@ impl Checker<'_> {
         if let Some(block) = self.marks.mark_inode(&loaded) {
             self.violate("block_used_once", format!("inode {number}: block {block} has another use, too"));
         }
-        if let Err(error) = Attributes::of(self.region, &loaded.facts) {
+        if let Err(error) = check_attributes(self.region, &loaded.facts) {
             self.violate("attributes_sound", format!("inode {number}: {error}"));
         }
         if loaded.facts.kind().is_none() {

@@ -31,6 +31,7 @@ use super::names::Names;
 use super::seen::Seen;
 use super::{CachedFile, Volume};
 use crate::error::{Error, Result};
+use crate::persist::attributes::{block_of, blocks_of};
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
 
@@ -72,6 +73,8 @@ pub(crate) struct Loaded {
     pub(crate) blocks: BlockIndex,
     /// Of a directory.
     pub(crate) names: Names,
+    /// The blocks that hold its extended attributes, by their offsets.
+    pub(crate) attributes: Box<[u64]>,
     /// Of a file that was read through a cache.
     pub(crate) cached: OnceLock<CachedFile>,
 }
@@ -213,7 +216,7 @@ impl Inode {
             owner: Owner { uid: facts.uid, gid: facts.gid },
             rdev: facts.rdev,
             size: if is_dir { pages * BLOCK } else { facts.size },
-            blocks: (pages + u64::from(facts.xattr != 0)) * (BLOCK / 512),
+            blocks: (pages + loaded.attributes.len() as u64) * (BLOCK / 512),
             blksize: BLOCK as u32,
             atime: unpack(if accessed == 0 { facts.atime } else { accessed }),
             mtime: unpack(facts.mtime),
@@ -629,10 +632,11 @@ pub(crate) fn replay(region: &Region, geometry: &Geometry, number: u64, raw: &Ra
     if raw.ino != number || raw.checksum != raw.compute_checksum() {
         return Err(Error::Corrupt(format!("inode {number}: its checksum or its number is wrong")));
     }
-    if raw.xattr != 0 && !geometry.holds(raw.xattr, 1) {
+    if raw.xattr != 0 && !geometry.holds(block_of(raw.xattr), 1) {
         return Err(Error::Corrupt(format!("inode {number}: attributes at {}", raw.xattr)));
     }
     let mut loaded = Loaded { facts: first_facts(raw), ..Loaded::default() };
+    loaded.attributes = blocks_of(region, raw.xattr)?.into();
     let is_dir = loaded.facts.is_dir();
     let mut access_set = 0;
     let mut reader = Reader::new(region, geometry, number, (raw.head, raw.tail))?;

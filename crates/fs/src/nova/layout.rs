@@ -14,8 +14,8 @@
 //! inode, 128 bytes:
 //!   0 state      generation << 32 | 0 free, 1 live, 2 without a name and open           (journaled)
 //!   8 accessed   time of the last access, in place
-//!  16 xattr      attribute block                                                       (journaled)
-//!  24 ctime      of the last change of attributes in that block                        (journaled)
+//!  16 xattr      extended attributes: `persist/attributes.rs`                          (journaled)
+//!  24 ctime      of the last change of these                                          (journaled)
 //!  32 mode 4, checksum 4    40 uid 4, gid 4    48 device 8    56 created 8             (fixed)
 //!  64 log head   72 log tail: the commit word                                          (journaled, or one store)
 //!  80 own number    88 zero …    120 next inode chunk, in the last slot of a chunk
@@ -36,8 +36,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 pub(crate) const BLOCK: u64 = 4096;
 /// "WEIRNOVA".
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"WEIRNOVA");
-/// Version of the format.
-pub(crate) const VERSION: u32 = 1;
+/// Version of the format that is written. All from 1 on can be read: 2 added attributes beyond one block.
+pub(crate) const VERSION: u32 = 2;
 /// The copy of the superblock.
 pub(crate) const COPY: u64 = BLOCK;
 /// The clean word.
@@ -99,7 +99,7 @@ pub(crate) mod kind {
     pub(crate) const NEXT_PAGE: u8 = 7;
 }
 
-/// The superblock. Nothing in it changes after mkfs.
+/// The superblock. Nothing in it changes after mkfs but the size, and the version of an image that older code has made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(crate) struct Superblock {

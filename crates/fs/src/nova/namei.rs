@@ -392,8 +392,8 @@ impl Volume {
             cache.remove(inode.ino);
         }
         let pages = loaded.log.pages.iter().map(|page| page.page);
-        let xattr = Some(loaded.facts.xattr / BLOCK).filter(|block| *block != 0);
-        for block in pages.chain(xattr) {
+        let attributes = loaded.attributes.iter().map(|at| at / BLOCK);
+        for block in pages.chain(attributes) {
             self.region.mark(Mark::Free { off: block * BLOCK, len: BLOCK, pointer: inode.offset });
             done = done.and(self.blocks.put(Extent { offset: block * BLOCK, blocks: 1 }));
         }

@@ -149,9 +149,7 @@ impl Marks {
         };
         loaded.log.pages.iter().for_each(|page| mark(page.page));
         loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |_, place| mark(place.block()));
-        if loaded.facts.xattr != 0 {
-            mark(loaded.facts.xattr / BLOCK);
-        }
+        loaded.attributes.iter().for_each(|at| mark(at / BLOCK));
         twice
     }
 }
@@ -170,6 +168,7 @@ impl Volume {
             superblock::store(region, 0, &superblock).map_err(damaged)?;
             done.push("the primary superblock is bad; the copy was used".to_owned());
         }
+        superblock::convert(region, &superblock).map_err(damaged)?;
         let geometry = Geometry::of(&superblock);
         for shard in 0..geometry.shards {
             let words = journal::recover(region, &geometry, shard, settings.mutant).map_err(damaged)?;

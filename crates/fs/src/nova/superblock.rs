@@ -1,7 +1,7 @@
 //! The superblock and its copy.
 //!
-//! Both are written by mkfs and never again, so either can be used whenever the other is bad. What changes (the clean word, the
-//! journals, the heads of inode tables) lies elsewhere, each in a line of its own.
+//! Both are written by mkfs, and again only to grow an image or to convert an older one, so either can be used whenever the other
+//! is bad. What changes (the clean word, the journals, the heads of inode tables) lies elsewhere, each in a line of its own.
 
 use media::MediaError;
 use media::nvmm::Region;
@@ -50,7 +50,7 @@ impl Superblock {
         match () {
             () if self.magic != MAGIC => Some(format!("its magic is {:#x}, not {MAGIC:#x}", self.magic)),
             () if self.checksum != self.compute_checksum() => Some("its checksum is wrong".to_owned()),
-            () if self.version != VERSION => Some(format!("version {} is none", self.version)),
+            () if !(1..=VERSION).contains(&self.version) => Some(format!("version {} is none", self.version)),
             () if self.size > region_len.min(MAX_IMAGE) || !self.size.is_multiple_of(BLOCK) => {
                 Some(format!("it says {} bytes, the region has {region_len}", self.size))
             }
@@ -117,13 +117,26 @@ pub(crate) fn resize(region: &Region, superblock: &Superblock, size: u64) -> Res
     store(region, 0, &new)
 }
 
-/// What is wrong with the copy of a superblock that can be used. It may have the new size of a file system that was to grow.
+/// Makes an image of an older version one of [`VERSION`]. The copy is changed first: while the two differ, the image is valid in
+/// both versions, because nothing of the new one was written yet.
+pub(crate) fn convert(region: &Region, superblock: &Superblock) -> Result<()> {
+    if superblock.version == VERSION {
+        return Ok(());
+    }
+    let mut new = Superblock { version: VERSION, ..*superblock };
+    new.checksum = new.compute_checksum();
+    store(region, COPY, &new)?;
+    store(region, 0, &new)
+}
+
+/// What is wrong with the copy of a superblock that can be used. Between two versions it may be of either, and it may have the new
+/// size of a file system that was to grow.
 pub(crate) fn copy_fault(region: &Region, superblock: &Superblock) -> Option<String> {
     let repeats = |copy: &Superblock| {
-        let Superblock { size, checksum, .. } = *superblock;
+        let Superblock { version, checksum, size, .. } = *superblock;
         copy.size >= size
             && copy.fault(region.len()).is_none()
-            && Superblock { checksum, size, ..*copy } == *superblock
+            && Superblock { version, checksum, size, ..*copy } == *superblock
     };
     match region.read::<Superblock>(COPY) {
         Ok(copy) if repeats(&copy) => None,

@@ -1,18 +1,12 @@
-//! Extended attributes: one block for each inode that has any.
+//! Extended attributes.
 //!
 //! ```text
-//! block   | magic 4 | used 4 | checksum 4 | zero 4 | name_len 1 | zero 1 | value_len 2 | name … | value … |  next record …    
-//! to byte 16 + used
+//! plain block   | magic 4 | used 4 | checksum 4 | zero 4 | records …     to byte 16 + used
 //! ```
 //!
-//! `used` counts the bytes of the records, which follow one another without gaps, in the order in which they were set. Names are
-//! whole (`user.mime_type`), no two alike. All attributes of an inode fit its block: setting one that does not is `ENOSPC`, as in
-//! ext4 with blocks of this size.
-//!
-//! A change never touches the block in use: the new records go into a new block, then one transaction lets the inode point there
-//! and sets its ctime, then the old block is freed. The caller holds the inode's lock throughout.
-
-use std::ops::Range;
+//! `persist/attributes.rs` defines the records, and what is beyond one block. A change never touches the blocks in use: the new
+//! ones are written, then one transaction lets the inode point there and sets its ctime, then the old ones are freed. The caller holds
+//! the inode's lock throughout.
 
 use media::event::Mark;
 use media::nvmm::Region;
@@ -25,10 +19,11 @@ use super::inode::{Changing, Facts};
 use super::journal::Words;
 use super::layout::{BLOCK, checksum, ino, pack};
 use crate::error::{Error, Result};
+use crate::persist::attributes::{Attributes, Change, is_indexed};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"XATR");
 
-/// The beginning of an attribute block.
+/// The beginning of a plain block.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 struct BlockHeader {
@@ -39,124 +34,46 @@ struct BlockHeader {
     zero: u32,
 }
 
-/// The fixed part of an attribute.
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct AttributeHeader {
-    name_len: u8,
-    zero: u8,
-    value_len: u16,
-}
-
-/// Bytes that the records of an inode may have.
+/// Bytes that the records of a plain block may have.
 const ROOM: usize = BLOCK as usize - size_of::<BlockHeader>();
 
-/// An attribute among the records of its inode.
-pub(crate) struct Record<'a> {
-    pub(crate) name: &'a [u8],
-    pub(crate) value: &'a [u8],
-    /// Its bytes among those of all records.
-    place: Range<usize>,
-}
-
-/// The record at byte `start`; none when it is not one.
-fn record_at(records: &[u8], start: usize) -> Option<Record<'_>> {
-    let (header, rest) = AttributeHeader::read_from_prefix(records.get(start..)?).ok()?;
-    let (name, rest) = rest.split_at_checked(header.name_len.into())?;
-    let value = rest.get(..header.value_len.into())?;
-    let sound = !name.is_empty() && !name.contains(&0) && header.zero == 0;
-    let end = start + size_of::<AttributeHeader>() + name.len() + value.len();
-    sound.then_some(Record { name, value, place: start..end })
-}
-
-/// The attributes of one inode.
-#[derive(Debug, Default)]
-pub(crate) struct Attributes {
-    /// The records of an attribute block, each of them sound.
-    records: Vec<u8>,
-}
-
-impl Attributes {
-    /// Those that an inode has.
-    pub(crate) fn of(region: &Region, facts: &Facts) -> Result<Self> {
-        if facts.xattr == 0 {
-            return Ok(Self::default());
-        }
-        let fault = |what| Error::Corrupt(format!("attribute block at {}: {what}", facts.xattr));
-        let header: BlockHeader = region.read(facts.xattr)?;
-        let used = header.used as usize;
-        if header.magic != MAGIC || used > ROOM {
-            return Err(fault("it does not begin as one".to_owned()));
-        }
-        let mut records = vec![0; used];
-        region.peek(facts.xattr + size_of::<BlockHeader>() as u64, &mut records)?;
-        if header.checksum != checksum(&[&records]) {
-            return Err(fault("its checksum is wrong".to_owned()));
-        }
-        let attributes = Self { records };
-        match attributes.iter().last().map_or(0, |last| last.place.end) {
-            end if end == used => Ok(attributes),
-            end => Err(fault(format!("no record at byte {end} of {used}"))),
-        }
+/// The attributes that an inode has.
+pub(crate) fn attributes_of(region: &Region, facts: &Facts) -> Result<Attributes> {
+    if facts.xattr == 0 {
+        return Ok(Attributes::default());
     }
-
-    /// In the order in which they were set.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Record<'_>> {
-        let mut at = 0;
-        std::iter::from_fn(move || {
-            let record = record_at(&self.records, at)?;
-            at = record.place.end;
-            Some(record)
-        })
+    if is_indexed(facts.xattr) {
+        return Attributes::indexed(region, facts.xattr);
     }
-
-    fn find(&self, name: &[u8]) -> Option<Record<'_>> {
-        self.iter().find(|record| record.name == name)
+    let fault = |what| Error::Corrupt(format!("attribute block at {}: {what}", facts.xattr));
+    let header: BlockHeader = region.read(facts.xattr)?;
+    let used = header.used as usize;
+    if header.magic != MAGIC || used > ROOM {
+        return Err(fault("it does not begin as one"));
     }
-
-    /// Adds or replaces one.
-    fn set(&mut self, name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let old = self.find(name).map(|record| record.place);
-        match (mode, &old) {
-            (XattrMode::Create, Some(_)) => return Err(Error::Exists),
-            (XattrMode::Replace, None) => return Err(Error::NoAttribute),
-            _ => {}
-        }
-        self.records.drain(old.unwrap_or(0..0));
-        let need = size_of::<AttributeHeader>() + name.len() + value.len();
-        if self.records.len() + need > ROOM {
-            return Err(Error::NoSpace);
-        }
-        let name_len = u8::try_from(name.len()).map_err(|_| Error::Invalid("a name of over 255 bytes"))?;
-        let header = AttributeHeader { name_len, zero: 0, value_len: value.len() as u16 };
-        for part in [header.as_bytes(), name, value] {
-            self.records.extend_from_slice(part);
-        }
-        Ok(())
+    let mut records = vec![0; used];
+    region.peek(facts.xattr + size_of::<BlockHeader>() as u64, &mut records)?;
+    if header.checksum != checksum(&[&records]) {
+        return Err(fault("its checksum is wrong"));
     }
-
-    fn remove(&mut self, name: &[u8]) -> Result<()> {
-        let place = self.find(name).map(|record| record.place).ok_or(Error::NoAttribute)?;
-        self.records.drain(place);
-        Ok(())
-    }
+    Attributes::plain(facts.xattr, records)
 }
 
 impl Volume {
     fn attributes(&self, number: u64) -> Result<Attributes> {
         let loaded = self.reading(self.inodes.get(number)?)?;
-        Attributes::of(&self.region, &loaded.facts)
+        attributes_of(&self.region, &loaded.facts)
     }
 
     pub(crate) fn get_attribute(&self, number: u64, name: &[u8]) -> Result<Vec<u8>> {
-        let attributes = self.attributes(number)?;
-        attributes.find(name).map(|record| record.value.to_vec()).ok_or(Error::NoAttribute)
+        let loaded = self.reading(self.inodes.get(number)?)?;
+        let attributes = attributes_of(&self.region, &loaded.facts)?;
+        attributes.find(name).ok_or(Error::NoAttribute)?.value.read(&self.region)
     }
 
     /// All names, each ended by a zero byte.
     pub(crate) fn list_attributes(&self, number: u64) -> Result<Vec<u8>> {
-        let attributes = self.attributes(number)?;
-        Ok(attributes.iter().flat_map(|record| [record.name, &[0]].concat()).collect())
+        Ok(self.attributes(number)?.names())
     }
 
     /// Sets an attribute; durable on return.
@@ -166,102 +83,56 @@ impl Volume {
         (name, value): (&[u8], &[u8]),
         mode: XattrMode,
     ) -> Result<()> {
-        let mut attributes = Attributes::of(&self.region, &inode.facts)?;
-        attributes.set(name, value, mode)?;
-        self.replace_attributes(inode, &attributes, Need::Growth)
+        let mut attributes = attributes_of(&self.region, &inode.facts)?;
+        let change = attributes.set(name, value, mode, ROOM)?;
+        self.replace_attributes(inode, attributes, (&change, value), Need::Growth)
     }
 
     /// Removes an attribute; durable on return.
     pub(crate) fn remove_attribute(&self, inode: &mut Changing<'_>, name: &[u8]) -> Result<()> {
-        let mut attributes = Attributes::of(&self.region, &inode.facts)?;
-        attributes.remove(name)?;
-        self.replace_attributes(inode, &attributes, Need::Removal)
+        let mut attributes = attributes_of(&self.region, &inode.facts)?;
+        let change = attributes.remove(name)?;
+        self.replace_attributes(inode, attributes, (&change, &[]), Need::Removal)
     }
 
     fn replace_attributes(
         &self,
         inode: &mut Changing<'_>,
-        attributes: &Attributes,
+        attributes: Attributes,
+        (change, value): (&Change, &[u8]),
         need: Need,
     ) -> Result<()> {
         let _scope = sim::scope(media::charges::METADATA);
-        let mut taken = Taken::new(&self.blocks);
-        let block = if attributes.records.is_empty() { 0 } else { taken.take(1, need)?.offset };
-        let mut needs = Vec::new();
-        if block != 0 {
-            let records = &attributes.records;
-            let header = BlockHeader {
-                magic: MAGIC,
-                used: records.len() as u32,
-                checksum: checksum(&[records]),
-                zero: 0,
-            };
-            let bytes = [header.as_bytes(), records].concat();
-            self.region.nt_store(block, &bytes)?;
+        let old: Vec<_> = attributes.frame.iter().chain(&change.gone).copied().collect();
+        let kept: Vec<_> = inode.attributes.iter().copied().filter(|block| !old.contains(block)).collect();
+        let (mut taken, mut needs) = (Taken::new(&self.blocks), Vec::new());
+        let mut put = |bytes: &[u8]| {
+            let block = taken.take(1, need)?.offset;
+            self.region.nt_store(block, bytes)?;
             needs.push((block, bytes.len() as u64));
-        }
+            Ok(block)
+        };
+        let xattr = match attributes.as_plain(ROOM) {
+            Some([]) => 0,
+            Some(records) => {
+                let used = records.len() as u32;
+                let header = BlockHeader { magic: MAGIC, used, checksum: checksum(&[records]), zero: 0 };
+                put(&[header.as_bytes(), records].concat())?
+            }
+            None => attributes.write_indexed((change, value), &mut put)?,
+        };
         let now = pack(Timestamp::now());
         let mut words = Words::default();
         let pointer = inode.inode.offset + ino::XATTR;
-        words.add(pointer, block);
+        words.add(pointer, xattr);
         words.add(inode.inode.offset + ino::CTIME, now);
         self.transact(&words, &needs)?;
         taken.keep();
-        let old = std::mem::replace(&mut inode.facts.xattr, block);
-        inode.facts.ctime = now;
-        if old != 0 {
-            self.region.mark(Mark::Free { off: old, len: BLOCK, pointer });
-            self.blocks.put(Extent { offset: old, blocks: 1 })?;
-        }
-        Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn names(attributes: &Attributes) -> Vec<&[u8]> {
-        attributes.iter().map(|record| record.name).collect()
-    }
-
-    #[test]
-    fn a_value_is_replaced_whole_and_comes_last() {
-        let mut attributes = Attributes::default();
-        attributes.set(b"user.a", b"one", XattrMode::Create).expect("there is none");
-        attributes.set(b"user.b", b"", XattrMode::Set).expect("an empty value is one");
-        attributes.set(b"user.a", b"a longer one", XattrMode::Replace).expect("there is one");
-        assert_eq!(names(&attributes), [&b"user.b"[..], b"user.a"]);
-        assert_eq!(attributes.find(b"user.a").map(|record| record.value), Some(&b"a longer one"[..]));
-        assert_eq!(attributes.set(b"user.a", b"", XattrMode::Create), Err(Error::Exists));
-        assert_eq!(attributes.set(b"user.c", b"", XattrMode::Replace), Err(Error::NoAttribute));
-        assert_eq!(attributes.remove(b"user.c"), Err(Error::NoAttribute));
-        attributes.remove(b"user.b").expect("it is there");
-        assert_eq!(names(&attributes), [b"user.a"]);
-    }
-
-    #[test]
-    fn the_last_byte_of_a_block_can_be_used_and_no_more() {
-        let room = ROOM - size_of::<AttributeHeader>() - 6;
-        let mut attributes = Attributes::default();
-        attributes.set(b"user.a", &vec![1; room], XattrMode::Set).expect("it fits");
-        assert_eq!(attributes.set(b"user.b", b"", XattrMode::Set), Err(Error::NoSpace));
-        attributes
-            .set(b"user.a", &vec![2; room], XattrMode::Set)
-            .expect("a replacement needs no room beside");
-    }
-
-    #[test]
-    fn no_record_reaches_beyond_the_last_byte() {
-        let mut attributes = Attributes::default();
-        attributes.set(b"user.a", b"value", XattrMode::Set).expect("it fits");
-        for end in 0..attributes.records.len() {
-            assert!(record_at(&attributes.records[..end], 0).is_none(), "{end}");
-        }
-        for (at, byte) in [(0, 0), (0, 200), (1, 1), (3, 255), (6, 0)] {
-            let mut records = attributes.records.clone();
-            records[at] = byte;
-            assert!(record_at(&records, 0).is_none(), "byte {at} is {byte}");
-        }
+        inode.facts = Facts { xattr, ctime: now, ..inode.facts };
+        inode.attributes = kept.into_iter().chain(needs.iter().map(|(block, _)| *block)).collect();
+        old.into_iter().try_for_each(|offset| {
+            self.region.mark(Mark::Free { off: offset, len: BLOCK, pointer });
+            self.blocks.put(Extent { offset, blocks: 1 })
+        })
     }
 }

@@ -15,7 +15,7 @@ use super::layout::{
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
-use super::xattr::Attributes;
+use super::xattr::attributes_of;
 use crate::error::Error;
 use crate::fs_type::FsError;
 
@@ -163,9 +163,9 @@ fn dump_inode(region: &Region, number: u64, out: &mut dyn Write) -> Result<(), F
 }
 
 fn dump_attributes(region: &Region, raw: &RawInode, out: &mut dyn Write) -> Result<(), FsError> {
-    match Attributes::of(region, raw) {
+    match attributes_of(region, raw) {
         Ok(attributes) if raw.xattr != 0 => {
-            writeln!(out, "attributes at {}", raw.xattr)?;
+            writeln!(out, "attributes in blocks at {:?}", attributes.blocks())?;
             for record in attributes.iter() {
                 let name = String::from_utf8_lossy(record.name);
                 writeln!(out, "  {name}: {} bytes", record.value.len())?;

@@ -8,12 +8,12 @@
 //! | `inode_mode_known` | a live inode is of a known kind |
 //! | `root_is_directory` | the root is a directory that has its two links |
 //! | `blocks_in_range` | every pointer of a tree leads to a block behind the journal |
-//! | `block_used_once` | no two trees share a block, nor does an attribute block |
-//! | `block_count_right` | an inode counts the data blocks that its tree has, and its attribute block |
+//! | `block_used_once` | no two trees share a block, nor do attributes |
+//! | `block_count_right` | an inode counts the data blocks that its tree has, and the blocks of its attributes |
 //! | `size_covers_blocks` | no block lies beyond the end of the file, unless the inode says so |
 //! | `times_possible` | the fraction of a time is less than a second |
-//! | `attribute_block_in_range` | a pointer to attributes leads to a block behind the journal |
-//! | `attributes_sound` | records fill what an attribute block says that it uses, names differ |
+//! | `attribute_block_in_range` | every pointer to attributes leads to a block behind the journal |
+//! | `attributes_sound` | records fill what an attribute block says that it uses, names differ, checksums are right |
 //! | `directory_sound` | records cover their blocks, `.` and `..` come first and lead where they should, names differ |
 //! | `names_lead_to_inodes` | every name leads to a live inode |
 //! | `link_count_right` | an inode has as many links as names (a directory: two and one for each subdirectory) |
@@ -37,9 +37,10 @@ use super::repair::Fix;
 use super::superblock;
 use super::tree::Tree;
 use super::truncate::read_list;
-use super::xattr::Attributes;
+use super::xattr::attributes_of;
 use crate::error::Error;
 use crate::fs_type::FsckReport;
+use crate::persist::attributes::{block_of, blocks_of};
 use crate::persist::free_map::FreeMap;
 
 /// Where inode `number` lies, if the table reaches so far.
@@ -222,35 +223,46 @@ impl<'a> Check<'a> {
             return;
         }
         let before = self.report.violations.len();
-        self.check_attribute_block(owner, raw);
+        self.check_attribute_blocks(owner, raw);
         if self.report.violations.len() > before && number != 0 {
             self.fixes.push(Fix::NoAttributes(number));
         }
     }
 
-    fn check_attribute_block(&mut self, owner: &str, raw: &RawInode) {
-        let block = raw.xattr / BLOCK;
-        let behind_journal = (self.first_block..self.superblock.size / BLOCK).contains(&block);
-        let block = format!("{owner}: attribute block at {}", raw.xattr);
-        if !raw.xattr.is_multiple_of(BLOCK) || !behind_journal {
-            self.report.violate("attribute_block_in_range", block);
+    /// What cannot be read is reported with the attributes.
+    fn attribute_blocks(&self, raw: &RawInode) -> Vec<u64> {
+        blocks_of(self.region, raw.xattr).unwrap_or_else(|_| vec![block_of(raw.xattr)])
+    }
+
+    fn check_attribute_blocks(&mut self, owner: &str, raw: &RawInode) {
+        for at in self.attribute_blocks(raw) {
+            let behind_journal = (self.first_block..self.superblock.size / BLOCK).contains(&(at / BLOCK));
+            let predicate = match at.is_multiple_of(BLOCK) && behind_journal {
+                false => "attribute_block_in_range",
+                true if !self.unused.take(at / BLOCK) => "block_used_once",
+                true => continue,
+            };
+            self.report.violate(predicate, format!("{owner}: attribute block at {at}"));
             self.trees_whole = false;
             return;
         }
-        if !self.unused.take(raw.xattr / BLOCK) {
-            self.report.violate("block_used_once", block);
-            self.trees_whole = false;
-            return;
-        }
-        match Attributes::of(self.region, raw) {
-            Ok(attributes) => {
-                let mut names = BTreeSet::new();
-                if let Some(twice) = attributes.iter().find(|record| !names.insert(record.name)) {
-                    let name = String::from_utf8_lossy(twice.name);
-                    self.report.violate("attributes_sound", format!("{block}: {name} is there twice"));
-                }
+        let attributes = match attributes_of(self.region, raw) {
+            Ok(attributes) => attributes,
+            Err(error) => {
+                self.report.violate("attributes_sound", format!("{owner}: {error}"));
+                return;
             }
-            Err(error) => self.report.violate("attributes_sound", format!("{owner}: {error}")),
+        };
+        if let Some(name) = attributes.name_twice() {
+            let name = String::from_utf8_lossy(name);
+            let what = format!("{owner}: attribute block at {}: {name} is there twice", block_of(raw.xattr));
+            self.report.violate("attributes_sound", what);
+        }
+        for record in attributes.iter() {
+            if let Err(error) = record.value.read(self.region) {
+                let name = String::from_utf8_lossy(record.name);
+                self.report.violate("attributes_sound", format!("{owner}: {name}: {error}"));
+            }
         }
     }
 
@@ -282,7 +294,7 @@ impl<'a> Check<'a> {
             self.fix(number, Fix::Pointers(number));
             return;
         }
-        let blocks = data_blocks + u64::from(raw.xattr != 0);
+        let blocks = data_blocks + self.attribute_blocks(raw).len() as u64;
         if blocks != u64::from(raw.blocks) {
             self.report
                 .violate("block_count_right", format!("{owner}: counts {} blocks, has {blocks}", raw.blocks));

@@ -20,6 +20,7 @@ use super::times::seconds;
 use super::tree::{Freed, Tree, fill_entries};
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
+use crate::persist::attributes::blocks_of;
 use crate::persist::free_map::FreeMap;
 use crate::persist::slot_table::SlotTable;
 
@@ -40,6 +41,13 @@ pub(crate) struct Inode {
 }
 
 const _: () = assert!(size_of::<Inode>() <= 144);
+
+/// The blocks of an inode.
+#[derive(Default)]
+pub(crate) struct Contents {
+    tree: Vec<Freed>,
+    attributes: Vec<u64>,
+}
 
 /// What readers see that do not have the lock of an inode.
 #[derive(Default)]
@@ -371,7 +379,7 @@ impl Volume {
         let _scope = sim::scope(media::charges::METADATA);
         self.check_sound()?;
         let raw = self.raw(inode)?;
-        let blocks = self.tree_blocks(inode, &raw)?;
+        let contents = self.contents(inode, &raw)?;
         if !raw.is_free() || raw.root != 0 {
             let mut ranges = vec![(inode.offset, ino::HALF)];
             ranges.extend(attribute_pointer(inode, &raw));
@@ -379,7 +387,7 @@ impl Volume {
             let logged = self.journal.log(&mut tx, &ranges);
             self.end(tx, logged.and_then(|()| self.erase(inode, &raw)))?;
         }
-        self.free_contents(inode, &raw, blocks)?;
+        self.free_contents(inode, contents)?;
         self.truncate_remove(inode)?;
         self.inodes.put(inode.ino);
         Ok(())
@@ -394,21 +402,21 @@ impl Volume {
         self.store_half(inode, &RawInode { ctime_extra: seconds(), ..RawInode::default() })
     }
 
-    /// All blocks of the tree of an inode.
-    pub(crate) fn tree_blocks(&self, inode: &Inode, raw: &RawInode) -> Result<Vec<Freed>> {
-        let (mut blocks, pointer) = (Vec::new(), inode.offset + ino::ROOT);
+    /// All blocks of an inode.
+    pub(crate) fn contents(&self, inode: &Inode, raw: &RawInode) -> Result<Contents> {
+        let (mut tree, pointer) = (Vec::new(), inode.offset + ino::ROOT);
         Tree::of(raw).visit(&self.region, &mut |visited| {
-            blocks.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
+            tree.push(Freed { offset: visited.offset, shift: visited.shift, pointer });
             Ok(())
         })?;
-        Ok(blocks)
+        Ok(Contents { tree, attributes: blocks_of(&self.region, raw.xattr)? })
     }
 
-    /// Frees the blocks of an inode whose slot is free, durably; `blocks` are those of its tree.
-    pub(crate) fn free_contents(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>) -> Result<()> {
+    /// Frees the blocks of an inode whose slot is free, durably.
+    pub(crate) fn free_contents(&self, inode: &Inode, contents: Contents) -> Result<()> {
         self.maps.forget(inode.ino);
-        sim::work(Work::STEP, blocks.len() as u64);
-        self.free_blocks(blocks)?;
-        self.free_attributes(inode, raw)
+        sim::work(Work::STEP, contents.tree.len() as u64);
+        self.free_blocks(contents.tree)?;
+        self.free_attributes(inode, contents.attributes)
     }
 }

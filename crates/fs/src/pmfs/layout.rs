@@ -16,10 +16,12 @@
 //! |---|---|
 //! | 0 | the kernel module's: times have whole seconds, an inode has 64 bits for its blocks, nothing leads to attributes |
 //! | 1 | what was zero in every inode in use holds the fractions of its times; attribute blocks (`xattr.rs`) |
+//! | 2 | a fourth level of trees |
+//! | 3 | attributes beyond one block |
 //!
-//! A version 0 image is a valid version 1 image whose times have no fractions and whose inodes have no attributes. Recovery
-//! converts it by changing the number, after it has emptied the journal and before any other write. Every later version keeps
-//! magic, checksum and version number where they are.
+//! An image of each version is a valid one of the next, such as a version 0 image, whose times have no fractions and whose inodes
+//! have no attributes. Recovery converts it by changing the number, after it has emptied the journal and before any other write.
+//! Every later version keeps magic, checksum and version number where they are.
 
 use sim::{KIB, MIB};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -29,8 +31,8 @@ compile_error!("the format is little-endian and its structures are used as they 
 
 /// Identifies a PMFS image.
 pub(crate) const MAGIC: u16 = 0xEFFC;
-/// Version of the format that is written. All up to it can be read: 1 added nanoseconds and attributes, 2 a fourth level of trees.
-pub(crate) const VERSION: u32 = 2;
+/// Version of the format that is written. All up to it can be read.
+pub(crate) const VERSION: u32 = 3;
 /// Largest image: an inode counts its blocks in 32 bits.
 pub(crate) const MAX_IMAGE: u64 = BLOCK << u32::BITS;
 /// Base block: tree nodes, directories, 4-KiB data blocks.
@@ -185,10 +187,10 @@ pub(crate) struct RawInode {
     pub(crate) ctime_extra: u32,
     pub(crate) mode: u16,
     pub(crate) links: u16,
-    /// Data blocks and the attribute block, in units of 4 KiB.
+    /// Data blocks and those of attributes, in units of 4 KiB.
     pub(crate) blocks: u32,
     pub(crate) mtime_extra: u32,
-    /// The attribute block.
+    /// The attributes: see `persist/attributes.rs`.
     pub(crate) xattr: u64,
     pub(crate) uid: u32,
     pub(crate) gid: u32,

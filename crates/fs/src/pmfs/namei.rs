@@ -10,11 +10,11 @@ use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
 
 use super::Volume;
 use super::dir::{Found, Inserted, Place, Removal};
-use super::inode::{Inode, InodeState, Locked};
+use super::inode::{Contents, Inode, InodeState, Locked};
 use super::journal::Transaction;
 use super::layout::{BLOCK, BLOCK_SHIFT, MAX_LINKS, RawInode, ino};
 use super::mutant;
-use super::tree::{Freed, fill_entries};
+use super::tree::fill_entries;
 use super::xattr::attribute_pointer;
 use crate::error::{Error, Result};
 
@@ -303,7 +303,7 @@ impl Volume {
         let removal = self.plan_removal(&dir.raw, found)?;
         let frees = raw.links == 1 && state.opens == 0;
         // Before anything is changed: what cannot be read now could not be freed.
-        let blocks = if frees { self.tree_blocks(inode, &raw)? } else { Vec::new() };
+        let contents = if frees { self.contents(inode, &raw)? } else { Contents::default() };
         let mut ranges = vec![dir.half(), removal.logged()];
         ranges.extend(attribute_pointer(inode, &raw).filter(|_| frees));
         let given = if raw.links == 1 { open.take_open(inode, ranges.len() as u32)? } else { None };
@@ -333,16 +333,16 @@ impl Volume {
         dir.removed(name, &removal);
         drop(dir);
         if frees {
-            self.free_removed(inode, &raw, blocks, open);
+            self.free_removed(inode, contents, open);
             return Ok(None);
         }
         Ok((raw.links == 0).then_some(inode))
     }
 
-    /// Frees the `blocks` of an inode that a committed removal has erased; no other task can reach it. Its name is gone already:
+    /// Frees the blocks of an inode that a committed removal has erased; no other task can reach it. Its name is gone already:
     /// after a failure, the next mount frees the blocks.
-    fn free_removed(&self, inode: &Inode, raw: &RawInode, blocks: Vec<Freed>, open: &dyn OpenTransactions) {
-        let freed = open.discard(inode).and_then(|()| self.free_contents(inode, raw, blocks));
+    fn free_removed(&self, inode: &Inode, contents: Contents, open: &dyn OpenTransactions) {
+        let freed = open.discard(inode).and_then(|()| self.free_contents(inode, contents));
         match freed {
             Ok(()) => self.inodes.put(inode.ino),
             Err(_) => self.blocks.doubt(),

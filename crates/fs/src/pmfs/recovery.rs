@@ -31,6 +31,7 @@ use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
+use crate::persist::attributes::blocks_of;
 use crate::persist::free_map::FreeMap;
 
 /// Bytes of an extent of the saved block map: first and last block.
@@ -483,8 +484,6 @@ fn mark_tree(region: &Region, raw: &RawInode, map: &mut FreeMap, number: u64) ->
         }
         Ok(())
     };
-    if raw.xattr != 0 {
-        mark(raw.xattr, BLOCK_SHIFT)?;
-    }
+    blocks_of(region, raw.xattr)?.into_iter().try_for_each(|block| mark(block, BLOCK_SHIFT))?;
     Tree::of(raw).visit(region, &mut |visited| mark(visited.offset, visited.shift))
 }

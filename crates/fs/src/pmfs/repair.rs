@@ -41,6 +41,7 @@ use super::vfs::Mounted;
 use super::{Settings, Volume};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
+use crate::persist::attributes::blocks_of;
 use crate::persist::free_map::FreeMap;
 
 /// What makes a violation right. Inodes by number, places by offset.
@@ -190,7 +191,7 @@ fn unused_by_others(region: &Region, number: u64) -> Result<FreeMap> {
             });
             Ok(())
         });
-        unused.take(raw.xattr / BLOCK);
+        take_attributes(region, raw, &mut unused);
     };
     take(&table);
     for other in (ROOT_INO..table.size.min(superblock.size)).step_by(INODE_SLOT as usize) {
@@ -202,12 +203,18 @@ fn unused_by_others(region: &Region, number: u64) -> Result<FreeMap> {
     Ok(unused)
 }
 
+fn take_attributes(region: &Region, raw: &RawInode, unused: &mut FreeMap) {
+    for block in blocks_of(region, raw.xattr).unwrap_or_default() {
+        unused.take(block / BLOCK);
+    }
+}
+
 /// Makes a hole of each pointer of an inode that leads nowhere, or to what another has.
 fn prune(region: &Region, number: u64) -> Result<String> {
     let mut unused = unused_by_others(region, number)?;
     let at = place_of(region, number)?;
     let raw: RawInode = region.read(at)?;
-    unused.take(raw.xattr / BLOCK);
+    take_attributes(region, &raw, &mut unused);
     let tree = Tree::of(&raw);
     let mut holes = 0;
     if keeps(region, (tree, tree.height), raw.root, &mut unused) {

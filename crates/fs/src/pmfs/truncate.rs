@@ -29,6 +29,7 @@ use super::layout::{BLOCK_SHIFT, FLAG_BEYOND_EOF, INODE_BYTES, RawInode, TRUNCAT
 use super::mutant;
 use super::tree::{Freed, Tree};
 use crate::error::{Error, Result};
+use crate::persist::attributes::blocks_of;
 
 pub(super) static TRUNCATE: LockClass = LockClass::new("pmfs.truncate");
 
@@ -282,7 +283,7 @@ impl Volume {
             blocks += if visited.block.is_some() { 1 << tree.shift >> BLOCK_SHIFT } else { 0 };
             Ok(())
         })?;
-        Ok(blocks as u32 + u32::from(raw.xattr != 0))
+        Ok(blocks as u32 + blocks_of(&self.region, raw.xattr)?.len() as u32)
     }
 
     /// Finishes what the list of the image promises, which was loaded.

@@ -106,7 +106,8 @@ fn every_crash_of_one_operation_leaves_an_allowed_state() {
     for subject in subjects() {
         let began = std::time::Instant::now();
         let filter = std::env::var("WEIR_CRASH_PROGRAM").unwrap_or_default();
-        let programs = programs::all().into_iter().chain(programs::large_writes());
+        let large = programs::large_writes().into_iter().chain(programs::large_attributes());
+        let programs = programs::all().into_iter().chain(large);
         let programs: Vec<_> = programs.filter(|program| program.name.contains(&filter)).collect();
         let tally = explore_all(&subject, &programs, Effort { after_commits: true, ..effort(20) });
         report("one operation", &subject, &tally, began);

@@ -123,6 +123,14 @@ fn every_failure_in_a_hinfs_mounted_sync_is_answered_and_undone_or_ends_all_chan
 }
 
 #[test]
+fn every_failure_of_a_change_of_a_large_attribute_is_answered_and_undone_or_ends_all_changes() {
+    for (name, options) in [("pmfs", PMFS), ("hinfs", HINFS), ("nova", &[("shards", "1")])] {
+        let tally = fail_programs(&subject(name, options), &programs::large_attributes());
+        assert_eq!(tally.violations, []);
+    }
+}
+
+#[test]
 fn a_design_that_hides_failures_is_found() {
     let honest = subject("pmfs", PMFS);
     let lying =

@@ -16,7 +16,7 @@ use crate::output::Output;
 #[derive(Args, Debug)]
 #[command(
     after_help = "Returns when all data is on the medium and the pool can be mounted again; with --lazy, at once.\n\
-    Fails if the server could not write everything back."
+    Fails if the server could not write everything back, or does not answer for ten seconds."
 )]
 pub(crate) struct Umount {
     /// The directory
@@ -25,15 +25,21 @@ pub(crate) struct Umount {
     /// Detach the directory at once, even if files on it are open; the mount ends when they are closed
     #[arg(short, long)]
     lazy: bool,
+    /// Ask the server to say through this socket how it ends, and unmount nothing.
+    #[arg(long, hide = true, value_name = "SOCKET")]
+    ask: Option<PathBuf>,
 }
 
 impl Umount {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if let Some(socket) = &self.ask {
+            std::process::exit(leaving::ask_here(&self.dir, socket));
+        }
         let dir = mounted::absolute(&self.dir)?;
         let mount = mounted::ours(&dir, "umount")?;
         check_owner(&dir, mount.owner)?;
         let has_file = mount.source.is_absolute() && !self.lazy;
-        let report = has_file.then(|| Report::ask(&dir)).flatten();
+        let report = if has_file { Report::ask(&dir, &mount.source)? } else { None };
         Unmounting { dir: &dir, lazy: self.lazy }.run()?;
         if !has_file {
             return Ok(());
