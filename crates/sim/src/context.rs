@@ -175,6 +175,13 @@ impl Context {
         self.seen.set(self.time.get());
     }
 
+    /// The task is in an operation of this kind from now on.
+    #[inline]
+    pub(crate) fn set_op(&self, op: Op) {
+        self.op.set(op.index() as u8);
+        self.ledger.set_under_way(op);
+    }
+
     /// Books time of the virtual clock on `activity`.
     #[inline]
     pub(crate) fn book(&self, activity: Activity, ns: u64) {

@@ -20,7 +20,7 @@
 
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -292,6 +292,8 @@ const ROWS: usize = Op::MAX + 1;
 
 /// One task's ledger.
 pub(crate) struct Ledger {
+    /// The kind of the operation that has begun and not ended; [`Op::NONE`] between operations.
+    under_way: AtomicU8,
     time: [[AtomicU64; Activity::MAX]; ROWS],
     /// Time from begin to end of the operations, measured, not summed from the parts.
     total: [AtomicU64; Op::MAX],
@@ -336,6 +338,7 @@ fn bump(cell: &AtomicU64, n: u64) {
 impl Ledger {
     pub(crate) fn new() -> Self {
         Self {
+            under_way: AtomicU8::new(Op::NONE.index),
             time: [const { [const { AtomicU64::new(0) }; Activity::MAX] }; ROWS],
             total: [const { AtomicU64::new(0) }; Op::MAX],
             calls: [const { AtomicU64::new(0) }; Op::MAX],
@@ -343,6 +346,12 @@ impl Ledger {
             undecided_waited: AtomicBool::new(false),
             counts: [const { [const { AtomicU64::new(0) }; Count::MAX] }; Activity::MAX],
         }
+    }
+
+    /// The task is in an operation of this kind from now on.
+    #[inline]
+    pub(crate) fn set_under_way(&self, op: Op) {
+        self.under_way.store(op.index, Relaxed);
     }
 
     #[inline]
@@ -385,9 +394,18 @@ impl Ledger {
         move_row(row, &self.time[op.index()]);
     }
 
+    /// Time from begin to end of the operations of a kind, and of one that is under way what it has booked.
+    fn total(&self, op: usize) -> u64 {
+        let total = self.total[op].load(Relaxed);
+        if op == Op::NONE.index() || op != usize::from(self.under_way.load(Relaxed)) {
+            return total;
+        }
+        total.max(self.time[op].iter().map(|cell| cell.load(Relaxed)).sum())
+    }
+
     fn add_into(&self, sum: &mut Snapshot) {
         for op in 0..Op::MAX {
-            sum.total[op] += self.total[op].load(Relaxed);
+            sum.total[op] += self.total(op);
             sum.calls[op] += self.calls[op].load(Relaxed);
             add_row(&mut sum.time[op], &self.time[op]);
             if let Some(waits) = self.waits[op].get() {
@@ -516,7 +534,8 @@ impl Snapshot {
         Nanos(self.time[op.index()].iter().sum())
     }
 
-    /// Time from begin to end of all operations of kind `op`.
+    /// Time from begin to end of all operations of kind `op`. Of one that had not ended when the snapshot was taken, what was booked
+    /// until then: the rest is in later snapshots.
     pub fn total(&self, op: Op) -> Nanos {
         Nanos(self.total[op.index()])
     }
@@ -569,7 +588,7 @@ impl Snapshot {
     pub fn since(&self, earlier: &Self) -> Self {
         let mut diff = self.clone();
         for op in 0..Op::MAX {
-            diff.total[op] -= earlier.total[op];
+            diff.total[op] = diff.total[op].saturating_sub(earlier.total[op]);
             diff.calls[op] -= earlier.calls[op];
             subtract(&mut diff.time[op], &earlier.time[op]);
             subtract(&mut diff.lock_wait[op], &earlier.lock_wait[op]);
@@ -646,7 +665,7 @@ pub fn op(op: Op) -> OpGuard {
     if cx.op.get() != Op::NONE.index {
         return OpGuard { outer: false };
     }
-    cx.op.set(op.index);
+    cx.set_op(op);
     cx.op_charged.set(0);
     let now = cx.now().0;
     if cx.op_start.replace(now) == now
@@ -676,7 +695,7 @@ impl OpGuard {
         let undecided = |cx: &&context::Context| self.outer && cx.op.get() == Op::UNDECIDED.index;
         if let Some(cx) = context::current().filter(undecided) {
             cx.ledger.decide(op);
-            cx.op.set(op.index);
+            cx.set_op(op);
         }
     }
 }
@@ -685,8 +704,9 @@ impl Drop for OpGuard {
     #[inline]
     fn drop(&mut self) {
         let Some(cx) = context::current().filter(|_| self.outer) else { return };
-        let op = cx.op.replace(Op::NONE.index);
+        let op = cx.op.get();
         if op == Op::UNDECIDED.index {
+            cx.set_op(Op::NONE);
             return cx.ledger.decide(Op::NONE); // the end of the run has cut it off
         }
         let total = cx.now().0.saturating_sub(cx.op_start.get());
@@ -695,5 +715,6 @@ impl Drop for OpGuard {
         if cx.clock() == Clock::Real {
             cx.ledger.add(op, Activity::SOFTWARE, total.saturating_sub(cx.op_charged.get()));
         }
+        cx.set_op(Op::NONE);
     }
 }

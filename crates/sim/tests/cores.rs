@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use sim::{
-    Activity, Condvar, LockClass, Machine, Mutex, Nanos, Scheduling, Seed, Setup, TaskSpec, Work,
-    ledger::Snapshot,
+    Activity, Condvar, LockClass, Machine, Mutex, Nanos, Op, RwLock, Scheduling, Seed, Semaphore, Setup,
+    TaskSpec, Work, ledger::Snapshot,
 };
 
 static LOCK: LockClass = LockClass::new("test.lock");
@@ -390,4 +390,89 @@ fn a_panic_on_a_shared_core_ends_the_run_with_its_own_message() {
     });
     let text = error.unwrap_err().to_string();
     assert!(text.contains("\"fails\" panicked") && text.contains("on purpose"), "{text}");
+}
+
+/// What a task on core 1 waits for, and what ends that wait 10 µs later.
+struct Case {
+    name: &'static str,
+    begin: fn(&Things),
+    end: fn(&Things),
+}
+
+struct Things {
+    mutex: Mutex<()>,
+    sleeping: Mutex<()>,
+    rwlock: RwLock<()>,
+    semaphore: Semaphore,
+    gate: (Mutex<bool>, Condvar),
+}
+
+const WAITS: [Case; 5] = [
+    Case { name: "mutex", begin: |things| drop(things.mutex.lock()), end: |_| () },
+    Case { name: "sleeping mutex", begin: |things| drop(things.sleeping.lock()), end: |_| () },
+    Case { name: "rwlock", begin: |things| drop(things.rwlock.read()), end: |_| () },
+    Case {
+        name: "semaphore",
+        begin: |things| things.semaphore.acquire(1),
+        end: |things| things.semaphore.release(1),
+    },
+    Case {
+        name: "condition",
+        begin: |things| {
+            let mut open = things.gate.0.lock();
+            while !*open {
+                open = things.gate.1.wait(open);
+            }
+        },
+        end: |things| {
+            *things.gate.0.lock() = true;
+            things.gate.1.notify_all();
+        },
+    },
+];
+
+/// The ledger of an operation on core 1 that waits, while another task takes its core for `busy` ns.
+fn wait_without_a_core(wait: &'static Case, busy: u64) -> Snapshot {
+    const WAITING: Op = Op::new(1, "wait");
+    run(machine(2), move || {
+        let things = Arc::new(Things {
+            mutex: Mutex::new(&LOCK, ()),
+            sleeping: Mutex::sleeping(&LOCK, ()),
+            rwlock: RwLock::new(&LOCK, ()),
+            semaphore: Semaphore::new(&LOCK, 0),
+            gate: (Mutex::new(&LOCK, false), Condvar::of_class(&LOCK)),
+        });
+        let held = (things.mutex.lock(), things.sleeping.lock(), things.rwlock.write());
+        let shared = Arc::clone(&things);
+        let waiter = sim::spawn(TaskSpec::named("waiter").on_core(1), move || {
+            let _op = sim::op(WAITING);
+            (wait.begin)(&shared);
+        });
+        let other = sim::spawn(TaskSpec::named("other").on_core(1), move || {
+            sim::sleep(Nanos(1_000));
+            compute(busy, 1_000);
+        });
+        sim::sleep(Nanos(10_000));
+        drop(held);
+        (wait.end)(&things);
+        waiter.join();
+        other.join();
+        let ledger = Snapshot::of_run();
+        assert_eq!(ledger.calls(WAITING), 1);
+        let parts = [Activity::LOCK_WAIT, Activity::CORE_WAIT].map(|part| ledger.time(WAITING, part).0);
+        let (name, total) = (wait.name, ledger.total(WAITING).0);
+        assert_eq!(ledger.booked(WAITING).0, total, "{name}: {parts:?} of {total}");
+        assert_eq!(ledger.lock_waits(WAITING), [("test.lock", Nanos(parts[0]))], "{name}");
+        ledger
+    })
+}
+
+#[test]
+fn a_wait_for_a_core_inside_a_wait_for_a_lock_is_booked_once() {
+    for wait in &WAITS {
+        let (alone, crowded) = (wait_without_a_core(wait, 1_000), wait_without_a_core(wait, 400_000));
+        let lock_wait = |ledger: &Snapshot| ledger.time(Op::new(1, "wait"), Activity::LOCK_WAIT);
+        assert_eq!(lock_wait(&alone), lock_wait(&crowded), "{}", wait.name);
+        assert!(crowded.time(Op::new(1, "wait"), Activity::CORE_WAIT).0 > 100_000, "{}", wait.name);
+    }
 }

@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use rand::RngExt;
 use sim::ledger::Snapshot;
 use sim::{
-    Activity, Condvar, Count, Line, LockClass, Machine, Mutex, Nanos, Op, Rng, RwLock, Seed, Semaphore,
-    Server, Setup, TaskSpec, Work,
+    Activity, Condvar, Count, Line, LockClass, Machine, Mutex, Nanos, Op, Rng, RwLock, Scheduling, Seed,
+    Semaphore, Server, Setup, TaskSpec, Work,
 };
 
 static MUTEX: LockClass = LockClass::new("test.mutex");
@@ -43,6 +43,12 @@ fn run<T: Send + 'static>(setup: &Setup, main: impl FnOnce() -> T + Send + 'stat
 
 fn virtual_clock() -> Setup {
     Setup::virtual_clock(Machine::unit(), Seed(3))
+}
+
+/// A machine with so many cores, which tasks share in slices of about as long as the steps of a task.
+fn few_cores(cores: u16) -> Machine {
+    let times = Scheduling { latency: Nanos(600), granularity: Nanos(75), wakeup_granularity: Nanos(100) };
+    Machine { sockets: 1, cores_per_socket: cores, scheduling: Some(times), ..Machine::unit() }
 }
 
 fn sum_of_parts(snapshot: &Snapshot, op: Op) -> Nanos {
@@ -101,7 +107,8 @@ fn any_step(world: &World, rng: &mut Rng, depth: u32) {
 
 /// A task's work: operations with private time between them. Returns its ledger and how long it took.
 fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
-    let start = sim::now();
+    // It may have waited for its core already.
+    let (before, start) = (Snapshot::of_task(), sim::now());
     for _ in 0..20 {
         let (kind, later) = (OPS[rng.random_range(0..3)], rng.random::<bool>());
         let op = rng.random::<bool>().then(|| sim::op(if later { Op::UNDECIDED } else { kind }));
@@ -114,13 +121,18 @@ fn task(world: &World, mut rng: Rng) -> (Snapshot, Nanos) {
         any_step(world, &mut rng, 0);
         drop(op);
     }
-    (Snapshot::of_task(), sim::now() - start)
+    (Snapshot::of_task().since(&before), sim::now() - start)
 }
 
 proptest! {
     #[test]
-    fn the_parts_of_operations_sum_to_their_totals_and_all_to_the_life_of_the_task(seed: u64, tasks in 1..10_u64) {
-        let tasks = run(&Setup { run_ahead: Nanos(200), ..virtual_clock() }, move || {
+    fn the_parts_of_operations_sum_to_their_totals_and_all_to_the_life_of_the_task(
+        seed: u64,
+        tasks in 1..10_u64,
+        shared_cores in prop::option::of(1..4_u16),
+    ) {
+        let machine = shared_cores.map_or_else(Machine::unit, few_cores);
+        let tasks = run(&Setup { run_ahead: Nanos(200), machine, ..virtual_clock() }, move || {
             let world = Arc::new(World {
                 mutex: Mutex::new(&MUTEX, ()),
                 rwlock: RwLock::new(&RWLOCK, ()),
@@ -249,6 +261,29 @@ fn an_operation_decided_late_is_booked_whole_on_its_kind_with_its_lock_waits() {
     assert_eq!((ledger.total(OPS[1]), ledger.calls(OPS[1])), (Nanos(97), 1));
     assert_eq!(sum_of_parts(&ledger, OPS[1]), Nanos(97));
     assert_eq!((ledger.calls(OPS[0]), ledger.calls(OPS[2]), ledger.calls(Op::NONE)), (0, 0, 0));
+}
+
+#[test]
+fn an_operation_that_a_window_begins_in_counts_with_its_part_of_the_window() {
+    let (before, window) = run(&virtual_clock(), || {
+        let work = || {
+            let _op = sim::op(OPS[0]);
+            sim::medium(Nanos(100));
+            sim::interact();
+            sim::medium(Nanos(60));
+        };
+        let task = sim::spawn(TaskSpec::named("worker").on_core(1), move || (0..3).for_each(|_| work()));
+        sim::sleep(Nanos(250)); // the second operation is at 260, where it lets others go first
+        let before = Snapshot::of_run();
+        task.join();
+        let window = Snapshot::of_run().since(&before);
+        (before, window)
+    });
+    assert_eq!((before.calls(OPS[0]), before.total(OPS[0])), (1, Nanos(260)));
+    assert_eq!((window.calls(OPS[0]), window.total(OPS[0])), (2, Nanos(220)));
+    for ledger in [before, window] {
+        assert_eq!(ledger.booked(OPS[0]), ledger.total(OPS[0]));
+    }
 }
 
 #[test]

@@ -94,10 +94,9 @@ impl Condvar {
     }
 
     fn wait_virtual(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
-        let parked_at = cx.time.get();
-        let notified = self.waiters.wait(cx, scheduler, waiting);
-        book_wait(cx, self.class, cx.time.get() - parked_at);
-        notified
+        let waited = self.waiters.wait(cx, scheduler, waiting);
+        book_wait(cx, self.class, waited.ns);
+        waited.woken
     }
 
     /// Wakes one waiter, if there is one.

@@ -62,6 +62,7 @@ use crate::ledger::{Activity, LockClass};
 use crate::units::Nanos;
 use crate::virt::Scheduler;
 use line::{Turn, update_ns};
+use queue::Waited;
 
 /// The current task and its scheduler, under the virtual clock.
 #[inline]
@@ -86,11 +87,11 @@ fn is_free(cx: &Context, class: &'static LockClass) -> bool {
     !cx.run.free.is_empty() && cx.run.free.iter().any(|name| name == class.name())
 }
 
-/// Virtual clock: the current task, parked since `parked_at`, was given its turn by the task that woke it; in an explored run
-/// perhaps by one whose own time is earlier.
-fn book_granted(cx: &Context, class: &'static LockClass, parked_at: u64) {
+/// Virtual clock: the current task was given its turn by the task that woke it; in an explored run perhaps by one whose own time is
+/// earlier.
+fn book_granted(cx: &Context, class: &'static LockClass, waited: &Waited) {
     let own = cx.parking.own.get();
-    book_turn(cx, class, (cx.time.get() - parked_at).saturating_sub(own), own);
+    book_turn(cx, class, waited.ns.saturating_sub(own), own);
 }
 
 /// Taking the lock is CPU work, also while its line comes from another core.

@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use parking_lot::lock_api::RawMutex as _;
 
 use super::line::Turns;
-use super::queue::WaitQueue;
+use super::queue::{WaitQueue, Waited};
 use super::{book_granted, book_wait, held_outside, is_free, take_turn, timed_wait, virtual_task};
 use crate::clock;
 use crate::context::Context;
@@ -149,8 +149,7 @@ impl<T: ?Sized> Mutex<T> {
             if self.state.sleeping {
                 self.sleep_and_enter(cx, scheduler);
             } else {
-                let parked_at = self.wait(cx, scheduler);
-                book_granted(cx, self.class, parked_at);
+                book_granted(cx, self.class, &self.wait(cx, scheduler));
             }
         }
         if !self.raw.try_lock() {
@@ -158,12 +157,10 @@ impl<T: ?Sized> Mutex<T> {
         }
     }
 
-    /// Parks the current task until a release wakes it; returns when it went.
-    fn wait(&self, cx: &Context, scheduler: &Scheduler) -> u64 {
-        let parked_at = cx.time.get();
+    /// Parks the current task until a release wakes it.
+    fn wait(&self, cx: &Context, scheduler: &Scheduler) -> Waited {
         let waiting = Waiting { holder: &raw const self.state.holder, ..Waiting::of(self.class) };
-        self.state.waiters.wait(cx, scheduler, waiting);
-        parked_at
+        self.state.waiters.wait(cx, scheduler, waiting)
     }
 
     /// Sleeping kind, after a failed attempt: sleeps and tries again until the lock is free.
@@ -174,8 +171,8 @@ impl<T: ?Sized> Mutex<T> {
             clock::pass(cx, cx.software(Activity::SOFTWARE), cx.run.machine.cost(Work::FUTEX, 1));
             scheduler.interact(cx);
             if self.state.contended.load(Relaxed) {
-                let parked_at = self.wait(cx, scheduler);
-                book_wait(cx, self.class, cx.time.get() - parked_at);
+                let waited = self.wait(cx, scheduler);
+                book_wait(cx, self.class, waited.ns);
             }
             if self.state.enter(cx, self.class, u64::MAX) {
                 // A task that has failed once cannot know whether others sleep.

@@ -5,6 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use crate::context::{Context, TaskId};
 use crate::virt::{NO_TASK, Scheduler, Waiting};
 
+/// How a wait in a queue ended.
+pub(super) struct Waited {
+    /// Another task took it out and woke it; otherwise its deadline came.
+    pub(super) woken: bool,
+    /// How long it lasted. The wait for a core that may follow is no part of it, and is booked by itself.
+    pub(super) ns: u64,
+}
+
 pub(super) struct WaitQueue {
     head: AtomicU32,
     tail: AtomicU32,
@@ -25,19 +33,21 @@ impl WaitQueue {
         Some(self.head.load(Relaxed)).filter(|id| *id != NO_TASK)
     }
 
-    /// Parks the current task at the end of the queue. True when another task took it out and woke it; false when
-    /// its deadline came. However it ends, also by unwinding, the task is not in the queue any more.
-    pub(super) fn wait(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> bool {
+    /// Parks the current task at the end of the queue until another task takes it out and wakes it, or its deadline comes. However
+    /// it ends, also by unwinding, the task is not in the queue any more.
+    pub(super) fn wait(&self, cx: &Context, scheduler: &Scheduler, waiting: Waiting) -> Waited {
+        let parked_at = cx.time.get();
         self.push(scheduler, cx.id);
         let place = Place { queue: self, scheduler, id: cx.id };
         let woken = scheduler.park(cx, waiting);
+        let ns = cx.time.get() - parked_at;
         if woken {
             std::mem::forget(place);
         } else {
             drop(place); // before it waits for a core: a notification is not for it any more
         }
         scheduler.enter_core(cx);
-        woken
+        Waited { woken, ns }
     }
 
     fn push(&self, scheduler: &Scheduler, id: TaskId) {

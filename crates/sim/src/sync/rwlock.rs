@@ -125,13 +125,11 @@ impl<T: ?Sized> RwLock<T> {
         if self.state.enter(cx, self.class, write) {
             return;
         }
-        let parked_at = cx.time.get();
         let holder = &raw const self.state.writer;
         let waiting = Waiting { holder, wants: u64::from(write), ..Waiting::of(self.class) };
-        if !self.state.waiters.wait(cx, scheduler, waiting) {
-            unreachable!("a lock has no deadline");
-        }
-        book_granted(cx, self.class, parked_at);
+        let waited = self.state.waiters.wait(cx, scheduler, waiting);
+        assert!(waited.woken, "a lock has no deadline");
+        book_granted(cx, self.class, &waited);
     }
 }
 

@@ -90,10 +90,8 @@ impl Semaphore {
         let taken = self.waiters.is_empty() && self.take(n);
         self.line.update(cx, self.class);
         if !taken {
-            let parked_at = cx.time.get();
             let waiting = Waiting { holder: ptr::null(), wants: n, ..Waiting::of(self.class) };
-            self.waiters.wait(cx, scheduler, waiting);
-            book_granted(cx, self.class, parked_at);
+            book_granted(cx, self.class, &self.waiters.wait(cx, scheduler, waiting));
         }
     }
 
