@@ -60,6 +60,16 @@ pub trait FsType: Sync {
         Bytes(0)
     }
 
+    /// The UUID of the journal that an image keeps on another device, which then is the memory beside the block device.
+    fn outside_journal(&self, _: &Storage) -> Option<[u8; 16]> {
+        None
+    }
+
+    /// The size of such a journal for an image of `size` bytes; none where the design makes none.
+    fn outside_journal_size(&self, _options: &Options, _size: Bytes) -> Option<Bytes> {
+        None
+    }
+
     /// Makes an empty file system.
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError>;
 
@@ -77,11 +87,9 @@ pub trait FsType: Sync {
     /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, storage: &Storage) -> FsckReport;
 
-    /// Repairs what [`FsType::fsck`] found in a recovered image, as far as that can be done without giving up what can still be
-    /// read; says what was done. Call it in a run: files are given names.
-    fn repair(&self, _: &Storage) -> Result<Vec<String>, FsError> {
-        Err(FsError::NoRepair { design: self.name() })
-    }
+    /// Repairs what [`FsType::fsck`] found in an image that was recovered, or could not be, as far as that can be done without
+    /// giving up what can still be read; says what was done. Call it in a run: files are given names.
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError>;
 
     /// Grows an unmounted file system to the size of its storage, which was made larger; returns the size before. Nothing changes
     /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
@@ -235,12 +243,6 @@ pub enum FsError {
         /// What was found instead, and what to do.
         found: String,
     },
-    /// The design cannot repair images.
-    #[error("{design} has no repair; copy what can be read to another file system")]
-    NoRepair {
-        /// The design.
-        design: &'static str,
-    },
     /// The design cannot make a file system larger.
     #[error("{design} cannot be resized: {advice}")]
     NoGrowth {
@@ -259,7 +261,7 @@ pub enum FsError {
     },
     /// There is no device for a journal of its own.
     #[error(
-        "external_journal=true needs memory beside a block device, which only a plan can name: make the image without it"
+        "external_journal=true needs memory beside a block device: name it in a plan, or `weir mkfs ext4 IMAGE --journal FILE`"
     )]
     NoJournalDevice,
     /// An option is wrong.
