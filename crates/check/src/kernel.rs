@@ -17,6 +17,7 @@
 //! | owners, devices | where this process may not set or make them: taken out of the operations, in the model as well |
 //! | extended attributes of anything but regular files and directories | programs may give them none by these names |
 //! | modes of `fallocate`, and extended attributes, where the host does not have them | left out in the model as well |
+//! | files without a name (`O_TMPFILE`) | random operations make none |
 //! | mapped files | Linux shows what was stored beyond the end of a file until the page leaves memory, a design never |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
@@ -289,6 +290,8 @@ impl Kernel {
             }
             Op::Sync
             | Op::Remount
+            | Op::Nameless(_)
+            | Op::LinkOpened(..)
             | Op::Map(..)
             | Op::Unmap(_)
             | Op::Store(..)

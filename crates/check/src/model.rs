@@ -29,6 +29,8 @@ struct Node {
     rdev: u64,
     nlink: u32,
     opens: u32,
+    /// It was made without a name and never had one, so it can still get one.
+    nameless: bool,
     /// Times that were set, as long as nothing has changed them.
     atime: Option<Timestamp>,
     mtime: Option<Timestamp>,
@@ -40,7 +42,7 @@ impl Node {
     fn new(kind: FileKind, perm: u32, owner: (u32, u32), body: Body) -> Self {
         let nlink = 1 + u32::from(kind == FileKind::Directory);
         let (atime, mtime, xattrs) = (None, None, BTreeMap::new());
-        Self { kind, perm, owner, rdev: 0, nlink, opens: 0, atime, mtime, xattrs, body }
+        Self { kind, perm, owner, rdev: 0, nlink, opens: 0, nameless: false, atime, mtime, xattrs, body }
     }
 }
 
@@ -173,15 +175,45 @@ impl Model {
         if self.names(dir)?.contains_key(name) {
             return Err(Errno::EEXIST);
         }
-        let id = self.next;
-        self.next += 1;
         let is_dir = kind == FileKind::Directory;
         let body = if is_dir { Body::Dir { names: BTreeMap::new(), parent: dir } } else { body };
-        let owner = (self.new.owner.uid, self.new.owner.gid);
-        self.nodes.insert(id, Node { rdev, ..Node::new(kind, self.new.perm, owner, body) });
+        let id = self.add_node(kind, rdev, body);
         self.names_mut(dir).insert(name.to_owned(), id);
         self.node(dir).nlink += u32::from(is_dir);
         Ok(Reply::Done)
+    }
+
+    fn add_node(&mut self, kind: FileKind, rdev: u64, body: Body) -> Id {
+        let id = self.next;
+        self.next += 1;
+        let owner = (self.new.owner.uid, self.new.owner.gid);
+        self.nodes.insert(id, Node { rdev, ..Node::new(kind, self.new.perm, owner, body) });
+        id
+    }
+
+    fn make_nameless(&mut self, number: usize) -> Result<Reply, Errno> {
+        if self.opened.contains_key(&number) {
+            return Err(Errno::EMFILE);
+        }
+        let id = self.add_node(FileKind::Regular, 0, Body::File(Arc::default()));
+        let node = self.node(id);
+        (node.nlink, node.opens, node.nameless) = (0, 1, true);
+        self.opened.insert(number, id);
+        Ok(Reply::Done)
+    }
+
+    fn link(&mut self, id: Id, to: &str) -> Result<(), Errno> {
+        let (dir, name) = self.parent(to)?;
+        match () {
+            () if self.names(dir)?.contains_key(name) => return Err(Errno::EEXIST),
+            () if self.is_dir(id) => return Err(Errno::EPERM),
+            () if self.nodes[&id].nlink == 0 && !self.nodes[&id].nameless => return Err(Errno::ENOENT),
+            () => {}
+        }
+        self.names_mut(dir).insert(name.to_owned(), id);
+        let node = self.node(id);
+        (node.nlink, node.nameless) = (node.nlink + 1, false);
+        Ok(())
     }
 
     fn drop_links(&mut self, id: Id, count: u32) {
@@ -244,10 +276,7 @@ impl Model {
             Op::Sync | Op::Remount => Ok(Reply::Done),
             Op::Chmod(..) | Op::Chown(..) | Op::ChmodChown(..) | Op::Utimes(..) => self.set_attributes(op),
             Op::SetXattr(path, name, value, mode) => self.set_xattr(path, name, value.bytes(0), *mode),
-            Op::RemoveXattr(path, name) => {
-                let id = self.find(path)?;
-                self.node(id).xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
-            }
+            Op::RemoveXattr(path, name) => self.remove_xattr(path, name),
             Op::Open(path, number) => {
                 let id = self.find(path)?;
                 if self.opened.contains_key(number) {
@@ -276,7 +305,9 @@ impl Model {
             Op::Map(..) | Op::Unmap(_) | Op::Store(..) | Op::Load(..) | Op::Msync(_) => {
                 self.run_mapped(op, limit)
             }
-            Op::Link(..) | Op::Unlink(_) | Op::Rmdir(_) => self.run_on_names(op),
+            Op::Nameless(_) | Op::Link(..) | Op::LinkOpened(..) | Op::Unlink(_) | Op::Rmdir(_) => {
+                self.run_on_names(op)
+            }
             Op::Rename(from, to, flags) => self.rename(from, to, *flags),
         }
     }
@@ -368,6 +399,11 @@ impl Model {
         }
     }
 
+    fn remove_xattr(&mut self, path: &str, name: &str) -> Result<Reply, Errno> {
+        let id = self.find(path)?;
+        self.node(id).xattrs.remove(name).map(|_| Reply::Done).ok_or(Errno::ENODATA)
+    }
+
     /// An operation found no space: it has changed nothing, except perhaps the time of its file, and may have reserved a part of
     /// it.
     pub fn found_no_space(&mut self, op: &Op) {
@@ -402,15 +438,12 @@ impl Model {
         match op {
             Op::Link(from, to) => {
                 let id = self.find(from)?;
-                let (dir, name) = self.parent(to)?;
-                match () {
-                    () if self.names(dir)?.contains_key(name) => return Err(Errno::EEXIST),
-                    () if self.is_dir(id) => return Err(Errno::EPERM),
-                    () if self.nodes[&id].nlink == 0 => return Err(Errno::ENOENT),
-                    () => {}
-                }
-                self.names_mut(dir).insert(name.to_owned(), id);
-                self.node(id).nlink += 1;
+                self.link(id, to)?;
+            }
+            Op::Nameless(number) => return self.make_nameless(*number),
+            Op::LinkOpened(number, to) => {
+                let id = self.file(&File::Opened(*number))?;
+                self.link(id, to)?;
             }
             Op::Unlink(path) => {
                 let (dir, name) = self.parent(path)?;
@@ -530,6 +563,7 @@ impl Model {
             // To another name of the same file it does nothing.
             Op::Rename(from, to, _) => self.find(from).ok().filter(|id| self.find(to).ok() != Some(*id)),
             Op::Link(from, _) => self.find(from).ok(),
+            Op::LinkOpened(number, _) => self.opened.get(number).copied(),
             _ => None,
         }
     }

@@ -65,6 +65,10 @@ pub enum Op {
     /// Opens under a number.
     Open(String, usize),
     Close(usize),
+    /// Makes a regular file without a name and opens it under a number (`O_TMPFILE`).
+    Nameless(usize),
+    /// Gives the file that is open under a number a name.
+    LinkOpened(usize, String),
     Fsync(File),
     Sync,
     ReadDir(String),
@@ -92,7 +96,7 @@ impl Op {
             Self::Read(..) => "read",
             Self::Truncate(..) => "truncate",
             Self::Fallocate(..) => "fallocate",
-            Self::Link(..) => "link",
+            Self::Link(..) | Self::LinkOpened(..) => "link",
             Self::Unlink(_) => "unlink",
             Self::Rmdir(_) => "rmdir",
             Self::Rename(..) => "rename",
@@ -101,6 +105,7 @@ impl Op {
             Self::RemoveXattr(..) => "removexattr",
             Self::Open(..) => "open",
             Self::Close(_) => "close",
+            Self::Nameless(_) => "tmpfile",
             Self::Fsync(_) => "fsync",
             Self::Sync => "sync",
             Self::ReadDir(_) => "readdir",
@@ -274,6 +279,11 @@ impl Runner {
                 self.fs.release(ino);
                 Ok(Reply::Done)
             }
+            Op::Nameless(number) if self.opened.contains_key(number) => Err(Errno::EMFILE),
+            Op::Nameless(number) => {
+                self.opened.insert(*number, self.fs.tmpfile(&NEW)?.ino);
+                Ok(Reply::Done)
+            }
             Op::Map(..) | Op::Unmap(_) | Op::Store(..) | Op::Load(..) | Op::Msync(_) => self.run_mapped(op),
             _ => self.run_on_names(op),
         }
@@ -350,6 +360,11 @@ impl Runner {
         match op {
             Op::Link(from, to) => {
                 let ino = self.find(from)?;
+                let (dir, name) = self.parent(to)?;
+                self.fs.link(ino, dir, name).map(|_| Reply::Done)
+            }
+            Op::LinkOpened(number, to) => {
+                let ino = self.file(&File::Opened(*number))?;
                 let (dir, name) = self.parent(to)?;
                 self.fs.link(ino, dir, name).map(|_| Reply::Done)
             }

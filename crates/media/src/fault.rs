@@ -7,8 +7,9 @@
 //! | [`Fault::FailFrom`] | so do all that follow, until the faults are cleared | a device that has failed |
 //! | [`Fault::TearNth`] | the nth write from now leaves its first blocks only, and fails once | power lost in a write |
 //! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
+//! | [`Fault::DropLine`] | no flush or fence of a line of source happens | the same, in the code |
 //!
-//! The last one is for tests of the tests: a crash harness that does not notice a dropped flush proves
+//! The last two are for tests of the tests: a crash harness that does not notice a dropped flush proves
 //! nothing. [`Target::Space`] fails, too: it is what a design's allocators ask for before they give anything
 //! out ([`crate::Region::grants_space`]), so that running out of space can be tried at each of them.
 
@@ -17,6 +18,7 @@ use std::collections::BTreeSet;
 use sim::LINE_BYTES;
 
 use crate::error::MediaError;
+use crate::event::Site;
 
 /// A kind of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +85,15 @@ pub enum Fault {
         /// Counted from 1.
         nth: u64,
     },
+    /// Every access of this kind that a line of source asks a region for is left out.
+    DropLine {
+        /// [`Target::Flush`] or [`Target::Fence`].
+        target: Target,
+        /// The path of the source file, as the compiler has it.
+        file: &'static str,
+        /// The line.
+        line: u32,
+    },
 }
 
 /// An access that will go wrong, and how many of its kind come before it.
@@ -101,6 +112,8 @@ pub(crate) struct Faults {
     countdowns: Vec<Countdown>,
     /// Writes that will be torn: how many come before each, counting it, and the blocks that arrive.
     tears: Vec<(u64, u64)>,
+    /// Lines of source whose flushes or fences are left out.
+    lines: Vec<(Target, &'static str, u32)>,
     /// Accesses that have gone wrong.
     struck: u64,
 }
@@ -117,6 +130,7 @@ impl Faults {
             Fault::FailFrom { target, nth } => {
                 self.countdowns.push(Countdown { target, left: nth.max(1), lasting: true });
             }
+            Fault::DropLine { target, file, line } => self.lines.push((target, file, line)),
             Fault::TearNth { nth, blocks } => self.tears.push((nth.max(1), blocks)),
         }
     }
@@ -139,6 +153,13 @@ impl Faults {
         });
         self.struck += u64::from(struck);
         struck
+    }
+
+    /// Whether what `site` asks for is left out.
+    pub(crate) fn leaves_out(&mut self, target: Target, site: Site) -> bool {
+        let found = self.lines.contains(&(target, site.file(), site.line()));
+        self.struck += u64::from(found);
+        found
     }
 
     /// The blocks of this write that arrive, if it is one that is to be torn.

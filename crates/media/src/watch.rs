@@ -125,7 +125,7 @@ impl Watch {
     /// Tells the taps who asks for a flush or a fence, and returns whether it is to be left out.
     pub(crate) fn drops_for(&self, target: Target, site: Site) -> bool {
         self.current().iter().for_each(|tap| tap.asked(target, site));
-        self.drops(target)
+        self.drops(target) || self.is_faulty() && self.faults.lock().leaves_out(target, site)
     }
 
     /// Whether this flush or fence is to be left out, or this allocation to be refused.

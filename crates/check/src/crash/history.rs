@@ -66,7 +66,7 @@ impl History {
                 None | Some((Op::Sync | Op::Remount, _)) => now,
                 Some((Op::Fsync(_) | Op::Msync(_), of)) if of == Some(*id) => now,
                 Some((Op::Truncate(..), of)) if of == Some(*id) && self.promises.truncate_syncs => now,
-                Some((Op::Rename(..) | Op::Link(..), of))
+                Some((Op::Rename(..) | Op::Link(..) | Op::LinkOpened(..), of))
                     if of == Some(*id) && self.promises.size_is_durable_with_names =>
                 {
                     Floor { size: version, ..old }

@@ -199,6 +199,29 @@ pub fn log_cleaning() -> Vec<Program> {
     table.0
 }
 
+/// Programs with files that are made without a name and get one. They are not among [`all`], whose pairs and numbers stay as they
+/// are.
+pub fn nameless() -> Vec<Program> {
+    let mut table = Table(Vec::new());
+    let filled = |len| vec![Op::Nameless(1), Op::Write(File::Opened(1), Some(0), Pattern { len, tag: 2 })];
+    let name = || Op::LinkOpened(1, "foo".into());
+    table.add("make a nameless file", vec![], filled(5000));
+    table.add("name a nameless file", filled(5000), vec![name()]);
+    table.add(
+        "write a nameless file, name it",
+        vec![Op::Nameless(1)],
+        and(filled(9000).split_off(1), [name()]),
+    );
+    table.add("name a nameless file, fsync", filled(5000), vec![name(), Op::Fsync(at("foo"))]);
+    table.add(
+        "shorten a nameless file, name it",
+        filled(9000),
+        vec![Op::Truncate(File::Opened(1), 4500), name()],
+    );
+    table.add("close a nameless file", filled(5000), vec![Op::Close(1), create("foo")]);
+    table.0
+}
+
 /// Programs that store by mappings, for designs that map files. They are not among [`all`], whose pairs and numbers stay as they
 /// are.
 pub fn mapped() -> Vec<Program> {

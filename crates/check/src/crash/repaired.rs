@@ -126,6 +126,8 @@ fn paths_of(op: &Op) -> Option<Vec<&str>> {
         | Op::Truncate(..)
         | Op::Fallocate(..)
         | Op::Close(_)
+        | Op::Nameless(_)
+        | Op::LinkOpened(..)
         | Op::Store(..)
         | Op::Unmap(_) => return None,
     })

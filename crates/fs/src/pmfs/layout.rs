@@ -139,6 +139,8 @@ pub(crate) struct JournalDescriptor {
 pub(crate) mod jd {
     pub(crate) const HEAD: u64 = super::JOURNAL_DESCRIPTOR + 12;
     pub(crate) const TAIL_WORD: u64 = super::JOURNAL_DESCRIPTOR + 16;
+    // No tail is durable before the head that was stored before it: stores to a line persist in their order.
+    const _: () = assert!(HEAD / sim::LINE_BYTES as u64 == TAIL_WORD / sim::LINE_BYTES as u64);
 }
 
 /// Bytes of a log entry: one cache line.

@@ -116,12 +116,12 @@ impl Volume {
         Ok(())
     }
 
-    /// Changes the size that an inode on the list is to have; durable on return. The caller holds its lock.
+    /// Changes the size that an inode on the list is to have; durable with the log of the transaction that follows, which fences.
+    /// The caller holds its lock.
     pub(crate) fn truncate_resize(&self, inode: &Inode, size: u64) -> Result<()> {
         let at = inode.offset + INODE_BYTES;
         self.region.store_u64(at, size)?;
         self.region.flush(at, 8);
-        self.region.fence();
         Ok(())
     }
 

@@ -191,6 +191,20 @@ fn a_crash_of_a_design_that_buffers_loses_nothing_that_was_synced_and_shows_no_g
     }
 }
 
+/// A crash frees it, or it has its name and all that was written.
+#[test]
+fn a_crash_leaves_a_file_that_was_made_without_a_name_whole_under_its_name_or_frees_it() {
+    let nova = [("shards", "2"), ("log_page", "512")];
+    let more = [buffered("hinfs"), subject("nova", &nova), subject("rcache", &nova), in_memory()];
+    for subject in subjects().into_iter().chain(more).chain(on_blocks()) {
+        let began = std::time::Instant::now();
+        let tally = explore_all(&subject, &programs::nameless(), effort(1));
+        report("made without a name", &subject, &tally, began);
+        assert_eq!(tally.violations.len(), 0, "seed {SEED}");
+        assert!(tally.without_space == 0, "{}: no space for a program", subject.design.name());
+    }
+}
+
 /// Designs on a block device, mounted in each way that promises something else.
 fn on_blocks() -> Vec<Subject> {
     let ext4 = [("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];

@@ -72,6 +72,19 @@ fn asking(design: &str, (kind, call): (&str, &str)) -> BTreeSet<String> {
     names
 }
 
+/// The numbers of the lines that are called `name`: `hinfs/file.rs grow fence 1`.
+pub(super) fn lines_called(wanted: &str) -> Vec<u32> {
+    let file = format!("crates/fs/src/{}", wanted.split(' ').next().unwrap_or_default());
+    let lines = source(&file);
+    let words = KINDS.iter().map(|(_, kind, call)| (*kind, *call));
+    let numbers = |words: (&str, &str)| {
+        let called = |line: &u32| name(&lines, &(file.clone(), *line), words) == wanted;
+        let asks = (1..).zip(&lines).filter(|(_, line)| line.contains(words.1)).map(|(at, _)| at);
+        asks.filter(called).collect::<Vec<u32>>()
+    };
+    words.flat_map(numbers).collect()
+}
+
 /// What became of each line of a design whose flushes or fences were left out, by name.
 fn left_out(design: &str, target: Target, words: (&str, &str)) -> BTreeMap<String, Counts> {
     let mut programs = programs::all();

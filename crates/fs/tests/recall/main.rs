@@ -7,6 +7,7 @@
 #[path = "../shared/harness.rs"]
 mod harness;
 
+mod between_tasks;
 mod fences;
 
 use std::collections::BTreeSet;
