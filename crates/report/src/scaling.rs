@@ -135,7 +135,7 @@ fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<Table>
     let first = curves.first()?;
     let varies = first.axes.contains_key(FREE);
     let mut table = Table::new(
-        "What limits scaling: of the time of an operation with the most threads, the part that has grown the most",
+        "What limits scaling: the part of an operation's time that grows the most with the threads, and its share at the most threads",
     );
     first.axes.keys().filter(|name| **name != FREE).for_each(|name| table.words(axis::title(name)));
     for name in ["threads", "throughput", "speed-up"] {
@@ -145,7 +145,7 @@ fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<Table>
     if varies {
         table.numbers("speed-up if free");
     }
-    for name in ["contention σ", "coherency κ", "best at", "error of the fit"] {
+    for name in ["contention", "coherency", "best at", "fit error"] {
         table.numbers(name);
     }
     let held = curves.iter().filter(|curve| curve.is_held());
@@ -157,7 +157,11 @@ fn row(curve: &Curve<'_>, all: &[Curve<'_>], lines: &Lines) -> Option<Vec<String
     let points = curve.points();
     let ((least, slow), (most, fast)) = (*points.first()?, *points.last()?);
     let axes = curve.axes.iter().filter(|(name, _)| **name != FREE);
-    let mut row: Vec<String> = axes.map(|(_, value)| axis::label(value, &[])).collect();
+    let short = |name: &str, value: &str| {
+        let all: Vec<&str> = all.iter().filter_map(|curve| curve.axes.get(name).copied()).collect();
+        axis::label(value, &all)
+    };
+    let mut row: Vec<String> = axes.map(|(name, value)| short(name, value)).collect();
     row.push(format!("{least} to {most}"));
     row.push(Unit::OpsPerSecond.human(fast));
     row.push(if slow > 0.0 { ratio(fast / slow) } else { "–".to_owned() });

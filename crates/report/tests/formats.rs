@@ -4,7 +4,7 @@
 mod sample;
 
 use report::{FORMATS, Figure, Report, by_name};
-use results::{ResultFile, Sample};
+use results::{OperationRecord, ResultFile, Sample};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn all() -> Report {
@@ -306,6 +306,37 @@ const NOVA: &[(&str, &str)] = &[("fs", "nova"), ("medium", "hinfs"), ("threads",
 const HOST: &[(&str, &str)] = &[("fs", "host:/tmp"), ("threads", "1"), ("workload", "w")];
 const PMFS_8: &[(&str, &str)] = &[("fs", "pmfs"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
 const NOVA_8: &[(&str, &str)] = &[("fs", "nova"), ("medium", "hinfs"), ("threads", "8"), ("workload", "w")];
+
+#[test]
+fn a_scaling_run_names_what_limits_each_line_on_the_page_and_in_the_text_and_what_a_cache_line_is() {
+    let axes =
+        |fs, threads| [("fs", fs), ("medium", "dram"), ("threads", threads), ("workload", "fxmark/MRPH")];
+    let cells = ["pmfs", "nova"].map(|fs| [axes(fs, "1"), axes(fs, "40")]).concat();
+    let mut file = rates(&cells.iter().map(|axes| (&axes[..], &[1_000.0][..])).collect::<Vec<_>>());
+    for sample in &mut file.samples {
+        let waited = if sample.axis("threads") == Some("40") { 900_000 } else { 0 };
+        let mut stat = OperationRecord::new("stat");
+        (stat.count, stat.total_ns) = (1_000, 100_000 + waited);
+        stat.time_ns.insert("software".to_owned(), stat.total_ns);
+        stat.line_wait_ns.insert("vfs.references".to_owned(), waited);
+        stat.named_ns.insert("software".to_owned(), waited);
+        sample.operations = vec![stat];
+    }
+    file.lines.insert("vfs.references".to_owned(), "a reference count".to_owned());
+    let text = report::explain(std::slice::from_ref(&file), &BTreeMap::new());
+    for part in ["line vfs.references 90 %", "--free vfs.references", "cache lines", "(vfs.references 100 %)"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let page = by_name("html").unwrap().render(&Report::new(vec![file]).unwrap()).unwrap();
+    for part in [
+        "limited by: line vfs.references 90 % of the time (pmfs, nova).",
+        "a reference count",
+        "Shown at threads 40.",
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+}
 
 fn answer(cells: &[Rates<'_>]) -> String {
     report::answer::sentences(&rates(cells)).join(" ")

@@ -3,6 +3,7 @@
 use super::{FigureSpec, Kind, OneOrMany};
 use crate::axis;
 use crate::cell::{self, Cell};
+use crate::scaling::THREADS;
 use results::ResultFile;
 use std::collections::BTreeMap;
 
@@ -132,18 +133,35 @@ impl<'a> Shape<'a> {
         let mut spec = FigureSpec::new("time", "Where the time of an operation went", Kind::Breakdown);
         self.design.clone_into(&mut spec.series);
         spec.panel = (self.workloads > 1).then(|| "workload".to_owned());
-        spec.only = self.fixed("");
-        spec.caption = self.fixed_note("");
+        let fixed = self.crowded();
+        spec.only = fixed
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), OneOrMany::One((*value).to_owned())))
+            .collect();
+        spec.caption = note(fixed.iter());
         spec
     }
 
-    fn fixed_note(&self, free: &str) -> String {
-        let fixed: Vec<String> = self
-            .first
-            .iter()
-            .filter(|(name, _)| **name != free)
-            .map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[value])))
-            .collect();
-        if fixed.is_empty() { String::new() } else { format!("Shown at {}.", fixed.join(", ")) }
+    /// The other axes at their first values, except that of the threads: what limits them shows with the most.
+    fn crowded(&self) -> BTreeMap<&'a str, &'a str> {
+        let most =
+            |name: &str| self.values[name].iter().copied().max_by_key(|threads| threads.parse::<u64>().ok());
+        let value = |(name, first): (&&'a str, &&'a str)| match *name {
+            THREADS => (*name, most(name).unwrap_or(first)),
+            _ => (*name, *first),
+        };
+        self.first.iter().map(value).collect()
     }
+
+    fn fixed_note(&self, free: &str) -> String {
+        note(self.first.iter().filter(|(name, _)| **name != free))
+    }
+}
+
+/// At which values of the axes that are not drawn a figure is.
+fn note<'v>(fixed: impl Iterator<Item = (&'v &'v str, &'v &'v str)>) -> String {
+    let fixed: Vec<String> = fixed
+        .map(|(name, value)| format!("{} {}", axis::title(name), axis::label(value, &[value])))
+        .collect();
+    if fixed.is_empty() { String::new() } else { format!("Shown at {}.", fixed.join(", ")) }
 }

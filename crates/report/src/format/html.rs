@@ -297,13 +297,9 @@ fn limits(figure: &Figure, panel: &Panel) -> String {
             None => each.push((limit, vec![series])),
         }
     }
-    let each = each.iter().map(|(limit, lines)| format!("{}: {limit}", lines.join(", ")));
+    let each = each.iter().map(|(limit, lines)| format!("{limit} of the time ({})", lines.join(", ")));
     let each = each.collect::<Vec<_>>().join("; ");
-    if each.is_empty() {
-        each
-    } else {
-        format!("What limits scaling, and its part of an operation's time: {each}.")
-    }
+    if each.is_empty() { each } else { format!("Scaling is limited by: {each}.") }
 }
 
 fn caption(figure: &Figure) -> String {
