@@ -74,11 +74,9 @@ pub trait FsType: Sync {
     /// recovered; one that was not is reported as such, and not checked further.
     fn fsck(&self, storage: &Storage) -> FsckReport;
 
-    /// Repairs what [`FsType::fsck`] found in a recovered image, as far as that can be done without giving up what can still be
-    /// read; says what was done. Call it in a run: files are given names.
-    fn repair(&self, _: &Storage) -> Result<Vec<String>, FsError> {
-        Err(FsError::NoRepair { design: self.name() })
-    }
+    /// Repairs what [`FsType::fsck`] found in an image that was recovered, or could not be, as far as that can be done without
+    /// giving up what can still be read; says what was done. Call it in a run: files are given names.
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError>;
 
     /// Grows an unmounted file system to the size of its storage, which was made larger; returns the size before. Nothing changes
     /// where it has that size already. A crash leaves it with one size or the other. Call it in a run, as a mount.
@@ -231,12 +229,6 @@ pub enum FsError {
         design: &'static str,
         /// What was found instead, and what to do.
         found: String,
-    },
-    /// The design cannot repair images.
-    #[error("{design} has no repair; copy what can be read to another file system")]
-    NoRepair {
-        /// The design.
-        design: &'static str,
     },
     /// The design cannot make a file system larger.
     #[error("{design} cannot be resized: {advice}")]

@@ -260,13 +260,6 @@ fn repair_puts_a_file_without_a_name_into_lost_and_found() {
     });
 }
 
-#[test]
-fn a_design_without_repair_says_so() {
-    let redo = fs::by_name("redo").expect("redo is a design");
-    let error = redo.repair(&Storage::from(&harness::region(Bytes::mib(1)))).expect_err("it has none");
-    assert!(error.to_string().contains("redo has no repair"), "{error}");
-}
-
 /// Edits that fuzzing has found: what was wrong then, whether of a crashed image, and the edits as `weir check fuzz` names them.
 const FOUND: &[(&str, bool, &str)] = &[
     ("fsck was content with an image without a root", false, "0 69760:00000000000000000000"),

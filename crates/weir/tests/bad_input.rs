@@ -401,3 +401,35 @@ fn repair_answers_as_e2fsck_does() {
     let (unreadable, output) = code(&["lost.pm"]);
     assert_eq!(unreadable, Some(8), "{}", told(&output));
 }
+
+/// Where the root's inode lies in an image of nova, the first of its shard, and where its log begins.
+fn root_of_nova(bytes: &[u8]) -> (usize, usize) {
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let inode = word(3 * 4096 + 128 + 64);
+    (inode, word(inode + 64))
+}
+
+#[test]
+fn an_image_that_no_mount_recovers_is_repaired_and_what_is_left_is_named() {
+    let home = folder();
+    let pool = home.path().join("pool.nova");
+    let repair = |damage: fn(&mut [u8])| {
+        let _ = std::fs::remove_file(&pool);
+        let made = weir(home.path()).args(["mkfs", "nova", "pool.nova", "--size", "64MiB"]).output().unwrap();
+        assert!(made.status.success(), "{}", told(&made));
+        let mut bytes = std::fs::read(&pool).unwrap();
+        damage(&mut bytes);
+        std::fs::write(&pool, bytes).unwrap();
+        let checked = weir(home.path()).args(["fsck", "pool.nova"]).output().unwrap();
+        assert_eq!(checked.status.code(), Some(5), "no mount takes it: {}", told(&checked));
+        weir(home.path()).args(["fsck", "--repair", "pool.nova"]).output().unwrap()
+    };
+    let torn = repair(|bytes| bytes[root_of_nova(bytes).1 + 10] ^= 1);
+    assert_eq!(torn.status.code(), Some(1), "{}", told(&torn));
+    let again = weir(home.path()).args(["fsck", "--repair", "pool.nova"]).output().unwrap();
+    assert_eq!(again.status.code(), Some(0), "{}", told(&again));
+    let lost = repair(|bytes| bytes[root_of_nova(bytes).0 + 40] ^= 1);
+    assert_eq!(lost.status.code(), Some(4), "{}", told(&lost));
+    let left = String::from_utf8_lossy(&lost.stdout).into_owned();
+    assert!(left.contains("inode 1: its checksum"), "{left}");
+}

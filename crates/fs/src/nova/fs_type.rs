@@ -12,7 +12,7 @@ use vfs::{FileSystem, Promises};
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
 use super::superblock::{CHUNK_BYTES, LOG_BYTES, smallest};
 use super::vfs::Mounted;
-use super::{Settings, Volume, dump, fsck, mutant, recovery, superblock};
+use super::{Settings, Volume, dump, fsck, mutant, recovery, repair, superblock};
 use crate::error::Error;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
@@ -149,6 +149,11 @@ pub(crate) fn check(storage: &Storage) -> FsckReport {
     }
 }
 
+/// Repairs storage that holds the format.
+pub(crate) fn mend(storage: &Storage) -> Result<Vec<String>, FsError> {
+    repair::repair(storage.memory()?)
+}
+
 /// Two shards, and log pages in which few entries fit: logs grow and are cleaned in short programs.
 pub(crate) const SMALL: Given = &[("shards", "2"), ("log_page", "512")];
 
@@ -208,6 +213,10 @@ impl FsType for NovaType {
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
         check(storage)
+    }
+
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        mend(storage)
     }
 
     fn journal(&self, storage: &Storage) -> Vec<Range<u64>> {

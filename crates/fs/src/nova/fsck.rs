@@ -13,17 +13,21 @@
 //! | `nothing_lost` | every live inode but the root has a name, and none waits to be freed |
 //! | `saved_blocks_right` `saved_inodes_right` | what unmounting saved is what logs and tables say |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use media::MediaError;
 use media::nvmm::Region;
 
 use super::inode::{Facts, Loaded, replay};
 use super::journal;
 use super::layout::{
-    BLOCK, CLEAN, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, ROOT_INO, RawInode, Superblock, state,
+    BLOCK, CLEAN, FILE_BLOCKS_MAX, Geometry, INODE_BYTES, NEVER_MOUNTED, NOTHING_SAVED, ROOT_INO, RawInode,
+    Superblock, state,
 };
+use super::log::{Entry, Reader};
 use super::names::read_name;
 use super::recovery::{Marks, Saved, chunks, read_saved};
+use super::repair::{Fix, torn_tail};
 use super::superblock;
 use super::xattr::attributes_of;
 use crate::error::{Error, Result};
@@ -35,11 +39,14 @@ struct Found {
     is_dir: bool,
     links: u32,
     parent: u64,
-    /// Names that lead to it, and the directory of the last of them.
+    /// Names that lead to it, and the directory of the last of them; of a directory that name, too.
     names: u32,
     named_in: u64,
+    name: Vec<u8>,
     /// Directories below it.
     subdirs: u32,
+    /// Where it lies.
+    at: u64,
 }
 
 struct Checker<'a> {
@@ -50,17 +57,39 @@ struct Checker<'a> {
     inodes: BTreeMap<u64, Found>,
     /// Slots in use, as unmounting saves them.
     used: Vec<(u64, u64)>,
+    /// Blocks with more than one use.
+    twice: BTreeSet<u64>,
+    /// Numbers of free inodes.
+    free: Vec<u64>,
     /// Every inode could be read.
     is_whole: bool,
+    fixes: Vec<Fix>,
+}
+
+/// What an image is found to be.
+#[derive(Default)]
+pub(crate) struct Examined {
+    pub(crate) report: FsckReport,
+    /// What would repair it, as far as the violations show it.
+    pub(crate) fixes: Vec<Fix>,
+    /// Ranges of free blocks; none when not every inode could be read.
+    pub(crate) free_blocks: Vec<(u64, u64)>,
+    pub(crate) free_inodes: Vec<u64>,
 }
 
 /// Checks an image.
 pub(crate) fn check(region: &Region) -> FsckReport {
+    examine(region).report
+}
+
+/// Checks an image; also what would repair it.
+pub(crate) fn examine(region: &Region) -> Examined {
     let (superblock, _) = match superblock::load(region) {
         Ok(loaded) => loaded,
         Err(error) => {
             let violation = Violation { predicate: "superblock_copied", what: error.to_string() };
-            return FsckReport { violations: vec![violation], ..FsckReport::default() };
+            let report = FsckReport { violations: vec![violation], ..FsckReport::default() };
+            return Examined { report, ..Examined::default() };
         }
     };
     let geometry = Geometry::of(&superblock);
@@ -71,14 +100,19 @@ pub(crate) fn check(region: &Region) -> FsckReport {
         marks: Marks::new(&geometry),
         inodes: BTreeMap::new(),
         used: Vec::new(),
+        twice: BTreeSet::new(),
+        free: Vec::new(),
         is_whole: true,
+        fixes: Vec::new(),
     };
     if let Some(what) = unclean(region, &geometry) {
         checker.report.notes.push(what);
-        return checker.report;
+        return Examined { report: checker.report, ..Examined::default() };
     }
     checker.run(&superblock);
-    checker.report
+    let free_blocks = if checker.is_whole { checker.free_blocks() } else { Vec::new() };
+    let Checker { report, fixes, free: free_inodes, .. } = checker;
+    Examined { report, fixes, free_blocks, free_inodes }
 }
 
 /// Reads all attributes of an inode.
@@ -88,6 +122,20 @@ fn check_attributes(region: &Region, facts: &Facts) -> Result<()> {
         return Err(Error::Corrupt(format!("attribute {} is there twice", String::from_utf8_lossy(name))));
     }
     attributes.iter().try_for_each(|record| record.value.read(region).map(drop))
+}
+
+/// When a file last got a block, by its log.
+fn written(region: &Region, geometry: &Geometry, (number, raw): (u64, &RawInode), block: u64) -> u64 {
+    let mut time = 0;
+    let Ok(mut reader) = Reader::new(region, geometry, number, (raw.head, raw.tail)) else { return time };
+    while let Ok(Some((_, entry))) = reader.next() {
+        if let Entry::Write(write) = entry
+            && (0..write.pages).contains(&block.wrapping_sub(write.block / BLOCK))
+        {
+            time = time.max(write.time);
+        }
+    }
+    time
 }
 
 /// Why an image has to be recovered first.
@@ -113,6 +161,7 @@ impl Checker<'_> {
     fn run(&mut self, superblock: &Superblock) {
         if let Some(what) = superblock::copy_fault(self.region, superblock) {
             self.violate("superblock_copied", what);
+            self.fixes.push(Fix::Superblocks);
         }
         let mut dirs = Vec::new();
         for shard in 0..self.geometry.shards {
@@ -130,6 +179,7 @@ impl Checker<'_> {
             }
         }
         if self.is_whole {
+            self.fix_doubles();
             self.check_links();
             self.check_saved();
         }
@@ -141,9 +191,17 @@ impl Checker<'_> {
         ];
     }
 
+    /// Names can be trusted only when every inode could be read.
+    fn note_fix(&mut self, fix: Fix) {
+        if self.is_whole {
+            self.fixes.push(fix);
+        }
+    }
+
     fn mark(&mut self, block: u64, owner: &dyn Fn() -> String) {
         if !self.marks.mark(block) {
             self.violate("block_used_once", format!("{}: block {block} has another use, too", owner()));
+            self.twice.insert(block);
         }
     }
 
@@ -182,38 +240,58 @@ impl Checker<'_> {
             }
         };
         match raw.state() {
-            state::FREE => return false,
+            state::FREE => {
+                self.free.push(number);
+                return false;
+            }
             state::LIVE => {}
             state::ORPHAN => {
                 self.violate("nothing_lost", format!("inode {number} waits to be freed"));
+                self.fixes.push(Fix::State(number));
                 return true;
             }
             other => {
+                self.is_whole = false;
                 self.violate("inode_table_sound", format!("inode {number}: state {other}"));
+                self.fixes.push(Fix::State(number));
                 return true;
             }
         }
         match replay(self.region, &self.geometry, number, &raw) {
-            Ok(loaded) => self.take(number, loaded, dirs),
+            Ok(loaded) => self.take((number, at), loaded, dirs),
             Err(error) => {
                 self.is_whole = false;
                 self.violate("log_sound", error.to_string());
+                self.fixes.extend(self.fix_of_log(number, &raw));
             }
         }
         true
     }
 
-    fn take(&mut self, number: u64, loaded: Loaded, dirs: &mut Vec<(u64, Loaded)>) {
-        if let Some(block) = self.marks.mark_inode(&loaded) {
+    /// What would let an inode be read again.
+    fn fix_of_log(&self, number: u64, raw: &RawInode) -> Option<Fix> {
+        let without = RawInode { xattr: 0, ..*raw };
+        match replay(self.region, &self.geometry, number, &without) {
+            Ok(_) => Some(Fix::NoAttributes(number)),
+            Err(_) => torn_tail(self.region, &self.geometry, number, raw).map(|at| Fix::Tail(number, at)),
+        }
+    }
+
+    fn take(&mut self, (number, at): (u64, u64), loaded: Loaded, dirs: &mut Vec<(u64, Loaded)>) {
+        let again = self.marks.mark_inode(&loaded);
+        if let Some(block) = again.first() {
             self.violate("block_used_once", format!("inode {number}: block {block} has another use, too"));
         }
+        self.twice.extend(again);
         if let Err(error) = check_attributes(self.region, &loaded.facts) {
             self.violate("attributes_sound", format!("inode {number}: {error}"));
+            self.fixes.push(Fix::NoAttributes(number));
         }
         if loaded.facts.kind().is_none() {
             self.violate("log_sound", format!("inode {number}: mode {:o} is of no kind", loaded.facts.mode));
         }
         let found = self.inodes.entry(number).or_default();
+        found.at = at;
         found.is_dir = loaded.facts.is_dir();
         found.links = loaded.facts.links;
         found.parent = loaded.names.parent;
@@ -231,11 +309,22 @@ impl Checker<'_> {
             let Some(child) = self.inodes.get_mut(&known.ino) else {
                 let what = format!("directory {number}: {shown} leads to inode {}, which is free", known.ino);
                 self.violate("names_lead_to_inodes", what);
+                self.note_fix(Fix::NoName { dir: number, name: bytes[..len].to_vec() });
                 continue;
             };
             child.names += 1;
-            child.named_in = number;
             let (is_dir, parent) = (child.is_dir, child.parent);
+            let mut other = (number, bytes[..len].to_vec());
+            if !is_dir || child.names == 1 || parent == number {
+                let name = if is_dir { other.1 } else { Vec::new() };
+                other = (
+                    std::mem::replace(&mut child.named_in, number),
+                    std::mem::replace(&mut child.name, name),
+                );
+            }
+            if is_dir && child.names > 1 {
+                self.note_fix(Fix::NoName { dir: other.0, name: other.1 });
+            }
             if is_dir && parent != number {
                 let what = format!("directory {}: .. leads to {parent}, its name is in {number}", known.ino);
                 self.violate("directory_sound", what);
@@ -247,6 +336,43 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Of files that have the same block of data, the one whose entry is the youngest keeps it: with the end of its log, a file
+    /// loses what has replaced the block. Where a block has another use, too, no file keeps it.
+    fn fix_doubles(&mut self) {
+        if self.twice.is_empty() {
+            return;
+        }
+        let mut uses: BTreeMap<u64, Vec<(u64, u64, u64)>> = BTreeMap::new();
+        let mut others = BTreeSet::new();
+        for (number, found) in &self.inodes {
+            let Ok(raw) = self.region.read::<RawInode>(found.at) else { return };
+            let Ok(loaded) = replay(self.region, &self.geometry, *number, &raw) else { return };
+            let pages = loaded.log.pages.iter().map(|page| page.page);
+            let attributes = loaded.attributes.iter().map(|at| at / BLOCK);
+            others.extend(pages.chain(attributes).filter(|block| self.twice.contains(block)));
+            loaded.blocks.for_each(0, FILE_BLOCKS_MAX, |page, place| {
+                if self.twice.contains(&place.block()) {
+                    let time = written(self.region, &self.geometry, (*number, &raw), place.block());
+                    uses.entry(place.block()).or_default().push((time, *number, page));
+                }
+            });
+        }
+        for (block, mut users) in uses {
+            users.sort_unstable();
+            let keeps = usize::from(!others.contains(&block) && !self.is_table(block));
+            users.truncate(users.len() - keeps);
+            self.fixes.extend(users.into_iter().map(|(_, number, page)| Fix::Hole(number, page)));
+        }
+    }
+
+    /// Whether a block is one of an inode table.
+    fn is_table(&self, block: u64) -> bool {
+        let holds =
+            |chunk: &u64| (0..self.geometry.chunk_blocks()).contains(&block.wrapping_sub(chunk / BLOCK));
+        let mut shards = 0..self.geometry.shards;
+        shards.any(|shard| chunks(self.region, &self.geometry, shard).is_ok_and(|all| all.iter().any(holds)))
+    }
+
     fn check_links(&mut self) {
         let inodes = std::mem::take(&mut self.inodes);
         for (number, found) in &inodes {
@@ -254,9 +380,17 @@ impl Checker<'_> {
             let expected = if found.is_dir { 2 + found.subdirs } else { found.names };
             if found.names == 0 && !is_root {
                 self.violate("nothing_lost", format!("inode {number} has no name"));
+                self.fixes.push(Fix::Lost(*number));
             } else if found.links != expected {
                 let what = format!("inode {number}: {} links, expected {expected}", found.links);
                 self.violate("link_count_right", what);
+            }
+            let parent = if is_root { ROOT_INO } else { found.named_in };
+            let is_named = is_root || found.names > 0;
+            if found.is_dir && is_named && (found.links, found.parent) != (expected, parent) {
+                self.fixes.push(Fix::Directory { dir: *number, parent, links: expected });
+            } else if !found.is_dir && is_named && found.links != expected {
+                self.fixes.push(Fix::Links(*number, expected));
             }
             if found.is_dir && found.names > u32::from(!is_root) {
                 self.violate("directory_sound", format!("directory {number} has {} names", found.names));
@@ -274,14 +408,28 @@ impl Checker<'_> {
         if matches!(word, Ok(NOTHING_SAVED | NEVER_MOUNTED)) {
             return;
         }
-        let Geometry { blocks, .. } = self.geometry;
+        let free = self.free_blocks();
+        let before = self.report.violations.len();
+        self.compare_saved(word, &free);
+        if self.report.violations.len() > before {
+            self.fixes.push(Fix::Saved);
+        }
+    }
+
+    /// Ranges of blocks that nothing has.
+    fn free_blocks(&self) -> Vec<(u64, u64)> {
         let mut free: Vec<(u64, u64)> = Vec::new();
-        for block in (self.geometry.first_block()..blocks).filter(|block| !self.marks.is_marked(*block)) {
+        let blocks = self.geometry.first_block()..self.geometry.blocks;
+        for block in blocks.filter(|block| !self.marks.is_marked(*block)) {
             match free.last_mut() {
                 Some((_, last)) if *last + 1 == block => *last = block,
                 _ => free.push((block, block)),
             }
         }
+        free
+    }
+
+    fn compare_saved(&mut self, word: Result<u64, MediaError>, free: &[(u64, u64)]) {
         let saved = word.ok().and_then(|at| read_saved(self.region, &self.geometry, at).ok());
         let Some(Saved { blocks, inodes }) = saved.flatten() else {
             self.violate("saved_blocks_right", "what unmounting saved is damaged".to_owned());

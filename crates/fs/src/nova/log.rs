@@ -26,6 +26,9 @@ use super::layout::{
 };
 use crate::error::{Error, Result};
 
+/// Longest name.
+const NAME_MAX: usize = 255;
+
 /// An entry as it was read.
 #[allow(clippy::large_enum_variant)] // it lives on the stack of one loop
 pub(crate) enum Entry {
@@ -217,6 +220,19 @@ impl<'a> Reader<'a> {
             return Err(self.fault("has an entry with a wrong checksum"));
         }
         parse(kind, bytes).map(|entry| (entry, len)).ok_or_else(|| self.fault("has an impossible entry"))
+    }
+
+    /// After an entry that could not be read: where it lies, if it is the last of the log and nothing sound is behind it; where the
+    /// last entry ends, if the tail is in the midst of it.
+    pub(crate) fn torn_at(&self) -> Option<u64> {
+        if self.tail < self.at && self.tail / BLOCK == (self.at - 1) / BLOCK {
+            return Some(self.at);
+        }
+        let (page, len) = (self.at / BLOCK * BLOCK, self.tail.checked_sub(self.at)?);
+        let is_last = self.tail <= page + self.geometry.log_room && len <= name_entry_bytes(NAME_MAX);
+        let is_sound = |start: u64| self.entry_at(start, self.tail - start).is_ok();
+        let nothing_sound = !(self.at + 8..self.tail).step_by(8).any(is_sound);
+        (len > 0 && is_last && nothing_sound).then_some(self.at)
     }
 
     /// Where the log ends and which pages it has, after its last entry was read.

@@ -14,7 +14,7 @@
 //! | `mapped.rs` | mapped files |
 //! | `namei.rs` `rename.rs` | what changes names |
 //! | `recovery.rs` | mkfs, mount, unmount |
-//! | `fsck.rs` `dump.rs` | checking, showing |
+//! | `fsck.rs` `repair.rs` `dump.rs` | checking, repairing, showing |
 //! | `mutant.rs` | bugs that can be seeded |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
@@ -55,6 +55,7 @@ mod namei;
 mod names;
 mod recovery;
 mod rename;
+mod repair;
 mod seen;
 mod superblock;
 pub(crate) mod vfs;

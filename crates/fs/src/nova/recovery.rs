@@ -139,12 +139,12 @@ impl Marks {
         is_new
     }
 
-    /// Marks what an inode has; answers the first block that was marked before.
-    pub(crate) fn mark_inode(&mut self, loaded: &Loaded) -> Option<u64> {
-        let mut twice = None;
+    /// Marks what an inode has; answers the blocks that were marked before.
+    pub(crate) fn mark_inode(&mut self, loaded: &Loaded) -> Vec<u64> {
+        let mut twice = Vec::new();
         let mut mark = |block: u64| {
-            if !self.mark(block) && twice.is_none() {
-                twice = Some(block);
+            if !self.mark(block) {
+                twice.push(block);
             }
         };
         loaded.log.pages.iter().for_each(|page| mark(page.page));
@@ -188,7 +188,8 @@ impl Volume {
         Ok((volume, done))
     }
 
-    fn empty(region: &Arc<Region>, geometry: Geometry, settings: Settings) -> Result<Arc<Self>> {
+    /// A volume that has no free block and no free inode yet.
+    pub(crate) fn empty(region: &Arc<Region>, geometry: Geometry, settings: Settings) -> Result<Arc<Self>> {
         let journals = (0..geometry.shards).map(|shard| Journal::load(region, &geometry, shard));
         let inodes = Inodes::new(&geometry);
         for shard in 0..geometry.shards {
@@ -313,7 +314,8 @@ impl Volume {
                 for slot in 0..geometry.slots_per_chunk() {
                     let number = (number * geometry.slots_per_chunk() + slot) * geometry.shards + shard;
                     if let Some(loaded) = self.scan_inode(number, chunk + slot * INODE_BYTES)? {
-                        marks.mark_inode(&loaded).map_or(Ok(()), |block| Err(twice(number, block)))?;
+                        let again = marks.mark_inode(&loaded);
+                        again.first().map_or(Ok(()), |block| Err(twice(number, *block)))?;
                     }
                 }
             }

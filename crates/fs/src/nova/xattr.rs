@@ -5,8 +5,8 @@
 //! ```
 //!
 //! `persist/attributes.rs` defines the records, and what is beyond one block. A change never touches the blocks in use: the new
-//! ones are written, then one transaction lets the inode point there and sets its ctime, then the old ones are freed. The caller holds
-//! the inode's lock throughout.
+//! ones are written, then one transaction lets the inode point there and sets its ctime, then the old ones are freed. The caller
+//! holds the inode's lock throughout.
 
 use media::event::Mark;
 use media::nvmm::Region;

@@ -180,6 +180,10 @@ impl FsType for RcacheType {
         nova::check(storage)
     }
 
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        nova::mend(storage)
+    }
+
     fn dump(&self, storage: &Storage, part: &str, out: &mut dyn io::Write) -> Result<(), FsError> {
         nova::NovaType.dump(storage, part, out)
     }

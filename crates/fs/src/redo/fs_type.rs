@@ -9,6 +9,7 @@ use sim::Bytes;
 
 use super::layout::{MAGIC, Superblock};
 use super::log::{Volume, capacity, format, load, size_for, superblock};
+use super::repair::repair;
 use super::state::{BLOCK, BLOCK_COST};
 use super::vfs::{MIN_SIZE, Redo};
 use super::{fsck, mutant};
@@ -93,6 +94,10 @@ impl FsType for RedoType {
             Ok(region) => fsck::check(region),
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
+    }
+
+    fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        repair(storage.memory()?).map_err(damaged)
     }
 
     fn mutants(&self) -> &'static [Mutant] {

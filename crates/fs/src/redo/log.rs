@@ -107,6 +107,14 @@ pub(super) struct Loaded {
     pub(super) records: u64,
 }
 
+impl Loaded {
+    /// Where the active half of a region of `size` bytes begins.
+    #[cfg(test)]
+    pub(super) fn start(&self, size: u64) -> u64 {
+        half_start(size, self.active)
+    }
+}
+
 /// Reads the checkpoint of the active half and applies its log.
 pub(super) fn load(region: &Region) -> Result<Loaded> {
     let active = superblock(region)?.active;
@@ -157,6 +165,29 @@ fn read_record(region: &Region, start: u64, (at, tail): (u64, u64)) -> Result<(R
     Ok((record, next))
 }
 
+/// Moves the tail of the log before its last record if that is torn; says so. A damaged record with others behind it stays: these
+/// may depend on it.
+pub(super) fn cut_torn_record(region: &Region) -> Result<Option<String>> {
+    let active = superblock(region)?.active;
+    let start = half_start(region.len(), active);
+    let header: Header = region.read(start)?;
+    let tail = header.tail.min(half_bytes(region.len()));
+    let mut at = HEADER.saturating_add(header.checkpoint).checked_next_multiple_of(8).unwrap_or(u64::MAX);
+    let is_sound = |at| read_record(region, start, (at, tail));
+    while at < tail
+        && let Ok((_, next)) = is_sound(at)
+    {
+        at = next;
+    }
+    if at >= tail || (at + 8..tail).step_by(8).any(|later| is_sound(later).is_ok()) {
+        return Ok(None);
+    }
+    region.store_u64(start + TAIL, at)?;
+    region.flush(start + TAIL, 8);
+    region.fence();
+    Ok(Some(format!("half {active}: the log ends at {at}, before a record that is torn")))
+}
+
 impl Volume {
     /// Mounts an image.
     pub(super) fn open(region: &Arc<Region>, mutant: Option<Mutant>) -> Result<Self> {
@@ -198,6 +229,12 @@ impl Volume {
         let mut next = self.state.clone();
         next.apply(change, now)?;
         self.checkpoint(Some(next))
+    }
+
+    /// Makes another state the present one, durably.
+    pub(super) fn replace(&mut self, state: State) -> Result<()> {
+        self.used = state.cost();
+        self.checkpoint(Some(state))
     }
 
     /// Notes that an inode is open once less, and frees it when it has no name. That needs no record: a crash closes it.

@@ -34,7 +34,7 @@
 //! | `layout.rs` | superblock and header, byte by byte |
 //! | `state.rs` | inodes, changes, how a change is applied |
 //! | `log.rs` | append, checkpoint, load |
-//! | `fsck.rs` | the invariants of an image |
+//! | `fsck.rs` `repair.rs` | the invariants of an image; its repair |
 //! | `mutant.rs` | seeded bugs |
 //! | `vfs.rs` `fs_type.rs` | the adapters to the two interfaces |
 //!
@@ -47,5 +47,6 @@ mod fsck;
 mod layout;
 mod log;
 mod mutant;
+mod repair;
 mod state;
 mod vfs;

@@ -94,7 +94,7 @@ impl Dir {
     }
 
     /// Gives a name to an inode, perhaps in the place of another.
-    fn set(&mut self, name: &[u8], ino: u64) {
+    pub(super) fn set(&mut self, name: &[u8], ino: u64) {
         match self.names.get_mut(name) {
             Some(entry) => entry.0 = ino,
             None => {
@@ -105,7 +105,7 @@ impl Dir {
         }
     }
 
-    fn remove(&mut self, name: &[u8]) -> Result<u64> {
+    pub(super) fn remove(&mut self, name: &[u8]) -> Result<u64> {
         let (ino, _) = self.names.remove(name).ok_or(Error::NoEntry)?;
         self.cost -= NAME_COST + name.len() as u64;
         Ok(ino)
@@ -214,7 +214,7 @@ impl State {
         }
     }
 
-    fn dir_mut(&mut self, ino: u64) -> Result<&mut Dir> {
+    pub(super) fn dir_mut(&mut self, ino: u64) -> Result<&mut Dir> {
         match &mut self.inode_mut(ino)?.body {
             Body::Dir(dir) => Ok(dir),
             _ => Err(Error::NotDirectory),

@@ -6,6 +6,7 @@
 
 #[path = "../shared/harness.rs"]
 mod harness;
+mod repairs;
 
 use std::sync::Arc;
 

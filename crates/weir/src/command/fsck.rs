@@ -82,18 +82,25 @@ impl Fsck {
     fn repair(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
         let region = image::open(&self.image, None, Access::ReadWrite)?;
         let design = image::design(&region, self.fs.as_deref(), &self.image)?;
-        let found = self.recovered(design, &region)?;
-        if found.violations.is_empty() {
-            return Ok((design, Outcome { found, repairs: Vec::new() }));
-        }
+        let recovered = match self.recovered(design, &region) {
+            Ok(found) if found.violations.is_empty() => {
+                return Ok((design, Outcome { found, repairs: Vec::new() }));
+            }
+            Err(failure) if failure.exit != Exit::Corrupt => return Err(failure),
+            recovered => recovered,
+        };
         let storage = Storage::from(&region);
         let repaired =
             sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || design.repair(&storage));
         let repairs = repaired
             .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
             .map_err(|error| image::unusable(&self.image, error))?;
-        let mut notes = found.notes;
-        let mut found = self.recovered(design, &region)?;
+        let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
+        // What is left may be what no recovery gets over.
+        let mut found = match design.fsck(&Storage::from(&region)) {
+            found if found.violations.is_empty() => self.recovered(design, &region)?,
+            found => found,
+        };
         notes.append(&mut found.notes);
         region.sync().map_err(|error| image::refused(&self.image, &error))?;
         Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs }))

@@ -1,0 +1,262 @@
+//! Repair of an image by what fsck found, in the manner of e2fsck: nothing that can still be read is given up.
+//!
+//! | violation | becomes right by |
+//! |---|---|
+//! | the superblocks differ | copying the one that is used |
+//! | an impossible state of an inode | live if the inode's checksum is right, else free |
+//! | an inode without a name that waits to be freed | free |
+//! | a last entry of a log that is torn, or a tail in the midst of it | the tail before it, or behind it |
+//! | a block that several files have | a hole in all but the one whose entry is the youngest |
+//! | attributes outside the image, or unsound | no attributes |
+//! | a name of a free inode, a second name of a directory | an entry that removes it |
+//! | `..` missing or leading elsewhere, a wrong link count | an entry that says what was counted |
+//! | an inode without a name | `lost+found/#NUMBER` |
+//! | what unmounting saved | nothing saved: the next mount scans |
+//!
+//! Not repaired: an inode whose fixed part has a wrong checksum, an entry that is damaged before the last of its log, a chunk of an
+//! inode table where none can be, a block with two uses of which none is data, a root that is no directory, a damaged record of a
+//! journal. fsck names the inode and the entry.
+//!
+//! The image is not mounted: a mount needs every log. Entries are appended as a mount does, so a repair that is interrupted leaves
+//! an image that can be repaired again.
+
+use std::sync::Arc;
+
+use media::nvmm::Region;
+use vfs::{FileKind, NewInode, Owner};
+
+use super::alloc::{Extent, Need};
+use super::fsck::{Examined, examine};
+use super::inode::{Loaded, replay};
+use super::journal;
+use super::layout::{
+    BLOCK, CLEAN, COPY, Geometry, INODE_BYTES, NOTHING_SAVED, ROOT_INO, RawInode, WriteEntry, ino, kind,
+    state, state_word,
+};
+use super::log::Reader;
+use super::namei::Node;
+use super::recovery::{chunks, damaged, store_clean};
+use super::{Settings, Volume, superblock};
+use crate::error::{Error, Result};
+use crate::fs_type::FsError;
+
+/// What makes a violation right. Inodes by number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Fix {
+    Superblocks,
+    State(u64),
+    /// The log ends at this position.
+    Tail(u64, u64),
+    NoAttributes(u64),
+    /// A page of a file.
+    Hole(u64, u64),
+    NoName {
+        dir: u64,
+        name: Vec<u8>,
+    },
+    /// `..` and the links of a directory.
+    Directory {
+        dir: u64,
+        parent: u64,
+        links: u32,
+    },
+    Links(u64, u32),
+    Lost(u64),
+    Saved,
+}
+
+/// Most passes: a repair can show the next fault, which what it hid had hidden.
+const PASSES: usize = 16;
+
+/// Repairs an image; says what was done.
+pub(crate) fn repair(region: &Arc<Region>) -> Result<Vec<String>, FsError> {
+    let (superblock, _) = superblock::load(region)?;
+    let geometry = Geometry::of(&superblock);
+    let mut done = Vec::new();
+    for shard in 0..geometry.shards {
+        let words = journal::recover(region, &geometry, shard, None).map_err(damaged)?;
+        if words > 0 {
+            done.push(format!("journal of shard {shard}: an unfinished change was undone"));
+        }
+    }
+    if region.load_u64(CLEAN)? == 0 {
+        store_clean(region, NOTHING_SAVED).map_err(damaged)?;
+    }
+    for _ in 0..PASSES {
+        let examined = examine(region);
+        if examined.fixes.is_empty() {
+            break;
+        }
+        // What unmounting saved speaks of what is being changed.
+        store_clean(region, NOTHING_SAVED).map_err(damaged)?;
+        let repair = Repair::new(region, geometry, &examined).map_err(damaged)?;
+        let more = repair.apply(&examined.fixes).map_err(damaged)?;
+        if more.is_empty() {
+            break;
+        }
+        done.extend(more);
+    }
+    Ok(done)
+}
+
+/// One pass.
+struct Repair<'a> {
+    region: &'a Region,
+    geometry: Geometry,
+    /// Not mounted: it has the blocks and numbers that are free, if all of them are known, and none otherwise.
+    volume: Arc<Volume>,
+}
+
+impl<'a> Repair<'a> {
+    fn new(region: &'a Arc<Region>, geometry: Geometry, examined: &Examined) -> Result<Self> {
+        let volume = Volume::empty(region, geometry, Settings { cleaning: false, mutant: None })?;
+        for (first, last) in &examined.free_blocks {
+            volume.blocks.put(Extent { offset: first * BLOCK, blocks: last - first + 1 })?;
+        }
+        examined.free_inodes.iter().for_each(|number| volume.inodes.put(*number));
+        Ok(Self { region, geometry, volume })
+    }
+
+    fn apply(&self, fixes: &[Fix]) -> Result<Vec<String>> {
+        let mut done = Vec::new();
+        for fix in fixes {
+            match self.apply_one(fix) {
+                Ok(what) => done.push(what),
+                // What needs an inode that cannot be read, or a block for its entry where none is free, stays as it is.
+                Err(Error::NoSpace | Error::Corrupt(_) | Error::NoEntry) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    fn apply_one(&self, fix: &Fix) -> Result<String> {
+        match fix {
+            Fix::Superblocks => self.copy_superblock(),
+            Fix::State(number) => self.set_state(*number),
+            Fix::Tail(number, tail) => {
+                self.store(*number, ino::TAIL, *tail)?;
+                Ok(format!("inode {number}: its log ends at {tail}: what followed was torn"))
+            }
+            Fix::NoAttributes(number) => {
+                self.store(*number, ino::XATTR, 0)?;
+                Ok(format!("inode {number}: its extended attributes are gone"))
+            }
+            Fix::Hole(number, page) => {
+                let (at, _, mut loaded) = self.inode(*number)?;
+                let (size, time) = (loaded.facts.size, loaded.facts.mtime);
+                let entry = WriteEntry {
+                    kind: kind::WRITE,
+                    first: *page,
+                    pages: 1,
+                    size,
+                    time,
+                    ..WriteEntry::default()
+                };
+                let mut append = self.volume.begin_append(&loaded.log, Need::Removal);
+                self.volume.append(&mut append, &entry)?;
+                self.volume.commit_append(at, &mut loaded.log, append)?;
+                Ok(format!("inode {number}: page {page} is a hole: its block has another use"))
+            }
+            Fix::NoName { dir, name } => {
+                self.append(*dir, (name, 0), None)?;
+                let name = String::from_utf8_lossy(name);
+                Ok(format!("directory {dir}: the name {name} is gone"))
+            }
+            Fix::Directory { dir, parent, links } => {
+                self.append(*dir, (b"..", *parent), Some(*links))?;
+                Ok(format!("directory {dir}: .. leads to {parent}, {links} links"))
+            }
+            Fix::Links(number, links) => {
+                let (at, _, mut loaded) = self.inode(*number)?;
+                let mut append = self.volume.begin_append(&loaded.log, Need::Removal);
+                self.volume.write_links(&mut append, (*links, loaded.facts.ctime))?;
+                self.volume.commit_append(at, &mut loaded.log, append)?;
+                Ok(format!("inode {number}: has {links} links"))
+            }
+            Fix::Lost(number) => self.give_name(*number),
+            Fix::Saved => Ok("what unmounting saved is forgotten: the next mount scans".to_owned()),
+        }
+    }
+
+    fn copy_superblock(&self) -> Result<String> {
+        let (superblock, from_copy) =
+            superblock::load(self.region).map_err(|error| Error::Corrupt(error.to_string()))?;
+        superblock::store(self.region, if from_copy { 0 } else { COPY }, &superblock)?;
+        Ok("superblock: the other copy was made again".to_owned())
+    }
+
+    /// Where an inode lies.
+    fn place_of(&self, number: u64) -> Result<u64> {
+        let (shard, slot) = (number % self.geometry.shards, number / self.geometry.shards);
+        let chunks = chunks(self.region, &self.geometry, shard)?;
+        let per_chunk = self.geometry.slots_per_chunk();
+        let chunk = chunks.get((slot / per_chunk) as usize);
+        let chunk = chunk.ok_or_else(|| Error::Corrupt(format!("no inode {number}")))?;
+        Ok(chunk + slot % per_chunk * INODE_BYTES)
+    }
+
+    /// An inode as it is now: where it lies, and what its log leads to.
+    fn inode(&self, number: u64) -> Result<(u64, RawInode, Loaded)> {
+        let at = self.place_of(number)?;
+        let raw: RawInode = self.region.read(at)?;
+        let loaded = replay(self.region, &self.geometry, number, &raw)?;
+        Ok((at, raw, loaded))
+    }
+
+    /// Stores a word of an inode; durable on return.
+    fn store(&self, number: u64, field: u64, value: u64) -> Result<()> {
+        let at = self.place_of(number)? + field;
+        self.region.store_u64(at, value)?;
+        self.region.flush(at, 8);
+        self.region.fence();
+        Ok(())
+    }
+
+    fn set_state(&self, number: u64) -> Result<String> {
+        let raw: RawInode = self.region.read(self.place_of(number)?)?;
+        let is_whole = raw.ino == number && raw.checksum == raw.compute_checksum();
+        let lives = is_whole && raw.state() != state::ORPHAN;
+        let state = if lives { state::LIVE } else { state::FREE };
+        self.store(number, ino::STATE, state_word(raw.generation(), state))?;
+        Ok(format!("inode {number}: is {}", if lives { "live" } else { "free" }))
+    }
+
+    /// Appends the entry of a name to a directory, which has `links` then, or as many as before.
+    fn append(&self, dir: u64, name: (&[u8], u64), links: Option<u32>) -> Result<()> {
+        let (at, _, mut loaded) = self.inode(dir)?;
+        let mut append = self.volume.begin_append(&loaded.log, Need::Removal);
+        let links = links.unwrap_or(loaded.facts.links);
+        self.volume.write_name(&mut append, (links, loaded.facts.mtime), name)?;
+        self.volume.commit_append(at, &mut loaded.log, append)
+    }
+
+    /// Gives an inode a name in `lost+found`, which is made when there is none. The next pass counts links.
+    fn give_name(&self, number: u64) -> Result<String> {
+        let lost = b"lost+found";
+        let (_, _, root) = self.inode(ROOT_INO)?;
+        let dir = match root.names.find(self.region, lost)? {
+            Some((_, known)) => known.ino,
+            None => {
+                let new = NewInode { perm: 0o700, owner: Owner { uid: 0, gid: 0 } };
+                let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
+                self.volume.make(ROOT_INO, lost, node)?.ino.0
+            }
+        };
+        let name = format!("#{number}");
+        self.append(dir, (name.as_bytes(), number), None)?;
+        Ok(format!("inode {number}: is lost+found/{name} now"))
+    }
+}
+
+/// The position of a torn last entry of a log.
+pub(crate) fn torn_tail(region: &Region, geometry: &Geometry, number: u64, raw: &RawInode) -> Option<u64> {
+    let mut reader = Reader::new(region, geometry, number, (raw.head, raw.tail)).ok()?;
+    loop {
+        match reader.next() {
+            Ok(Some(_)) => {}
+            Err(Error::Corrupt(_)) => return reader.torn_at(),
+            Ok(None) | Err(_) => return None,
+        }
+    }
+}

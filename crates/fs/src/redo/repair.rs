@@ -1,0 +1,301 @@
+//! Repair of an image by what fsck finds, in the manner of e2fsck: nothing that can still be read is given up.
+//!
+//! | violation | becomes right by |
+//! |---|---|
+//! | a last record of the log that is torn | the tail before it |
+//! | a name that leads to no inode, a second name of a directory | no name |
+//! | an inode without a name, a directory that is not below the root | `lost+found/#NUMBER` |
+//! | a wrong parent, link count or next number | what was counted |
+//! | a block that is too long, data beyond the size | cut, zeros |
+//!
+//! Not repaired: the superblock, the checkpoint, a damaged record before the last, a record that does not apply, an image without a
+//! root directory. fsck names the record. A repaired state becomes a checkpoint in the other half, as at an unmount.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use ::vfs::FileKind;
+use media::nvmm::Region;
+
+use super::log::{Loaded, Volume, cut_torn_record, load};
+use super::state::{BLOCK, Body, Change, Inode, ROOT, State, now};
+use crate::error::{Error, Result};
+
+/// Most passes: a repair can show the next fault, which what it hid had hidden.
+const PASSES: usize = 16;
+
+/// Repairs an image; says what was done.
+pub(super) fn repair(region: &Arc<Region>) -> Result<Vec<String>> {
+    let mut done: Vec<_> = cut_torn_record(region)?.into_iter().collect();
+    let Loaded { mut state, .. } = match load(region) {
+        Err(Error::Corrupt(_)) => return Ok(done),
+        loaded => loaded?,
+    };
+    if !state.inodes.get(&ROOT).is_some_and(Inode::is_dir) {
+        return Ok(done);
+    }
+    let before = done.len();
+    for _ in 0..PASSES {
+        let more = mend(&mut state)?;
+        if more.is_empty() {
+            break;
+        }
+        done.extend(more);
+    }
+    if done.len() > before {
+        Volume::open(region, None)?.replace(state)?;
+    }
+    Ok(done)
+}
+
+/// One pass.
+fn mend(state: &mut State) -> Result<Vec<String>> {
+    let mut done = Vec::new();
+    let last = state.inodes.keys().next_back().copied().unwrap_or(ROOT);
+    if state.next <= last {
+        state.next = last + 1;
+        done.push(format!("the next inode is {}", state.next));
+    }
+    mend_files(state, &mut done);
+    let parents = mend_names(state, &mut done)?;
+    mend_lost(state, &parents, &mut done)?;
+    if done.is_empty() {
+        mend_counts(state, &parents, &mut done);
+    }
+    Ok(done)
+}
+
+fn mend_files(state: &mut State, done: &mut Vec<String>) {
+    for (ino, inode) in &mut state.inodes {
+        let Body::File { size, blocks } = &mut inode.body else { continue };
+        for (block, bytes) in blocks {
+            if bytes.len() as u64 > BLOCK {
+                bytes.truncate(BLOCK as usize);
+                done.push(format!("inode {ino}: block {block} has {BLOCK} bytes"));
+            }
+            let inside = size.saturating_sub(*block * BLOCK).min(bytes.len() as u64) as usize;
+            if bytes[inside..].iter().any(|byte| *byte != 0) {
+                bytes[inside..].fill(0);
+                done.push(format!("inode {ino}: block {block} has zeros beyond the size {size}"));
+            }
+        }
+    }
+}
+
+/// Removes names that lead nowhere, and each name of a directory but one; returns the directory that has the name of each inode.
+fn mend_names(state: &mut State, done: &mut Vec<String>) -> Result<BTreeMap<u64, u64>> {
+    let mut named: BTreeMap<u64, (u64, Vec<u8>)> = BTreeMap::new();
+    let mut gone = Vec::new();
+    for (dir, inode) in &state.inodes {
+        let Body::Dir(entries) = &inode.body else { continue };
+        for (name, (child, _)) in &entries.names {
+            let (place, target) = ((*dir, name.clone()), state.inodes.get(child).map(|inode| &inode.body));
+            match (target, named.get(child)) {
+                (None, _) => gone.push(place),
+                (Some(Body::Dir(_)), _) if *child == ROOT => gone.push(place),
+                (Some(Body::Dir(target)), Some(_)) if target.parent != *dir => gone.push(place),
+                (Some(Body::Dir(_)), Some(_)) => gone.extend(named.insert(*child, place)),
+                _ => {
+                    named.insert(*child, place);
+                }
+            }
+        }
+    }
+    for (dir, name) in gone {
+        state.dir_mut(dir)?.remove(&name)?;
+        done.push(format!("directory {dir}: the name {} is gone", String::from_utf8_lossy(&name)));
+    }
+    Ok(named.into_iter().map(|(child, (dir, _))| (child, dir)).collect())
+}
+
+/// Gives a name to what has none.
+fn mend_lost(state: &mut State, parents: &BTreeMap<u64, u64>, done: &mut Vec<String>) -> Result<()> {
+    let is_lost = |ino: u64| {
+        let mut above =
+            std::iter::successors(Some(ino), |at| parents.get(at).copied().filter(|_| *at != ROOT));
+        !above.by_ref().take(parents.len() + 2).any(|at| at == ROOT)
+    };
+    let lost: Vec<u64> = state.inodes.keys().copied().filter(|ino| is_lost(*ino)).collect();
+    // Of those that are above each other, the first one; what is below it is not lost then.
+    let nameless = lost.iter().copied().filter(|ino| !parents.contains_key(ino));
+    let mut chosen: Vec<u64> = nameless.collect();
+    if chosen.is_empty() {
+        chosen.extend(lost.iter().copied().find(|ino| state.inodes.get(ino).is_some_and(Inode::is_dir)));
+    }
+    for ino in chosen {
+        if let Some(dir) = parents.get(&ino) {
+            let entries = state.dir_mut(*dir)?;
+            let name =
+                entries.names.iter().find(|(_, (child, _))| *child == ino).map(|(name, _)| name.clone());
+            name.map_or(Ok(0), |name| entries.remove(&name))?;
+        }
+        let dir = lost_and_found(state)?;
+        let name = format!("#{ino}");
+        state.dir_mut(dir)?.set(name.as_bytes(), ino);
+        done.push(format!("inode {ino}: is lost+found/{name} now"));
+    }
+    Ok(())
+}
+
+/// The directory `lost+found`, which is made when there is none.
+fn lost_and_found(state: &mut State) -> Result<u64> {
+    let name = b"lost+found".to_vec();
+    if let Some((found, _)) = state.dir_mut(ROOT)?.names.get(&name) {
+        return Ok(*found);
+    }
+    let (ino, mode) = (state.next, FileKind::Directory.mode_bits() | 0o700);
+    let make = Change::Make { ino, parent: ROOT, name, mode, owner: (0, 0), rdev: 0, target: Vec::new() };
+    state.apply(&make, now())?;
+    Ok(ino)
+}
+
+/// Sets parents and link counts as the names say.
+fn mend_counts(state: &mut State, parents: &BTreeMap<u64, u64>, done: &mut Vec<String>) {
+    let mut links: BTreeMap<u64, u32> = BTreeMap::new();
+    for inode in state.inodes.values() {
+        let Body::Dir(entries) = &inode.body else { continue };
+        entries.names.values().for_each(|(child, _)| *links.entry(*child).or_default() += 1);
+    }
+    let dirs = state.inodes.iter().filter(|(_, inode)| inode.is_dir()).map(|(ino, _)| *ino);
+    let dirs: Vec<u64> = dirs.collect();
+    for dir in &dirs {
+        links.insert(*dir, 2);
+    }
+    for dir in dirs.iter().filter(|dir| **dir != ROOT) {
+        parents.get(dir).map(|parent| links.entry(*parent).and_modify(|links| *links += 1));
+    }
+    for (ino, inode) in &mut state.inodes {
+        let counted = links.get(ino).copied().unwrap_or(0);
+        if inode.links != counted {
+            inode.links = counted;
+            done.push(format!("inode {ino}: has {counted} links"));
+        }
+        let parent = parents.get(ino).copied().unwrap_or(ROOT);
+        if let Body::Dir(entries) = &mut inode.body
+            && entries.parent != parent
+        {
+            entries.parent = parent;
+            done.push(format!("directory {ino}: .. leads to {parent}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use media::nvmm::null::Null;
+    use sim::Bytes;
+
+    use super::super::fsck::check;
+    use super::super::log::format;
+    use super::*;
+
+    const FILE: u64 = 10;
+    const DIR: u64 = 11;
+    const SUB: u64 = 12;
+
+    fn make(state: &mut State, ino: u64, parent: u64, name: &str, kind: FileKind) {
+        let (name, mode) = (name.as_bytes().to_vec(), kind.mode_bits() | 0o644);
+        let change = Change::Make { ino, parent, name, mode, owner: (0, 0), rdev: 0, target: Vec::new() };
+        state.apply(&change, now()).expect("it can be made");
+    }
+
+    /// `file`, `dir`, `dir/sub`.
+    fn filled() -> State {
+        let mut state = State::new();
+        make(&mut state, FILE, ROOT, "file", FileKind::Regular);
+        make(&mut state, DIR, ROOT, "dir", FileKind::Directory);
+        make(&mut state, SUB, DIR, "sub", FileKind::Directory);
+        let write = Change::Write { ino: FILE, offset: 0, data: vec![7; 5000] };
+        state.apply(&write, now()).expect("it can be written");
+        state
+    }
+
+    fn image(state: State) -> Arc<Region> {
+        let region = Arc::new(Region::anonymous(Bytes::mib(1), Box::new(Null)).expect("memory"));
+        format(&region).expect("a new image");
+        Volume::open(&region, None).expect("a mount").replace(state).expect("a checkpoint");
+        region
+    }
+
+    fn predicates(region: &Region) -> Vec<&'static str> {
+        let mut found: Vec<_> =
+            check(region).violations.iter().map(|violation| violation.predicate).collect();
+        found.dedup();
+        found
+    }
+
+    /// A fault: what it violates first, how it is planted.
+    type Canary = (&'static str, fn(&mut State));
+
+    const CANARIES: &[Canary] = &[
+        ("entries_lead_to_inodes", |state| state.dir_mut(DIR).expect("it is").set(b"none", 77)),
+        ("links_match", |state| state.inode_mut(FILE).expect("it is").links = 9),
+        ("links_match", |state| state.inode_mut(ROOT).expect("it is").links = 9),
+        ("links_match", |state| drop(state.dir_mut(ROOT).expect("it is").remove(b"file"))),
+        ("links_match", |state| drop(state.dir_mut(DIR).expect("it is").remove(b"sub"))),
+        ("parents_match", |state| state.dir_mut(SUB).expect("it is").parent = ROOT),
+        ("parents_match", |state| state.dir_mut(ROOT).expect("it is").set(b"again", SUB)),
+        ("links_match", |state| {
+            // A directory within itself, and no other name.
+            drop(state.dir_mut(ROOT).expect("it is").remove(b"dir"));
+            state.dir_mut(SUB).expect("it is").set(b"up", DIR);
+        }),
+        ("sizes_cover_blocks", |state| {
+            let Body::File { size, .. } = &mut state.inode_mut(FILE).expect("it is").body else { return };
+            *size = 100;
+        }),
+        ("numbers_are_below_next", |state| state.next = 3),
+    ];
+
+    #[test]
+    fn repair_makes_each_planted_fault_right_and_finds_nothing_in_what_it_has_repaired() {
+        for (number, (predicate, plant)) in CANARIES.iter().enumerate() {
+            let mut state = filled();
+            assert_eq!(predicates(&image(state.clone())), [""; 0]);
+            plant(&mut state);
+            let region = image(state);
+            assert!(predicates(&region).contains(predicate), "{number}: {:?}", check(&region).violations);
+            let done = repair(&region).expect("repair");
+            assert!(!done.is_empty(), "{number}");
+            assert_eq!(check(&region).violations, [], "{number}: {done:?}");
+            assert_eq!(repair(&region).expect("again"), Vec::<String>::new(), "{number}");
+            let state = load(&region).expect("it loads").state;
+            assert!([FILE, DIR, SUB].iter().all(|ino| state.inodes.contains_key(ino)), "{number}: {done:?}");
+        }
+    }
+
+    /// Three records; one of them is damaged.
+    #[test]
+    fn repair_cuts_a_torn_last_record_off_and_names_one_that_is_damaged_before_it() {
+        let record = |damaged: u64| {
+            let region = image(State::new());
+            let mut volume = Volume::open(&region, None).expect("a mount");
+            let mut places = Vec::new();
+            for ino in [FILE, DIR, SUB] {
+                places.push(load(&region).expect("it loads").header.tail);
+                let (name, mode) = (format!("f{ino}").into_bytes(), FileKind::Regular.mode_bits() | 0o644);
+                let make =
+                    Change::Make { ino, parent: ROOT, name, mode, owner: (0, 0), rdev: 0, target: vec![] };
+                volume.change(&make, 0).expect("space");
+            }
+            let start = load(&region).expect("it loads").start(region.len());
+            let at = start + places[damaged as usize] + 12;
+            let word = region.load_u16(at).expect("a load");
+            region.store_u16(at, word ^ 1).expect("a store");
+            region
+        };
+        let torn = record(2);
+        assert_eq!(predicates(&torn), ["loads"]);
+        assert_eq!(repair(&torn).expect("repair").len(), 1);
+        assert_eq!(check(&torn).violations, []);
+        let state = load(&torn).expect("it loads").state;
+        assert_eq!(state.inodes.keys().copied().collect::<Vec<_>>(), [ROOT, FILE, DIR]);
+        let damaged = record(1);
+        assert_eq!(repair(&damaged).expect("nothing is done"), Vec::<String>::new());
+        let left = check(&damaged).violations;
+        assert!(
+            left.iter().any(|left| left.what.contains("record 1 at")),
+            "what follows may depend on it: {left:?}"
+        );
+    }
+}
