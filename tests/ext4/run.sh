@@ -3,19 +3,20 @@
 #
 #   tests/ext4/run.sh WEIR
 #
-# As root, with e2fsprogs, loop devices and /dev/fuse. Three parts, of which ONLY="random kernel mounts" runs some:
+# As root, with e2fsprogs, loop devices and /dev/fuse. Four parts, of which ONLY="random kernel mounts journal" runs some:
 #
 #   random   OPERATIONS (100000) on each of eight images of mkfs.ext4, e2fsck at every thousandth, the kernel's mount at the end
 #   kernel   what the kernel fills, NAMES (300000) in one directory, is read here
 #   mounts   images that mkfs.ext4 makes, the kernel fills, weir's mount changes, e2fsck checks, resize2fs makes larger, and
 #            weir's mount changes again; after each step the other side must show the same files
+#   journal  the same of images with their journal on another device, made by mke2fs and by weir
 #
 # The first two are tests of crates/fs/tests/ext4; PROFILE=release lets cargo build them so.
 set -euo pipefail
 
 source=$(realpath "$(dirname "$0")/../..")
 . "$source/tests/mount/place.sh" "$1" ext4
-parts=${ONLY:-random kernel mounts}
+parts=${ONLY:-random kernel mounts journal}
 host=$work/host
 mkdir "$host"
 
@@ -38,10 +39,19 @@ shown() {
         -o -printf '%y %m %U %G %n %s %P %l\n' && find . -type f -exec sha256sum {} +) | LC_ALL=C sort
 }
 
-by_kernel() { mount -t ext4 -o "loop,$1" "$pool" "$host"; }
+by_kernel() { mount -t ext4 -o "loop,$1${device:+,journal_path=$device}" "$pool" "$host"; }
 by_weir() { "$weir" mount ext4 "$pool" "$dir" --quiet -o allow_other; }
 
-must_be_clean() { e2fsck -fn "$pool" >"$work/e2fsck" 2>&1 || die "$1: e2fsck: $(cat "$work/e2fsck")"; }
+# A journal that is not in the image: its file, and its device.
+journal=
+device=
+
+# The kernel lets go of the file before weir uses it: a loop device has a cache of its own.
+attach() { device=$(losetup --find --show "$journal"); }
+detach() { [ -z "$device" ] || losetup --detach "$device" && device=; }
+trap 'cleanup; detach' EXIT
+
+must_be_clean() { e2fsck -fn ${journal:+-j "$journal"} "$pool" >"$work/e2fsck" 2>&1 || die "$1: e2fsck: $(cat "$work/e2fsck")"; }
 
 fill() {
     cp -a "$source/crates" "$1/source"
@@ -108,6 +118,43 @@ part_mounts() {
         compare "$features, changed by the kernel again"
         say "  $features: $(wc -l <"$work/weir") lines of names and checksums agree"
     done
+}
+
+part_journal() {
+    local by
+    for by in mke2fs weir; do
+        journal=$work/journal
+        rm -f "$pool" "$journal"
+        if [ $by = mke2fs ]; then
+            truncate -s 300M "$pool"
+            truncate -s 32M "$journal"
+            attach
+            mke2fs -q -F -b 4096 -O journal_dev "$device"
+            mke2fs -q -F -t ext4 -b 4096 -N 60000 -J device="$device" "$pool"
+        else
+            "$weir" mkfs ext4 "$pool" --size 300MiB --journal "$journal" --quiet
+            attach
+        fi
+        by_kernel rw
+        fill "$host"
+        umount "$host"
+        detach
+        must_be_clean "$by, filled by the kernel"
+        by_weir
+        change "$dir" first
+        shown "$dir" >"$work/weir"
+        "$weir" umount "$dir"
+        must_be_clean "$by, changed by weir"
+        "$weir" fsck "$pool" >"$work/fsck" || die "$by: weir fsck: $(cat "$work/fsck")"
+        attach
+        by_kernel ro
+        shown "$host" >"$work/kernel"
+        umount "$host"
+        detach
+        diff "$work/kernel" "$work/weir" >"$work/diff" || die "$by: the kernel (<) and weir (>): $(head -n 5 "$work/diff")"
+        say "  journal by $by: $(wc -l <"$work/weir") lines of names and checksums agree"
+    done
+    journal=
 }
 
 for part in $parts; do

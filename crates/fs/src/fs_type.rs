@@ -57,6 +57,16 @@ pub trait FsType: Sync {
         Bytes(0)
     }
 
+    /// The UUID of the journal that an image keeps on another device, which then is the memory beside the block device.
+    fn outside_journal(&self, _: &Storage) -> Option<[u8; 16]> {
+        None
+    }
+
+    /// The size of such a journal for an image of `size` bytes; none where the design makes none.
+    fn outside_journal_size(&self, _options: &Options, _size: Bytes) -> Option<Bytes> {
+        None
+    }
+
     /// Makes an empty file system.
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError>;
 
@@ -248,7 +258,7 @@ pub enum FsError {
     },
     /// There is no device for a journal of its own.
     #[error(
-        "external_journal=true needs memory beside a block device, which only a plan can name: make the image without it"
+        "external_journal=true needs memory beside a block device: name it in a plan, or `weir mkfs ext4 IMAGE --journal FILE`"
     )]
     NoJournalDevice,
     /// An option is wrong.

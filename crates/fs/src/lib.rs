@@ -20,6 +20,7 @@ mod pmfs;
 mod rcache;
 mod redo;
 
+pub use ext4::journal_uuid;
 pub use fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs, Violation};
 pub use mutant::Mutant;
 pub use options::{OptionError, OptionKind, OptionSpec, Options};

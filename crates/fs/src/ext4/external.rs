@@ -37,6 +37,13 @@ fn map_of(block_bytes: u32, blocks: u64) -> JournalMap {
     JournalMap((0..blocks).map(|block| block.max(first)).collect())
 }
 
+/// The UUID of a journal of ext4 on a device of its own, by the superblock that the device has at byte 1024; none when it holds no
+/// such journal.
+pub fn journal_uuid(head: &[u8; SUPERBLOCK_BYTES]) -> Option<[u8; 16]> {
+    let is_one = le16(head, MAGIC_AT) == super::layout::MAGIC && le32(head, INCOMPAT_AT) & JOURNAL_DEV != 0;
+    is_one.then(|| head[UUID_AT..UUID_AT + 16].try_into().expect("sixteen bytes"))
+}
+
 /// The journal on a device, which must be the one that the file system names.
 pub(super) fn place(
     device: &Arc<dyn BlockDevice>,
@@ -45,11 +52,12 @@ pub(super) fn place(
 ) -> std::result::Result<JournalPlace, FsError> {
     let wrong = |found: &str| FsError::WrongFormat { design: "ext4", found: found.to_owned() };
     let head = superblock::read_bytes(&**device, SUPERBLOCK_AT, SUPERBLOCK_BYTES)?;
-    if le16(&head, MAGIC_AT) != super::layout::MAGIC || le32(&head, INCOMPAT_AT) & JOURNAL_DEV == 0 {
-        return Err(wrong("the journal device has no journal"));
-    }
-    if head[UUID_AT..UUID_AT + 16] != uuid[..] {
-        return Err(wrong("the journal device has the journal of another file system"));
+    match head.first_chunk().and_then(journal_uuid) {
+        None => return Err(wrong("the journal device has no journal")),
+        Some(found) if found != *uuid => {
+            return Err(wrong("the journal device has the journal of another file system"));
+        }
+        Some(_) => {}
     }
     let blocks = u64::from(le32(&head, 4));
     if blocks > device.geometry().bytes.0 / u64::from(block_bytes) {

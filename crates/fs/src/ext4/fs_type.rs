@@ -9,7 +9,8 @@ use media::{Region, Storage};
 use sim::Bytes;
 
 use super::journal::DataMode;
-use super::mkfs::{LEAST_JOURNAL, Plan};
+use super::layout::compat;
+use super::mkfs::{LEAST_JOURNAL, Plan, usual_journal};
 use super::vfs::Mounted;
 use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock};
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
@@ -98,7 +99,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         name: "external_journal",
         kind: OptionKind::Flag,
         default: "false",
-        help: "mkfs: put the journal in the memory beside the block device (mke2fs: -J device=); in plans only",
+        help: "mkfs: put the journal in the memory beside the block device, or in the file of --journal (mke2fs: -J device=)",
     },
     OptionSpec {
         name: "lazy_itable",
@@ -349,6 +350,22 @@ impl FsType for ExtType {
 
     fn dram(&self, options: &Options, _: Bytes) -> Bytes {
         options.size("cache")
+    }
+
+    fn outside_journal(&self, storage: &Storage) -> Option<[u8; 16]> {
+        let device = self.device(storage).ok().filter(|_| self.modern && !self.dax)?;
+        let superblock = superblock::load(&device).ok()?.superblock;
+        let is_outside = superblock.has_compat(compat::HAS_JOURNAL) && superblock.journal_inum.get() == 0;
+        is_outside.then_some(superblock.journal_uuid)
+    }
+
+    fn outside_journal_size(&self, options: &Options, size: Bytes) -> Option<Bytes> {
+        if !self.modern || self.dax {
+            return None;
+        }
+        let block_bytes = u64::from(self.block_bytes(options));
+        let usual = Bytes(u64::from(usual_journal(size.0 / block_bytes).max(LEAST_JOURNAL)) * block_bytes);
+        Some(options.size_or_auto("journal").filter(|size| size.0 > 0).unwrap_or(usual))
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {

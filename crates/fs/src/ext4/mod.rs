@@ -99,6 +99,8 @@ use media::block::{BlockDevice, Hint, Piece, Queue};
 use sim::{Bytes, LockClass, Mutex, Nanos};
 use zerocopy::IntoBytes;
 
+pub use external::journal_uuid;
+
 use crate::cache::{Growth, Mapping, PageCache, PageState};
 use crate::dax::DirectMaps;
 use crate::error::{Error, Result};
@@ -354,8 +356,8 @@ impl Volume {
         let Some(device) = &self.settings.journal_device else {
             return Err(FsError::WrongFormat {
                 design: "ext4",
-                found: "the journal is on another device, which no command of weir takes; give the image a journal of \
-                        its own: tune2fs -O ^has_journal, then tune2fs -j"
+                found: "its journal is on another device: name that (`weir fsck --journal FILE`, `weir mount -o \
+                        journal_path=FILE`), or give it a journal of its own (tune2fs -O ^has_journal, then tune2fs -j)"
                     .to_owned(),
             });
         };

@@ -1,10 +1,9 @@
 //! `weir df`: the space of an image.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fs::Options;
-use media::Storage;
 use media::nvmm::Access;
 use report::table::Table;
 use report::units::Unit;
@@ -30,9 +29,10 @@ impl Df {
         let copy = image::copy(&region, &self.image)?;
         let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
             .map_err(|error| Failure::usage(error.to_string()))?;
-        let mounted = design
-            .mount(&Storage::from(&copy), &options)
-            .map_err(|error| image::unusable(&self.image, error))?;
+        let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
+        let (storage, _) = image::storage(design, &copy, (&self.image, None), &open)?;
+        let mounted =
+            design.mount(&storage, &options).map_err(|error| image::unusable(&self.image, error))?;
         let space = mounted.statfs();
         let available = space.as_ref().map_or(0, |space| mounted.blocks_available(space));
         let ended = mounted.unmount();

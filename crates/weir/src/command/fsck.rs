@@ -1,12 +1,11 @@
 //! `weir fsck`: every invariant of an image's format, and repair.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use fs::{FsType, FsckReport};
+use media::Storage;
 use media::nvmm::Access;
-use media::{Region, Storage};
 use sim::{Machine, Seed, Setup};
 
 use super::image;
@@ -24,6 +23,9 @@ pub(crate) struct Fsck {
     /// Recover and repair the image in place; make a copy first
     #[arg(long)]
     repair: bool,
+    /// The file that has the journal of the image, if it is not in the image (ext4) [default: a file beside the image]
+    #[arg(long, value_name = "FILE")]
+    journal: Option<PathBuf>,
     /// The image
     image: PathBuf,
 }
@@ -66,15 +68,21 @@ impl Fsck {
         let region = image::open(&self.image, None, Access::ReadOnly)?;
         let design = image::design(&region, self.fs.as_deref(), &self.image)?;
         let copy = image::copy(&region, &self.image)?;
-        let found = self.recovered(design, &copy)?;
+        let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
+        let (storage, _) = image::storage(design, &copy, self.names(), &open)?;
+        let found = self.recovered(design, &storage)?;
         Ok((design, Outcome { found, repairs: Vec::new() }))
     }
 
+    /// The image and, if it is named, its journal.
+    fn names(&self) -> (&Path, Option<&Path>) {
+        (&self.image, self.journal.as_deref())
+    }
+
     /// Recovers, and checks.
-    fn recovered(&self, design: &dyn FsType, region: &Arc<Region>) -> Result<FsckReport, Failure> {
-        let storage = Storage::from(region);
-        let mut notes = design.recover(&storage).map_err(|error| image::unusable(&self.image, error))?;
-        let mut found = design.fsck(&storage);
+    fn recovered(&self, design: &dyn FsType, storage: &Storage) -> Result<FsckReport, Failure> {
+        let mut notes = design.recover(storage).map_err(|error| image::unusable(&self.image, error))?;
+        let mut found = design.fsck(storage);
         notes.append(&mut found.notes);
         Ok(FsckReport { notes, ..found })
     }
@@ -82,27 +90,32 @@ impl Fsck {
     fn repair(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
         let region = image::open(&self.image, None, Access::ReadWrite)?;
         let design = image::design(&region, self.fs.as_deref(), &self.image)?;
-        let recovered = match self.recovered(design, &region) {
+        let open = |file: &Path| image::open(file, None, Access::ReadWrite);
+        let (storage, journal) = image::storage(design, &region, self.names(), &open)?;
+        let recovered = match self.recovered(design, &storage) {
             Ok(found) if found.violations.is_empty() => {
                 return Ok((design, Outcome { found, repairs: Vec::new() }));
             }
             Err(failure) if failure.exit != Exit::Corrupt => return Err(failure),
             recovered => recovered,
         };
-        let storage = Storage::from(&region);
-        let repaired =
-            sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || design.repair(&storage));
+        let setup = Setup::real_clock(Machine::unit(), Seed(0));
+        let repaired = sim::run(&setup, {
+            let storage = storage.clone();
+            move || design.repair(&storage)
+        });
         let repairs = repaired
             .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
             .map_err(|error| image::unusable(&self.image, error))?;
         let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
         // What is left may be what no recovery gets over.
-        let mut found = match design.fsck(&Storage::from(&region)) {
-            found if found.violations.is_empty() => self.recovered(design, &region)?,
+        let mut found = match design.fsck(&storage) {
+            found if found.violations.is_empty() => self.recovered(design, &storage)?,
             found => found,
         };
         notes.append(&mut found.notes);
-        region.sync().map_err(|error| image::refused(&self.image, &error))?;
+        let synced = journal.map_or(Ok(()), |journal| journal.sync()).and_then(|()| region.sync());
+        synced.map_err(|error| image::refused(&self.image, &error))?;
         Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs }))
     }
 }

@@ -1,10 +1,13 @@
 //! What the commands on images share: opening one, and finding out whose it is.
 
-use std::path::Path;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use fs::{FsError, FsType, Options};
 use media::Storage;
+use media::block::MemoryDevice;
 use media::nvmm::Access;
 use media::{MediaError, Medium, Region};
 use sim::{Bytes, Machine, Seed, Setup};
@@ -89,10 +92,81 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
     Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
 }
 
+/// The journal of an image that keeps it in another file: the file that is named, or one beside the image.
+fn journal_of(
+    design: &dyn FsType,
+    region: &Arc<Region>,
+    (image, named): (&Path, Option<&Path>),
+) -> Result<Option<PathBuf>, Failure> {
+    let shown = image.display();
+    let Some(uuid) = design.outside_journal(&Storage::from(region)) else {
+        return match named {
+            None => Ok(None),
+            Some(_) => {
+                Err(Failure::usage(format!("{shown} has its journal in itself, or none: name no other file")))
+            }
+        };
+    };
+    if let Some(named) = named {
+        return match journal_in(named) {
+            Some(found) if found == uuid => Ok(Some(named.to_owned())),
+            _ => Err(Failure::usage(format!(
+                "{} is not the journal of {shown}, which has UUID {}: name the file that has it",
+                named.display(),
+                uuid_text(&uuid)
+            ))),
+        };
+    }
+    let folder = image.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let files = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let mut journals: Vec<_> = files
+        .map(|file| file.path())
+        .filter(|file| file.is_file() && journal_in(file) == Some(uuid))
+        .collect();
+    journals.sort();
+    journals.into_iter().next().map(Some).ok_or_else(|| {
+        Failure::usage(format!(
+            "{shown} has its journal in another file, which is not beside it: name that with --journal FILE, of a mount \
+             with -o journal_path=FILE (it has UUID {})",
+            uuid_text(&uuid)
+        ))
+    })
+}
+
+/// The UUID of the journal that a file holds, if it holds one.
+fn journal_in(file: &Path) -> Option<[u8; 16]> {
+    let mut head = [0; 1024];
+    File::open(file).ok()?.read_exact_at(&mut head, 1024).ok()?;
+    fs::journal_uuid(&head)
+}
+
+fn uuid_text(uuid: &[u8; 16]) -> String {
+    let hex = format!("{:032x}", u128::from_be_bytes(*uuid));
+    [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+}
+
+/// An image as a design takes it: with its journal, where that is in another file, which `open` opens.
+pub(super) fn storage(
+    design: &dyn FsType,
+    region: &Arc<Region>,
+    names: (&Path, Option<&Path>),
+    open: &dyn Fn(&Path) -> Result<Arc<Region>, Failure>,
+) -> Result<(Storage, Option<Arc<Region>>), Failure> {
+    let Some(file) = journal_of(design, region, names)? else { return Ok((Storage::from(region), None)) };
+    let journal = open(&file)?;
+    let storage = beside(region, &journal).map_err(|error| refused(names.0, &error))?;
+    Ok((storage, Some(journal)))
+}
+
+/// An image as a block device, and its journal as the memory beside it.
+pub(super) fn beside(region: &Arc<Region>, journal: &Arc<Region>) -> Result<Storage, MediaError> {
+    Ok(Storage::from(journal).with_block(MemoryDevice::whole(Arc::clone(region))?))
+}
+
 /// The user who makes a file system owns its root directory: otherwise only root could make anything in it. For one that is new.
 pub(super) fn give_to_maker(
     design: &'static dyn FsType,
-    region: &Arc<Region>,
+    storage: &Storage,
     options: &Options,
 ) -> Result<(), Failure> {
     let maker = Credentials::of_this_process();
@@ -100,9 +174,9 @@ pub(super) fn give_to_maker(
         return Ok(());
     }
     let Owner { uid, gid } = maker.owner();
-    let (region, options) = (Arc::clone(region), options.clone());
+    let (storage, options) = (storage.clone(), options.clone());
     let given = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
-        let made = design.mount(&Storage::from(&region), &options)?;
+        let made = design.mount(&storage, &options)?;
         let owner = SetAttr { uid: Some(uid), gid: Some(gid), ..SetAttr::default() };
         let set = made.setattr(made.root(), &owner).map(drop);
         set.and(made.unmount()).map_err(|errno| {

@@ -1,6 +1,8 @@
 //! `weir mkfs`: a file system in an image.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use clap::Args;
 use fs::{FsError, FsType, Options};
 use media::nvmm::Access;
 use media::{Region, Storage};
-use sim::Bytes;
+use sim::{Bytes, Machine, Seed, Setup};
 
 use super::image;
 use crate::failure::{Exit, Failure};
@@ -40,6 +42,9 @@ pub(crate) struct Mkfs {
     /// Reserve the host's space for a new image as the image fills, not at once (`weir trim` returns it)
     #[arg(long)]
     sparse: bool,
+    /// Put the journal into this file, which mounts and checks then need beside the image (ext4; mke2fs: -J device=)
+    #[arg(long, value_name = "FILE", conflicts_with = "sparse")]
+    journal: Option<PathBuf>,
     /// Permissions of a new image, in octal; an existing image keeps its own, and a note reports wider ones [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
@@ -49,27 +54,35 @@ pub(crate) struct Mkfs {
 struct Target {
     design: &'static dyn FsType,
     image: PathBuf,
+    journal: Option<PathBuf>,
 }
 
 impl Mkfs {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let target = self.target()?;
-        let Target { design, image } = &target;
-        let options = options(&self.options)?;
+        let Target { design, image, journal } = &target;
+        let mut options = options(&self.options)?;
+        if journal.is_some() && design.options().iter().any(|option| option.name == EXTERNAL) {
+            options.insert(EXTERNAL.to_owned(), "true".to_owned());
+        }
         let options = Options::resolve(design.name(), design.options(), &options)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.check_size(&target, &options)?;
-        let existed = image.exists();
+        let (existed, had_journal) =
+            (image.exists(), journal.as_ref().is_none_or(|journal| journal.exists()));
         if self.sparse {
             make_holes(&target, existed, self.size.unwrap_or_default())?;
         }
         let checks = existed && !self.force;
         let region = make(&target, &options, self.size, checks).inspect_err(|_| {
-            if !existed {
-                drop(std::fs::remove_file(image)); // an image without a file system is of no use
-            }
+            // A file without a file system is of no use.
+            let new = [Some(image).filter(|_| !existed), journal.as_ref().filter(|_| !had_journal)];
+            new.into_iter().flatten().for_each(|file| drop(std::fs::remove_file(file)));
         })?;
         pool_file::permit(image, !existed, self.mode, output)?;
+        if let Some(journal) = journal {
+            pool_file::permit(journal, !had_journal, self.mode, output)?;
+        }
         region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", image.display())))?;
         output.note(&format!("{}: {} in {}", image.display(), design.name(), Bytes(region.len())));
         if output.is_json() {
@@ -94,11 +107,12 @@ impl Mkfs {
                 return Err(Failure::usage("give one design and one image: `weir mkfs pmfs pool.weir`"));
             }
         };
-        Ok(Target { design: lab::plan::matrix::design(&name)?, image: image.clone() })
+        let (design, image) = (lab::plan::matrix::design(&name)?, image.clone());
+        Ok(Target { design, image, journal: self.journal.clone() })
     }
 
     /// Nothing is made or changed when the size is missing or too small.
-    fn check_size(&self, Target { design, image }: &Target, options: &Options) -> Result<(), Failure> {
+    fn check_size(&self, Target { design, image, .. }: &Target, options: &Options) -> Result<(), Failure> {
         let shown = image.display().to_string();
         let existing = std::fs::metadata(image).map(|data| Bytes(data.len())).ok();
         match existing.max(self.size) {
@@ -110,25 +124,69 @@ impl Mkfs {
 
 /// Makes the file system, in a file that may have to be made, too. `checks`: not over one that is there.
 fn make(
-    Target { design, image }: &Target,
+    Target { design, image, journal }: &Target,
     options: &Options,
     size: Option<Bytes>,
     checks: bool,
 ) -> Result<Arc<Region>, Failure> {
     let region = image::open(image, size, Access::ReadWrite)?;
-    let storage = Storage::from(&region);
+    let storage = match journal {
+        Some(file) => beside(*design, &region, (file, options), checks)?,
+        None => Storage::from(&region),
+    };
     // Of a new file there is nothing to know, and to look into its holes may take space of the host.
     let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
-    if let Some(holder) = known.find(|design| design.recognises(&storage)) {
+    if let Some(holder) = known.find(|design| design.recognises(&Storage::from(&region))) {
         let (image, name) = (image.display(), holder.name());
         return Err(Failure::usage(format!("{image} holds a {name} file system; overwrite it with --force")));
     }
-    design.mkfs(&storage, options).map_err(|error| match error {
+    make_on(*design, &storage, options)?.map_err(|error| match error {
         FsError::Media(error) => image::refused(image, &error),
         error => image::unusable(image, error),
     })?;
-    image::give_to_maker(*design, &region, options)?;
+    image::give_to_maker(*design, &storage, options)?;
+    let synced = journal.as_ref().map_or(Ok(()), |_| storage.memory().and_then(|journal| journal.sync()));
+    synced.map_err(|error| image::refused(image, &error))?;
     Ok(region)
+}
+
+/// Makes the file system. What it draws, such as a UUID, is unlike that of any other.
+fn make_on(
+    design: &'static dyn FsType,
+    storage: &Storage,
+    options: &Options,
+) -> Result<Result<(), FsError>, Failure> {
+    let (source, mut seed) = (Path::new("/dev/urandom"), [0; 8]);
+    let read = File::open(source).and_then(|mut random| random.read_exact(&mut seed));
+    read.map_err(|error| Failure::io("read", source, &error))?;
+    let setup = Setup::real_clock(Machine::unit(), Seed(u64::from_le_bytes(seed)));
+    let (storage, options) = (storage.clone(), options.clone());
+    let made = sim::run(&setup, move || design.mkfs(&storage, &options));
+    made.map_err(|error| Failure::new(Exit::Internal, error.to_string()))
+}
+
+/// The option by which a design makes its journal outside.
+const EXTERNAL: &str = "external_journal";
+
+/// An image, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
+fn beside(
+    design: &dyn FsType,
+    region: &Arc<Region>,
+    (file, options): (&Path, &Options),
+    checks: bool,
+) -> Result<Storage, Failure> {
+    let name = design.name();
+    let size = design.outside_journal_size(options, Bytes(region.len()));
+    let size = size.ok_or_else(|| {
+        Failure::usage(format!("{name} makes no journal in another file: leave out --journal"))
+    })?;
+    let journal = image::open(file, Some(size).filter(|_| !file.exists()), Access::ReadWrite)?;
+    let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
+    if let Some(holder) = known.find(|design| design.recognises(&Storage::from(&journal))) {
+        let (file, name) = (file.display(), holder.name());
+        return Err(Failure::usage(format!("{file} holds a {name} file system; overwrite it with --force")));
+    }
+    image::beside(region, &journal).map_err(|error| image::refused(file, &error))
 }
 
 /// Makes a file system in a new file of holes. When that fails nothing is left of it.
@@ -138,14 +196,14 @@ pub(super) fn make_sparse(
     image: &Path,
     size: Bytes,
 ) -> Result<(), Failure> {
-    let target = Target { design, image: image.to_owned() };
+    let target = Target { design, image: image.to_owned(), journal: None };
     make_holes(&target, false, size)?;
     let made = make(&target, options, None, false);
     made.map(drop).inspect_err(|_| drop(std::fs::remove_file(image)))
 }
 
 /// Makes the file, all of it a hole.
-fn make_holes(Target { design, image }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
+fn make_holes(Target { design, image, .. }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
     let (shown, name) = (image.display(), design.name());
     if existed {
         return Err(Failure::usage(format!(

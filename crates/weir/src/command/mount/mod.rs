@@ -44,7 +44,7 @@ use words::Words;
 
 Mount options: ro sync dirsync allow_other nonempty noexec dev suid nosymfollow noatime
 nodiratime relatime strictatime lazytime remount cache=pages|direct acl
-threads=N poll=MICROSECONDS volatile dax,
+threads=N poll=MICROSECONDS volatile dax journal_path=FILE,
 and the options of the design (`weir show hinfs`): buffer=512MiB. Options of mount(8) and fstab
 that have no effect here (defaults, auto, user, nofail, x-…) are accepted. docs/mount.md
 explains each option."

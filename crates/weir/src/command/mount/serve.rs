@@ -41,6 +41,8 @@ pub(super) struct Job {
     mode: Option<Mode>,
     replace_stale: bool,
     medium: Medium,
+    /// The file with the journal of the pool, if it is named.
+    journal: Option<PathBuf>,
     pub(super) tell_ready: bool,
 }
 
@@ -81,6 +83,7 @@ impl Job {
             mode: mount.mode,
             replace_stale: mount.replace_stale,
             medium,
+            journal: words.journal.as_deref().map(absolute).transpose()?,
             tell_ready: false,
         })
     }
@@ -89,6 +92,8 @@ impl Job {
     pub(super) fn serve(self, output: &Output) -> Result<(), Failure> {
         self.check_directory()?;
         let (region, is_new) = self.region(output)?;
+        let (storage, journal) = self.storage(&region)?;
+        let regions: Vec<_> = std::iter::once(region).chain(journal).collect();
         if !is_new {
             self.note_unused(output);
         }
@@ -98,7 +103,7 @@ impl Job {
         let setup = Setup::real_clock(host(), Seed(0));
         let quiet = output.is_quiet();
         let new_pool = self.source.path().filter(|_| is_new).map(Path::to_owned);
-        let served = sim::run(&setup, move || self.in_run(&region, quiet));
+        let served = sim::run(&setup, move || self.in_run(&storage, &regions, quiet));
         let served = served.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?;
         if let (Err(Ended::Refused(_)), Some(pool)) = (&served, new_pool) {
             let _ = std::fs::remove_file(pool);
@@ -122,13 +127,26 @@ impl Job {
         Arc::new(move || lab::cell::so_far("mount", axes.clone(), since).to_json().into_bytes())
     }
 
-    fn in_run(&self, region: &Arc<Region>, quiet: bool) -> Result<(), Ended> {
-        let mounted = self.design.mount(&Storage::from(region), &self.options());
+    /// The pool, with its journal where that is in another file.
+    fn storage(&self, region: &Arc<Region>) -> Result<(Storage, Option<Arc<Region>>), Failure> {
+        let Some(pool) = self.source.path() else { return Ok((Storage::from(region), None)) };
+        let open = |file: &Path| {
+            leaving::wait_until_left(file)?;
+            let access = if self.discards() { Access::Private } else { Access::ReadWrite };
+            let journal = Region::file(file, None, access, self.medium.build()?);
+            journal.map(Arc::new).map_err(|error| image::refused(file, &error))
+        };
+        image::storage(self.design, region, (pool, self.journal.as_deref()), &open)
+    }
+
+    /// `regions` are those of the storage.
+    fn in_run(&self, storage: &Storage, regions: &[Arc<Region>], quiet: bool) -> Result<(), Ended> {
+        let mounted = self.design.mount(storage, &self.options());
         let mounted = mounted.map_err(|error| Ended::Refused(self.unusable(error)))?;
         let source = self.source.clone();
         mounted.listen(Box::new(move |what| report(&format!("{source}: {what}"))));
         let pool = Arc::new(Pool {
-            region: Arc::clone(region),
+            regions: regions.to_vec(),
             volatile: self.words.volatile,
             discards: self.discards(),
             waiting: Mutex::default(),
@@ -144,7 +162,7 @@ impl Job {
         end_on_signal(&server);
         self.say_ready(quiet);
         let served = server.serve();
-        let left = self.leave(&*mounted, region, served);
+        let left = self.leave(&*mounted, regions, served);
         if let (Err(failure), true) = (&left, self.tell_ready) {
             report(&failure.message);
         }
@@ -156,7 +174,7 @@ impl Job {
     fn leave(
         &self,
         mounted: &dyn FileSystem,
-        region: &Region,
+        regions: &[Arc<Region>],
         served: std::io::Result<()>,
     ) -> Result<(), Failure> {
         mounted.unmount().map_err(|errno| {
@@ -165,7 +183,8 @@ impl Job {
                 format!("{}: the unmount failed ({errno}); check the pool with `weir fsck`", self.source),
             )
         })?;
-        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.source)))?;
+        let synced = regions.iter().try_for_each(|region| region.sync());
+        synced.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.source)))?;
         served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
     }
 
@@ -225,6 +244,12 @@ impl Job {
         let Some(size) = self.size.filter(|_| path.is_none_or(|path| !path.exists())) else {
             return Ok(false);
         };
+        if self.journal.is_some() {
+            let (pool, name) = (&self.source, self.design.name());
+            let what =
+                format!("{pool} does not exist: make it with `weir mkfs {name} {pool} --journal FILE`");
+            return Err(Failure::usage(what));
+        }
         image::check_size(&self.source.to_string(), size, self.design, &self.options)?;
         let Some(path) = path.filter(|_| self.sparse) else { return Ok(false) };
         mkfs::make_sparse(self.design, &self.options, path, size).map(|()| true)
@@ -271,7 +296,7 @@ impl Job {
         output: &Output,
     ) -> Result<(), Failure> {
         if is_new && !is_sparse {
-            image::give_to_maker(self.design, region, &self.options)?;
+            image::give_to_maker(self.design, &Storage::from(region), &self.options)?;
         }
         if let Some(path) = self.source.path() {
             pool_file::permit(path, is_new, self.mode, output)?;
@@ -304,7 +329,8 @@ enum Ended {
 
 /// The medium of a mount.
 struct Pool {
-    region: Arc<Region>,
+    /// The pool, and its journal where that is in another file.
+    regions: Vec<Arc<Region>>,
     volatile: bool,
     discards: bool,
     /// Programs that wait for the end of this server.
@@ -323,11 +349,12 @@ impl Pool {
 
 impl Backing for Pool {
     fn fence(&self) {
-        self.region.fence();
+        self.regions.iter().for_each(|region| region.fence());
     }
 
     fn sync(&self) -> vfs::Result<()> {
-        if self.volatile { Ok(()) } else { self.region.sync().map_err(|_| vfs::Errno::EIO) }
+        let mut synced = self.regions.iter().filter(|_| !self.volatile).map(|region| region.sync());
+        synced.try_for_each(|synced| synced.map_err(|_| vfs::Errno::EIO))
     }
 
     fn discards(&self) -> bool {

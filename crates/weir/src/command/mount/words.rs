@@ -1,6 +1,7 @@
 //! The words after `-o`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use fs::FsType;
@@ -28,6 +29,8 @@ pub(super) struct Words {
     pub(super) volatile: bool,
     /// The pool is a file on a file system that maps it directly.
     pub(super) dax: bool,
+    /// The file that has the journal of the pool, if that is named.
+    pub(super) journal: Option<PathBuf>,
     /// Everything else: options of the design.
     pub(super) design: BTreeMap<String, String>,
 }
@@ -36,7 +39,7 @@ pub(super) struct Words {
 const POLL_MICROS_MOST: u64 = 1000;
 
 /// Our own, and those of mount(8) that are no flags.
-const OWN: [&str; 18] = [
+const OWN: [&str; 19] = [
     "remount",
     "allow_other",
     "nonempty",
@@ -55,6 +58,7 @@ const OWN: [&str; 18] = [
     "noacl",
     "sloppy",
     "fs=NAME",
+    "journal_path=NAME",
 ];
 
 /// What mount(8), fstab and systemd write for themselves, and what is so anyway.
@@ -103,6 +107,7 @@ impl Default for Words {
             lists: false,
             volatile: false,
             dax: false,
+            journal: None,
             design: BTreeMap::new(),
         }
     }
@@ -195,6 +200,7 @@ impl Words {
                     || Failure::usage(format!("-o {word}: write microseconds, from 0 to {POLL_MICROS_MOST}"));
                 self.poll = Some(Duration::from_micros(micros.ok_or_else(wrong)?));
             }
+            Some(("journal_path", file)) => self.journal = Some(file.into()),
             Some(("cache", _)) => {
                 return Err(Failure::usage(format!("-o {word}: write cache=pages or cache=direct")));
             }
