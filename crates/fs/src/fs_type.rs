@@ -173,8 +173,8 @@ impl fmt::Display for Needs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Memory => "memory",
-            Self::Block => "block",
-            Self::Both => "memory and block",
+            Self::Block => "a block device",
+            Self::Both => "memory and a block device",
         })
     }
 }

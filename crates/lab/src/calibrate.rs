@@ -4,9 +4,10 @@
 //! clock readings, not a system call of the kernel, so that the virtual clock with this machine predicts what the real clock
 //! measures. Every number is the median of batches, in picoseconds.
 //!
-//! Everything is measured several times; the median counts, and each value says from where to where the times lay. Threads that
-//! pass a line are pinned to two processors. A value that no machine has is refused, and nothing is written: it comes from a host
-//! that did something else meanwhile, and every prediction would be wrong by it.
+//! Everything is measured three times, and up to nine times while the results differ much; the median counts. Each value says how
+//! often it was measured and from where to where the results lay; one whose results still differ is marked as unsteady. Threads
+//! that pass a line are pinned to two processors. A value that no machine has is refused, and nothing is written: it comes from a
+//! host that did something else meanwhile, and every prediction would be wrong by it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -28,6 +29,9 @@ mod calls;
 /// What the summary of a machine says that was measured while the host was busy.
 pub const BUSY: &str = "while the host was busy";
 
+/// What the summary of a machine says before the values whose repeats differ much.
+pub const UNSTEADY: &str = "unsteady";
+
 /// Batches whose median counts.
 const BATCHES: usize = 21;
 
@@ -42,6 +46,8 @@ pub struct Calibration {
     pub kernel_call_ps: u64,
     /// Why the numbers cannot be relied on: what kept the host busy meanwhile.
     pub noise: Vec<String>,
+    /// Keys of values whose repeats differ much, up to the last.
+    pub unsteady: Vec<&'static str>,
 }
 
 /// A delay that a medium asks for, and what it becomes under the real clock.
@@ -65,21 +71,13 @@ impl Injected {
 /// A measured kind of work.
 struct Measured {
     work: Work,
-    ps: u64,
+    times: Times,
     how: &'static str,
-    /// The least and the most of the times that it was measured.
-    spread: (u64, u64),
 }
 
 impl Measured {
     fn new(work: Work, ps: u64, how: &'static str) -> Self {
-        Self { work, ps, how, spread: (ps, ps) }
-    }
-
-    /// The same work, measured several times.
-    fn median(work: Work, times: Vec<u64>, how: &'static str) -> Self {
-        let Times { median, spread } = Times::of(times);
-        Self { work, ps: median, how, spread }
+        Self { work, times: Times::of(vec![ps]), how }
     }
 }
 
@@ -88,26 +86,66 @@ struct Times {
     median: u64,
     /// The least and the most.
     spread: (u64, u64),
+    /// The least and the most of the middle half.
+    middle: (u64, u64),
+    repeats: usize,
 }
 
 impl Times {
     fn of(mut times: Vec<u64>) -> Self {
         times.sort_unstable();
-        Self { median: times[times.len() / 2], spread: (times[0], times[times.len() - 1]) }
+        let repeats = times.len();
+        Self {
+            median: times[repeats / 2],
+            spread: (times[0], times[repeats - 1]),
+            middle: (times[repeats / 4], times[repeats * 3 / 4]),
+            repeats,
+        }
+    }
+
+    /// Measures until the results agree, [`MOST_REPEATS`] times at most.
+    fn measure(mut one: impl FnMut() -> u64) -> Self {
+        let mut all: Vec<u64> = (0..REPEATS).map(|_| one()).collect();
+        while all.len() < MOST_REPEATS && !Self::of(all.clone()).are_steady() {
+            all.push(one());
+        }
+        Self::of(all)
+    }
+
+    /// Whether results of the middle half differ by less than a factor of two.
+    fn are_steady(&self) -> bool {
+        self.middle.1 < 2 * self.middle.0.max(1)
+    }
+
+    /// How often, and from where to where, for people.
+    fn told(&self, people: impl Fn(u64) -> String) -> String {
+        let (one, other) = (people(self.spread.0), people(self.spread.1));
+        let mark = if self.are_steady() { "" } else { "; unsteady" };
+        format!("{} repeats, {one} to {other}{mark}", self.repeats)
     }
 }
 
 /// How often everything is measured.
 const REPEATS: usize = 3;
+/// How often what differs is measured.
+const MOST_REPEATS: usize = 9;
 
 /// What `measure` finds, several times, folded by kind of work.
 fn repeated(mut measure: impl FnMut() -> Result<Vec<Measured>, Error>) -> Result<Vec<Measured>, Error> {
-    let passes = (0..REPEATS).map(|_| measure()).collect::<Result<Vec<_>, _>>()?;
-    let fold = |at: usize| {
-        let one: &Measured = &passes[0][at];
-        Measured::median(one.work, passes.iter().map(|pass| pass[at].ps).collect(), one.how)
-    };
-    Ok((0..passes[0].len()).map(fold).collect())
+    let mut passes = Vec::new();
+    loop {
+        passes.push(measure()?);
+        let fold = |at: usize| {
+            let one: &Measured = &passes[0][at];
+            let times = Times::of(passes.iter().map(|pass: &Vec<Measured>| pass[at].times.median).collect());
+            Measured { work: one.work, times, how: one.how }
+        };
+        let folded: Vec<Measured> = (0..passes[0].len()).map(fold).collect();
+        let steady = folded.iter().all(|one| one.times.are_steady());
+        if passes.len() >= MOST_REPEATS || passes.len() >= REPEATS && steady {
+            return Ok(folded);
+        }
+    }
 }
 
 /// Between which costs in nanoseconds any machine lies on which Weir can run: outside, the measurement is wrong. A lock and
@@ -130,17 +168,17 @@ fn check(measured: &[Measured], (copy_ps, dram_ps): (u64, u64)) -> Result<(), Er
             "{what}: the host was busy with something else; calibrate again when it is quiet"
         )))
     };
-    for Measured { work, ps, spread, .. } in measured {
-        let ((low, high), ns) = (plausible_ns(*work), *ps as f64 / 1_000.0);
+    for Measured { work, times, .. } in measured {
+        let ((low, high), ns) = (plausible_ns(*work), times.median as f64 / 1_000.0);
         if !(low..=high).contains(&ns) {
-            let key = work.key();
-            let (least, most) = (spread.0 as f64 / 1_000.0, spread.1 as f64 / 1_000.0);
+            let (key, told) = (work.key(), times.told(nanoseconds));
             return refuse(format!(
-                "{key} takes {ns:.1} ns ({least:.1} to {most:.1}), which is not plausible ({low} to {high} ns)"
+                "{key} takes {ns:.1} ns ({told}), which is not plausible ({low} to {high} ns)"
             ));
         }
     }
-    let cost = |wanted: Work| measured.iter().find(|one| one.work == wanted).map_or(0, |one| one.ps);
+    let cost =
+        |wanted: Work| measured.iter().find(|one| one.work == wanted).map_or(0, |one| one.times.median);
     if cost(Work::MISS) < cost(Work::STEP) {
         return refuse("a load that misses every cache takes less time than one that hits".to_owned());
     }
@@ -158,7 +196,7 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     step("memory");
     let cores = environment::cores() as u16;
     let memory = Memory::new();
-    let copy = |threads: usize| Times::of((0..REPEATS).map(|_| memory.copy_ps_per_byte(threads)).collect());
+    let copy = |threads: usize| Times::measure(|| memory.copy_ps_per_byte(threads));
     let (one, all) = (copy(1), copy(usize::from(cores)));
     drop(memory);
     let mut cache = Bytes(0);
@@ -181,8 +219,16 @@ pub fn calibrate(progress: &dyn Fn(&str)) -> Result<Calibration, Error> {
     let injected = in_run(injected)??;
     check(&measured, (one.median, all.median))?;
     let host = watch.end();
-    let preset = preset(cores, (&one, &all), cache, &measured, &host.noise);
-    Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps(), noise: host.noise })
+    let unsteady = unsteady(&measured, &one, &all);
+    let preset = preset(cores, (&one, &all), cache, &measured, (&host.noise, &unsteady));
+    Ok(Calibration { preset, injected, kernel_call_ps: kernel_call_ps(), noise: host.noise, unsteady })
+}
+
+/// Keys of values whose repeats differ much.
+fn unsteady(measured: &[Measured], copy: &Times, dram: &Times) -> Vec<&'static str> {
+    let speeds = [("copy", copy), ("dram", dram)];
+    let works = measured.iter().map(|one| (one.work.key(), &one.times));
+    speeds.into_iter().chain(works).filter(|(_, times)| !times.are_steady()).map(|(key, _)| key).collect()
 }
 
 fn preset(
@@ -190,7 +236,7 @@ fn preset(
     (copy, dram): (&Times, &Times),
     cache: Bytes,
     measured: &[Measured],
-    noise: &[String],
+    (noise, unsteady): (&[String], &[&str]),
 ) -> MachinePreset {
     let mut machine = Machine::unit();
     THIS_HOST.clone_into(&mut machine.name);
@@ -205,19 +251,14 @@ fn preset(
             gb_per_s(copy.median),
             &format!(
                 "one thread copying 4 KiB pieces between a buffer of 10 MiB and memory outside its caches, each \
-                 waited for ({} to {})",
-                gb_per_s(copy.spread.1),
-                gb_per_s(copy.spread.0)
+                 waited for ({})",
+                copy.told(gb_per_s)
             ),
         ),
         value(
             "dram",
             gb_per_s(dram.median),
-            &format!(
-                "the same on all cores at once ({} to {})",
-                gb_per_s(dram.spread.1),
-                gb_per_s(dram.spread.0)
-            ),
+            &format!("the same on all cores at once ({})", dram.told(gb_per_s)),
         ),
         value(
             "cache",
@@ -228,19 +269,24 @@ fn preset(
     for (work, key) in works().map(|work| (work, work.key())) {
         let found = measured.iter().find(|measured| measured.work == work);
         let found = found.expect("calibrate measures every kind of work");
-        machine.work_ps[work.index()] = found.ps;
-        let (least, most) = (found.spread.0 as f64 / 1_000.0, found.spread.1 as f64 / 1_000.0);
-        let how = format!("{} ({least:.1} to {most:.1} ns)", found.how);
-        values.push(value(key, format!("{} ps", found.ps), &how));
+        machine.work_ps[work.index()] = found.times.median;
+        let how = format!("{} ({})", found.how, found.times.told(nanoseconds));
+        values.push(value(key, format!("{} ps", found.times.median), &how));
     }
     let on = environment::capture().cpu_model.unwrap_or_else(|| "a processor without a name".to_owned());
     let busy = if noise.is_empty() { String::new() } else { format!(", {BUSY}: {}", noise.join(", ")) };
-    let summary = format!("this host, measured by `weir calibrate` on {on}{busy}");
+    let unsteady =
+        if unsteady.is_empty() { String::new() } else { format!(", {UNSTEADY}: {}", unsteady.join(", ")) };
+    let summary = format!("this host, measured by `weir calibrate` on {on}{busy}{unsteady}");
     MachinePreset { machine, kernel: None, summary, fitted_on: Vec::new(), values }
 }
 
 fn value(key: &'static str, value: String, how: &str) -> Value {
     Value { key, value, source: format!("[M] weir calibrate: {how}") }
+}
+
+fn nanoseconds(ps: u64) -> String {
+    format!("{:.1} ns", ps as f64 / 1_000.0)
 }
 
 fn gb_per_s(ps_per_byte: u64) -> String {
@@ -559,16 +605,34 @@ mod tests {
     #[test]
     fn what_no_machine_has_is_refused_with_its_spread() {
         let measured = |transfer: u64| {
+            let times = Times::of(vec![19_000, transfer, 9_000_000]);
             vec![
-                Measured::median(Work::LINE_SAME_SOCKET, vec![19_000, transfer, 9_000_000], "a line"),
+                Measured { work: Work::LINE_SAME_SOCKET, times, how: "a line" },
                 Measured::new(Work::STEP, 1_000, "a step"),
                 Measured::new(Work::MISS, 90_000, "a miss"),
             ]
         };
         assert!(check(&measured(36_000), (150, 80)).is_ok());
         let told = check(&measured(3_999_500), (150, 80)).unwrap_err().to_string();
-        assert!(told.contains("line_same_socket takes 3999.5 ns (19.0 to 9000.0)"), "{told}");
+        let wanted = "line_same_socket takes 3999.5 ns (3 repeats, 19.0 ns to 9000.0 ns; unsteady)";
+        assert!(told.contains(wanted), "{told}");
         assert!(check(&measured(36_000), (150, 1)).unwrap_err().to_string().contains("copying"));
+    }
+
+    /// A result that is far from the others, as one from a busy host, is measured again until the middle half agrees.
+    #[test]
+    fn what_differs_is_measured_again_and_marked_if_it_goes_on_differing() {
+        let measured = |results: &[u64]| {
+            let mut next = results.iter().copied().cycle();
+            Times::measure(|| next.next().expect("a cycle has no end"))
+        };
+        let steady = measured(&[100, 110, 120]);
+        assert_eq!((steady.repeats, steady.median, steady.are_steady()), (3, 110, true));
+        let once = measured(&[4_000, 100, 110, 120, 105]);
+        assert!(once.repeats > 3 && once.are_steady() && once.median < 200, "{}", once.told(nanoseconds));
+        let never = measured(&[100, 1_000, 10_000]);
+        assert_eq!((never.repeats, never.are_steady()), (MOST_REPEATS, false));
+        assert!(never.told(nanoseconds).ends_with("; unsteady"));
     }
 
     #[test]

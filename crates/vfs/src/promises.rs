@@ -107,17 +107,25 @@ impl fmt::Display for Promises {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let when = |durability| match durability {
             Durability::OnReturn => "on return",
-            Durability::OnSync => "on sync",
+            Durability::OnSync => "after a sync",
         };
-        write!(f, "metadata durable {}, data {}; ", when(self.metadata), when(self.data))?;
+        match (self.metadata, self.data) {
+            (Durability::OnReturn, Durability::OnReturn) => f.write_str("a call is durable on return")?,
+            (Durability::OnSync, Durability::OnSync) => f.write_str("a call is durable after a sync")?,
+            (metadata, data) => {
+                write!(f, "metadata is durable {}, data {}", when(metadata), when(data))?;
+            }
+        }
         match self.write {
-            Atomicity::Words => f.write_str("a write is atomic by word")?,
-            Atomicity::Blocks(bytes) => write!(f, "a write is atomic by block of {bytes} bytes")?,
-            Atomicity::Whole => f.write_str("a write is atomic")?,
+            Atomicity::Words => f.write_str("; a write is atomic in each word of 8 bytes")?,
+            Atomicity::Blocks(bytes) => write!(f, "; a write is atomic in each block of {bytes} bytes")?,
+            Atomicity::Whole => f.write_str("; a write is atomic")?,
         }
         f.write_str(match self.sync {
-            SyncScope::File => "; fsync covers its file",
-            SyncScope::FileAndMetadata => "; fsync covers its file and all earlier changes of metadata",
+            SyncScope::File => "; fsync makes its file durable",
+            SyncScope::FileAndMetadata => {
+                "; fsync makes its file durable, and all earlier changes of metadata"
+            }
         })?;
         let clauses = [
             (
@@ -126,9 +134,12 @@ impl fmt::Display for Promises {
             ),
             (self.buffers_data() && self.truncate_syncs, "a truncation makes the file durable"),
             (self.stale_data, "a crash may show stale data"),
-            (self.times_may_tear, "a crash may mix seconds and fractions of two times"),
-            (self.repaired, "what a repair can restore"),
-            (self.names_may_tear, "a crash may mix two names"),
+            (
+                self.times_may_tear,
+                "a crash may leave a time with the seconds of one change and the nanoseconds of another",
+            ),
+            (self.repaired, "a crash may leave damage that the next mount repairs"),
+            (self.names_may_tear, "a crash may leave a name made of an old one and a new one"),
         ];
         clauses.iter().filter(|(holds, _)| *holds).try_for_each(|(_, words)| write!(f, "; {words}"))
     }

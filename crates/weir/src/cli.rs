@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Calibrate(c::calibrate::Calibrate),
     /// Report what this host supports, what is missing, and how to get it
     Doctor(c::doctor::Doctor),
-    /// Make a file system in an image
+    /// Make a file system in a pool
     Mkfs(c::mkfs::Mkfs),
     /// Mount a file system
     Mount(c::mount::Mount),
@@ -76,13 +76,13 @@ pub(crate) enum Command {
     Resize(c::resize::Resize),
     /// Return the space of a pool's free blocks to the host
     Trim(c::trim::Trim),
-    /// Check an image, and repair it on request
+    /// Check a pool, and repair it on request
     Fsck(c::fsck::Fsck),
     /// Test what designs promise: against a model, after crashes and with faults
     Check(c::check::Check),
-    /// Print structures of an image
+    /// Print structures of a pool
     Dump(c::dump::Dump),
-    /// Print the used and free space of an image
+    /// Print the used and free space of a pool
     Df(c::df::Df),
     /// Print the completion script of a shell
     Completion(c::completion::Completion),

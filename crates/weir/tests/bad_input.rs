@@ -185,7 +185,7 @@ const IMAGES: [Case; 26] = [
         &["good.pm", "holds a pmfs file system", "--force"],
     ),
     ("no such image", &["fsck", "lost.pm"], 2, &["lost.pm", "No such file", "weir mkfs"]),
-    ("a folder", &["fsck", "."], 2, &[".: ", "directory", "give the image"]),
+    ("a folder", &["fsck", "."], 2, &[".: ", "directory", "give the pool"]),
     ("an empty file", &["fsck", "none.pm"], 4, &["none.pm", "no bytes", "give"]),
     ("another design's image", &["fsck", "stranger.pm"], 2, &["stranger.pm", "no design recognises", "--fs"]),
     (
@@ -225,7 +225,7 @@ const IMAGES: [Case; 26] = [
         "no design",
         &["mkfs", "new.pm", "--size", "64MiB"],
         2,
-        &["name the design and the image", "weir mkfs pmfs"],
+        &["name the design and the pool", "weir mkfs pmfs"],
     ),
     (
         "more inodes than fit",

@@ -19,7 +19,10 @@ pub(crate) fn legend() -> Vec<(String, String)> {
         svg.rect(class, (1.0, 1.0), (32.0, 14.0), "");
         svg.finish("").replacen(" role=\"img\" aria-label=\"\"", " aria-hidden=\"true\"", 1)
     };
-    vec![(key("k1 area"), "default".to_owned()), (key("k0 area"), "one answer, or two, other than the default".to_owned())]
+    vec![
+        (key("k1 area"), "default".to_owned()),
+        (key("k0 area"), "one answer, or two, other than the default".to_owned()),
+    ]
 }
 
 fn draw_at(points: &[Point], size: Size) -> String {

@@ -37,6 +37,12 @@ impl Calibrate {
             let noise = found.noise.join(", ");
             output.note(&format!("the host was busy meanwhile ({noise}): measure again when it is quiet"));
         }
+        if !found.unsteady.is_empty() {
+            let keys = found.unsteady.join(", ");
+            output.note(&format!(
+                "repeats differ by a factor of two or more, so predictions may be wrong by it: {keys}"
+            ));
+        }
         if self.dry_run {
             return Ok(());
         }
@@ -105,5 +111,6 @@ fn document(found: &Calibration) -> serde_json::Value {
         "injected": injected.collect::<Vec<_>>(),
         "kernel_call_ps": found.kernel_call_ps,
         "noise": found.noise,
+        "unsteady": found.unsteady,
     })
 }

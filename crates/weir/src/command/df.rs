@@ -1,4 +1,4 @@
-//! `weir df`: the space of an image.
+//! `weir df`: the space of a pool.
 
 use std::path::{Path, PathBuf};
 
@@ -12,33 +12,32 @@ use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Print the used and free space of an image. The image is not changed: a copy in memory is mounted.
+/// Print the used and free space of an unmounted pool. The pool is not changed: a copy in memory is mounted.
 #[derive(Args, Debug)]
 pub(crate) struct Df {
-    /// The design [default: the design that recognises the image]
+    /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
-    /// The image
-    image: PathBuf,
+    /// The pool
+    pool: PathBuf,
 }
 
 impl Df {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let region = image::open(&self.image, None, Access::ReadOnly)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
-        let copy = image::copy(&region, &self.image)?;
+        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
+        let copy = image::copy(&region, &self.pool)?;
         let options = Options::resolve(design.name(), design.options(), &std::collections::BTreeMap::new())
             .map_err(|error| Failure::usage(error.to_string()))?;
         let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
-        let (storage, _) = image::storage(design, &copy, (&self.image, None), &open)?;
-        let mounted =
-            design.mount(&storage, &options).map_err(|error| image::unusable(&self.image, error))?;
+        let (storage, _) = image::storage(design, &copy, (&self.pool, None), &open)?;
+        let mounted = design.mount(&storage, &options).map_err(|error| image::unusable(&self.pool, error))?;
         let space = mounted.statfs();
         let available = space.as_ref().map_or(0, |space| mounted.blocks_available(space));
         let ended = mounted.unmount();
         let space = space.and_then(|space| ended.map(|()| space));
         let space =
-            space.map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.image.display())))?;
+            space.map_err(|errno| Failure::new(Exit::Run, format!("{}: {errno}", self.pool.display())))?;
         let bytes = |blocks: u64| blocks * u64::from(space.frsize);
         let available = bytes(available);
         let (total, free) = (bytes(space.blocks), bytes(space.blocks_free));
@@ -54,7 +53,7 @@ impl Df {
             }));
             return Ok(());
         }
-        let mut table = Table::new(self.image.display().to_string());
+        let mut table = Table::new(self.pool.display().to_string());
         table.words("fs");
         for name in ["size", "used", "free", "available", "inodes", "inodes free"] {
             table.numbers(name);

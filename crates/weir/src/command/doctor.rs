@@ -167,6 +167,11 @@ fn calibration() -> Finding {
         Some(preset) if preset.summary.contains(lab::calibrate::BUSY) => {
             ("measured while the host was busy", Some("run `weir calibrate` again when it is quiet"))
         }
+        Some(preset) if preset.summary.contains(lab::calibrate::UNSTEADY) => {
+            let remedy =
+                "run `weir calibrate` again when the host is quiet; `weir show this-host` marks the values";
+            ("measured, with values whose repeats differ", Some(remedy))
+        }
         Some(_) => ("measured", None),
     };
     Finding { subject: "machine this-host", found: found.to_owned(), remedy }

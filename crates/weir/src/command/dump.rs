@@ -1,4 +1,4 @@
-//! `weir dump`: parts of an image for people.
+//! `weir dump`: parts of a pool for people.
 
 use std::path::PathBuf;
 
@@ -10,30 +10,30 @@ use super::image;
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
-/// Print structures of an image: superblock, journal, an inode, a directory.
+/// Print structures of a pool: superblock, journal, an inode, a directory.
 #[derive(Args, Debug)]
-#[command(after_help = "Example: weir dump image.pm inode 1")]
+#[command(after_help = "Example: weir dump pool.weir inode 1")]
 pub(crate) struct Dump {
-    /// The design [default: the design that recognises the image]
+    /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
-    /// The image
-    image: PathBuf,
+    /// The pool
+    pool: PathBuf,
     /// The structure, such as superblock or inode 7 [default: list the structures]
     part: Vec<String>,
 }
 
 impl Dump {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let region = image::open(&self.image, None, Access::ReadOnly)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let text = if self.part.is_empty() {
             let parts = design.dump_parts().iter();
             columns(&parts.map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect::<Vec<_>>())
         } else {
             let mut text = Vec::new();
             let dumped = design.dump(&Storage::from(&region), &self.part.join(" "), &mut text);
-            dumped.map_err(|error| image::unusable(&self.image, error))?;
+            dumped.map_err(|error| image::unusable(&self.pool, error))?;
             String::from_utf8_lossy(&text).into_owned()
         };
         if output.is_json() {

@@ -19,13 +19,13 @@ use crate::{store, topics};
 #[derive(Args, Debug)]
 #[command(
     after_help = "Examples: weir explain result.json --only fs=hinfs · weir explain ENOSPC · weir explain p99 · \
-                  weir explain fragmentation FILE · weir explain fragmentation IMAGE:/PATH --medium nvme-a"
+                  weir explain fragmentation FILE · weir explain fragmentation POOL:/PATH --medium nvme-a"
 )]
 pub(crate) struct Explain {
     /// A result, the directory of a mount, an errno, an exit code, a metric, or the word that an error message names; or
     /// `fragmentation`, with a file
     what: String,
-    /// With `fragmentation`: a file of this host, or a file in an image (IMAGE:/PATH)
+    /// With `fragmentation`: a file of this host, or a file in a pool (POOL:/PATH)
     file: Option<String>,
     /// With `fragmentation`: the SSD on which the file is assumed to lie
     #[arg(long, default_value = "fast24", value_name = "NAME[,KEY=VALUE]", hide_short_help = true)]
@@ -79,12 +79,12 @@ const WORDS: [(&str, &str); 28] = [
 
 const EXIT_CODES: [(&str, &str); 9] = [
     ("0", "success"),
-    ("1", "a check or a threshold failed; of `weir fsck --repair`: the image was repaired"),
+    ("1", "a check or a threshold failed; of `weir fsck --repair`: the pool was repaired"),
     ("2", "usage, or a plan with an error: the message has file, line and column"),
     ("3", "this host cannot do it; `weir doctor` says why"),
     ("4", "the run failed: an I/O error, no space; of `weir fsck --repair`: violations are left"),
-    ("5", "corruption: an image or a file's content is not what it must be"),
-    ("8", "`weir fsck --repair` could not read or write the image"),
+    ("5", "corruption: a pool or a file's content is not what it must be"),
+    ("8", "`weir fsck --repair` could not read or write the pool"),
     ("70", "internal error; please report it"),
     ("130", "interrupted; the results so far are written and marked partial"),
 ];
@@ -97,7 +97,7 @@ impl Explain {
             }
             ("fragmentation", None) => {
                 let advice =
-                    "name a file: weir explain fragmentation FILE, or IMAGE:/PATH for a file in an image";
+                    "name a file: weir explain fragmentation FILE, or POOL:/PATH for a file in a pool";
                 return Err(Failure::usage(advice));
             }
             (what, Some(file)) => {

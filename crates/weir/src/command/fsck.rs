@@ -1,4 +1,4 @@
-//! `weir fsck`: every invariant of an image's format, and repair.
+//! `weir fsck`: every invariant of a pool's format, and repair.
 
 use std::path::{Path, PathBuf};
 
@@ -12,22 +12,22 @@ use super::image;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 
-/// Check an image. Without --repair the image is not changed: recovery runs on a copy in memory.
+/// Check a pool. Without --repair the pool is not changed: recovery runs on a copy in memory.
 #[derive(Args, Debug)]
-#[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the image cannot be read\n\
-    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the image cannot be read or written")]
+#[command(after_help = "Exit codes: 0 clean, 5 violations, 4 the pool cannot be read\n\
+    With --repair, as for e2fsck: 0 clean, 1 repaired, 4 violations are left, 8 the pool cannot be read or written")]
 pub(crate) struct Fsck {
-    /// The design [default: the design that recognises the image]
+    /// The design [default: the design that recognises the pool]
     #[arg(long)]
     fs: Option<String>,
-    /// Recover and repair the image in place; make a copy first
+    /// Recover and repair the pool in place; make a copy first
     #[arg(long)]
     repair: bool,
-    /// The file that has the journal of the image, if it is not in the image (ext4) [default: a file beside the image]
+    /// The file that has the journal of the pool, if it is not in the pool (ext4) [default: a file beside the pool]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
-    /// The image
-    image: PathBuf,
+    /// The pool
+    pool: PathBuf,
 }
 
 /// What was found and done.
@@ -47,17 +47,18 @@ impl Fsck {
         } else {
             output.data(&text(&outcome));
         }
-        let (left, image) = (outcome.found.violations.len(), self.image.display());
+        let (left, pool) = (outcome.found.violations.len(), self.pool.display());
         match (left, self.repair) {
             (0, _) if outcome.repairs.is_empty() => Ok(()),
             (0, _) => Err(Failure::new(Exit::Check, String::new())),
             (_, true) => {
-                let what = format!("{image}: {left} violations are left; copy what can be read to another");
+                let what =
+                    format!("{pool}: {left} violations are left; copy what can be read to another pool");
                 Err(Failure::new(Exit::Run, what))
             }
             (_, false) => {
                 let what = format!(
-                    "{image}: {left} violations; the image was not changed; `weir fsck --repair` repairs what can be"
+                    "{pool}: {left} violations; the pool was not changed; `weir fsck --repair` repairs what can be"
                 );
                 Err(Failure::new(Exit::Corrupt, what))
             }
@@ -65,31 +66,31 @@ impl Fsck {
     }
 
     fn check(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
-        let region = image::open(&self.image, None, Access::ReadOnly)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
-        let copy = image::copy(&region, &self.image)?;
+        let region = image::open(&self.pool, None, Access::ReadOnly)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
+        let copy = image::copy(&region, &self.pool)?;
         let open = |file: &Path| image::copy(&*image::open(file, None, Access::ReadOnly)?, file);
         let (storage, _) = image::storage(design, &copy, self.names(), &open)?;
         let found = self.recovered(design, &storage)?;
         Ok((design, Outcome { found, repairs: Vec::new() }))
     }
 
-    /// The image and, if it is named, its journal.
+    /// The pool and, if it is named, its journal.
     fn names(&self) -> (&Path, Option<&Path>) {
-        (&self.image, self.journal.as_deref())
+        (&self.pool, self.journal.as_deref())
     }
 
     /// Recovers, and checks.
     fn recovered(&self, design: &dyn FsType, storage: &Storage) -> Result<FsckReport, Failure> {
-        let mut notes = design.recover(storage).map_err(|error| image::unusable(&self.image, error))?;
+        let mut notes = design.recover(storage).map_err(|error| image::unusable(&self.pool, error))?;
         let mut found = design.fsck(storage);
         notes.append(&mut found.notes);
         Ok(FsckReport { notes, ..found })
     }
 
     fn repair(&self) -> Result<(&'static dyn FsType, Outcome), Failure> {
-        let region = image::open(&self.image, None, Access::ReadWrite)?;
-        let design = image::design(&region, self.fs.as_deref(), &self.image)?;
+        let region = image::open(&self.pool, None, Access::ReadWrite)?;
+        let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let open = |file: &Path| image::open(file, None, Access::ReadWrite);
         let (storage, journal) = image::storage(design, &region, self.names(), &open)?;
         let recovered = match self.recovered(design, &storage) {
@@ -106,7 +107,7 @@ impl Fsck {
         });
         let repairs = repaired
             .map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
-            .map_err(|error| image::unusable(&self.image, error))?;
+            .map_err(|error| image::unusable(&self.pool, error))?;
         let mut notes = recovered.map_or_else(|_| Vec::new(), |found| found.notes);
         // What is left may be what no recovery gets over.
         let mut found = match design.fsck(&storage) {
@@ -115,7 +116,7 @@ impl Fsck {
         };
         notes.append(&mut found.notes);
         let synced = journal.map_or(Ok(()), |journal| journal.sync()).and_then(|()| region.sync());
-        synced.map_err(|error| image::refused(&self.image, &error))?;
+        synced.map_err(|error| image::refused(&self.pool, &error))?;
         Ok((design, Outcome { found: FsckReport { notes, ..found }, repairs }))
     }
 }

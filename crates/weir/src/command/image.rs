@@ -32,14 +32,14 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
     let (exit, advice) = match error {
         MediaError::Io { errno: 2, .. } => (Exit::Usage, "; make one with `weir mkfs`"),
         MediaError::Io { .. } | MediaError::NoFile if path.is_dir() => {
-            (Exit::Usage, ": it is a directory; give the image, which is a file")
+            (Exit::Usage, ": it is a directory; give the pool, which is a file")
         }
         MediaError::NoFile => (Exit::Usage, "; give another path"),
         MediaError::Empty if path.exists() => {
             return Failure::new(
                 Exit::Run,
                 format!(
-                    "{}: the file has no bytes: give an image, or make one with `weir mkfs`",
+                    "{}: the file has no bytes: give a pool, or make one with `weir mkfs`",
                     path.display()
                 ),
             );
@@ -47,7 +47,7 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
         MediaError::Io { errno: NO_ACCESS, .. } => {
             (Exit::Run, "; the user must be able to read and write the file (see `ls -l`)")
         }
-        MediaError::Io { errno: READ_ONLY, .. } => (Exit::Run, "; copy the image to where it can be written"),
+        MediaError::Io { errno: READ_ONLY, .. } => (Exit::Run, "; copy the pool to where it can be written"),
         MediaError::Io { errno: TOO_LARGE | NO_SPACE, .. } => {
             (Exit::Run, "; give a smaller --size, or free space there")
         }
@@ -220,8 +220,8 @@ pub(super) fn design(
     all.find(|design| design.recognises(&Storage::from(region))).ok_or_else(|| {
         let known = fs::FILE_SYSTEMS.iter().copied().map(FsType::name).collect::<Vec<_>>().join(", ");
         Failure::usage(format!(
-            "{}: no design recognises this file: it is not an image, or its superblocks are damaged; \
-             `weir fsck --fs DESIGN` says more about a damaged image (designs: {known})",
+            "{}: no design recognises this file: it is not a pool, or its superblocks are damaged; \
+             `weir fsck --fs DESIGN` says more about a damaged pool (designs: {known})",
             path.display()
         ))
     })

@@ -1,4 +1,4 @@
-//! `weir mkfs`: a file system in an image.
+//! `weir mkfs`: a file system in a pool.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,35 +17,35 @@ use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::pool_file::{self, Mode};
 
-/// Make a file system in an image.
+/// Make a file system in a pool.
 #[derive(Args, Debug)]
 #[command(
-    override_usage = "weir mkfs [OPTIONS] <FS> <IMAGE>",
+    override_usage = "weir mkfs [OPTIONS] <FS> <POOL>",
     after_help = "Example: weir mkfs hinfs pool.weir --size 1GiB"
 )]
 pub(crate) struct Mkfs {
-    /// The design (`weir list fs`) and the image
-    // One argument of two words: clap takes the first of two for the image where an option follows it and it may be missing.
-    #[arg(value_names = ["FS", "IMAGE"], num_args = 1..=2, required = true)]
+    /// The design (`weir list fs`) and the pool, which is a file
+    // One argument of two words: clap takes the first of two for the pool where an option follows it and it may be missing.
+    #[arg(value_names = ["FS", "POOL"], num_args = 1..=2, required = true)]
     words: Vec<PathBuf>,
     #[arg(long, hide = true, value_name = "FS")]
     fs: Option<String>,
-    /// Size of the image; required for a new image
+    /// Size of the pool; required for a new pool
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// An option of the design (`weir show DESIGN`); repeatable
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// Overwrite an image that holds a file system
+    /// Overwrite a pool that holds a file system
     #[arg(long)]
     force: bool,
-    /// Reserve the host's space for a new image as the image fills, not at once (`weir trim` returns it)
+    /// Reserve the host's space for a new pool as the pool fills, not at once (`weir trim` returns it)
     #[arg(long)]
     sparse: bool,
-    /// Put the journal into this file, which mounts and checks then need beside the image (ext4; mke2fs: -J device=)
+    /// Put the journal into this file, which mounts and checks then need beside the pool (ext4; mke2fs: -J device=)
     #[arg(long, value_name = "FILE", conflicts_with = "sparse")]
     journal: Option<PathBuf>,
-    /// Permissions of a new image, in octal; an existing image keeps its own, and a note reports wider ones [default: 600]
+    /// Permissions of a new pool, in octal; an existing pool keeps its own, and a note reports wider ones [default: 600]
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
 }
@@ -53,14 +53,14 @@ pub(crate) struct Mkfs {
 /// What the words mean.
 struct Target {
     design: &'static dyn FsType,
-    image: PathBuf,
+    pool: PathBuf,
     journal: Option<PathBuf>,
 }
 
 impl Mkfs {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let target = self.target()?;
-        let Target { design, image, journal } = &target;
+        let Target { design, pool, journal } = &target;
         let mut options = options(&self.options)?;
         if journal.is_some() && design.options().iter().any(|option| option.name == EXTERNAL) {
             options.insert(EXTERNAL.to_owned(), "true".to_owned());
@@ -68,23 +68,22 @@ impl Mkfs {
         let options = Options::resolve(design.name(), design.options(), &options)
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.check_size(&target, &options)?;
-        let (existed, had_journal) =
-            (image.exists(), journal.as_ref().is_none_or(|journal| journal.exists()));
+        let (existed, had_journal) = (pool.exists(), journal.as_ref().is_none_or(|journal| journal.exists()));
         if self.sparse {
             make_holes(&target, existed, self.size.unwrap_or_default())?;
         }
         let checks = existed && !self.force;
         let region = make(&target, &options, self.size, checks).inspect_err(|_| {
             // A file without a file system is of no use.
-            let new = [Some(image).filter(|_| !existed), journal.as_ref().filter(|_| !had_journal)];
+            let new = [Some(pool).filter(|_| !existed), journal.as_ref().filter(|_| !had_journal)];
             new.into_iter().flatten().for_each(|file| drop(std::fs::remove_file(file)));
         })?;
-        pool_file::permit(image, !existed, self.mode, output)?;
+        pool_file::permit(pool, !existed, self.mode, output)?;
         if let Some(journal) = journal {
             pool_file::permit(journal, !had_journal, self.mode, output)?;
         }
-        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", image.display())))?;
-        output.note(&format!("{}: {} in {}", image.display(), design.name(), Bytes(region.len())));
+        region.sync().map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", pool.display())))?;
+        output.note(&format!("{}: {} in {}", pool.display(), design.name(), Bytes(region.len())));
         if output.is_json() {
             let bytes = region.len();
             output.document(
@@ -94,27 +93,27 @@ impl Mkfs {
         Ok(())
     }
 
-    /// The design and the image.
+    /// The design and the pool.
     fn target(&self) -> Result<Target, Failure> {
-        let (name, image) = match (self.words.as_slice(), &self.fs) {
-            ([name, image], None) => (name.to_string_lossy().into_owned(), image),
-            ([image], Some(name)) => (name.clone(), image),
+        let (name, pool) = match (self.words.as_slice(), &self.fs) {
+            ([name, pool], None) => (name.to_string_lossy().into_owned(), pool),
+            ([pool], Some(name)) => (name.clone(), pool),
             ([_], None) => {
-                let what = "name the design and the image: `weir mkfs pmfs pool.weir --size 1GiB`";
+                let what = "name the design and the pool: `weir mkfs pmfs pool.weir --size 1GiB`";
                 return Err(Failure::usage(what));
             }
             _ => {
-                return Err(Failure::usage("give one design and one image: `weir mkfs pmfs pool.weir`"));
+                return Err(Failure::usage("give one design and one pool: `weir mkfs pmfs pool.weir`"));
             }
         };
-        let (design, image) = (lab::plan::matrix::design(&name)?, image.clone());
-        Ok(Target { design, image, journal: self.journal.clone() })
+        let (design, pool) = (lab::plan::matrix::design(&name)?, pool.clone());
+        Ok(Target { design, pool, journal: self.journal.clone() })
     }
 
     /// Nothing is made or changed when the size is missing or too small.
-    fn check_size(&self, Target { design, image, .. }: &Target, options: &Options) -> Result<(), Failure> {
-        let shown = image.display().to_string();
-        let existing = std::fs::metadata(image).map(|data| Bytes(data.len())).ok();
+    fn check_size(&self, Target { design, pool, .. }: &Target, options: &Options) -> Result<(), Failure> {
+        let shown = pool.display().to_string();
+        let existing = std::fs::metadata(pool).map(|data| Bytes(data.len())).ok();
         match existing.max(self.size) {
             Some(size) => image::check_size(&shown, size, *design, options),
             None => Err(Failure::usage(format!("{shown} does not exist: give its size with --size"))),
@@ -124,12 +123,12 @@ impl Mkfs {
 
 /// Makes the file system, in a file that may have to be made, too. `checks`: not over one that is there.
 fn make(
-    Target { design, image, journal }: &Target,
+    Target { design, pool, journal }: &Target,
     options: &Options,
     size: Option<Bytes>,
     checks: bool,
 ) -> Result<Arc<Region>, Failure> {
-    let region = image::open(image, size, Access::ReadWrite)?;
+    let region = image::open(pool, size, Access::ReadWrite)?;
     let storage = match journal {
         Some(file) => beside(*design, &region, (file, options), checks)?,
         None => Storage::from(&region),
@@ -137,16 +136,16 @@ fn make(
     // Of a new file there is nothing to know, and to look into its holes may take space of the host.
     let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
     if let Some(holder) = known.find(|design| design.recognises(&Storage::from(&region))) {
-        let (image, name) = (image.display(), holder.name());
-        return Err(Failure::usage(format!("{image} holds a {name} file system; overwrite it with --force")));
+        let (pool, name) = (pool.display(), holder.name());
+        return Err(Failure::usage(format!("{pool} holds a {name} file system; overwrite it with --force")));
     }
     make_on(*design, &storage, options)?.map_err(|error| match error {
-        FsError::Media(error) => image::refused(image, &error),
-        error => image::unusable(image, error),
+        FsError::Media(error) => image::refused(pool, &error),
+        error => image::unusable(pool, error),
     })?;
     image::give_to_maker(*design, &storage, options)?;
     let synced = journal.as_ref().map_or(Ok(()), |_| storage.memory().and_then(|journal| journal.sync()));
-    synced.map_err(|error| image::refused(image, &error))?;
+    synced.map_err(|error| image::refused(pool, &error))?;
     Ok(region)
 }
 
@@ -168,7 +167,7 @@ fn make_on(
 /// The option by which a design makes its journal outside.
 const EXTERNAL: &str = "external_journal";
 
-/// An image, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
+/// An pool, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
 fn beside(
     design: &dyn FsType,
     region: &Arc<Region>,
@@ -193,28 +192,28 @@ fn beside(
 pub(super) fn make_sparse(
     design: &'static dyn FsType,
     options: &Options,
-    image: &Path,
+    pool: &Path,
     size: Bytes,
 ) -> Result<(), Failure> {
-    let target = Target { design, image: image.to_owned(), journal: None };
+    let target = Target { design, pool: pool.to_owned(), journal: None };
     make_holes(&target, false, size)?;
     let made = make(&target, options, None, false);
-    made.map(drop).inspect_err(|_| drop(std::fs::remove_file(image)))
+    made.map(drop).inspect_err(|_| drop(std::fs::remove_file(pool)))
 }
 
 /// Makes the file, all of it a hole.
-fn make_holes(Target { design, image, .. }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
-    let (shown, name) = (image.display(), design.name());
+fn make_holes(Target { design, pool, .. }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
+    let (shown, name) = (pool.display(), design.name());
     if existed {
         return Err(Failure::usage(format!(
-            "{shown} exists, and --sparse is for a new image: leave it out (with --force a file system is \
+            "{shown} exists, and --sparse is for a new pool: leave it out (with --force a file system is \
              overwritten; `weir trim` gives the space of free blocks back), or name another file"
         )));
     }
     if !design.may_have_holes() {
         return Err(Failure::usage(format!("{name} reserves all its space at once: leave out --sparse")));
     }
-    pool_file::make_sparse(image, size)
+    pool_file::make_sparse(pool, size)
 }
 
 pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {

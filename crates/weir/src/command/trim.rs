@@ -22,6 +22,7 @@ use crate::output::Output;
     The pool reserves space again when it needs it; if the host has none then, the pool is full.")]
 pub(crate) struct Trim {
     /// An unmounted pool, or the directory of a mount
+    #[arg(value_name = "POOL|DIR")]
     place: PathBuf,
 }
 

@@ -75,7 +75,7 @@ fn find(what: &str) -> Result<Found, Failure> {
     match splits.rfind(|(image, _)| Path::new(image).is_file()) {
         Some((image, path)) => in_image(Path::new(image), path),
         None => Err(Failure::usage(format!(
-            "{what}: there is no such file; one in an image is written IMAGE:/PATH, and IMAGE must be a file"
+            "{what}: there is no such file; one in a pool is written POOL:/PATH, and POOL must be a file"
         ))),
     }
 }
@@ -111,7 +111,7 @@ fn untold(path: &Path, error: &std::io::Error) -> Failure {
     }
     let message = format!(
         "{}: its file system does not report extents (FIEMAP): tmpfs has no device, network and FUSE file systems \
-         hide theirs; copy the file to ext4 or XFS, or ask for one in an image (IMAGE:/PATH)",
+         hide theirs; copy the file to ext4 or XFS, or ask for one in a pool (POOL:/PATH)",
         path.display()
     );
     Failure::new(Exit::Host, message)

@@ -70,7 +70,7 @@ fn understand(given: &[OsString]) -> Said<'_> {
     said
 }
 
-/// mount(8) gives `POOL DIR [-sfnv] [-N NAMESPACE] [-o WORDS] [-t TYPE]`.
+/// mount(8) gives `POOL DIR [-sfnv] [-N NAMESPACE] [-o OPTIONS] [-t TYPE]`.
 fn translate_mount(given: &[OsString], is_root: bool) -> Vec<OsString> {
     let said = understand(given);
     let by_line = ["user", "users", "owner", "group"];

@@ -60,7 +60,7 @@ pub(crate) struct Mount {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     /// Mount options, separated by commas (--help lists them); repeatable
-    #[arg(short = 'o', long = "options", value_name = "WORDS")]
+    #[arg(short = 'o', long = "options", value_name = "OPTIONS")]
     words: Vec<String>,
     /// Create the pool with this size if it does not exist
     #[arg(long, value_name = "SIZE")]
