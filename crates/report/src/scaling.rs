@@ -55,9 +55,13 @@ impl Curve<'_> {
         self.cells.iter().filter_map(point).collect()
     }
 
-    /// What holds it back at the largest number of threads.
+    /// What holds it back at the largest number of threads; none on a directory of the host, where nothing is known of the time in
+    /// its kernel.
     pub(crate) fn limit(&self) -> Option<Limit> {
         let (few, many) = (self.cells.first()?.1, self.cells.last()?.1);
+        if many.is_host() {
+            return None;
+        }
         Limit::of(few.samples.first()?, many.samples.first()?)
     }
 }

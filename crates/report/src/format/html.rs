@@ -289,9 +289,12 @@ fn page_figure(id: String, figure: &Figure, palette: &Palette) -> PageFigure {
 
 /// What limits the scaling of each line of a panel, in a sentence.
 fn limits(figure: &Figure, panel: &Panel) -> String {
-    let each = panel.limits.iter().map(|(series, limit)| format!("{} by {limit}", figure.series[*series]));
-    let each = each.collect::<Vec<_>>().join(", ");
-    if each.is_empty() { each } else { format!("Scaling is limited: {each} of the time.") }
+    let each = panel.limits.iter().map(|(series, limit)| format!("{}: {limit}", figure.series[*series]));
+    let each = each.collect::<Vec<_>>().join("; ");
+    if each.is_empty() {
+        return each;
+    }
+    format!("What limits scaling, by its share of the time with the most threads: {each}.")
 }
 
 fn caption(figure: &Figure) -> String {
