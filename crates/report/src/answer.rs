@@ -182,14 +182,18 @@ impl<'c> Contest<'c> {
     /// Several places: how many each design wins, and what of the others.
     fn over(&self, outcomes: &[Outcome<'_>]) -> String {
         let all = outcomes.len();
-        let of = |count: usize| if count == all { format!("all {all}") } else { format!("{count} of {all}") };
+        let points = |count: usize| match count {
+            2 if all == 2 => "both points".to_owned(),
+            _ if count == all => format!("all {all} points"),
+            _ => format!("{count} of {all} points"),
+        };
         let mut parts = Vec::new();
         let wins: Vec<&Outcome<'_>> =
             outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Wins)).collect();
         for name in by_frequency(wins.iter().map(|outcome| outcome.best)) {
             let own: Vec<&Outcome<'_>> =
                 wins.iter().copied().filter(|outcome| outcome.best == name).collect();
-            parts.push(format!("{name} is fastest at {} points{}", of(own.len()), self.range(&own)));
+            parts.push(format!("{name} is fastest at {}{}", points(own.len()), self.range(&own)));
         }
         let ties: Vec<Interval> = outcomes.iter().filter_map(Outcome::tie).collect();
         if !ties.is_empty() {
@@ -197,8 +201,8 @@ impl<'c> Contest<'c> {
             let high = ties.iter().map(|i| i.high).fold(0.0, f64::max);
             let what = if ties.iter().any(Interval::is_range) { "ranges" } else { "95 % intervals" };
             parts.push(format!(
-                "no difference from the next is detectable at {} points ({what} of the ratio within {} to {})",
-                of(ties.len()),
+                "between the highest and the next no difference is detectable at {} ({what} of the ratio within {} to {})",
+                points(ties.len()),
                 number(low),
                 number(high)
             ));
@@ -214,15 +218,15 @@ impl<'c> Contest<'c> {
                 format!("{repeats} runs of each are")
             };
             parts.push(format!(
-                "at {} points {runs} too few to name a winner; {name} measured highest at {}{}",
-                of(unknown.len()),
-                of(own.len()),
+                "at {} {runs} too few to name a winner; {name} measured highest at {}{}",
+                points(unknown.len()),
+                points(own.len()),
                 self.range(&own)
             ));
         }
         let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
         if noisy > 0 {
-            parts.push(format!("at {} points the host was busy, so no winner is named there", of(noisy)));
+            parts.push(format!("at {} the host was busy, so no winner is named there", points(noisy)));
         }
         parts.join("; ")
     }

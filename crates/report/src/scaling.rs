@@ -63,9 +63,13 @@ impl Curve<'_> {
         self.axes.get(FREE).is_none_or(|free| *free == NOTHING)
     }
 
-    /// What holds it back at the largest number of threads.
+    /// What holds it back at the largest number of threads; none on a directory of the host, where nothing is known of the time in
+    /// its kernel.
     pub(crate) fn limit(&self) -> Option<Limit> {
         let (few, many) = (self.cells.first()?.1, self.cells.last()?.1);
+        if many.is_host() {
+            return None;
+        }
         Limit::of(few.samples.first()?, many.samples.first()?)
     }
 }

@@ -42,7 +42,11 @@ pub(super) fn differences(
         note(&format!("plan's \"{key}\""), &value(&old.plan[key]), &value(&new.plan[key]));
     }
     let differ = axes(&old.plan, &new.plan).into_iter().chain(inputs(&old.inputs, &new.inputs));
-    notes.extend(differ.map(|what| format!("{what} means one thing in {baseline} and another in {other}")));
+    notes.extend(
+        differ.map(|what| {
+            format!("{what} has other settings or another content in {baseline} than in {other}")
+        }),
+    );
     for (side, result) in [(baseline, old), (other, new)] {
         if result.partial {
             notes.push(format!("the run of {side} was interrupted: cells or runs of it are missing"));

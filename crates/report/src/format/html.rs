@@ -297,9 +297,12 @@ fn limits(figure: &Figure, panel: &Panel) -> String {
             None => each.push((limit, vec![series])),
         }
     }
-    let each = each.iter().map(|(limit, lines)| format!("{limit} of the time ({})", lines.join(", ")));
+    let each = each.iter().map(|(limit, lines)| format!("{}: {limit}", lines.join(", ")));
     let each = each.collect::<Vec<_>>().join("; ");
-    if each.is_empty() { each } else { format!("Scaling is limited by: {each}.") }
+    if each.is_empty() {
+        return each;
+    }
+    format!("What limits scaling, by its share of the time with the most threads: {each}.")
 }
 
 fn caption(figure: &Figure) -> String {
