@@ -33,10 +33,19 @@ fn suite_of_file(name: &str) -> Option<&'static dyn Suite> {
     SUITES.iter().copied().find(|suite| suite.extension() == Some(extension))
 }
 
+/// The suite of the workload called `name`; none for a name that is not known.
+fn suite_of(name: &str) -> Option<&'static dyn Suite> {
+    suite_of_file(name).or_else(|| suite::find(name).map(|(suite, _)| suite))
+}
+
 /// How long the workload called `name` is measured when nothing is said; none for a name that is not known.
 pub fn usual_time(name: &str, clock: Clock) -> Option<Nanos> {
-    let suite = suite_of_file(name).or_else(|| suite::find(name).map(|(suite, _)| suite))?;
-    Some(suite.usual_time(clock == Clock::Virtual))
+    suite_of(name).map(|suite| suite.usual_time(clock == Clock::Virtual))
+}
+
+/// The variables of the workload called `name` that hold how many files it has.
+pub fn file_counts(name: &str) -> &'static [&'static str] {
+    suite_of(name).map_or(&[], Suite::file_counts)
 }
 
 /// A switch must be one of the suite's.
