@@ -59,7 +59,7 @@ fn a_request_that_does_not_fit_is_refused_and_says_why() {
 }
 
 #[test]
-fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_be_lost() {
+fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_fail_or_be_lost() {
     let disk = ram(1 << 16);
     let counts = Arc::new(Counting::new());
     disk.attach(Arc::clone(&counts) as Arc<dyn Tap>);
@@ -74,11 +74,13 @@ fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_be_lost() {
     let mut back = [0; 2048];
     disk.read(0, &mut back).expect("in range");
     assert_eq!(back.chunks(512).map(|sector| sector[0]).collect::<Vec<_>>(), [4, 4, 4, 3]);
+    disk.inject(Fault::FailNth { target: Target::DeviceFlush, nth: 1 });
+    disk.flush().expect_err("a flush that fails says so");
     disk.inject(Fault::DropNth { target: Target::Flush, nth: 1 });
     disk.flush().expect("a lost flush says nothing");
     disk.flush().expect("memory");
     assert_eq!(counts.of(Event::Block(BlockEvent::Flush { id: 0 })), 1);
-    assert_eq!(disk.clear_faults(), 3);
+    assert_eq!(disk.clear_faults(), 4);
     disk.inject(Fault::Poison { offset: 600 });
     assert_eq!(disk.read(512, &mut sector(0)), Err(MediaError::Poisoned { offset: 576 }));
     disk.write(512, &sector(0), none).expect("a write heals");
