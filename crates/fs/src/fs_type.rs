@@ -172,7 +172,7 @@ impl fmt::Display for Needs {
 pub type Given = &'static [(&'static str, &'static str)];
 
 /// How checks make and mount a design. Options that the user of a check gives come before these.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Checking {
     /// Options that make it small, so that small programs reach its limits.
     pub small: Given,
@@ -180,6 +180,19 @@ pub struct Checking {
     pub tiny: Given,
     /// Beside the usual mount, the options of mounts that promise something else.
     pub variants: &'static [Given],
+    /// Options of mkfs that make another format, whose answers are compared as well.
+    pub formats: &'static [Given],
+    /// `weir check crash` takes every program; the tests of this repository take one of so many. More than 1 where a program
+    /// takes long, or where a similar design's tests cover most of it.
+    pub crash_every: usize,
+    /// The same for `weir check faults`.
+    pub fail_every: usize,
+}
+
+impl Default for Checking {
+    fn default() -> Self {
+        Self { small: &[], tiny: &[], variants: &[], formats: &[], crash_every: 1, fail_every: 1 }
+    }
 }
 
 impl fmt::Debug for dyn FsType {

@@ -170,7 +170,15 @@ impl FsType for NovaType {
     }
 
     fn checking(&self) -> Checking {
-        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+        const OTHERS: &[Given] = &[&[("log_page", "4k")]];
+        Checking {
+            small: SMALL,
+            tiny: SMALL,
+            formats: OTHERS,
+            crash_every: 4,
+            fail_every: 2,
+            ..Checking::default()
+        }
     }
 
     fn mutants(&self) -> &'static [Mutant] {
