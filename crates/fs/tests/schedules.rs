@@ -97,3 +97,17 @@ fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
     let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };
     assert_eq!(explore(&design, &scenario, &again).remove(0).failure, Some(failure));
 }
+
+/// Between the load of the word and its store lies nothing at which a task could switch, but for the two accesses themselves.
+#[test]
+fn a_lock_free_word_that_changes_in_two_steps_is_found_by_a_switch_between_its_atomics() {
+    let mutant = harness::mutant("rcache", "rcache-end-in-two-steps");
+    let scenario = [Scenario::named(mutant.scenarios()[0]).expect("actions")];
+    let effort = effort(4000);
+    let design = harness::with_mutant("rcache", harness::checking("rcache").tiny, mutant);
+    let tally = explore(&design, &scenario, &effort).remove(0);
+    let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
+    println!("found after {} schedules: {failure}", tally.schedules);
+    let sound = tiny("rcache");
+    assert_sound(&sound, &explore(&sound, &scenario, &Effort { schedules: tally.schedules, ..effort }));
+}

@@ -62,9 +62,9 @@ mod xattr;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{Count, LockClass, Mutex};
 
 pub(crate) use alloc::{Blocks, Extent};

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, Ordering};
 use sim::{Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
 
 use super::copier::Frames;
@@ -13,6 +14,7 @@ use super::entry::{Doomed, Entry, Frame};
 use super::ring::Ring;
 use super::table::{FileTable, Set, Way};
 use super::word::State;
+use crate::mutant::Mutant;
 use crate::nova::{Blocks, CachedFile, PageCache};
 use crate::persist::slot_table::SlotTable;
 
@@ -41,6 +43,8 @@ pub(crate) struct Settings {
     pub(crate) queue: usize,
     /// How long the copier sleeps that has found nothing to do, for a start.
     pub(crate) poll: Nanos,
+    /// The seeded bug.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// An entry that waits to be filled: its file, its place, its version.

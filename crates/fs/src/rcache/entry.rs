@@ -1,11 +1,11 @@
 //! An entry: its word, what it is for, its copy; and each transition of the table in `mod.rs` as one attempt or one loop.
 //!
-//! The atomics are those of the parent module: the standard library's in the cache, and `loom`'s in the test that tries the orders
-//! in which memory may show them.
+//! The atomics are those of the parent module: in the cache those of [`sim::sync`], at which an explored schedule may switch, and
+//! `loom`'s in the test that tries the orders in which memory may show them.
 
 use sim::Recency;
 
-use super::atomics::{AtomicU32, AtomicU64, Ordering};
+use super::atomics::{AtomicU32, AtomicU64, FrameWord, Ordering};
 use super::word::{State, Word};
 
 /// An entry: where a page lies, and perhaps a copy of it.
@@ -105,6 +105,15 @@ impl Entry {
         self.change(word, word.ready())
     }
 
+    /// A seeded bug: 5 whatever came since the word was looked at.
+    pub(crate) fn end_copy_in_two_steps(&self) -> bool {
+        let ready = self.word().ready();
+        if let Some(ready) = ready {
+            self.word.store(ready.0, Ordering::Release);
+        }
+        ready.is_some()
+    }
+
     /// 6: whether the entry was doomed, and its block was left to the copier.
     pub(crate) fn give_up(&self) -> bool {
         loop {
@@ -173,7 +182,7 @@ impl Drop for Pin<'_> {
 /// A copy of a page, in words: those who read it and the copier may meet only where the word of the entry lets them, and even then
 /// do nothing that is undefined.
 pub(crate) struct Frame {
-    words: Box<[AtomicU64]>,
+    words: Box<[FrameWord]>,
     /// When it was copied from or to last.
     recency: Recency,
 }
@@ -181,7 +190,7 @@ pub(crate) struct Frame {
 impl Frame {
     /// A frame of so many bytes, a multiple of eight.
     pub(crate) fn new(bytes: usize) -> Self {
-        Self { words: (0..bytes / 8).map(|_| AtomicU64::new(0)).collect(), recency: Recency::new() }
+        Self { words: (0..bytes / 8).map(|_| FrameWord::new(0)).collect(), recency: Recency::new() }
     }
 
     /// Copies the bytes in.

@@ -8,7 +8,9 @@ use sim::{Bytes, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use super::cache::{Cache, Settings};
+use super::mutant;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
+use crate::mutant::Mutant;
 use crate::nova::fs_type as nova;
 use crate::nova::vfs::Mounted;
 use crate::nova::{MakeCache, PageCache, Volume};
@@ -114,6 +116,7 @@ fn settings(options: &Options) -> Result<Settings, OptionError> {
         poll: time("poll")?,
         frames: cache / PAGE_BYTES as u64,
         queue: queue.ok_or_else(|| wrong("requests", "a number from 1 to 1048576"))?,
+        mutant: options.mutant(),
     })
 }
 
@@ -137,6 +140,10 @@ impl FsType for RcacheType {
     fn checking(&self) -> Checking {
         // NOVA's tests cover the format.
         Checking { small: SMALL, tiny: SMALL, crash_every: 16, fail_every: 8, ..Checking::default() }
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        &mutant::ALL
     }
 
     fn min_size(&self, options: &Options) -> Bytes {

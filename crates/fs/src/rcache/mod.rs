@@ -13,6 +13,7 @@
 //! | `cache.rs` | reads, invalidation |
 //! | `copier.rs` | the copier, frames, a removed file's end |
 //! | `fs_type.rs` | the entry in the table of designs |
+//! | `mutant.rs` | a bug that the checks must find |
 //!
 //! # States
 //!
@@ -69,13 +70,17 @@ mod cache;
 mod copier;
 mod entry;
 pub(crate) mod fs_type;
+mod mutant;
 mod ring;
 mod table;
 mod word;
 
-/// The atomics of an entry.
+/// The atomics of an entry and of the queue, and of the words of a frame. A copy of a page is one step of an explored schedule:
+/// what may meet in it is decided by the word of the entry.
 mod atomics {
-    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(super) use std::sync::atomic::AtomicU64 as FrameWord;
+
+    pub(super) use sim::sync::{AtomicU32, AtomicU64, Ordering};
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@ fn seeded(design: &str, mutant: Mutant) -> Seeded {
         subjects: mounts(design, Some(mutant)),
         needs_failure: mutant.needs_failure(),
         programs: mutant.programs(),
+        scenarios: mutant.scenarios(),
     }
 }
 
