@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use media::block::MemoryDevice;
 use media::{Region, Storage};
-use sim::{Bytes, PAGE_BYTES};
+use sim::{Bytes, Count, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use crate::mutant::Mutant;
@@ -95,6 +95,11 @@ pub trait FsType: Sync {
     /// not tell.
     fn journal(&self, _: &Storage) -> Vec<Range<u64>> {
         Vec::new()
+    }
+
+    /// What it counts in results, beside what its medium counts.
+    fn counts(&self) -> &'static [&'static Count] {
+        &[]
     }
 
     /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, LINE_BYTES, MIB};
+use sim::{Bytes, Count, LINE_BYTES, MIB};
 use vfs::{FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
@@ -179,6 +179,10 @@ impl FsType for NovaType {
             fail_every: 2,
             ..Checking::default()
         }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &super::COUNTS
     }
 
     fn mutants(&self) -> &'static [Mutant] {

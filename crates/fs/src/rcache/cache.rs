@@ -79,12 +79,19 @@ const COUNTED: [&str; 5] =
     ["cache hits", "cache misses", "pages copied", "pages invalidated", "pages evicted"];
 /// The same in the ledger, so that a result says what the cache did in its window.
 static IN_LEDGER: [Count; COUNTED.len()] = [
-    Count::new("rcache.hits", "pages"),
-    Count::new("rcache.misses", "pages"),
-    Count::new("rcache.copied", "pages"),
-    Count::new("rcache.invalidated", "pages"),
-    Count::new("rcache.evicted", "pages"),
+    Count::new("rcache.hits", "pages", "reads of a page that its copy in DRAM has served"),
+    Count::new("rcache.misses", "pages", "reads of a page that the medium has served"),
+    Count::new("rcache.copied", "pages", "copied into DRAM by the copier"),
+    Count::new(
+        "rcache.invalidated",
+        "pages",
+        "copies, or requests for one, that a change of the page has ended",
+    ),
+    Count::new("rcache.evicted", "pages", "copies that another page's copy has replaced"),
 ];
+/// The same for lists.
+pub(super) static COUNTS: [&Count; COUNTED.len()] =
+    [&IN_LEDGER[0], &IN_LEDGER[1], &IN_LEDGER[2], &IN_LEDGER[3], &IN_LEDGER[4]];
 const HIT: usize = 0;
 const MISS: usize = 1;
 pub(super) const COPIED: usize = 2;

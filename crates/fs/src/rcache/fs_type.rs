@@ -4,16 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use media::Storage;
-use sim::{Bytes, Nanos, PAGE_BYTES};
+use sim::{Bytes, Count, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
-use super::cache::{Cache, Settings};
+use super::cache::{COUNTS, Cache, Settings};
 use super::mutant;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
 use crate::mutant::Mutant;
 use crate::nova::fs_type as nova;
 use crate::nova::vfs::Mounted;
-use crate::nova::{MakeCache, PageCache, Volume};
+use crate::nova::{COUNTS as NOVA_COUNTS, MakeCache, PageCache, Volume};
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// RCache.
@@ -65,6 +65,12 @@ static OPTIONS: [OptionSpec; nova::OPTIONS.len() + OWN_OPTIONS.len()] = {
         place += 1;
     }
     all
+};
+
+/// Those of the cache, and of NOVA below it.
+static ALL_COUNTS: [&Count; 7] = {
+    let ([hits, misses, copied, invalidated, evicted], [fast, thorough]) = (COUNTS, NOVA_COUNTS);
+    [hits, misses, copied, invalidated, evicted, fast, thorough]
 };
 
 /// Two shards, short logs, three frames, every read inserts, and the copier hardly sleeps.
@@ -140,6 +146,10 @@ impl FsType for RcacheType {
     fn checking(&self) -> Checking {
         // NOVA's tests cover the format.
         Checking { small: SMALL, tiny: SMALL, crash_every: 16, fail_every: 8, ..Checking::default() }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &ALL_COUNTS
     }
 
     fn mutants(&self) -> &'static [Mutant] {

@@ -8,12 +8,13 @@ use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
+use sim::Count;
 use workload::{SUITES, suite};
 
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
-/// List designs, media, workloads, plans, papers, machines.
+/// List designs, media, workloads, plans, papers, machines, counts.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir list workloads")]
 pub(crate) struct List {
@@ -32,6 +33,7 @@ pub(super) enum Kind {
     Papers,
     Machines,
     Formats,
+    Counts,
 }
 
 /// One thing in a list.
@@ -43,6 +45,8 @@ pub(super) struct Row {
     needs: Option<String>,
     /// What survives a crash.
     promises: Option<String>,
+    /// What its number is a number of.
+    unit: Option<String>,
 }
 
 type Rows = Vec<Row>;
@@ -55,12 +59,14 @@ impl Row {
     fn line(&self) -> (String, String) {
         let needs = self.needs.as_ref().map(|needs| format!("; needs {needs}"));
         let promises = self.promises.as_ref().map(|promises| format!("; {promises}"));
-        (self.name.clone(), [Some(self.summary.clone()), needs, promises].into_iter().flatten().collect())
+        let unit = self.unit.as_ref().map(|unit| format!("{unit}: "));
+        let parts = [unit, Some(self.summary.clone()), needs, promises];
+        (self.name.clone(), parts.into_iter().flatten().collect())
     }
 
     fn document(&self) -> serde_json::Value {
-        let Self { name, summary, needs, promises } = self;
-        serde_json::json!({ "name": name, "summary": summary, "needs": needs, "promises": promises })
+        let Self { name, summary, needs, promises, unit } = self;
+        serde_json::json!({ "name": name, "summary": summary, "needs": needs, "promises": promises, "unit": unit })
     }
 }
 
@@ -94,6 +100,7 @@ impl Kind {
             Self::Papers => "papers (weir reproduce)",
             Self::Machines => "machines (--machine)",
             Self::Formats => "report formats (-o FILE)",
+            Self::Counts => "counts in results",
         }
     }
 
@@ -111,6 +118,7 @@ impl Kind {
             Self::Papers => papers()?,
             Self::Machines => machines()?,
             Self::Formats => formats(),
+            Self::Counts => counts(),
         })
     }
 }
@@ -203,6 +211,24 @@ fn machines() -> Result<Rows, Failure> {
 fn formats() -> Rows {
     let row = |format: &&dyn report::Format| Row::new(format!(".{}", format.extension()), format.summary());
     report::FORMATS.iter().map(row).collect()
+}
+
+/// Of every medium, and of the designs.
+fn counts() -> Rows {
+    let of_designs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.counts());
+    let mut rows: Rows = Vec::new();
+    for count in media::charges::COUNTS.iter().chain(of_designs) {
+        if rows.iter().all(|row| row.name != count.name()) {
+            rows.push(count_row(count));
+        }
+    }
+    rows
+}
+
+/// An event has no unit.
+fn count_row(count: &Count) -> Row {
+    let unit = Some(count.unit()).filter(|unit| !unit.is_empty()).map(str::to_owned);
+    Row { unit, ..Row::new(count.name(), count.meaning()) }
 }
 
 fn document(lists: &[(Kind, Rows)]) -> serde_json::Value {
