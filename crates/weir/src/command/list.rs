@@ -4,6 +4,7 @@ use clap::{Args, ValueEnum};
 use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
+use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
@@ -136,8 +137,20 @@ fn designs() -> Rows {
         needs: Some("the real clock".to_owned()),
         ..Row::new("host:DIR", "a directory of this host's kernel")
     };
-    fs::FILE_SYSTEMS.iter().copied().map(about).chain([host]).collect()
+    let device = Row {
+        needs: Some(OF_DEVICE.0.to_owned()),
+        promises: Some(OF_DEVICE.1.to_owned()),
+        ..Row::new(DEVICE, OF_DEVICE.2)
+    };
+    fs::FILE_SYSTEMS.iter().copied().map(about).chain([device, host]).collect()
 }
+
+/// Of a device without a file system: what it needs, what it promises, what it is.
+pub(super) const OF_DEVICE: (&str, &str, &str) = (
+    "block, or memory as a block device",
+    "what its medium does (`weir list media`)",
+    "no file system: the medium itself, as a block device",
+);
 
 /// What memory promises, whatever its model.
 const OF_MEMORY: &str = "a word of 8 bytes is atomic, durable after a flush and a fence";

@@ -6,6 +6,7 @@ use clap::Args;
 use fs::{FsType, OptionKind};
 use lab::claims::Paper;
 use lab::plan::Plan;
+use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use lab::{Error, MachinePreset};
 use media::Medium;
@@ -18,6 +19,7 @@ use serde_json::{Map, Value, json};
 use sim::{Bytes, Count};
 use workload::suite::{self, Entry, Settings, Suite};
 
+use super::list::OF_DEVICE;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -143,6 +145,12 @@ fn unknown(name: &str) -> Failure {
 }
 
 fn design(name: &str) -> Option<Result<Shown, Failure>> {
+    if name == DEVICE {
+        let (needs, promises, summary) = OF_DEVICE;
+        let text = format!("{DEVICE}: {summary}\n    needs: {needs}\n    promises: {promises}\n");
+        let shown = Shown::of(text).with("summary", summary).with("options", Vec::<Value>::new());
+        return Some(Ok(shown.with("needs", needs).with("promises", promises)));
+    }
     let design = fs::by_name(name)?;
     let mut table = Table::new(format!("{} (design): {}", design.name(), design.summary()));
     for column in ["option", "takes", "default", "what it does"] {
