@@ -64,6 +64,26 @@ pub fn region(size: Bytes) -> Arc<Region> {
     Arc::new(Region::anonymous(size, Box::new(Null)).expect("memory for a region"))
 }
 
+/// The region that a check takes for a design where none is asked for: programs need room beside a format that is large itself, as
+/// one with a journal of jbd2 is.
+pub fn usual_size(design: &dyn Design) -> Bytes {
+    Bytes((design.min_size().0 + Bytes::kib(512).0).next_multiple_of(Bytes::mib(1).0))
+}
+
+/// Whether a design maps files, on a region of this size.
+pub fn maps_files(design: &Arc<dyn Design>, size: Bytes) -> Result<bool, String> {
+    let design = Arc::clone(design);
+    let maps = try_virtually(1, move || {
+        let region = region(size);
+        design.mkfs(&region)?;
+        let fs = design.mount(&region)?;
+        let maps = fs.mapped_files().is_some();
+        unmount(&*fs)?;
+        Ok(maps)
+    });
+    maps?
+}
+
 /// Runs `body` under the virtual clock, on a thread of its own. A run that deadlocks or panics is an error that names the seed.
 pub fn try_virtually<T: Send + 'static>(
     seed: u64,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use media::block::MemoryDevice;
 use media::{Region, Storage};
-use sim::{Bytes, LockClass, PAGE_BYTES};
+use sim::{Bytes, Count, LockClass, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
 use crate::mutant::Mutant;
@@ -108,6 +108,11 @@ pub trait FsType: Sync {
         Vec::new()
     }
 
+    /// What it counts in results, beside what its medium counts.
+    fn counts(&self) -> &'static [&'static Count] {
+        &[]
+    }
+
     /// The bugs that can be seeded in it ([`Options::with_mutant`]), for checks that must find them.
     fn mutants(&self) -> &'static [Mutant] {
         &[]
@@ -183,7 +188,7 @@ impl fmt::Display for Needs {
 pub type Given = &'static [(&'static str, &'static str)];
 
 /// How checks make and mount a design. Options that the user of a check gives come before these.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Checking {
     /// Options that make it small, so that small programs reach its limits.
     pub small: Given,
@@ -191,6 +196,19 @@ pub struct Checking {
     pub tiny: Given,
     /// Beside the usual mount, the options of mounts that promise something else.
     pub variants: &'static [Given],
+    /// Options of mkfs that make another format, whose answers are compared as well.
+    pub formats: &'static [Given],
+    /// `weir check crash` takes every program; the tests of this repository take one of so many. More than 1 where a program
+    /// takes long, or where a similar design's tests cover most of it.
+    pub crash_every: usize,
+    /// The same for `weir check faults`.
+    pub fail_every: usize,
+}
+
+impl Default for Checking {
+    fn default() -> Self {
+        Self { small: &[], tiny: &[], variants: &[], formats: &[], crash_every: 1, fail_every: 1 }
+    }
 }
 
 impl fmt::Debug for dyn FsType {

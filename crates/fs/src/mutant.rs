@@ -11,12 +11,13 @@ pub struct Mutant {
     class: &'static str,
     needs_failure: bool,
     programs: &'static [&'static str],
+    scenarios: &'static [&'static str],
 }
 
 impl Mutant {
     /// A bug with its name in reports and the class of bugs that it stands for.
     pub(crate) const fn new(name: &'static str, class: &'static str) -> Self {
-        Self { name, class, needs_failure: false, programs: &[] }
+        Self { name, class, needs_failure: false, programs: &[], scenarios: &[] }
     }
 
     /// The same, of a bug that shows only when the medium fails.
@@ -27,6 +28,11 @@ impl Mutant {
     /// The same, of a bug that only long programs show: those with these names are tried first.
     pub(crate) const fn shown_by(self, programs: &'static [&'static str]) -> Self {
         Self { programs, ..self }
+    }
+
+    /// The same, of a race: only several tasks at once show it, in scenarios of `weir check schedules` with these names.
+    pub(crate) const fn shown_by_tasks(self, scenarios: &'static [&'static str]) -> Self {
+        Self { scenarios, ..self }
     }
 
     /// Its name in reports.
@@ -42,6 +48,11 @@ impl Mutant {
     /// Whether it shows only when the medium fails.
     pub const fn needs_failure(&self) -> bool {
         self.needs_failure
+    }
+
+    /// Names of the scenarios of several tasks that it is looked for with; none: it is no race.
+    pub const fn scenarios(&self) -> &'static [&'static str] {
+        self.scenarios
     }
 
     /// Names of the programs that it is looked for with first.

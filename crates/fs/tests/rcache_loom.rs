@@ -1,5 +1,5 @@
 //! The entry of rcache under every order of memory that the language allows, by loom: the code of the cache itself, with loom's
-//! atomics in place of the standard library's.
+//! atomics in place of those of `sim::sync`.
 //!
 //! A write goes to a new block and uses the old one again at once, unless the copier keeps it; a block that is used again while
 //! the copier reads it is found, and so is a reader that gets other bytes than those of the last write. `WEIR_LOOM_PREEMPTIONS=n` allows more

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use check::tree::without_times;
 use check::{File, Op, Pattern, Runner, Tree, observe};
-use fs::FsType;
+use fs::{FsError, FsType};
 use harness::virtually;
 use media::Storage;
 use media::nvmm::Region;
@@ -21,18 +21,22 @@ use vfs::{FileSystem, IoFlags, NewInode, Owner};
 
 const SMALL: Bytes = Bytes::mib(4);
 const LARGE: Bytes = Bytes::mib(12);
-const DESIGNS: [(&str, &[(&str, &str)]); 4] = [
-    ("pmfs", &[("jsize", "64k")]),
-    ("hinfs", &[("jsize", "64k"), ("buffer", "64k")]),
-    ("nova", &[("shards", "2"), ("log_page", "512")]),
-    (
-        "rcache",
-        &[("shards", "2"), ("log_page", "512"), ("cache", "12k"), ("threshold", "0"), ("requests", "2")],
-    ),
-];
-
 fn design(name: &str) -> &'static dyn FsType {
     fs::by_name(name).expect("a design")
+}
+
+/// The designs on memory that can grow, or those that cannot.
+fn names(that_grow: bool) -> impl Iterator<Item = &'static str> {
+    let grows = |name: &&str| {
+        let (design, region) = (design(name), harness::region(LARGE));
+        let grown = virtually(1, move || {
+            let options = harness::options(design, design.checking().small);
+            design.mkfs(&Storage::from(&region), &options).expect("mkfs");
+            design.grow(&Storage::from(&region))
+        });
+        !matches!(grown, Err(FsError::NoGrowth { .. }))
+    };
+    harness::names().filter(|name| harness::is_in_memory(name)).filter(move |name| grows(name) == that_grow)
 }
 
 fn mount(name: &str, options: &[(&str, &str)], region: &Arc<Region>) -> Arc<dyn FileSystem> {
@@ -93,7 +97,7 @@ fn check(name: &str, region: &Arc<Region>) {
 
 #[test]
 fn a_file_system_that_grew_has_the_space_and_all_files() {
-    for (name, options) in DESIGNS {
+    for (name, options) in names(true).map(|name| (name, harness::checking(name).small)) {
         virtually(1, move || {
             let (region, tree) = small_in_large(name, options);
             let grow = || design(name).grow(&Storage::from(&region)).expect("it can grow");
@@ -107,7 +111,7 @@ fn a_file_system_that_grew_has_the_space_and_all_files() {
 
 #[test]
 fn a_crash_of_the_growth_leaves_one_size_or_the_other() {
-    for (name, options) in DESIGNS {
+    for (name, options) in names(true).map(|name| (name, harness::checking(name).small)) {
         virtually(1, move || {
             let (region, tree) = small_in_large(name, options);
             let trace = Trace::attach(&region).expect("a recorder");
@@ -140,8 +144,9 @@ fn a_crash_of_the_growth_leaves_one_size_or_the_other() {
 
 #[test]
 fn a_design_that_cannot_grow_says_what_to_do() {
-    for (name, advice) in [("ext4-dax", "resize2fs"), ("redo", "copy its files")] {
+    for name in names(false) {
         let error = design(name).grow(&Storage::from(&harness::region(SMALL))).expect_err("it cannot");
-        assert!(error.to_string().contains(advice), "{error}");
+        let FsError::NoGrowth { design, advice } = &error else { panic!("{name}: {error}") };
+        assert!(*design == name && !advice.is_empty(), "{error}");
     }
 }

@@ -11,20 +11,7 @@ use std::time::Instant;
 use check::canary::{Flaw, flawed};
 use check::schedules::{self, Effort, Scenario, Tally};
 use check::{Design, Limits};
-
-/// A small journal and buffer, and write-back that finds everything old at once.
-fn designs() -> [Arc<dyn Design>; 2] {
-    let format = ("jsize", "64k");
-    let buffer = [
-        format,
-        ("buffer", "12k"),
-        ("medium_write", "200ns"),
-        ("wake", "1us"),
-        ("dirty_age", "1us"),
-        ("writeback_tasks", "2"),
-    ];
-    [harness::with_options("pmfs", &[format]), harness::with_options("hinfs", &buffer)]
-}
+use harness::tiny;
 
 fn effort(schedules: u64) -> Effort {
     Effort { seed: 1, schedules, limits: Limits::of(2) }
@@ -45,11 +32,14 @@ fn assert_sound(design: &Arc<dyn Design>, tallies: &[Tally]) {
     assert!(failed.is_empty(), "{}: {} of {} scenarios failed", design.name(), failed.len(), tallies.len());
 }
 
+/// Every design, whose limits are so near that it writes back, commits and cleans as often as it can. `WEIR_SCHEDULES_FS=words` takes
+/// only designs whose names contain the words.
 #[test]
 fn every_pair_of_actions_is_linearizable() {
-    for design in designs() {
+    let wanted = std::env::var("WEIR_SCHEDULES_FS").unwrap_or_default();
+    for design in harness::names().filter(|name| name.contains(&wanted)).map(tiny) {
         let began = Instant::now();
-        let tallies = explore(&design, &schedules::pairs(), &effort(8));
+        let tallies = explore(&design, &schedules::pairs(), &effort(3));
         let sum = |of: fn(&Tally) -> u64| tallies.iter().map(of).sum::<u64>();
         println!(
             "{}: {} scenarios, {} schedules, {} interleavings, {} outcomes in {:?}",
@@ -64,21 +54,11 @@ fn every_pair_of_actions_is_linearizable() {
     }
 }
 
-/// Designs with a page cache, which write back and commit as often as they can.
-#[test]
-fn every_pair_of_actions_is_linearizable_with_a_page_cache() {
-    for name in ["ext4", "ext2", "ext4-dax"] {
-        let tiny = fs::by_name(name).expect("a design").checking().tiny;
-        let design = harness::with_options(name, tiny);
-        assert_sound(&design, &explore(&design, &schedules::pairs(), &effort(3)));
-    }
-}
-
 /// Two tasks waited for what a third had in flight, and each woke the other whenever it found nothing to write, before the third
 /// could go on.
 #[test]
 fn tasks_that_sync_one_file_do_not_keep_each_other_awake() {
-    let [_, hinfs] = designs();
+    let hinfs = tiny("hinfs");
     for (seed, name) in [
         (206, "punch | sync | orphan-append"),
         (334, "orphan-append | unlink; sync; extend | create | read; sync"),
@@ -95,7 +75,7 @@ fn an_append_in_two_steps_is_found_and_made_short() {
     let scenario = [Scenario::named("sync; append; list | append; chmod").expect("actions")];
     let mut taken = Vec::new();
     for round in 0..20 {
-        let design = flawed(Arc::clone(&designs()[0]), Flaw::TornAppend);
+        let design = flawed(tiny("pmfs"), Flaw::TornAppend);
         let effort = Effort { seed: 10_001 * round, schedules: 400, limits: Limits::of(1) };
         let tally = explore(&design, &scenario, &effort).remove(0);
         let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
@@ -111,9 +91,23 @@ fn an_append_in_two_steps_is_found_and_made_short() {
 
 #[test]
 fn a_failing_schedule_fails_again_by_its_scenario_and_seed() {
-    let design = flawed(Arc::clone(&designs()[0]), Flaw::TornAppend);
+    let design = flawed(tiny("pmfs"), Flaw::TornAppend);
     let scenario = [Scenario::named("append | append").expect("actions")];
     let failure = explore(&design, &scenario, &effort(1000)).remove(0).failure.expect("it is found");
     let again = Effort { seed: failure.seed, schedules: 1, ..effort(1) };
     assert_eq!(explore(&design, &scenario, &again).remove(0).failure, Some(failure));
+}
+
+/// Between the load of the word and its store lies nothing at which a task could switch, but for the two accesses themselves.
+#[test]
+fn a_lock_free_word_that_changes_in_two_steps_is_found_by_a_switch_between_its_atomics() {
+    let mutant = harness::mutant("rcache", "rcache-end-in-two-steps");
+    let scenario = [Scenario::named(mutant.scenarios()[0]).expect("actions")];
+    let effort = effort(4000);
+    let design = harness::with_mutant("rcache", harness::checking("rcache").tiny, mutant);
+    let tally = explore(&design, &scenario, &effort).remove(0);
+    let failure = tally.failure.unwrap_or_else(|| panic!("not found in {} schedules", tally.schedules));
+    println!("found after {} schedules: {failure}", tally.schedules);
+    let sound = tiny("rcache");
+    assert_sound(&sound, &explore(&sound, &scenario, &Effort { schedules: tally.schedules, ..effort }));
 }

@@ -16,6 +16,7 @@ use std::sync::atomic::AtomicBool;
 
 use fs::{FsType, Options};
 use media::Storage;
+use media::block::{BlockDevice, Built, MemoryDevice};
 use results::Sample;
 use sim::{Bytes, Clock, MIB, Machine, Nanos, Seed, Setup};
 use vfs::Linux;
@@ -27,6 +28,7 @@ use crate::plan::matrix::{Subject, resolve};
 use crate::plan::{CellSpec, Stop};
 use crate::watch::Watch;
 
+mod device;
 mod image;
 mod ledger;
 mod spare;
@@ -89,6 +91,7 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
     let mut sample = match &spec.subject {
         Subject::Design { design, options } => on_design(spec, run, *design, options)?,
         Subject::Host(path) => on_host(spec, run, path.clone())?,
+        Subject::Device => on_device(spec, run)?,
     };
     sample.host = watch.map(Watch::end);
     sample.axes.clone_from(&spec.axes);
@@ -99,7 +102,11 @@ pub fn run(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
 /// Memory that a cell is expected to fill: of its region the files with their metadata, and what the design buffers. It fills
 /// the rest of a region of the usual size only while its files are large.
 pub fn memory(spec: &CellSpec) -> Result<Bytes, Error> {
-    let Subject::Design { design, options } = &spec.subject else { return Ok(Bytes(0)) };
+    let (design, options) = match &spec.subject {
+        Subject::Design { design, options } => (design, options),
+        Subject::Host(_) => return Ok(Bytes(0)),
+        Subject::Device => return Ok(Bytes(spec.workload.data_bytes())),
+    };
     let options = resolve(*design, options)?;
     let files = spec.workload.data_bytes();
     if spec.block.is_some() {
@@ -211,6 +218,24 @@ fn on_design(
     drop(storage);
     run.spare.keep(region);
     Ok(sample)
+}
+
+/// Memory that is a device holds the workload's files, and half as much more.
+fn on_device(spec: &CellSpec, run: &Run) -> Result<Sample, Error> {
+    let built = match &spec.block {
+        Some(model) => model.build(),
+        None => {
+            let files = spec.workload.data_bytes();
+            let usual = files.saturating_add(files / 2 + 256 * MIB).saturating_add(growth(spec));
+            let size = spec.region.unwrap_or(Bytes(usual.next_multiple_of(MIB)));
+            let model = spec.medium.build().map_err(|error| failed(spec, error))?;
+            MemoryDevice::nvmm(size, model).map(|device| Built::from(device as Arc<dyn BlockDevice>))
+        }
+    };
+    let built = built.map_err(|error| failed(spec, error))?;
+    let work = work::Work::new(spec, run);
+    let sample = sim::run(&setup(spec, run), move || work.on_device(&built));
+    sample.map_err(|error| failed(spec, error))?.map_err(|what| failed(spec, what))
 }
 
 fn on_host(spec: &CellSpec, run: &Run, path: PathBuf) -> Result<Sample, Error> {

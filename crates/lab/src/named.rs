@@ -43,6 +43,11 @@ pub fn usual_time(name: &str, clock: Clock) -> Option<Nanos> {
     suite_of(name).map(|suite| suite.usual_time(clock == Clock::Virtual))
 }
 
+/// The variables of the workload called `name` that hold how many files it has.
+pub fn file_counts(name: &str) -> &'static [&'static str] {
+    suite_of(name).map_or(&[], Suite::file_counts)
+}
+
 /// A switch must be one of the suite's.
 fn check_switches(suite: &dyn Suite, settings: &Settings) -> Result<(), Error> {
     let known = || suite.switches().iter().map(|switch| switch.name);

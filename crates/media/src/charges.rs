@@ -22,17 +22,23 @@ pub const STALL: Activity = Activity::new(9, "stall").with_waits();
 pub const ACTIVITIES: &[Activity] = &[METADATA, JOURNAL, STALL];
 
 /// Bytes read from a medium.
-pub static BYTES_LOADED: Count = Count::new("bytes_loaded", "bytes");
+pub static BYTES_LOADED: Count = Count::new("bytes_loaded", "bytes", "read from a medium");
 /// Bytes stored through the cache.
-pub static BYTES_STORED: Count = Count::new("bytes_stored", "bytes");
+pub static BYTES_STORED: Count =
+    Count::new("bytes_stored", "bytes", "stored to a medium through the processor's cache");
 /// Bytes stored past the cache.
-pub static BYTES_NT_STORED: Count = Count::new("bytes_nt_stored", "bytes");
+pub static BYTES_NT_STORED: Count =
+    Count::new("bytes_nt_stored", "bytes", "stored to a medium past the processor's cache");
 /// Cache lines written to a medium by flushes or non-temporal stores.
-pub static LINES_WRITTEN: Count = Count::new("lines_written", "lines");
+pub static LINES_WRITTEN: Count = Count::new(
+    "lines_written",
+    "lines",
+    "cache lines that flushes and stores past the cache have written to a medium",
+);
 /// Flush calls.
-pub static FLUSHES: Count = Count::new("flushes", "");
+pub static FLUSHES: Count = Count::new("flushes", "", "calls that write lines of a range back");
 /// Fences.
-pub static FENCES: Count = Count::new("fences", "");
+pub static FENCES: Count = Count::new("fences", "", "waits for write-backs and for stores past the cache");
 /// The counts of this crate: results always have them, be they zero.
 pub static COUNTS: [&Count; 6] =
     [&BYTES_LOADED, &BYTES_STORED, &BYTES_NT_STORED, &LINES_WRITTEN, &FLUSHES, &FENCES];

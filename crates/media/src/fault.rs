@@ -3,7 +3,7 @@
 //! | fault | effect | models |
 //! |---|---|---|
 //! | [`Fault::Poison`] | loads of the line fail until it is written whole | a media error |
-//! | [`Fault::FailNth`] | the nth load or store from now fails once, and changes nothing | a device error |
+//! | [`Fault::FailNth`] | the nth load, store or flush of a device from now fails once, and changes nothing | a device error |
 //! | [`Fault::FailFrom`] | so do all that follow, until the faults are cleared | a device that has failed |
 //! | [`Fault::TearNth`] | the nth write from now leaves its first blocks only, and fails once | power lost in a write |
 //! | [`Fault::DropNth`] | the nth flush or fence from now does not happen | a design that forgot it |
@@ -31,6 +31,9 @@ pub enum Target {
     Flush,
     /// Waiting for write-backs.
     Fence,
+    /// A flush request of a block device, which reports whether it was carried out: it can fail. Left out, as something that the
+    /// design forgot, it counts as [`Target::Flush`].
+    DeviceFlush,
     /// A block or an inode that a design's allocator is about to give out.
     Space,
 }
@@ -42,6 +45,7 @@ impl std::fmt::Display for Target {
             Self::Store => "store",
             Self::Flush => "flush",
             Self::Fence => "fence",
+            Self::DeviceFlush => "flush of a device",
             Self::Space => "allocation",
         })
     }
@@ -55,17 +59,17 @@ pub enum Fault {
         /// A byte of the line.
         offset: u64,
     },
-    /// The nth access of this kind from now (1 is the next) fails. Flushes and fences report nothing, so they
+    /// The nth access of this kind from now (1 is the next) fails. Flushes and fences of memory report nothing, so they
     /// cannot fail.
     FailNth {
-        /// [`Target::Load`], [`Target::Store`] or [`Target::Space`].
+        /// [`Target::Load`], [`Target::Store`], [`Target::DeviceFlush`] or [`Target::Space`].
         target: Target,
         /// Counted from 1.
         nth: u64,
     },
     /// As [`Fault::FailNth`], and all accesses of this kind after it.
     FailFrom {
-        /// [`Target::Load`], [`Target::Store`] or [`Target::Space`].
+        /// [`Target::Load`], [`Target::Store`], [`Target::DeviceFlush`] or [`Target::Space`].
         target: Target,
         /// Counted from 1.
         nth: u64,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use media::block::{BlockDevice, Geometry, Hint, MemoryDevice, Request, WriteFlags};
+use media::block::{BlockDevice, BlockModel, Geometry, Hint, MemoryDevice, Request, WriteFlags};
 use media::event::{Counting, TaskId};
 use media::fault::{Fault, Target};
 use media::{BlockEvent, Event, MediaError, Medium, Storage, Tap};
 use parking_lot::Mutex;
-use sim::{Bytes, Machine, Nanos, Seed, Setup};
+use sim::{Bytes, Machine, Nanos, Seed, Setup, TaskSpec};
 
 fn ram(bytes: u64) -> Arc<MemoryDevice> {
     MemoryDevice::ram(Bytes(bytes)).expect("memory")
@@ -59,7 +59,7 @@ fn a_request_that_does_not_fit_is_refused_and_says_why() {
 }
 
 #[test]
-fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_be_lost() {
+fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_fail_or_be_lost() {
     let disk = ram(1 << 16);
     let counts = Arc::new(Counting::new());
     disk.attach(Arc::clone(&counts) as Arc<dyn Tap>);
@@ -74,11 +74,13 @@ fn the_nth_request_fails_or_is_torn_once_and_a_flush_can_be_lost() {
     let mut back = [0; 2048];
     disk.read(0, &mut back).expect("in range");
     assert_eq!(back.chunks(512).map(|sector| sector[0]).collect::<Vec<_>>(), [4, 4, 4, 3]);
+    disk.inject(Fault::FailNth { target: Target::DeviceFlush, nth: 1 });
+    disk.flush().expect_err("a flush that fails says so");
     disk.inject(Fault::DropNth { target: Target::Flush, nth: 1 });
     disk.flush().expect("a lost flush says nothing");
     disk.flush().expect("memory");
     assert_eq!(counts.of(Event::Block(BlockEvent::Flush { id: 0 })), 1);
-    assert_eq!(disk.clear_faults(), 3);
+    assert_eq!(disk.clear_faults(), 4);
     disk.inject(Fault::Poison { offset: 600 });
     assert_eq!(disk.read(512, &mut sector(0)), Err(MediaError::Poisoned { offset: 576 }));
     disk.write(512, &sector(0), none).expect("a write heals");
@@ -144,4 +146,27 @@ fn storage_says_what_is_missing() {
     let memory = Storage::of_memory(Arc::clone(disk.region()));
     assert_eq!(memory.block().map(drop), Err(MediaError::NoBlockDevice));
     assert!(memory.with_block(disk).block().is_ok());
+}
+
+/// A task that waits for the buffer of the device does not keep the others from it.
+#[test]
+fn several_tasks_that_find_the_buffer_of_an_ssd_full_all_go_on() {
+    let written = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), || {
+        let disk = BlockModel::parse("fast24").expect("a preset").build().expect("a device").device;
+        let task = |task: u64| {
+            let disk = Arc::clone(&disk);
+            sim::spawn(TaskSpec::named(format!("task {task}")).on_core(task as u16), move || {
+                let mut requests = 0;
+                for number in 0..1000 {
+                    let off = (task * 1000 + number * 7 % 1000) * 65_536;
+                    disk.write(off, &[1; 65_536], WriteFlags::default()).expect("in range");
+                    requests += 1;
+                }
+                requests
+            })
+        };
+        let tasks: Vec<_> = (0..4).map(task).collect();
+        tasks.into_iter().map(sim::JoinHandle::join).sum::<u64>()
+    });
+    assert_eq!(written.expect("no task waits for ever"), 4000);
 }

@@ -165,11 +165,13 @@ impl Op {
 
 /// Something counted besides time, by the activity in whose scope it happened.
 ///
-/// Declare one as a `static` where it is counted, with its name in results (`design.what`) and the unit of its number.
+/// Declare one as a `static` where it is counted, with its name in results (`design.what`), the unit of its number, and what it
+/// means to a reader of results.
 #[derive(Debug)]
 pub struct Count {
     name: &'static str,
     unit: &'static str,
+    meaning: &'static str,
     number: Number,
 }
 
@@ -181,8 +183,8 @@ impl Count {
     const MAX: usize = 24;
 
     /// A count called `name` in results, of `unit`: "bytes", "lines", "pages", or "" for events.
-    pub const fn new(name: &'static str, unit: &'static str) -> Self {
-        Self { name, unit, number: Number::new() }
+    pub const fn new(name: &'static str, unit: &'static str, meaning: &'static str) -> Self {
+        Self { name, unit, meaning, number: Number::new() }
     }
 
     /// Its name in results.
@@ -193,6 +195,11 @@ impl Count {
     /// What one of it is; empty for events.
     pub fn unit(&self) -> &'static str {
         self.unit
+    }
+
+    /// What is counted, in one line.
+    pub fn meaning(&self) -> &'static str {
+        self.meaning
     }
 
     #[inline]

@@ -72,9 +72,24 @@ fn lists_and_shows_everything_there_is() {
             let shown = run(&["show", name]);
             assert!(shown.status.success(), "weir show {name}");
             let text = String::from_utf8(shown.stdout).unwrap();
+            let things = document(&run(&["show", name, "--json"]))["things"].clone();
+            let lists = ["options", "workloads", "variables", "values", "claims", "parameters", "summary"];
+            let thing = |thing: &serde_json::Value| lists.iter().any(|list| thing.get(list).is_some());
+            assert!(things.as_array().unwrap().iter().all(thing), "not only text: {things}");
             assert!(kind != "fs" || text.contains("needs:") && text.contains("promises:"), "{text}");
         }
     }
+}
+
+#[test]
+fn a_count_is_listed_with_its_unit_and_meaning() {
+    let list = document(&run(&["list", "counts", "--json"]));
+    let counts = list["counts"].as_array().unwrap();
+    let hits = counts.iter().find(|count| count["name"] == "rcache.hits").expect("RCache's");
+    assert_eq!(hits["unit"], "pages");
+    assert!(counts.iter().all(|count| !count["summary"].as_str().unwrap().is_empty()), "{list}");
+    let shown = document(&run(&["show", "nova", "--json"]));
+    assert_eq!(shown["things"][0]["counts"][0]["name"], "nova.fast_cleanings");
 }
 
 /// A page that the index leaves out is not found.

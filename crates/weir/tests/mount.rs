@@ -13,7 +13,7 @@ use std::thread;
 #[path = "shared/place.rs"]
 mod place;
 
-use place::{DESIGNS, Place, can_mount, pattern, run, stderr, weir};
+use place::{DESIGNS, Place, can_mount, designs, pattern, run, stderr, weir};
 
 #[test]
 fn what_was_written_is_there_after_an_unmount() {
@@ -529,8 +529,7 @@ fn a_pool_is_its_makers_alone_knows_its_design_and_is_not_called_damaged_when_it
 
 #[test]
 fn what_df_calls_available_can_be_reserved() {
-    let designs = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"];
-    for design in designs.into_iter().filter(|_| can_mount()) {
+    for design in designs().filter(|_| can_mount()) {
         let place = Place::new(design);
         place.mount("");
         let space = rustix::fs::statvfs(place.dir()).unwrap();

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use vfs::Durability;
+
 #[path = "shared/evidence.rs"]
 mod evidence;
 #[path = "shared/place.rs"]
 mod place;
 
-use place::{DESIGNS, Place, can_mount, pattern, run, stderr, wanted, weir};
+use place::{DESIGNS, Place, can_mount, designs, pattern, promises, run, stderr, wanted, weir};
 
 /// What a worker knows to be durable.
 #[derive(Default)]
@@ -37,9 +39,12 @@ impl Promised {
         gone
     }
 
-    /// The directories that must be there. ext4 keeps a change of names for the next sync.
+    /// The directories that must be there: a design may keep a change of names for the next sync.
     fn kept(&self, design: &str) -> &[PathBuf] {
-        if design.starts_with("ext") { &self.made[..self.made_synced] } else { &self.made }
+        match promises(design).metadata {
+            Durability::OnSync => &self.made[..self.made_synced],
+            Durability::OnReturn => &self.made,
+        }
     }
 }
 
@@ -93,7 +98,7 @@ fn load(dir: &Path, worker: u64, seed: sim::Seed, promised: &Mutex<Promised>) ->
 /// Every byte that is there is one that was written, and those that were synced are all there. Without a journal a name may be lost
 /// when others of its directory change: ext2 promises only that the mount repairs the pool.
 fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str, told: &str) {
-    if design == "ext2" {
+    if promises(design).repaired {
         return *promised = Promised::default();
     }
     let log = fs::read(dir.join(format!("log {worker}"))).unwrap_or_default();
@@ -111,8 +116,7 @@ fn check_promises(dir: &Path, worker: u64, promised: &mut Promised, design: &str
 fn a_server_that_was_killed_leaves_what_it_had_promised() {
     let (rounds, seed) = (wanted("WEIR_KILL_ROUNDS", 5), wanted("WEIR_KILL_SEED", 1));
     let only = std::env::var("WEIR_KILL_DESIGN").ok();
-    let killed = ["pmfs", "hinfs", "nova", "rcache", "redo", "ext4-dax", "ext4", "ext2"].into_iter();
-    for design in killed.filter(|design| only.as_ref().is_none_or(|only| only == design) && can_mount()) {
+    for design in designs().filter(|design| only.as_ref().is_none_or(|only| only == design) && can_mount()) {
         let place = Place::new(design);
         let promised: Arc<[Mutex<Promised>; 3]> = Arc::default();
         for round in 0..rounds {

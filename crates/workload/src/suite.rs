@@ -50,6 +50,11 @@ pub trait Suite: Sync {
         None
     }
 
+    /// Names of variables that hold how many files a workload has: an experiment of a tenth of the size has a tenth of them.
+    fn file_counts(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// The switches with which it repeats what its original does.
     fn switches(&self) -> &'static [Switch];
 

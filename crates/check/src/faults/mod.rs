@@ -5,6 +5,8 @@
 //! |---|---|
 //! | `load`, `store` | the nth access of the medium, once |
 //! | `loads`, `stores` | that one and all after it, until the operation has answered |
+//! | `flush` | the nth flush of a block device, once |
+//! | `flushes` | that one and all after it, until the operation has answered |
 //! | `space` | the nth block or inode that an allocator is about to give out |
 //! | `spaces` | that one and all after it |
 //! | `torn` | the nth write to a block device, after its first logical block |
@@ -58,6 +60,8 @@ pub enum Kind {
     Loads,
     Store,
     Stores,
+    Flush,
+    Flushes,
     Space,
     Spaces,
     Torn,
@@ -66,15 +70,26 @@ pub enum Kind {
 
 impl Kind {
     /// All that are counted from the first access on.
-    const COUNTED: [Self; 7] =
-        [Self::Load, Self::Loads, Self::Store, Self::Stores, Self::Space, Self::Spaces, Self::Torn];
-
-    /// All of them, in the order of the table.
-    pub const ALL: [Self; 8] = [
+    const COUNTED: [Self; 9] = [
         Self::Load,
         Self::Loads,
         Self::Store,
         Self::Stores,
+        Self::Flush,
+        Self::Flushes,
+        Self::Space,
+        Self::Spaces,
+        Self::Torn,
+    ];
+
+    /// All of them, in the order of the table.
+    pub const ALL: [Self; 10] = [
+        Self::Load,
+        Self::Loads,
+        Self::Store,
+        Self::Stores,
+        Self::Flush,
+        Self::Flushes,
         Self::Space,
         Self::Spaces,
         Self::Torn,
@@ -88,6 +103,8 @@ impl Kind {
             Self::Loads => "loads",
             Self::Store => "store",
             Self::Stores => "stores",
+            Self::Flush => "flush",
+            Self::Flushes => "flushes",
             Self::Space => "space",
             Self::Spaces => "spaces",
             Self::Torn => "torn",
@@ -115,6 +132,8 @@ impl Failure {
             Kind::Loads => Fault::FailFrom { target: Target::Load, nth },
             Kind::Store => Fault::FailNth { target: Target::Store, nth },
             Kind::Stores => Fault::FailFrom { target: Target::Store, nth },
+            Kind::Flush => Fault::FailNth { target: Target::DeviceFlush, nth },
+            Kind::Flushes => Fault::FailFrom { target: Target::DeviceFlush, nth },
             Kind::Space => Fault::FailNth { target: Target::Space, nth },
             Kind::Spaces => Fault::FailFrom { target: Target::Space, nth },
             Kind::Torn => Fault::TearNth { nth, blocks: 1 },

@@ -34,7 +34,7 @@ fn fail(subject: &Subject, program: &Program, seed: u64, tally: &mut Tally) -> R
     for image in images {
         let crashed = Crashed { design: &subject.design, image, seed };
         let Undisturbed { tree, lines } = crashed.undisturbed()?;
-        for kind in [Kind::Store, Kind::Stores] {
+        for kind in [Kind::Store, Kind::Stores, Kind::Flush, Kind::Flushes] {
             let mut at = 1;
             while let Some(came) = crashed.one(Failure { kind, at }, &tree).transpose() {
                 tally.note(&program.name, Failure { kind, at }, came);

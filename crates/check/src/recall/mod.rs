@@ -15,6 +15,7 @@
 //! | `crash` | a crash that leaves what is not allowed |
 //! | `fsck` | a broken invariant, after a crash or without one |
 //! | `faults` | a failure that was not undone |
+//! | `schedules` | a call that is not atomic, or loses something, in some order of several tasks |
 
 mod forgotten;
 
@@ -28,6 +29,10 @@ use crate::faults::fail_operations;
 use crate::limits::Limits;
 use crate::lockstep;
 use crate::op::Op;
+use crate::schedules::{self, Scenario};
+
+/// Schedules of each scenario in which a race is looked for.
+const SCHEDULES_MAX: u64 = 4_000;
 
 /// A design in which there is a bug.
 #[derive(Clone, Debug)]
@@ -42,6 +47,8 @@ pub struct Seeded {
     pub needs_failure: bool,
     /// Names of the programs that are tried first; the others follow.
     pub programs: &'static [&'static str],
+    /// Names of the scenarios that alone show it: a race of several tasks.
+    pub scenarios: &'static [&'static str],
 }
 
 /// How a bug was found.
@@ -66,6 +73,9 @@ pub struct Found {
 /// Looks for a bug with programs: those that it names, then the others, from the shortest on. None: no check sees it.
 pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
     let began = Instant::now();
+    if !seeded.scenarios.is_empty() {
+        return find_race(seeded, seed);
+    }
     let mut programs: Vec<&Program> = programs.iter().collect();
     let is_named = |program: &Program| seeded.programs.contains(&program.name.as_str());
     programs.sort_by_key(|program| (!is_named(program), program.core.len(), program.setup.len()));
@@ -90,6 +100,28 @@ pub fn find(seeded: &Seeded, programs: &[Program], seed: u64) -> Option<Found> {
         }
     }
     None
+}
+
+/// Looks for a race in many orders of the tasks of its scenarios.
+fn find_race(seeded: &Seeded, seed: u64) -> Option<Found> {
+    let began = Instant::now();
+    let scenarios: Vec<Scenario> =
+        seeded.scenarios.iter().filter_map(|name| Scenario::named(name).ok()).collect();
+    let effort = schedules::Effort { seed, schedules: SCHEDULES_MAX, limits: Limits::of(1) };
+    seeded.subjects.iter().find_map(|subject| {
+        let tallies = schedules::explore(&subject.design, &scenarios, &effort, &|| ());
+        let failed = |tally: schedules::Tally| Some((tally.scenario, tally.failure?));
+        let (program, failure) = tallies.into_iter().find_map(failed)?;
+        Some(Found {
+            subject: format!("{} {}", subject.design.name(), subject.design.arguments()),
+            checks: vec!["schedules"],
+            program,
+            ops: (failure.program.iter().map(Vec::len).sum(), 0),
+            images: (0, 0),
+            what: failure.what,
+            took: began.elapsed(),
+        })
+    })
 }
 
 /// Looks for several bugs, within limits; `done` is called for each.

@@ -28,9 +28,9 @@
 //!
 //! # What is not seen
 //!
-//! No switch happens between two loads of words without a lock, a store or a charge of time between them, nor inside one copy of
-//! bytes to or from the medium. All tasks share one host thread, so reorderings by the memory model of real processors do not
-//! occur. This check does not crash the schedules.
+//! No switch happens between two accesses of words without a lock, a store or a charge of time between them, unless the words
+//! are atomics of [`sim::sync`], nor inside one copy of bytes to or from the medium. All tasks share one host thread, so
+//! reorderings by the memory model of real processors do not occur. This check does not crash the schedules.
 
 mod execute;
 mod history;

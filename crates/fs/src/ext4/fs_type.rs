@@ -336,11 +336,33 @@ impl FsType for ExtType {
         const DAX_TINY: Given =
             &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false"), ("commit", "1us")];
         if self.dax {
-            Checking { small: DAX_SMALL, tiny: DAX_TINY, variants: &[] }
+            // A mount looks at each line of the log.
+            Checking {
+                small: DAX_SMALL,
+                tiny: DAX_TINY,
+                crash_every: 9,
+                fail_every: 8,
+                ..Checking::default()
+            }
         } else if self.modern {
-            Checking { small: EXT4_SMALL, tiny: EXT4_TINY, variants: OTHER_MODES }
+            // Sectors give many more images than lines.
+            Checking {
+                small: EXT4_SMALL,
+                tiny: EXT4_TINY,
+                variants: OTHER_MODES,
+                crash_every: 9,
+                fail_every: 3,
+                ..Checking::default()
+            }
         } else {
-            Checking { small: EXT2_SMALL, tiny: EXT2_TINY, variants: &[&[("dir_index", "false")]] }
+            Checking {
+                small: EXT2_SMALL,
+                tiny: EXT2_TINY,
+                variants: &[&[("dir_index", "false")]],
+                crash_every: 9,
+                fail_every: 2,
+                ..Checking::default()
+            }
         }
     }
 

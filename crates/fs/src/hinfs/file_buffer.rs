@@ -19,10 +19,10 @@
 use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU32;
-use std::sync::atomic::Ordering::{Acquire, Release};
 
 use media::nvmm::Region;
+use sim::sync::AtomicU32;
+use sim::sync::Ordering::{Acquire, Release};
 use sim::{LINE_BYTES, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency};
 
 use super::lrw::EntryId;

@@ -20,9 +20,9 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use media::nvmm::Region;
+use sim::sync::{AtomicU32, Ordering::Relaxed};
 use sim::{Activity, Condvar, LockClass};
 
 use super::file_buffer::{Buffered, FileBuffer, FileSlot, LockedBuffer, runs};

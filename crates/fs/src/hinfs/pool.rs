@@ -16,8 +16,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use sim::sync::{AtomicU64, Ordering::Relaxed};
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, PAGE_BYTES, Recency, Work};
 
 use super::lrw::{EntryId, Lrw, Owner};

@@ -10,9 +10,9 @@
 //! Lock order: `nova.trim`, then `nova.blocks`, which is a leaf.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, AtomicI64, Ordering};
 use sim::{LockClass, Mutex, Work};
 
 use super::layout::{BLOCK, Geometry};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use media::Storage;
 use media::nvmm::Region;
-use sim::{Bytes, LINE_BYTES, LockClass, MIB};
+use sim::{Bytes, Count, LINE_BYTES, LockClass, MIB};
 use vfs::{FileSystem, Promises};
 
 use super::layout::{BLOCK, COPY, Geometry, MAGIC, MAX_IMAGE, SHARDS_MAX, Superblock};
@@ -179,7 +179,19 @@ impl FsType for NovaType {
     }
 
     fn checking(&self) -> Checking {
-        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+        const OTHERS: &[Given] = &[&[("log_page", "4k")]];
+        Checking {
+            small: SMALL,
+            tiny: SMALL,
+            formats: OTHERS,
+            crash_every: 4,
+            fail_every: 2,
+            ..Checking::default()
+        }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &super::COUNTS
     }
 
     fn mutants(&self) -> &'static [Mutant] {

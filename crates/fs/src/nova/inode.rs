@@ -11,11 +11,11 @@
 
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{OnceLock, atomic};
 
 use media::event::Mark;
 use media::nvmm::Region;
+use sim::sync::{AtomicU64, Ordering::Relaxed};
 use sim::{Clock, LockClass, Mutex, Recency, RwLock, RwLockReadGuard, RwLockWriteGuard, Work};
 use vfs::{Attr, FileKind, Ino, NewInode, Owner, Timestamp};
 use zerocopy::IntoBytes;
@@ -92,8 +92,9 @@ pub(crate) struct Inode {
     seen: parking_lot::Mutex<Option<Box<Seen>>>,
     /// Of a directory that is loaded: what `..` leads to, for those who walk up without locking. 0: not known.
     pub(crate) parent: AtomicU64,
-    /// The last access that was noted in place; 0: none since the time was set.
-    accessed: AtomicU64,
+    /// The last access that was noted in place; 0: none since the time was set. Used under the lock of `seen`, in which no task may
+    /// switch: not one of `sim::sync`.
+    accessed: atomic::AtomicU64,
     recency: Recency,
 }
 
@@ -185,7 +186,7 @@ impl Inode {
             state: RwLock::new(&INODE, InodeState::default()),
             seen: parking_lot::Mutex::new(None),
             parent: AtomicU64::new(0),
-            accessed: AtomicU64::new(0),
+            accessed: atomic::AtomicU64::new(0),
             recency: Recency::new(),
         }
     }

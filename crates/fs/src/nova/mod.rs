@@ -63,9 +63,9 @@ mod xattr;
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{Count, LockClass, Mutex};
 
 pub(crate) use alloc::{Blocks, Extent};
@@ -138,9 +138,14 @@ pub(crate) trait PageCache: Send + Sync {
 pub(crate) type MakeCache<'a> = &'a dyn Fn(&Arc<Region>, &Arc<Blocks>) -> Result<Box<dyn PageCache>>;
 
 /// Logs that the fast cleaner has shortened, in the ledger.
-static FAST_CLEANINGS: Count = Count::new("nova.fast_cleanings", "");
+static FAST_CLEANINGS: Count =
+    Count::new("nova.fast_cleanings", "", "logs that were shortened by pages whose entries all are dead");
 /// Logs that the thorough cleaner has written anew, in the ledger.
-static THOROUGH_CLEANINGS: Count = Count::new("nova.thorough_cleanings", "");
+static THOROUGH_CLEANINGS: Count =
+    Count::new("nova.thorough_cleanings", "", "logs that were written anew, with their live entries alone");
+
+/// The counts of this design.
+pub(crate) static COUNTS: [&Count; 2] = [&FAST_CLEANINGS, &THOROUGH_CLEANINGS];
 
 /// What is counted since the mount.
 #[derive(Default)]

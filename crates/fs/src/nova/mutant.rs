@@ -20,7 +20,7 @@ pub(crate) const CLEANER_DROPS_REMOVALS: Mutant =
     Mutant::new("nova-cleaner-drops-removals", "cleaning loses an entry that counts");
 /// The thorough cleaner copies no attributes.
 pub(crate) const CLEANER_DROPS_ATTRIBUTES: Mutant =
-    Mutant::new("nova-cleaner-drops-attributes", "cleaning loses an entry that counts");
+    Mutant::new("nova-cleaner-drops-attributes", "cleaning copies too little");
 /// The clean word stays while the volume is mounted (NOVA: the saved lists of a clean mount).
 pub(crate) const CLEAN_WORD_STAYS: Mutant =
     Mutant::new("nova-clean-word-stays", "recovery uses lost volatile state");

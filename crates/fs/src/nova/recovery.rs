@@ -10,11 +10,11 @@
 //! free. Logs are replayed again when an inode is first used.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use media::MediaError;
 use media::event::Mark;
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use sim::{Mutex, TaskSpec};
 use vfs::{FileKind, Timestamp};
 use zerocopy::{FromBytes, IntoBytes};

@@ -8,10 +8,10 @@
 //! grows there.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use media::event::Mark;
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, Ordering};
 use sim::{LockClass, Mutex, Work};
 
 use super::Volume;

@@ -214,7 +214,8 @@ impl FsType for PmfsType {
     }
 
     fn checking(&self) -> Checking {
-        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+        const OTHERS: &[Given] = &[&[("dir_index", "false")], &[("block_size", "2M")]];
+        Checking { small: SMALL, tiny: SMALL, formats: OTHERS, ..Checking::default() }
     }
 
     fn min_size(&self, options: &Options) -> Bytes {

@@ -34,10 +34,10 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use media::event::Mark;
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, AtomicU32, Ordering};
 use sim::{Condvar, LockClass, Mutex, Nanos};
 
 use super::layout::{ENTRY, ENTRY_PAYLOAD, JournalDescriptor, LogEntry, entry, jd};

@@ -16,10 +16,10 @@
 //! Lock order: after the inode's own lock; a leaf besides.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use media::event::Mark;
 use media::nvmm::Region;
+use sim::sync::{AtomicBool, Ordering};
 use sim::{LockClass, Mutex};
 use vfs::Timestamp;
 

@@ -3,9 +3,10 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use media::{Memory, Region};
+use sim::sync::{AtomicBool, Ordering};
 use sim::{Bytes, Condvar, Count, JoinHandle, Line, LockClass, Mutex, Nanos, PAGE_BYTES, TaskSpec, Work};
 
 use super::copier::Frames;
@@ -15,6 +16,7 @@ use super::ring::Ring;
 use super::table::{FileTable, Set, Way};
 use super::word::State;
 use crate::error::Result;
+use crate::mutant::Mutant;
 use crate::nova::{Blocks, CachedFile, PageCache};
 use crate::persist::slot_table::SlotTable;
 
@@ -45,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) queue: usize,
     /// How long the copier sleeps that has found nothing to do, for a start.
     pub(crate) poll: Nanos,
+    /// The seeded bug.
+    pub(crate) mutant: Option<Mutant>,
 }
 
 /// An entry that waits to be filled: its file, its place, its version.
@@ -79,12 +83,19 @@ const COUNTED: [&str; 5] =
     ["cache hits", "cache misses", "pages copied", "pages invalidated", "pages evicted"];
 /// The same in the ledger, so that a result says what the cache did in its window.
 static IN_LEDGER: [Count; COUNTED.len()] = [
-    Count::new("rcache.hits", "pages"),
-    Count::new("rcache.misses", "pages"),
-    Count::new("rcache.copied", "pages"),
-    Count::new("rcache.invalidated", "pages"),
-    Count::new("rcache.evicted", "pages"),
+    Count::new("rcache.hits", "pages", "reads of a page that its copy in DRAM has served"),
+    Count::new("rcache.misses", "pages", "reads of a page that the medium has served"),
+    Count::new("rcache.copied", "pages", "copied into DRAM by the copier"),
+    Count::new(
+        "rcache.invalidated",
+        "pages",
+        "copies, or requests for one, that a change of the page has ended",
+    ),
+    Count::new("rcache.evicted", "pages", "copies that another page's copy has replaced"),
 ];
+/// The same for lists.
+pub(super) static COUNTS: [&Count; COUNTED.len()] =
+    [&IN_LEDGER[0], &IN_LEDGER[1], &IN_LEDGER[2], &IN_LEDGER[3], &IN_LEDGER[4]];
 const HIT: usize = 0;
 const MISS: usize = 1;
 pub(super) const COPIED: usize = 2;

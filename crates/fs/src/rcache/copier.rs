@@ -8,14 +8,15 @@
 //! hand meets.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use sim::sync::Ordering;
 use sim::{Nanos, PAGE_BYTES, Work};
 
 use super::cache::{BLOCK, COPIED, EVICTED, FRAMES_AT_ONCE, Request, Shared};
 use super::entry::Entry;
 use super::frame::Frame;
 use super::memory::Piece;
+use super::mutant::END_IN_TWO_STEPS;
 use super::table::{FileTable, Way};
 use super::word::{State, Word};
 use crate::nova::Extent;
@@ -123,7 +124,12 @@ impl Shared {
             None => false,
         };
         line.touch();
-        if copied && entry.end_copy() {
+        let ended = if self.settings.mutant == Some(END_IN_TWO_STEPS) {
+            Entry::end_copy_in_two_steps
+        } else {
+            Entry::end_copy
+        };
+        if copied && ended(entry) {
             self.count(COPIED);
             return;
         }

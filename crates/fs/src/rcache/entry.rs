@@ -1,7 +1,7 @@
 //! An entry: its word, what it is for, its copy; and each transition of the table in `mod.rs` as one attempt or one loop.
 //!
-//! The atomics are those of the parent module: the standard library's in the cache, and `loom`'s in the test that tries the orders
-//! in which memory may show them.
+//! The atomics are those of the parent module: in the cache those of [`sim::sync`], at which an explored schedule may switch, and
+//! `loom`'s in the test that tries the orders in which memory may show them.
 
 use super::atomics::{AtomicU32, AtomicU64, Ordering};
 use super::word::{State, Word};
@@ -101,6 +101,15 @@ impl Entry {
     pub(crate) fn end_copy(&self) -> bool {
         let word = self.word();
         self.change(word, word.ready())
+    }
+
+    /// A seeded bug: 5 whatever came since the word was looked at.
+    pub(crate) fn end_copy_in_two_steps(&self) -> bool {
+        let ready = self.word().ready();
+        if let Some(ready) = ready {
+            self.word.store(ready.0, Ordering::Release);
+        }
+        ready.is_some()
     }
 
     /// 6: whether the entry was doomed, and its block was left to the copier.

@@ -4,14 +4,16 @@ use std::io;
 use std::sync::Arc;
 
 use media::Storage;
-use sim::{Bytes, LockClass, Nanos, PAGE_BYTES};
+use sim::{Bytes, Count, LockClass, Nanos, PAGE_BYTES};
 use vfs::{FileSystem, Promises};
 
-use super::cache::{Cache, Settings};
+use super::cache::{COUNTS, Cache, Settings};
+use super::mutant;
 use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given};
+use crate::mutant::Mutant;
 use crate::nova::fs_type as nova;
 use crate::nova::vfs::Mounted;
-use crate::nova::{MakeCache, PageCache, Volume};
+use crate::nova::{COUNTS as NOVA_COUNTS, MakeCache, PageCache, Volume};
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
 
 /// RCache.
@@ -65,6 +67,12 @@ static OPTIONS: [OptionSpec; nova::OPTIONS.len() + OWN_OPTIONS.len()] = {
     all
 };
 
+/// Those of the cache, and of NOVA below it.
+static ALL_COUNTS: [&Count; 7] = {
+    let ([hits, misses, copied, invalidated, evicted], [fast, thorough]) = (COUNTS, NOVA_COUNTS);
+    [hits, misses, copied, invalidated, evicted, fast, thorough]
+};
+
 /// Two shards, short logs, three frames, every read inserts, and the copier hardly sleeps.
 const SMALL: Given = &[
     ("shards", "2"),
@@ -114,6 +122,7 @@ fn settings(options: &Options) -> Result<Settings, OptionError> {
         poll: time("poll")?,
         frames: cache / PAGE_BYTES as u64,
         queue: queue.ok_or_else(|| wrong("requests", "a number from 1 to 1048576"))?,
+        mutant: options.mutant(),
     })
 }
 
@@ -139,7 +148,16 @@ impl FsType for RcacheType {
     }
 
     fn checking(&self) -> Checking {
-        Checking { small: SMALL, tiny: SMALL, variants: &[] }
+        // NOVA's tests cover the format.
+        Checking { small: SMALL, tiny: SMALL, crash_every: 16, fail_every: 8, ..Checking::default() }
+    }
+
+    fn counts(&self) -> &'static [&'static Count] {
+        &ALL_COUNTS
+    }
+
+    fn mutants(&self) -> &'static [Mutant] {
+        &mutant::ALL
     }
 
     fn min_size(&self, options: &Options) -> Bytes {

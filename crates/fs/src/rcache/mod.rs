@@ -13,6 +13,7 @@
 //! | `cache.rs` | reads, invalidation |
 //! | `copier.rs` | the copier, frames, a removed file's end |
 //! | `fs_type.rs` | the entry in the table of designs |
+//! | `mutant.rs` | a bug that the checks must find |
 //!
 //! # States
 //!
@@ -70,6 +71,7 @@ mod copier;
 mod entry;
 mod frame;
 pub(crate) mod fs_type;
+mod mutant;
 mod ring;
 mod table;
 mod word;
@@ -80,9 +82,10 @@ use sim::LockClass;
 pub(crate) static CLASSES: &[&LockClass] =
     &[&cache::ASLEEP, &cache::COPIER, &cache::FILES, &cache::FRAMES, &cache::REQUESTS, &table::ENTRY];
 
-/// The atomics of an entry.
+/// The atomics of an entry and of the queue, at which an explored schedule may switch tasks. A copy of a page is one step: what may
+/// meet in it is decided by the word of the entry.
 mod atomics {
-    pub(super) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(super) use sim::sync::{AtomicU32, AtomicU64, Ordering};
 }
 
 /// The memory of the frames: one range for all, of which each has a page.

@@ -4,8 +4,8 @@
 //! hot. A file's sets are made in arrays of doubling length, and never move.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use sim::sync::{AtomicBool, AtomicU32, Ordering};
 use sim::{Line, LockClass, Work};
 
 use super::entry::Entry;

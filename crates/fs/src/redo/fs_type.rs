@@ -14,7 +14,7 @@ use super::state::{BLOCK, BLOCK_COST};
 use super::vfs::{MIN_SIZE, Redo};
 use super::{fsck, mutant};
 use crate::error::Error;
-use crate::fs_type::{FsError, FsType, FsckReport};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport};
 use crate::mutant::Mutant;
 use crate::options::{OptionSpec, Options};
 
@@ -49,6 +49,11 @@ impl FsType for RedoType {
 
     fn promises(&self, _: &Options) -> Promises {
         Promises::STRICT
+    }
+
+    fn checking(&self) -> Checking {
+        // An image takes long to mount: all files are read.
+        Checking { crash_every: 3, ..Checking::default() }
     }
 
     fn min_size(&self, _: &Options) -> Bytes {

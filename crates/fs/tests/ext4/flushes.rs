@@ -7,13 +7,15 @@ use check::NEW;
 use fs::{Options, by_name};
 use media::block::{BlockDevice, MemoryDevice};
 use media::event::TaskId;
+use media::fault::{Fault, Target};
 use media::nvmm::null::Null;
 use media::nvmm::{Access, Region};
 use media::{BlockEvent, Event, Mark, Storage, Tap};
 use parking_lot::Mutex;
 use sim::Bytes;
+use vfs::{Errno, IoFlags};
 
-use crate::harness::virtually;
+use crate::harness::{small, virtually};
 
 /// What a device is asked, a letter each: a write, a write with FUA, a flush, and the mark before a commit block.
 #[derive(Default)]
@@ -65,4 +67,43 @@ fn memory_that_forgets_nothing_is_not_flushed() {
     let region = Region::anonymous(Bytes::mib(64), Box::new(Null));
     let asked = asked(region.expect("memory"));
     assert!(asked.contains("wcW") && !asked.contains('f'), "{asked}");
+}
+
+/// As the kernel with `errors=remount-ro`: the journal ends, no later change is accepted, and what is there can be read. The flush of
+/// an fsync that has nothing to commit is the device's error alone: the next fsync tries again.
+#[test]
+fn a_flush_that_fails_fails_its_fsync_and_in_a_commit_it_ends_all_changes() {
+    for design in ["ext4", "ext2"] {
+        virtually(1, move || {
+            let (design, region) = (small(design), check::design::region(Bytes::mib(4)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            let file = fs.create(fs.root(), b"file", &NEW).expect("create").ino;
+            fs.write(file, 0, b"bytes", IoFlags::empty()).expect("write");
+            let failing = || {
+                region.inject(Fault::FailNth { target: Target::DeviceFlush, nth: 1 });
+                let done = fs.fsync(file, false);
+                assert_eq!(region.clear_faults(), 1, "a flush was asked for");
+                done
+            };
+            let journaled = design.name() == "ext4";
+            if journaled {
+                fs.fsync(file, false).expect("fsync");
+                assert_eq!(failing(), Err(Errno::EIO), "nothing to commit");
+                fs.fsync(file, false).expect("fsync again");
+                fs.write(file, 0, b"other", IoFlags::empty()).expect("write");
+                fs.create(fs.root(), b"another", &NEW).expect("create");
+            }
+            assert_eq!(failing(), Err(Errno::EIO));
+            let later = if journaled { Err(Errno::EROFS) } else { Ok(()) };
+            assert_eq!(fs.fsync(file, false), later);
+            assert_eq!(fs.create(fs.root(), b"late", &NEW).map(drop), later);
+            let mut back = [0; 5];
+            assert_eq!(fs.read(file, 0, &mut back, IoFlags::empty()), Ok(5));
+            let _ = fs.unmount();
+            let fs = design.mount(&region).expect("mount again");
+            assert!(fs.lookup(fs.root(), b"file").is_ok());
+            fs.unmount().expect("unmount");
+        });
+    }
 }

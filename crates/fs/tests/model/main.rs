@@ -1,8 +1,8 @@
 //! Random operations on a design and on the reference, answer by answer, then tree by tree.
 //!
-//! Every design with every row of [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed, `WEIR_MODEL_FS=words`
-//! only designs whose names contain the words. A failure prints the seed and
-//! the shortest program that shows a difference.
+//! Every design of the table in each of its [`configurations`]; `WEIR_MODEL_OPS=n` operations for each seed,
+//! `WEIR_MODEL_FS=words` only designs whose names contain the words. A failure prints the seed and the shortest program that shows
+//! a difference.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
@@ -15,7 +15,7 @@ use check::design::{fsck, region};
 use check::kernel::HostDir;
 use check::lockstep::{Prepare, Round, run_many};
 use check::{Design, Limits, NEW, difference, observe};
-use harness::{virtually, with_options};
+use harness::{checking, small, small_with, virtually, with_options};
 use media::fault::{Fault, Target};
 use rand::RngExt;
 use sim::{Bytes, Seed, TaskSpec};
@@ -25,34 +25,26 @@ const EXT2: &[(&str, &str)] = &[("cache", "256k"), ("block_size", "1k"), ("lost_
 const EXT4: &[(&str, &str)] =
     &[("cache", "256k"), ("block_size", "1k"), ("journal", "1MiB"), ("lost_found", "false")];
 
-const DAX: &[(&str, &str)] = &[("cache", "256k"), ("journal", "4MiB"), ("lost_found", "false")];
+/// A region that most programs do not fill.
+const ROOMY: Bytes = Bytes::mib(8);
+/// Room beside the smallest region, so that space runs out.
+const SCARCE: Bytes = Bytes::kib(256);
 
-/// Ways of mounting a design: with its options, on a region of that size. Space runs out in the small ones.
-fn configurations() -> Vec<(Arc<dyn Design>, Bytes)> {
-    let pmfs = |options| with_options("pmfs", options);
-    let hinfs = |name| with_options(name, &[("jsize", "64k"), ("buffer", "64k"), ("medium_write", "200ns")]);
-    vec![
-        (pmfs(&[("jsize", "64k"), ("dir_index", "true")]), Bytes::mib(8)),
-        (pmfs(&[("jsize", "64k"), ("dir_index", "false")]), Bytes::mib(8)),
-        (pmfs(&[("jsize", "64k"), ("dir_index", "true")]), Bytes::kib(400)),
-        (pmfs(&[("jsize", "64k"), ("dir_index", "false")]), Bytes::kib(300)),
-        (pmfs(&[("jsize", "64k"), ("block_size", "2M")]), Bytes::mib(64)),
-        (hinfs("hinfs"), Bytes::mib(8)),
-        (hinfs("hinfs"), Bytes::kib(400)),
-        (hinfs("hinfs-nclfw"), Bytes::mib(8)),
-        (hinfs("hinfs-wb"), Bytes::mib(8)),
-        (with_options("redo", &[]), Bytes::mib(8)),
-        (with_options("nova", &[("shards", "2"), ("log_page", "512")]), Bytes::mib(8)),
-        (with_options("nova", &[]), Bytes::mib(1)),
-        (with_options("rcache", &[]), Bytes::mib(8)),
-        (with_options("ext4", EXT4), Bytes::mib(8)),
-        (with_options("ext4", EXT4), Bytes::kib(1500)),
-        (with_options("ext4", &[EXT4, &[("delalloc", "false")]].concat()), Bytes::mib(8)),
-        (with_options("ext2", EXT2), Bytes::mib(8)),
-        (with_options("ext2", EXT2), Bytes::kib(400)),
-        (with_options("ext4-dax", DAX), Bytes::mib(16)),
-        (with_options("ext4-dax", DAX), Bytes::kib(5200)),
-    ]
+/// A design, small, on regions of both sizes, then in each other way in which it is mounted or made.
+fn configurations(name: &str) -> Vec<(Arc<dyn Design>, Bytes)> {
+    let (design, checking) = (small(name), checking(name));
+    let beside =
+        |design: &dyn Design, room: Bytes| Bytes((design.min_size().0 + room.0).next_multiple_of(4096));
+    let scarce = (Arc::clone(&design), beside(&*design, SCARCE));
+    let roomy = (Arc::clone(&design), beside(&*design, ROOMY));
+    let variants = checking.variants.iter().map(|more| (small_with(name, more), ROOMY));
+    // A format may have blocks of 2 MiB.
+    let formats = checking.formats.iter().map(|more| (small_with(name, more), Bytes(8 * ROOMY.0)));
+    let others = variants.chain(formats).map(|(design, room)| {
+        let size = beside(&*design, room);
+        (design, size)
+    });
+    [roomy, scarce].into_iter().chain(others).collect()
 }
 
 /// An inode and a mapping of the page cache get the number of removed ones; a sync writes the new one's pages back.
@@ -122,15 +114,13 @@ fn compare(maps: bool) {
     let ops: usize = std::env::var("WEIR_MODEL_OPS").ok().and_then(|n| n.parse().ok()).unwrap_or(3000);
     let jobs = std::thread::available_parallelism().map_or(1, usize::from);
     let wanted = std::env::var("WEIR_MODEL_FS").unwrap_or_default();
-    for (index, (design, size)) in configurations().into_iter().enumerate() {
-        if !design.name().contains(&wanted) {
-            continue;
-        }
+    let names = harness::names().filter(|name| name.contains(&wanted));
+    for (index, (design, size)) in names.flat_map(configurations).enumerate() {
         let round = |number: usize| {
             let seed = (1000 * index + number) as u64;
             Round { design: Arc::clone(&design), size, seed, ops, maps }
         };
-        let (total, failed) = run_many((4, &round), (None, None), &Limits::of(jobs), &|_| ());
+        let (total, failed) = run_many((3, &round), (None, None), &Limits::of(jobs), &|_| ());
         let shown = format!("{} {} on {size}", design.name(), design.arguments());
         if let Some(failed) = failed {
             panic!("{shown}: {failed}");
@@ -142,11 +132,11 @@ fn compare(maps: bool) {
     }
 }
 
-/// The host as well: on the first two rows of [`configurations`], and on one in which space runs out.
+/// The host as well, beside PMFS, also where space runs out.
 #[test]
 fn the_kernel_answers_as_the_reference_does() {
     let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host");
-    for (design, size) in configurations().into_iter().take(3) {
+    for (design, size) in configurations("pmfs") {
         let round = |number: usize| Round {
             design: Arc::clone(&design),
             size,
@@ -166,7 +156,7 @@ fn the_kernel_answers_as_the_reference_does() {
 #[test]
 fn an_operation_that_does_not_reach_the_host_is_a_difference() {
     let host = HostDir::new(&std::env::temp_dir()).expect("a directory of the host").leaving_out("rename");
-    let (design, size) = configurations().remove(0);
+    let (design, size) = configurations("pmfs").remove(0);
     let failed = Round { design, size, seed: 1, ops: 500, maps: false }
         .run(Some(&host), None)
         .expect_err("a difference");
@@ -178,7 +168,7 @@ fn an_operation_that_does_not_reach_the_host_is_a_difference() {
 fn a_store_that_fails_is_a_difference_and_the_program_that_shows_it_is_short() {
     let prepare: Prepare =
         Arc::new(|region| region.inject(Fault::FailNth { target: Target::Store, nth: 100 }));
-    let (design, size) = configurations().remove(0);
+    let (design, size) = configurations("pmfs").remove(0);
     let round = Round { design, size, seed: 1, ops: 3000, maps: false };
     let failed = round.run(None, Some(&prepare)).expect_err("a difference");
     println!("{failed}");
@@ -231,8 +221,8 @@ fn meddle(fs: &dyn FileSystem, dirs: &[vfs::Ino], seed: Seed, task: u64) {
 #[test]
 fn many_tasks_leave_one_consistent_tree() {
     let mut operations = 0;
-    for (design, size) in configurations().into_iter().take(2) {
-        for seed in 0..40u64 {
+    for (design, size) in harness::names().map(|name| configurations(name).remove(0)) {
+        for seed in 0..8u64 {
             let shown = design.arguments();
             let design = Arc::clone(&design);
             let complaint = virtually(seed, move || {
@@ -265,5 +255,5 @@ fn many_tasks_leave_one_consistent_tree() {
             operations += 6 * 400;
         }
     }
-    println!("{operations} operations of 6 tasks, 80 schedules");
+    println!("{operations} operations of 6 tasks");
 }

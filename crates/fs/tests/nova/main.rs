@@ -1,6 +1,5 @@
-//! NOVA under every harness, with log pages so short that logs grow and are cleaned; fences of each operation.
-//!
-//! `WEIR_NOVA_PROGRAM=words` takes only the programs whose names contain the words, for crashes and failures alike.
+//! NOVA and its read cache beside what the checks of every design cover: cleaning, unloaded inodes, fences and time of operations,
+//! what the cache counts.
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
@@ -10,54 +9,15 @@ mod repairs;
 
 use std::sync::Arc;
 
-use check::crash::programs::{self, Program};
-use check::crash::{Effort, Subject, Watch, explore_many, lints};
+use check::crash::{Effort, Watch, explore_many, programs};
 use check::design::{fsck, region};
-use check::faults::fail_many;
-use check::fuzz::Fuzzer;
-use check::lockstep::{Round, run_many};
-use check::recall::{Seeded, find_all};
-use check::schedules;
-use check::{Design, Limits, NEW, difference, observe};
-use harness::{promises, virtually, with_options};
-use media::fault::{Fault, Target};
-use media::recorder::Mode;
+use check::{NEW, difference, observe};
+use harness::{small, subject, virtually, with_options};
 use sim::Bytes;
 use sim::ledger::Snapshot;
 use vfs::{FallocateMode, FileSystem, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
 
 const SEED: u64 = 20_261_124;
-const SMALL: &[(&str, &str)] = &[("shards", "2"), ("log_page", "512")];
-/// A cache of three pages that takes every page at its first read.
-const CACHED: &[(&str, &str)] = &[
-    ("shards", "2"),
-    ("log_page", "512"),
-    ("cache", "12k"),
-    ("threshold", "0"),
-    ("requests", "2"),
-    ("poll", "1us"),
-];
-
-/// The design, or the one whose read cache lies above it.
-fn design(cached: bool) -> Arc<dyn Design> {
-    if cached { with_options("rcache", CACHED) } else { with_options("nova", SMALL) }
-}
-
-fn subject() -> Subject {
-    Subject { design: design(false), size: Bytes::mib(1), promises: promises("nova", SMALL), mode: Mode::Adr }
-}
-
-/// Every `step`th program, or those that the environment names.
-fn chosen(step: usize) -> Vec<Program> {
-    match std::env::var("WEIR_NOVA_PROGRAM") {
-        Ok(words) => programs::alone().into_iter().filter(|program| program.name.contains(&words)).collect(),
-        Err(_) => {
-            let each = programs::all().into_iter().step_by(step);
-            each.chain(programs::large_attributes()).collect()
-        }
-    }
-}
-
 /// Fences of one call, which succeeds.
 fn fences<T: std::fmt::Debug>(call: impl FnOnce() -> Result<T, vfs::Errno>) -> u64 {
     let before = Snapshot::of_task();
@@ -314,129 +274,12 @@ fn a_listing_takes_longer_for_each_name() {
     assert!(took[1] >= took[0] + 100, "{took:?}");
 }
 
-#[test]
-fn every_answer_is_that_of_the_reference() {
-    for (size, cached) in [(8192, false), (500, false), (8192, true), (500, true)] {
-        let size = Bytes::kib(size);
-        let round = |number: usize| Round {
-            design: design(cached),
-            size,
-            seed: number as u64,
-            ops: 2000,
-            maps: false,
-        };
-        let (total, failed) = run_many((3, &round), (None, None), &Limits::of(2), &|_| ());
-        if let Some(failed) = failed {
-            panic!("on {size}: {failed}");
-        }
-        let (ops, without, remounts) = (total.ops, total.out_of_space, total.remounts);
-        println!("on {size}: {ops} operations agree, {without} of them without space, {remounts} remounts");
-    }
-}
-
-#[test]
-fn a_crash_leaves_the_state_before_or_after_each_call() {
-    let (subject, programs) = (subject(), chosen(4));
-    let program = |number: usize| programs[number].clone();
-    let effort = Effort::usual(SEED, 1);
-    let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
-    println!(
-        "{} programs, {} points, {} images, {} distinct, {} nested, {} violations, {:?}",
-        tally.programs,
-        tally.points,
-        tally.images,
-        tally.distinct_images,
-        tally.nested_images,
-        tally.violations.len(),
-        tally.cpu
-    );
-    tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
-    assert_eq!(tally.violations.len(), 0);
-}
-
-#[test]
-fn a_crash_leaves_words_of_what_a_mapping_has_stored_and_all_of_it_after_a_sync() {
-    for cached in [false, true] {
-        let (subject, programs) = (Subject { design: design(cached), ..subject() }, programs::mapped());
-        let program = |number: usize| programs[number].clone();
-        let effort = Effort::usual(SEED, 1);
-        let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
-        tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
-        assert_eq!((tally.programs, tally.violations.len()), (programs.len(), 0));
-    }
-}
-
-/// Canary: without the flush or the fence of an msync, or with one of them on the way to the first store.
-#[test]
-fn a_sync_of_a_mapping_that_forgets_its_flush_or_fence_is_noticed() {
-    let mut programs = programs::mapped();
-    programs.retain(|program| program.name == "store, msync");
-    let program = |_: usize| programs[0].clone();
-    for (target, most) in [(Target::Flush, 6), (Target::Fence, 6)] {
-        let caught: Vec<u64> = (1..=most)
-            .filter(|nth| {
-                let faults = [Fault::DropNth { target, nth: *nth }];
-                let effort = Effort::usual(SEED, 0);
-                let tally = explore_many(&subject(), (1, &program), (&effort, &faults), &Watch::default());
-                !tally.violations.is_empty()
-            })
-            .collect();
-        println!("of {most} {target} mutants caught {caught:?}");
-        assert!(!caught.is_empty(), "no forgotten {target} is noticed");
-    }
-}
-
-#[test]
-fn what_has_returned_is_durable_and_commits_keep_their_order() {
-    let subject = subject();
-    let found: Vec<_> = chosen(4)
-        .into_iter()
-        .filter(|program| !program.together)
-        .flat_map(|program| {
-            let subject = subject.clone();
-            virtually(SEED, move || lints(&subject, &program, &[]))
-        })
-        .collect();
-    assert_eq!(found, Vec::<String>::new());
-}
-
-#[test]
-fn every_failure_is_answered_and_undone_or_ends_all_changes() {
-    let programs: Vec<_> = chosen(12).into_iter().filter(|program| !program.together).collect();
-    let tally = fail_many(&subject(), &programs, (SEED, &Limits::default()), &|_| ());
-    println!("{} programs, {} failures, {:?}", tally.programs, tally.failures(), tally.outcomes);
-    tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
-    assert_eq!(tally.violations.len(), 0);
-}
-
-#[test]
-fn calls_at_once_are_linearizable() {
-    for cached in [false, true] {
-        linearizable(&design(cached));
-    }
-}
-
-fn linearizable(design: &Arc<dyn Design>) {
-    let effort = schedules::Effort { seed: 1, schedules: 3, limits: Limits::of(2) };
-    let tallies = schedules::explore(design, &schedules::pairs(), &effort, &|| ());
-    let failed: Vec<_> = tallies.iter().filter(|tally| tally.failure.is_some()).collect();
-    for tally in failed.iter().take(5) {
-        println!(
-            "{}: {}\n",
-            tally.scenario,
-            tally.failure.as_ref().map_or(String::new(), ToString::to_string)
-        );
-    }
-    println!("{} scenarios", tallies.len());
-    assert!(failed.is_empty(), "{} of {} scenarios failed", failed.len(), tallies.len());
-}
-
 /// Many overwrites and names in short log pages: the fast and the thorough cleaner run, the log stays short, and what is there is
 /// there after a clean remount and after a recovery.
 #[test]
 fn cleaning_keeps_logs_short_and_changes_nothing() {
     virtually(SEED, || {
-        let design = with_options("nova", SMALL);
+        let design = small("nova");
         let region = region(Bytes::mib(4));
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");
@@ -470,7 +313,7 @@ fn cleaning_keeps_logs_short_and_changes_nothing() {
         };
         let changed = times(&*fs);
         // What a crash leaves: the image as it is, mounted by another.
-        let crashed = with_options("nova", SMALL).mount(&region).expect("recover");
+        let crashed = small("nova").mount(&region).expect("recover");
         let after = observe(&*crashed).expect("a tree");
         assert_eq!(difference(&after, &before), None);
         assert_eq!(times(&*crashed), changed);
@@ -487,7 +330,7 @@ fn cleaning_keeps_logs_short_and_changes_nothing() {
 #[test]
 fn shards_are_shared_by_more_cores() {
     let done = virtually(SEED, || {
-        let design = with_options("nova", SMALL);
+        let design = small("nova");
         let region = region(Bytes::mib(8));
         design.mkfs(&region)?;
         let fs = design.mount(&region)?;
@@ -524,7 +367,7 @@ fn shards_are_shared_by_more_cores() {
 #[test]
 fn a_cached_read_is_never_stale() {
     let hits = virtually(SEED, || {
-        let design = design(true);
+        let design = small("rcache");
         let region = region(Bytes::mib(8));
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");
@@ -633,54 +476,11 @@ fn the_frames_of_a_removed_file_serve_the_next() {
 
 #[test]
 fn a_crash_inside_a_cleaning_leaves_one_log_or_the_other() {
-    let (subject, programs) = (subject(), programs::log_cleaning());
+    let (subject, programs) = (subject("nova", &[]), programs::log_cleaning());
     let program = |number: usize| programs[number].clone();
     let effort = Effort::usual(SEED, 4);
     let tally = explore_many(&subject, (programs.len(), &program), (&effort, &[]), &Watch::default());
     println!("{} points, {} images, {} distinct", tally.points, tally.images, tally.distinct_images);
     tally.violations.iter().take(12).for_each(|violation| println!("  {violation}"));
     assert_eq!(tally.violations.len(), 0);
-}
-
-/// Every seeded bug is found by some program.
-#[test]
-fn every_seeded_bug_is_found() {
-    let wanted = std::env::var("WEIR_RECALL").unwrap_or_default();
-    let mutants = fs::by_name("nova").expect("a design").mutants();
-    let mutants: Vec<_> = mutants.iter().filter(|mutant| mutant.name().contains(&wanted)).collect();
-    let seeded = |mutant: &&fs::Mutant| Seeded {
-        name: mutant.name().to_owned(),
-        class: mutant.class().to_owned(),
-        subjects: vec![Subject { design: harness::with_mutant("nova", SMALL, **mutant), ..subject() }],
-        needs_failure: mutant.needs_failure(),
-        programs: mutant.programs(),
-    };
-    let all: Vec<_> = mutants.iter().map(seeded).collect();
-    let programs = programs::alone();
-    let found = find_all(&all, &programs, (SEED, &Limits::of(2)), &|| ());
-    let mut missed = Vec::new();
-    for (mutant, found) in mutants.iter().zip(found) {
-        match found {
-            Some(found) => {
-                println!("{}: {:?} with {:?}: {}", mutant.name(), found.checks, found.program, found.what);
-            }
-            None => missed.push(mutant.name()),
-        }
-    }
-    assert_eq!(missed, Vec::<&str>::new());
-}
-
-#[test]
-fn edited_images_are_refused_or_used_and_nothing_panics() {
-    let mutants =
-        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_500);
-    for cached in [false, true] {
-        let design = design(cached);
-        let fuzzer = Fuzzer::new(&design, 7).expect("the images can be made");
-        let effort = check::fuzz::Effort { seed: 7, mutants, limits: Limits::of(2) };
-        let tally = fuzzer.run(&effort, &|| ());
-        println!("{}: {tally:?}", design.name());
-        tally.failures.iter().take(6).for_each(|failure| println!("{}: {}", failure.mutant, failure.what));
-        assert!(tally.failures.is_empty());
-    }
 }

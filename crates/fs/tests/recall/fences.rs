@@ -9,15 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use check::Limits;
-use check::crash::Subject;
 use check::crash::programs::{self, Program};
 use check::recall::{Counts, Forgotten, LeaveOut, Line, Unnoticed, forgotten, forgotten_in_recovery};
 use media::fault::Target;
-use media::recorder::Mode;
-use sim::Bytes;
 
-use super::harness::{promises, with_options};
-use super::{SEED, mounts};
+use super::SEED;
+use super::harness::{mounts, subject};
 
 const KINDS: [(Target, &str, &str); 2] =
     [(Target::Flush, "flush", "region.flush("), (Target::Fence, "fence", "region.fence()")];
@@ -96,13 +93,7 @@ fn left_out(design: &str, target: Target, words: (&str, &str)) -> BTreeMap<Strin
     let mut all = Forgotten::default();
     // Whether a line goes unnoticed is asked, not how often: `weir check recall` counts.
     let what = LeaveOut { target, enough: Some(Unnoticed::default()) };
-    for options in mounts(design) {
-        let subject = Subject {
-            design: with_options(design, options),
-            size: Bytes::mib(1),
-            promises: promises(design, options),
-            mode: Mode::Adr,
-        };
+    for subject in mounts(design, None) {
         let work = (SEED, &Limits::of(2));
         all.add(forgotten(&subject, &programs, &what, work));
         all.add(forgotten_in_recovery(&subject, &recovered, &what, work));
@@ -172,12 +163,7 @@ fn every_flush_and_fence_whose_loss_goes_unnoticed_has_its_reason_and_no_other_h
 
 #[test]
 fn most_flushes_and_fences_are_missed_when_they_are_left_out() {
-    let subject = Subject {
-        design: with_options("pmfs", mounts("pmfs")[0]),
-        size: Bytes::mib(1),
-        promises: promises("pmfs", mounts("pmfs")[0]),
-        mode: Mode::Adr,
-    };
+    let subject = subject("pmfs", &[]);
     let programs: Vec<Program> =
         programs::all().into_iter().filter(|program| program.core.len() == 1).collect();
     for (target, survivors) in [(Target::Flush, 3), (Target::Fence, 20)] {

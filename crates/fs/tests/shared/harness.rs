@@ -6,18 +6,83 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use check::Design;
+use check::crash::Subject;
+use check::design::usual_size;
 pub use check::design::{region, virtually};
-use fs::{FsType, Mutant, Options};
+use fs::{Checking, FILE_SYSTEMS, FsType, Mutant, Needs, Options};
 use media::Storage;
 use media::nvmm::Region;
+use media::recorder::Mode;
 use sim::Bytes;
 use vfs::{FileSystem, Promises};
+
+/// Options by name and value.
+pub type Given<'a> = &'a [(&'a str, &'a str)];
 
 /// The design's options with these values.
 pub fn options(design: &dyn FsType, given: &[(&str, &str)]) -> Options {
     let given: BTreeMap<_, _> =
         given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     Options::resolve(design.name(), design.options(), &given).expect("options of the test are valid")
+}
+
+/// How checks make and mount the design called `name`.
+pub fn checking(name: &str) -> Checking {
+    fs::by_name(name).expect("a design").checking()
+}
+
+/// The options that make a design small, and these.
+fn small_and<'a>(name: &str, more: Given<'a>) -> Vec<(&'a str, &'a str)> {
+    [checking(name).small, more].concat()
+}
+
+/// The design called `name`, small.
+pub fn small(name: &str) -> Arc<dyn Design> {
+    small_with(name, &[])
+}
+
+/// The same with these options as well.
+pub fn small_with(name: &str, more: Given<'_>) -> Arc<dyn Design> {
+    with_options(name, &small_and(name, more))
+}
+
+/// The design called `name` as small as tasks that work at once want it.
+pub fn tiny(name: &str) -> Arc<dyn Design> {
+    with_options(name, checking(name).tiny)
+}
+
+/// Whether the design called `name` is made on memory.
+pub fn is_in_memory(name: &str) -> bool {
+    let design = fs::by_name(name).expect("a design");
+    design.needs(&options(design, design.checking().small)) == Needs::Memory
+}
+
+/// The names of all designs of the table.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    FILE_SYSTEMS.iter().map(|design| design.name())
+}
+
+/// The design called `name`, small and with these options, on memory that keeps its caches in a power loss no more than ADR does.
+pub fn subject(name: &str, more: Given<'_>) -> Subject {
+    let design = small_with(name, more);
+    let size = usual_size(&*design);
+    Subject { design, size, promises: promises(name, &small_and(name, more)), mode: Mode::Adr }
+}
+
+/// A design in each way in which it is mounted, with a seeded bug if one is given.
+pub fn mounts(name: &str, mutant: Option<Mutant>) -> Vec<Subject> {
+    let variants = checking(name).variants.iter().copied();
+    let mounted = |more: Given<'_>| {
+        let sound = subject(name, more);
+        let bug = |mutant| with_mutant(name, &small_and(name, more), mutant);
+        Subject { design: mutant.map_or(Arc::clone(&sound.design), bug), ..sound }
+    };
+    std::iter::once(&[][..]).chain(variants).map(mounted).collect()
+}
+
+/// Every design of the table in each way in which it is mounted.
+pub fn subjects() -> Vec<Subject> {
+    names().flat_map(|name| mounts(name, None)).collect()
 }
 
 /// A design with options.

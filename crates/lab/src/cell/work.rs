@@ -15,6 +15,7 @@ use vfs::host::Host;
 use vfs::{Credentials, FileSystem, Mount, MountOptions, OpenFlags, Process, Syscalls};
 use workload::suite::{Cores, How, Job, JobError, Measured, Phase, Processes, Program};
 
+use super::device::RawDevice;
 use super::timed::{Tallies, Timed};
 use super::{Run, ledger};
 use crate::plan::{CellSpec, Stop};
@@ -56,10 +57,8 @@ impl Work {
         if let Some(built) = built {
             built.align().map_err(words)?;
         }
-        let how = MountOptions { kernel: self.run.kernel, ..MountOptions::default() };
-        let mount = Mount::new(Arc::clone(&mounted), how).map_err(words)?;
-        let (tallies, of) = (self.tallies(), Arc::clone(&mount));
-        let start = move || Arc::new(Process::new(Arc::clone(&of), Credentials::root())) as Arc<dyn Syscalls>;
+        let (tallies, mount) = (self.tallies(), self.mount(&mounted)?);
+        let start = processes(&mount);
         let full = || match (storage.block(), storage.memory()) {
             (Err(_), Ok(region)) => {
                 let size = Bytes(region.len());
@@ -84,6 +83,30 @@ impl Work {
             verify_again(&*job, design, storage, options)?;
         }
         Ok(sample)
+    }
+
+    /// On a block device without a file system.
+    pub(super) fn on_device(&self, built: &Built) -> Result<Sample, Failed> {
+        let device: Arc<dyn FileSystem> = Arc::new(RawDevice::new(&built.device));
+        built.align().map_err(words)?;
+        let (tallies, mount) = (self.tallies(), self.mount(&device)?);
+        let full = || "the device is full: use a larger one".to_owned();
+        let told = |error| self.told(error, full);
+        let job = self.job(processes(&mount), &tallies).map_err(told)?;
+        let mut sample = self.measure(&*job, &tallies, Counters::new).map_err(told)?;
+        let process = Process::new(Arc::clone(&mount), Credentials::root());
+        if let (Some(ssd), Some(path)) = (&built.ssd, job.placed()) {
+            sample.placement = placement(ssd, path, &process);
+        }
+        if self.run.check {
+            job.verify(&process).map_err(words)?;
+        }
+        Ok(sample)
+    }
+
+    fn mount(&self, mounted: &Arc<dyn FileSystem>) -> Result<Arc<Mount>, Failed> {
+        let how = MountOptions { kernel: self.run.kernel, ..MountOptions::default() };
+        Mount::new(Arc::clone(mounted), how).map_err(words)
     }
 
     /// In a new folder of a directory of the host, which is left as it was found.
@@ -192,6 +215,12 @@ impl Work {
             error => error.to_string(),
         }
     }
+}
+
+/// Starts processes of root on a mount.
+fn processes(mount: &Arc<Mount>) -> impl Fn() -> Arc<dyn Syscalls> + Send + Sync + 'static {
+    let mount = Arc::clone(mount);
+    move || Arc::new(Process::new(Arc::clone(&mount), Credentials::root()))
 }
 
 /// A folder of the host that goes away with what is in it.

@@ -38,8 +38,8 @@ pub struct CellSpec {
     pub region: Option<Bytes>,
 }
 
-/// What is measured. A file system so far, to which the calls of a workload go; a device or the program of a simulator would be
-/// further variants, with its own arm in [`crate::cell::run`].
+/// What is measured: that to which the calls of a workload go. Requests to an SSD and the programs of the processor simulator
+/// are no such calls: `weir sim` runs them.
 #[derive(Clone, Debug)]
 pub enum Subject {
     /// A design in this process, on the cell's medium.
@@ -49,9 +49,14 @@ pub enum Subject {
         /// Its options.
         options: BTreeMap<String, String>,
     },
-    /// A directory of the host, of whichever file system is mounted there.
+    /// A directory of the host, of whichever file system is mounted there: the kernel's own or one that `weir mount` serves.
     Host(PathBuf),
+    /// The cell's medium as a block device, without a file system.
+    Device,
 }
+
+/// The name of [`Subject::Device`] on the axis of designs.
+pub const DEVICE: &str = "device";
 
 /// What a cell is while its axes are put in, one after the other.
 #[derive(Clone, Default)]
@@ -80,6 +85,7 @@ impl CellSpec {
         let subject = match &self.subject {
             Subject::Design { design, options } => format!("{design:?} {options:?}"),
             Subject::Host(path) => format!("host {}", path.display()),
+            Subject::Device => DEVICE.to_owned(),
         };
         let workload = self.workload.settings();
         let Self { medium, stop, region, free, .. } = self;
@@ -298,6 +304,9 @@ impl Plan {
         let value = draft.design.as_ref().expect("check_whole found the axis");
         if let Some(path) = value.value.strip_prefix("host:") {
             return self.host(path);
+        }
+        if value.value == DEVICE {
+            return Ok(Subject::Device);
         }
         let design = design(&value.value)?;
         let names: Vec<_> = option_names(design).collect();

@@ -9,6 +9,7 @@ use sim::{Bytes, Nanos};
 
 use super::{Axis, AxisValue, Plan, Stop, Target};
 use crate::error::Error;
+use crate::named::file_counts;
 
 /// What is said of a run at a hundredth, whatever its plan says of a tenth.
 const HUNDREDTH: &str = "Scaled down (--scale hundredth): a hundredth of the published data set, buffer and time; \
@@ -55,7 +56,9 @@ impl Scale {
         for workload in &mut plan.workload {
             workload.stop = workload.stop.map(stop);
             workload.region = workload.region.map(tenth);
-            workload.vars.entry("nfiles".to_owned()).and_modify(number);
+            for count in file_counts(&workload.name) {
+                workload.vars.entry((*count).to_owned()).and_modify(number);
+            }
         }
         plan.fs.iter_mut().filter(|(name, _)| is_cache(name)).for_each(|(_, value)| size(value));
         plan.axis.iter_mut().for_each(shrink_axis);
@@ -113,7 +116,8 @@ mod tests {
         let mut plan = Scale::Hundredth.load("hinfs-10").unwrap();
         Scale::Hundredth.shrink(&mut plan);
         assert_eq!(plan.stop, Stop::After(Nanos::from_millis(300)));
-        assert_eq!(plan.workload[0].vars["nfiles"], "409");
+        let count = file_counts(&plan.workload[0].name)[0];
+        assert_eq!(plan.workload[0].vars[count], "409");
         let sized = plan.axis.iter().find(|axis| axis.values.iter().any(|one| one.label == "0.1")).unwrap();
         let values: Vec<_> =
             sized.values.iter().map(|one| (one.label.as_str(), one.value.as_str())).collect();

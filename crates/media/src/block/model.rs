@@ -169,6 +169,12 @@ impl BlockModel {
     }
 }
 
+impl From<Arc<dyn BlockDevice>> for Built {
+    fn from(device: Arc<dyn BlockDevice>) -> Self {
+        Self { device, ssd: None, phase: 0 }
+    }
+}
+
 impl Built {
     /// Before the workload begins: what was written so far ends with a whole flash page, and `phase` pages of the next one are
     /// taken. They are the last pages of the device, which a file system that was just made has not given out.

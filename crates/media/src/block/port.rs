@@ -93,7 +93,7 @@ impl Port {
             Request::Flush if self.watch().drops_for(Target::Flush, Location::caller()) => {
                 return Ok((now(), Ok(())));
             }
-            Request::Flush => {}
+            Request::Flush => self.watch().admit(Target::DeviceFlush, 0, 0)?,
         }
         let turn = serve(&mut request)?;
         if let Some(event) = event_of(id, &request) {
@@ -126,8 +126,8 @@ impl Port {
         self.watch.change_taps(|taps| taps.retain(|tap| Arc::as_ptr(tap).cast::<()>() != gone));
     }
 
-    /// Makes something go wrong: [`Target::Load`] is a read, [`Target::Store`] a write or discard,
-    /// [`Target::Flush`] a flush, which can only be lost.
+    /// Makes something go wrong: [`Target::Load`] is a read, [`Target::Store`] a write or discard, [`Target::DeviceFlush`] a flush
+    /// that fails, [`Target::Flush`] one that is left out.
     pub fn inject(&self, fault: Fault) {
         match &self.region {
             Some(region) => region.inject(fault),

@@ -94,7 +94,9 @@ impl SsdDevice {
         sim::interact();
         let arrival = sim::now();
         loop {
-            match self.state.lock().submit(request)? {
+            // Not in the `match`, whose arms would have the lock.
+            let step = self.state.lock().submit(request)?;
+            match step {
                 Step::Done(end) => return Ok(Turn { arrival, start: sim::now(), end }),
                 Step::Outside => return Ok(now()),
                 Step::Again(at) => sim::sleep_until(at),

@@ -209,6 +209,7 @@ integer!(AtomicU8, u8);
 integer!(AtomicU16, u16);
 integer!(AtomicU32, u32);
 integer!(AtomicU64, u64);
+integer!(AtomicI64, i64);
 integer!(AtomicUsize, usize);
 
 /// A `bool` that tasks share without a lock.

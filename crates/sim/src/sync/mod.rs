@@ -44,8 +44,8 @@ mod server;
 
 pub(crate) use atomic::Exploring;
 pub use atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Contended, Ordering,
-    spin_loop,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Contended,
+    Ordering, spin_loop,
 };
 pub(crate) use condvar::CONDVAR;
 pub use condvar::Condvar;

@@ -4,16 +4,18 @@ use clap::{Args, ValueEnum};
 use lab::claims::Paper;
 use lab::machine::{MachinePreset, THIS_HOST, this_host_path};
 use lab::plan::Plan;
+use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use media::block::BlockModel;
 use media::flash::SsdModel;
 use media::flash::model::PRESETS;
+use sim::Count;
 use workload::{SUITES, suite};
 
 use crate::failure::Failure;
 use crate::output::{Output, columns};
 
-/// List designs, media, workloads, plans, papers, machines.
+/// List designs, media, workloads, plans, papers, machines, counts.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir list workloads")]
 pub(crate) struct List {
@@ -32,6 +34,7 @@ pub(super) enum Kind {
     Papers,
     Machines,
     Formats,
+    Counts,
 }
 
 /// One thing in a list.
@@ -43,6 +46,8 @@ pub(super) struct Row {
     needs: Option<String>,
     /// What survives a crash.
     promises: Option<String>,
+    /// What its number is a number of.
+    unit: Option<String>,
 }
 
 type Rows = Vec<Row>;
@@ -55,12 +60,14 @@ impl Row {
     fn line(&self) -> (String, String) {
         let needs = self.needs.as_ref().map(|needs| format!("; needs {needs}"));
         let promises = self.promises.as_ref().map(|promises| format!("; {promises}"));
-        (self.name.clone(), [Some(self.summary.clone()), needs, promises].into_iter().flatten().collect())
+        let unit = self.unit.as_ref().map(|unit| format!("{unit}: "));
+        let parts = [unit, Some(self.summary.clone()), needs, promises];
+        (self.name.clone(), parts.into_iter().flatten().collect())
     }
 
     fn document(&self) -> serde_json::Value {
-        let Self { name, summary, needs, promises } = self;
-        serde_json::json!({ "name": name, "summary": summary, "needs": needs, "promises": promises })
+        let Self { name, summary, needs, promises, unit } = self;
+        serde_json::json!({ "name": name, "summary": summary, "needs": needs, "promises": promises, "unit": unit })
     }
 }
 
@@ -94,6 +101,7 @@ impl Kind {
             Self::Papers => "papers (weir reproduce)",
             Self::Machines => "machines (--machine)",
             Self::Formats => "report formats (-o FILE)",
+            Self::Counts => "counts in results",
         }
     }
 
@@ -111,6 +119,7 @@ impl Kind {
             Self::Papers => papers()?,
             Self::Machines => machines()?,
             Self::Formats => formats(),
+            Self::Counts => counts(),
         })
     }
 }
@@ -128,8 +137,20 @@ fn designs() -> Rows {
         needs: Some("the real clock".to_owned()),
         ..Row::new("host:DIR", "a directory of this host's kernel")
     };
-    fs::FILE_SYSTEMS.iter().copied().map(about).chain([host]).collect()
+    let device = Row {
+        needs: Some(OF_DEVICE.0.to_owned()),
+        promises: Some(OF_DEVICE.1.to_owned()),
+        ..Row::new(DEVICE, OF_DEVICE.2)
+    };
+    fs::FILE_SYSTEMS.iter().copied().map(about).chain([device, host]).collect()
 }
+
+/// Of a device without a file system: what it needs, what it promises, what it is.
+pub(super) const OF_DEVICE: (&str, &str, &str) = (
+    "block, or memory as a block device",
+    "what its medium does (`weir list media`)",
+    "no file system: the medium itself, as a block device",
+);
 
 /// What memory promises, whatever its model.
 const OF_MEMORY: &str = "a word of 8 bytes is atomic, durable after a flush and a fence";
@@ -203,6 +224,24 @@ fn machines() -> Result<Rows, Failure> {
 fn formats() -> Rows {
     let row = |format: &&dyn report::Format| Row::new(format!(".{}", format.extension()), format.summary());
     report::FORMATS.iter().map(row).collect()
+}
+
+/// Of every medium, and of the designs.
+fn counts() -> Rows {
+    let of_designs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.counts());
+    let mut rows: Rows = Vec::new();
+    for count in media::charges::COUNTS.iter().chain(of_designs) {
+        if rows.iter().all(|row| row.name != count.name()) {
+            rows.push(count_row(count));
+        }
+    }
+    rows
+}
+
+/// An event has no unit.
+fn count_row(count: &Count) -> Row {
+    let unit = Some(count.unit()).filter(|unit| !unit.is_empty()).map(str::to_owned);
+    Row { unit, ..Row::new(count.name(), count.meaning()) }
 }
 
 fn document(lists: &[(Kind, Rows)]) -> serde_json::Value {

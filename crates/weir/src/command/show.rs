@@ -6,6 +6,7 @@ use clap::Args;
 use fs::{FsType, OptionKind};
 use lab::claims::Paper;
 use lab::plan::Plan;
+use lab::plan::matrix::DEVICE;
 use lab::presets::{MACHINES, PAPERS, PLANS};
 use lab::{Error, MachinePreset};
 use media::Medium;
@@ -14,9 +15,11 @@ use media::flash::SsdModel;
 use media::flash::model::PRESETS;
 use media::medium::Param;
 use report::table::Table;
-use sim::Bytes;
+use serde_json::{Map, Value, json};
+use sim::{Bytes, Count};
 use workload::suite::{self, Entry, Settings, Suite};
 
+use super::list::OF_DEVICE;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -33,8 +36,17 @@ pub(crate) struct Show {
     name: Vec<String>,
 }
 
+/// What is shown of one thing.
+#[derive(Default)]
+struct Shown {
+    /// For people.
+    text: String,
+    /// The same for programs: tables as lists of rows.
+    fields: Map<String, Value>,
+}
+
 /// A kind of thing: its prefix, and how to show the one of that name, if there is one.
-type Shower = fn(&str) -> Option<Result<String, Failure>>;
+type Shower = fn(&str) -> Option<Result<Shown, Failure>>;
 
 const KINDS: [(&str, Shower); 7] = [
     ("fs", design),
@@ -58,19 +70,55 @@ impl Show {
         }
         let wanted = KINDS.iter().filter(|(kind, _)| prefix.is_none_or(|prefix| prefix == *kind));
         let found = wanted.filter_map(|(kind, show)| Some((*kind, show(name)?)));
-        let found = found.map(|(kind, text)| Ok((kind, text?))).collect::<Result<Vec<_>, Failure>>()?;
+        let found = found.map(|(kind, shown)| Ok((kind, shown?))).collect::<Result<Vec<_>, Failure>>()?;
         if found.is_empty() {
             return Err(unknown(name));
         }
         if output.is_json() {
-            let things = found.iter().map(|(kind, text)| serde_json::json!({ "kind": kind, "text": text }));
-            let things: Vec<_> = things.collect();
-            output.document(&serde_json::json!({ "schema": "weir.show/1", "name": name, "things": things }));
+            let things = found.into_iter().map(|(kind, shown)| shown.document(kind)).collect::<Vec<_>>();
+            output.document(&json!({ "schema": "weir.show/1", "name": name, "things": things }));
         } else {
-            output.data(&found.into_iter().map(|(_, text)| text).collect::<Vec<_>>().join("\n"));
+            output.data(&found.into_iter().map(|(_, shown)| shown.text).collect::<Vec<_>>().join("\n"));
         }
         Ok(())
     }
+}
+
+impl Shown {
+    fn of(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+
+    /// A table, whose rows programs find under `name`.
+    fn of_table(table: &Table, name: &str) -> Self {
+        Self::of(table.to_text()).with(name, rows(table))
+    }
+
+    fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.fields.insert(name.to_owned(), value.into());
+        self
+    }
+
+    fn and(mut self, text: &str) -> Self {
+        self.text += text;
+        self
+    }
+
+    fn document(self, kind: &str) -> Value {
+        let own = [("kind".to_owned(), kind.into()), ("text".to_owned(), self.text.into())];
+        Value::Object(own.into_iter().chain(self.fields).collect())
+    }
+}
+
+/// The rows of a table, each with its cells by the name of their column.
+fn rows(table: &Table) -> Vec<Value> {
+    let key = |name: &str| name.replace(' ', "_");
+    let row = |row: &Vec<String>| {
+        let cells =
+            table.columns.iter().zip(row).map(|(column, cell)| (key(&column.name), cell.as_str().into()));
+        Value::Object(cells.collect())
+    };
+    table.rows.iter().map(row).collect()
 }
 
 fn unknown_kind(kind: &str) -> Failure {
@@ -96,7 +144,13 @@ fn unknown(name: &str) -> Failure {
         .into()
 }
 
-fn design(name: &str) -> Option<Result<String, Failure>> {
+fn design(name: &str) -> Option<Result<Shown, Failure>> {
+    if name == DEVICE {
+        let (needs, promises, summary) = OF_DEVICE;
+        let text = format!("{DEVICE}: {summary}\n    needs: {needs}\n    promises: {promises}\n");
+        let shown = Shown::of(text).with("summary", summary).with("options", Vec::<Value>::new());
+        return Some(Ok(shown.with("needs", needs).with("promises", promises)));
+    }
     let design = fs::by_name(name)?;
     let mut table = Table::new(format!("{} (design): {}", design.name(), design.summary()));
     for column in ["option", "takes", "default", "what it does"] {
@@ -106,31 +160,51 @@ fn design(name: &str) -> Option<Result<String, Failure>> {
         let row = [option.name, &takes(option.kind), option.default, option.help].map(str::to_owned);
         table.rows.push(row.into());
     }
-    let options = if table.rows.is_empty() {
-        format!("{} (design): {}\n  it has no options\n", design.name(), design.summary())
-    } else {
-        table.to_text()
-    };
-    Some(Ok(options + &with_defaults(design) + &parts(design)))
+    let mut shown = Shown::of_table(&table, "options");
+    if table.rows.is_empty() {
+        shown.text = format!("{} (design): {}\n  it has no options\n", design.name(), design.summary());
+    }
+    let shown = with_defaults(shown.with("summary", design.summary()), design);
+    let shown = named_lines(shown, ("counts in results", "counts"), &counts(design));
+    Some(Ok(named_lines(shown, ("parts for weir dump", "parts"), &parts(design))))
 }
 
 /// What it needs and promises when no option is given, and what it takes of the host's memory.
-fn with_defaults(design: &dyn FsType) -> String {
+fn with_defaults(shown: Shown, design: &dyn FsType) -> Shown {
     let options = fs::Options::defaults(design.options());
     let (needs, promises) = (design.needs(&options), design.promises(&options));
     let (small, large) = (Bytes::gib(1), Bytes::gib(2));
     let (dram, grown) = (design.dram(&options, small), design.dram(&options, large));
     let dram =
         if dram == grown { dram.to_string() } else { format!("{dram} of each {small} of its storage") };
-    format!(
-        "  with default options\n    needs: {needs}\n    promises: {promises}\n    DRAM for data: {dram}\n"
-    )
+    shown
+        .and(&format!(
+            "  with default options\n    needs: {needs}\n    promises: {promises}\n    DRAM for data: {dram}\n"
+        ))
+        .with("needs", needs.to_string())
+        .with("promises", promises.to_string())
+        .with("dram", dram)
 }
 
-fn parts(design: &dyn FsType) -> String {
-    let parts: Vec<_> =
-        design.dump_parts().iter().map(|(part, shows)| format!("    {part}: {shows}\n")).collect();
-    if parts.is_empty() { String::new() } else { format!("  parts for weir dump\n{}", parts.concat()) }
+fn parts(design: &dyn FsType) -> Vec<(String, String)> {
+    design.dump_parts().iter().map(|(part, shows)| ((*part).to_owned(), (*shows).to_owned())).collect()
+}
+
+fn counts(design: &dyn FsType) -> Vec<(String, String)> {
+    let unit =
+        |count: &Count| if count.unit().is_empty() { String::new() } else { format!("{}: ", count.unit()) };
+    let line = |count: &&Count| (count.name().to_owned(), unit(count) + count.meaning());
+    design.counts().iter().map(line).collect()
+}
+
+/// Names with a line about each, under a heading; none of it where there are none.
+fn named_lines(shown: Shown, (heading, field): (&str, &str), lines: &[(String, String)]) -> Shown {
+    if lines.is_empty() {
+        return shown.with(field, Vec::<Value>::new());
+    }
+    let text: Vec<_> = lines.iter().map(|(name, about)| format!("    {name}: {about}\n")).collect();
+    let document = lines.iter().map(|(name, about)| json!({ "name": name, "about": about }));
+    shown.and(&format!("  {heading}\n{}", text.concat())).with(field, document.collect::<Vec<_>>())
 }
 
 fn takes(kind: OptionKind) -> String {
@@ -145,7 +219,7 @@ fn takes(kind: OptionKind) -> String {
     }
 }
 
-fn medium(name: &str) -> Option<Result<String, Failure>> {
+fn medium(name: &str) -> Option<Result<Shown, Failure>> {
     let Ok(medium) = Medium::parse(name) else { return block_device(name).map(Ok) };
     let mut table = Table::new(format!("{} (medium): {}", medium.name(), medium.summary()));
     for column in ["parameter", "value", "source"] {
@@ -155,14 +229,15 @@ fn medium(name: &str) -> Option<Result<String, Failure>> {
         let row = vec![parameter.name.to_owned(), parameter.value.to_string(), parameter.source.clone()];
         table.rows.push(row);
     }
-    Some(Ok(table.to_text()))
+    Some(Ok(Shown::of_table(&table, "parameters").with("summary", medium.summary())))
 }
 
 /// A block device: an SSD with its parameters, or the RAM disk.
-fn block_device(name: &str) -> Option<String> {
+fn block_device(name: &str) -> Option<Shown> {
     let Ok(model) = SsdModel::parse(name) else {
         let model = BlockModel::parse(name).ok()?;
-        return Some(format!("{} (block device): {}\n", model.name(), model.summary()));
+        let shown = Shown::of(format!("{} (block device): {}\n", model.name(), model.summary()));
+        return Some(shown.with("summary", model.summary()));
     };
     let mut table = Table::new(format!("{} (block device, an SSD): {}", model.name(), model.summary()));
     for column in ["parameter", "value", "source"] {
@@ -170,10 +245,10 @@ fn block_device(name: &str) -> Option<String> {
     }
     let row = |param: &Param| vec![param.name.to_owned(), param.value.to_string(), param.source.clone()];
     table.rows = model.parameters().iter().map(row).collect();
-    Some(table.to_text())
+    Some(Shown::of_table(&table, "parameters").with("summary", model.summary()))
 }
 
-fn suite(name: &str) -> Option<Result<String, Failure>> {
+fn suite(name: &str) -> Option<Result<Shown, Failure>> {
     let suite = suite::by_name(name)?;
     let mut workloads = Table::new(format!("{name} (suite): {}", suite.summary()));
     for column in ["workload", "what it does"] {
@@ -181,10 +256,12 @@ fn suite(name: &str) -> Option<Result<String, Failure>> {
     }
     workloads.rows =
         suite.entries().iter().map(|entry| vec![entry.name.into(), entry.summary.into()]).collect();
-    Some(Ok(format!("{}\n{}", workloads.to_text(), switches(suite))))
+    let switches = switches(suite);
+    let shown = Shown::of_table(&workloads, "workloads").with("summary", suite.summary());
+    Some(Ok(shown.and(&format!("\n{}", switches.to_text())).with("switches", rows(&switches))))
 }
 
-fn switches(suite: &dyn Suite) -> String {
+fn switches(suite: &dyn Suite) -> Table {
     let mut table = Table::new("switches that reproduce behaviour of the original");
     for column in ["switch", "default", "when it is on"] {
         table.words(column);
@@ -193,14 +270,14 @@ fn switches(suite: &dyn Suite) -> String {
         let default = if switch.default { "on" } else { "off" };
         table.rows.push([switch.name, default, switch.help].map(str::to_owned).into());
     }
-    table.to_text()
+    table
 }
 
-fn workload(name: &str) -> Option<Result<String, Failure>> {
+fn workload(name: &str) -> Option<Result<Shown, Failure>> {
     suite::find(name).map(|(suite, entry)| workload_text(suite, entry))
 }
 
-fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<String, Failure> {
+fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<Shown, Failure> {
     let workload = suite.load(entry.name, &Settings::default());
     let workload = workload.map_err(|error| Failure::usage(error.to_string()))?;
     let name = suite::full_name(suite, entry);
@@ -209,10 +286,12 @@ fn workload_text(suite: &dyn Suite, entry: Entry) -> Result<String, Failure> {
         table.words(column);
     }
     table.rows = workload.variables().into_iter().map(|(name, value)| vec![name, value]).collect();
-    Ok(format!("{}\n{}", table.to_text(), suite.describe(entry.name).unwrap_or_default()))
+    let source = suite.describe(entry.name).unwrap_or_default();
+    let shown = Shown::of_table(&table, "variables").with("summary", entry.summary);
+    Ok(shown.and(&format!("\n{source}")).with("source", source))
 }
 
-fn plan(name: &str) -> Option<Result<String, Failure>> {
+fn plan(name: &str) -> Option<Result<Shown, Failure>> {
     let file = Path::new(name).extension().is_some_and(|extension| extension == "toml");
     let text = match PLANS.iter().find(|preset| preset.name == name) {
         Some(preset) => preset.text.to_owned(),
@@ -224,7 +303,7 @@ fn plan(name: &str) -> Option<Result<String, Failure>> {
 }
 
 /// Every value in force with the place where it is said, then the plan's text.
-fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<String, Failure> {
+fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<Shown, Failure> {
     let mut table = Table::new(format!("{name} (plan): {}", plan.why));
     for column in ["value", "is", "said in"] {
         table.words(column);
@@ -258,15 +337,16 @@ fn plan_text(name: &str, plan: &Plan, text: &str) -> Result<String, Failure> {
     table.rows.extend(expected);
     let cells = plan.cells()?.len();
     table.rows.push(row("cells".to_owned(), format!("{cells}, {} runs of each", plan.repeats), "worked out"));
-    Ok(format!("{}\n{text}", table.to_text()))
+    let shown = Shown::of_table(&table, "values").with("plan", document);
+    Ok(shown.and(&format!("\n{text}")).with("source", text))
 }
 
-fn paper(name: &str) -> Option<Result<String, Failure>> {
+fn paper(name: &str) -> Option<Result<Shown, Failure>> {
     PAPERS.iter().find(|preset| preset.name == name)?;
     Some(Paper::load(name).map(|paper| paper_text(&paper)).map_err(Failure::from))
 }
 
-fn paper_text(paper: &Paper) -> String {
+fn paper_text(paper: &Paper) -> Shown {
     let mut table = Table::new(format!("{} (paper): {}", paper.name, paper.paper));
     for column in ["claim", "published", "band", "says"] {
         table.words(column);
@@ -281,10 +361,10 @@ fn paper_text(paper: &Paper) -> String {
         };
         table.rows.push(vec![claim.claim.id.clone(), published, band, says]);
     }
-    table.to_text()
+    Shown::of_table(&table, "claims").with("paper", paper.paper.clone())
 }
 
-fn machine(name: &str) -> Option<Result<String, Failure>> {
+fn machine(name: &str) -> Option<Result<Shown, Failure>> {
     let known = MACHINES.iter().any(|preset| preset.name == name) || name == lab::machine::THIS_HOST;
     // A medium and a plan may be in such a file as well: only a machine has a shape.
     let text = || std::fs::read_to_string(name).unwrap_or_default();
@@ -295,7 +375,7 @@ fn machine(name: &str) -> Option<Result<String, Failure>> {
     Some(MachinePreset::load(name).map(|preset| machine_text(&preset)).map_err(Failure::from))
 }
 
-fn machine_text(preset: &MachinePreset) -> String {
+fn machine_text(preset: &MachinePreset) -> Shown {
     let mut table = Table::new(format!("{} (machine): {}", preset.machine.name, preset.summary));
     for column in ["key", "value", "source"] {
         table.words(column);
@@ -303,5 +383,5 @@ fn machine_text(preset: &MachinePreset) -> String {
     for value in &preset.values {
         table.rows.push(vec![value.key.to_owned(), value.value.clone(), value.source.clone()]);
     }
-    table.to_text()
+    Shown::of_table(&table, "values").with("summary", preset.summary.clone())
 }

@@ -77,7 +77,7 @@ fn keeps_all(world: &dyn World) {
 
 #[test]
 fn designs_in_this_process_keep_the_rules() {
-    for design in ["pmfs", "hinfs"] {
+    for design in fs::FILE_SYSTEMS.iter().map(|design| design.name()) {
         InProcess::run(design, |world| keeps_all(world));
     }
 }

@@ -172,7 +172,7 @@ impl InProcess {
         let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
         let outcome = sim::run(&setup, move || {
             let design_type = fs::by_name(design).expect("a design");
-            let given = [("buffer", "4MiB")].into_iter().filter(|_| design == "hinfs");
+            let given = [("buffer", "4MiB")].into_iter().filter(|_| design.starts_with("hinfs"));
             let given = given.map(|(key, value)| (key.to_owned(), value.to_owned())).collect();
             let options = fs::Options::resolve(design, design_type.options(), &given).expect("options");
             let region = Arc::new(Region::anonymous(Bytes::mib(64), Box::new(Null)).expect("memory"));

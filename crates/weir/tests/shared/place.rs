@@ -7,7 +7,19 @@ use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
+/// Designs on which what the front ends do is tested.
 pub(crate) const DESIGNS: [&str; 2] = ["pmfs", "hinfs"];
+
+/// Every design, for what each promises a mount.
+pub(crate) fn designs() -> impl Iterator<Item = &'static str> {
+    ::fs::FILE_SYSTEMS.iter().map(|design| design.name())
+}
+
+/// What a design promises of a crash.
+pub(crate) fn promises(name: &str) -> vfs::Promises {
+    let design = ::fs::by_name(name).expect("a design");
+    design.promises(&::fs::Options::defaults(design.options()))
+}
 
 pub(crate) fn weir() -> Command {
     Command::new(assert_cmd::cargo::cargo_bin!("weir"))
@@ -55,7 +67,7 @@ impl Place {
 
     pub(crate) fn command(&self, words: &str) -> Command {
         let mut command = weir();
-        let buffer = if self.design == "hinfs" { "buffer=4MiB" } else { "" };
+        let buffer = if self.design.starts_with("hinfs") { "buffer=4MiB" } else { "" };
         command.args(["mount", self.design]).arg(self.pool()).arg(self.dir());
         command.args(["--size", "64MiB", "-o", buffer, "-o", words]);
         command

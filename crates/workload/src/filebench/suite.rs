@@ -70,6 +70,10 @@ impl Suite for Filebench {
         Some("f")
     }
 
+    fn file_counts(&self) -> &'static [&'static str] {
+        &[FILES]
+    }
+
     fn switches(&self) -> &'static [Switch] {
         SWITCHES
     }

@@ -1,10 +1,10 @@
 //! `weir check crash`: crashes at every point of small programs.
 
 use std::fmt::Write as _;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
+use check::design::maps_files;
 use clap::Args;
 use media::fault::{Fault, Target};
 use report::table::Table;
@@ -55,19 +55,10 @@ struct Crashed {
 }
 
 /// Refuses a design that maps no files: its programs would store nothing.
-fn maps_files(subject: &Subject) -> Result<(), Failure> {
+fn refuse_without_maps(subject: &Subject) -> Result<(), Failure> {
     let name = subject.design.name();
     let told = |what: String| Failure::new(Exit::Run, format!("{name}: {what}"));
-    let (design, size) = (Arc::clone(&subject.design), subject.size);
-    let maps = check::design::try_virtually(1, move || {
-        let region = check::design::region(size);
-        design.mkfs(&region)?;
-        let fs = design.mount(&region)?;
-        let maps = fs.mapped_files().is_some();
-        fs.unmount().map_err(|errno| format!("unmount: {}", errno.name()))?;
-        Ok::<_, String>(maps)
-    });
-    if maps.and_then(|maps| maps).map_err(told)? {
+    if maps_files(&subject.design, subject.size).map_err(told)? {
         return Ok(());
     }
     Err(Failure::usage(format!("{name} maps no files: leave it out of --fs, or leave out --mapped")))
@@ -83,7 +74,7 @@ impl CrashCheck {
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let subjects = self.shared.subjects(self.chosen.size, false)?;
         if self.mapped {
-            subjects.iter().try_for_each(maps_files)?;
+            subjects.iter().try_for_each(refuse_without_maps)?;
         }
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();

@@ -29,6 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use check::crash::{Subject, programs};
+use check::design::usual_size;
 use check::{Design, Limits};
 use clap::{Args, Subcommand};
 use fs::Mutant;
@@ -155,7 +156,7 @@ fn subjects_of(
             Some(mutant) => seeded(name, given, mutant)?,
             None => checked(name, given, Size::Small)?,
         };
-        let size = if size == chosen::REGION { size.max(least(&*design)) } else { size };
+        let size = if size == chosen::REGION { size.max(usual_size(&*design)) } else { size };
         check_size(&*design, size)?;
         Ok(Subject { design, size, promises: promises(name, given)?, mode: Mode::Adr })
     };
@@ -199,12 +200,6 @@ fn tried(count: usize, all: usize) -> String {
 /// A size as one writes it on a command line.
 fn written(size: Bytes) -> String {
     format!("{}KiB", size.0 / KIB)
-}
-
-/// The region that a check takes for a design where none was asked for: programs need room beside a format that is large itself,
-/// as one with a journal of jbd2 is.
-fn least(design: &dyn Design) -> Bytes {
-    Bytes((design.min_size().0 + Bytes::kib(512).0).next_multiple_of(Bytes::mib(1).0))
 }
 
 fn check_size(design: &dyn Design, size: Bytes) -> Result<(), Failure> {

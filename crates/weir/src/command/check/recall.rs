@@ -66,6 +66,7 @@ pub(super) fn all(
                 subjects: subjects_of(name, &given, size, Some(*mutant))?,
                 needs_failure: mutant.needs_failure(),
                 programs: mutant.programs(),
+                scenarios: mutant.scenarios(),
             })
         };
         let seeded = mutants.iter().map(seed).collect::<Result<Vec<_>, Failure>>()?;
