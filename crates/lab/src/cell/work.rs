@@ -92,7 +92,7 @@ impl Work {
         let (tallies, mount) = (self.tallies(), self.mount(&device)?);
         let full = || "the device is full: use a larger one".to_owned();
         let told = |error| self.told(error, full);
-        let job = self.job(processes(&mount), &tallies).map_err(told)?;
+        let job = self.job(processes(&mount), &tallies, None).map_err(told)?;
         let mut sample = self.measure(&*job, &tallies, Counters::new).map_err(told)?;
         let process = Process::new(Arc::clone(&mount), Credentials::root());
         if let (Some(ssd), Some(path)) = (&built.ssd, job.placed()) {
