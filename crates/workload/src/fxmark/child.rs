@@ -36,7 +36,7 @@ pub fn work(operations: fn(&Snapshot) -> Vec<OperationRecord>) -> Result<(), Str
     let socket = io::stdin().as_fd().try_clone_to_owned().map_err(told)?;
     let mut link = Link::new(UnixStream::from(socket));
     let words = HostWords::map(io::stdout(), WORDS).map_err(told)?;
-    let order = match link.hear(|| ()).map_err(told)? {
+    let order = match link.hear().map_err(told)? {
         Told::Order(order) => *order,
         other => return Err(told(unexpected(&other))),
     };
@@ -68,7 +68,7 @@ fn follow(
     let made = prepared.clone();
     link.tell(&Said::Prepared(prepared))?;
     let Ok(prepared): Result<_, JobError> = made else { return Ok(()) };
-    match link.hear(|| ())? {
+    match link.hear()? {
         Told::Open => {}
         other => return Err(unexpected(&other)),
     }
@@ -97,7 +97,7 @@ fn follow(
 /// Says that all is open, and returns when to start.
 fn wait_for_start(link: &mut Link) -> io::Result<u64> {
     link.tell(&Said::Ready)?;
-    match link.hear(|| ())? {
+    match link.hear()? {
         Told::Start(at) => Ok(at),
         other => Err(unexpected(&other)),
     }

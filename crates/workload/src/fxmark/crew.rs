@@ -128,13 +128,9 @@ impl Crew {
         }
         sim::sleep_until(begin);
         watch(Phase::Begins);
-        // One that has died ends the run for the others, which are heard all the same.
-        let heard: Vec<_> = workers
-            .iter_mut()
-            .map(|worker| worker.ended(&control).inspect_err(|_| control.end(sim::now())))
-            .collect();
+        let reports = reports(&mut workers, &control);
         watch(Phase::Ends);
-        let reports = heard.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let reports = reports.into_iter().collect::<Result<Vec<_>, _>>()?;
         let (mut ended, mut operations) = (Vec::new(), Vec::new());
         for report in reports {
             control.note(control.own(report.last), report.failed);
@@ -145,6 +141,20 @@ impl Crew {
     }
 }
 
+/// What each worker reports, in their order. One that has died ends the run for the others, which are heard all the same.
+fn reports(workers: &mut [Process], control: &Control) -> Vec<Result<Report, JobError>> {
+    let mut heard: Vec<Option<Result<Report, JobError>>> = workers.iter().map(|_| None).collect();
+    while heard.iter().any(Option::is_none) {
+        for (worker, report) in workers.iter_mut().zip(&mut heard).filter(|(_, report)| report.is_none()) {
+            *report = worker.report().transpose();
+            if control.interrupted() || matches!(report, Some(Err(_))) {
+                control.end(sim::now());
+            }
+        }
+    }
+    heard.into_iter().flatten().collect()
+}
+
 impl Process {
     fn tell(&mut self, message: &Told) -> Result<(), JobError> {
         let told = self.link.tell(message);
@@ -152,28 +162,25 @@ impl Process {
     }
 
     fn prepared(&mut self) -> Result<Prepared, JobError> {
-        match self.link.hear(|| ()).map_err(|error| self.lost(&error))? {
+        match self.link.hear().map_err(|error| self.lost(&error))? {
             Said::Prepared(prepared) => prepared,
             other => Err(self.lost(&unexpected(&other))),
         }
     }
 
     fn is_ready(&mut self) -> Result<(), JobError> {
-        match self.link.hear(|| ()).map_err(|error| self.lost(&error))? {
+        match self.link.hear().map_err(|error| self.lost(&error))? {
             Said::Ready => Ok(()),
             other => Err(self.lost(&unexpected(&other))),
         }
     }
 
-    fn ended(&mut self, control: &Control) -> Result<Report, JobError> {
-        let waiting = || {
-            if control.interrupted() {
-                control.end(sim::now());
-            }
-        };
-        match self.link.hear(waiting).map_err(|error| self.lost(&error))? {
-            Said::Ended(report) => Ok(*report),
-            other => Err(self.lost(&unexpected(&other))),
+    /// Its report, if it has ended.
+    fn report(&mut self) -> Result<Option<Report>, JobError> {
+        match self.link.listen().map_err(|error| self.lost(&error))? {
+            None => Ok(None),
+            Some(Said::Ended(report)) => Ok(Some(*report)),
+            Some(other) => Err(self.lost(&unexpected(&other))),
         }
     }
 

@@ -67,11 +67,13 @@ pub(super) struct Report {
 #[derive(Debug)]
 pub(super) struct Link {
     socket: BufReader<UnixStream>,
+    /// What has come of the next line.
+    line: Vec<u8>,
 }
 
 impl Link {
     pub(super) fn new(socket: UnixStream) -> Self {
-        Self { socket: BufReader::new(socket) }
+        Self { socket: BufReader::new(socket), line: Vec::new() }
     }
 
     pub(super) fn tell(&mut self, message: &impl Serialize) -> io::Result<()> {
@@ -80,18 +82,24 @@ impl Link {
         self.socket.get_mut().write_all(&line)
     }
 
-    /// Waits for a message, and calls `waiting` each time that a time limit of the socket has passed.
-    pub(super) fn hear<T: DeserializeOwned>(&mut self, waiting: impl Fn()) -> io::Result<T> {
-        let mut line = Vec::new();
+    /// Waits for a message.
+    pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<T> {
         loop {
-            match self.socket.read_until(b'\n', &mut line) {
-                Ok(_) if line.ends_with(b"\n") => return Ok(serde_json::from_slice(&line)?),
-                Ok(_) => return Err(ErrorKind::UnexpectedEof.into()),
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    waiting();
-                }
-                Err(error) => return Err(error),
+            if let Some(message) = self.listen()? {
+                return Ok(message);
             }
+        }
+    }
+
+    /// Waits for a message as long as the time limit of the socket; none if there was none by then.
+    pub(super) fn listen<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        match self.socket.read_until(b'\n', &mut self.line) {
+            Ok(_) if self.line.ends_with(b"\n") => {
+                Ok(Some(serde_json::from_slice(&std::mem::take(&mut self.line))?))
+            }
+            Ok(_) => Err(ErrorKind::UnexpectedEof.into()),
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(None),
+            Err(error) => Err(error),
         }
     }
 }
