@@ -139,7 +139,7 @@ fn table(results: &ResultFile, only: &BTreeMap<String, String>) -> Option<Table>
     let first = curves.first()?;
     let varies = first.axes.contains_key(FREE);
     let mut table = Table::new(
-        "What limits scaling: the part of an operation's time that grows the most with the threads, and its share at the most threads",
+        "What limits scaling: the part of an operation's time that grows the most, and its share with the most threads",
     );
     first.axes.keys().filter(|name| **name != FREE).for_each(|name| table.words(axis::title(name)));
     for name in ["threads", "throughput", "speed-up"] {

@@ -541,8 +541,8 @@ impl Snapshot {
         Nanos(self.time[op.index()].iter().sum())
     }
 
-    /// Time from begin to end of all operations of kind `op`. Of one that had not ended when the snapshot was taken, what was booked
-    /// until then: the rest is in later snapshots.
+    /// Time from begin to end of all operations of kind `op`. Of one that had not ended when the snapshot was taken, what was
+    /// booked until then: the rest is in later snapshots.
     pub fn total(&self, op: Op) -> Nanos {
         Nanos(self.total[op.index()])
     }

@@ -74,8 +74,10 @@ impl Plan {
 }
 
 fn no_class(name: &str, known: &[&str]) -> String {
-    let near = nearest_of(name, known.iter().copied());
-    let near = near.map(|near| format!("did you mean \"{near}\"? ")).unwrap_or_default();
+    let near = match nearest_of(name, known.iter().copied()) {
+        Some(near) => format!("did you mean \"{near}\"? There are"),
+        None => "there are".to_owned(),
+    };
     let known = known.join(", ");
-    format!("no cell can have a lock or cache line called \"{name}\", to be free; {near}There are: {known}")
+    format!("no cell can have a lock or cache line called \"{name}\", to be free; {near}: {known}")
 }
