@@ -107,6 +107,8 @@ pub(crate) struct Context {
     pub(crate) on_core: OnCore,
     /// Bytes of the buffer that it reads and writes with.
     pub(crate) buffer: Cell<u64>,
+    /// The user and the group for whom it works.
+    pub(crate) user: Cell<(u32, u32)>,
     pub(crate) activity: Cell<Activity>,
     pub(crate) op: Cell<u8>,
     pub(crate) op_start: Cell<u64>,
@@ -138,6 +140,7 @@ impl Context {
             seen: Cell::new(0),
             on_core: OnCore::default(),
             buffer: Cell::new(u64::MAX),
+            user: Cell::new((0, 0)),
             activity: Cell::new(Activity::DATA),
             op: Cell::new(Op::NONE.index() as u8),
             op_start: Cell::new(0),

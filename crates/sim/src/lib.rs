@@ -71,5 +71,8 @@ pub use schedule::{Interleaving, Schedule, Switch, explore};
 pub use sync::{
     Condvar, Line, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, Semaphore, Server,
 };
-pub use task::{Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, spawn};
+pub use task::{
+    Attached, Handle, JoinHandle, RunError, Setup, TaskSpec, core, pin, run, run_here, spawn, work_for,
+    works_for,
+};
 pub use units::{Bytes, GIB, KIB, LINE_BYTES, MIB, Nanos, PAGE_BYTES, ParseUnitError, Rate};

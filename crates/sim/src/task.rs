@@ -298,6 +298,20 @@ pub fn core() -> u16 {
     context::current().filter(|cx| cx.scheduler().is_some()).map_or_else(host_cpu, |cx| cx.core.get())
 }
 
+/// Says for which user and group the current task works from now on. A task begins as root.
+#[inline]
+pub fn work_for(user: u32, group: u32) {
+    if let Some(cx) = context::current() {
+        cx.user.set((user, group));
+    }
+}
+
+/// The user and the group for whom the current task works; root outside a run.
+#[inline]
+pub fn works_for() -> (u32, u32) {
+    context::current().map_or((0, 0), |cx| cx.user.get())
+}
+
 /// The number of the host's CPU that runs the calling thread, read without entering the kernel where that is possible.
 fn host_cpu() -> u16 {
     rustix::thread::sched_getcpu() as u16

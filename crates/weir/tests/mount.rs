@@ -227,8 +227,12 @@ fn the_calls_for_attributes_tell_sizes_and_refuse_what_there_is_not() {
         assert_eq!(getxattr(&file, "user.other", &mut short), Err(Errno::NODATA));
         assert_eq!(setxattr(&file, "user.note", b"", XattrFlags::CREATE), Err(Errno::EXIST));
         assert_eq!(removexattr(&file, "user.other"), Err(Errno::NODATA));
-        // More than a block, less than what the kernel refuses by itself; then lists, which no design here has.
-        assert_eq!(setxattr(&file, "user.note", &[7; 5000], XattrFlags::empty()), Err(Errno::NOSPC));
+        // The longest that the kernel lets through; then lists, which no design here has.
+        let longest = vec![9; 1 << 16];
+        assert_eq!(setxattr(&file, "user.long", &longest, XattrFlags::empty()), Ok(()));
+        let mut read = vec![0; 1 << 16];
+        assert_eq!(getxattr(&file, "user.long", &mut read), Ok(1 << 16));
+        assert!(read == longest);
         assert_eq!(getxattr_query(&file, "system.posix_acl_access"), Err(Errno::OPNOTSUPP));
         assert_eq!(setxattr(&file, "system.nothing", b"", XattrFlags::empty()), Err(Errno::OPNOTSUPP));
         assert_eq!(getxattr_query(&file, "user.note"), Ok(100));
@@ -534,7 +538,8 @@ fn what_df_calls_available_can_be_reserved() {
         place.mount("");
         let space = rustix::fs::statvfs(place.dir()).unwrap();
         let (free, available) = (space.f_bfree, space.f_bavail);
-        assert!(available < free && available * 100 > free * 95, "{design}: {available} of {free}");
+        // In ext2 and ext4, 5 % are for root, who may have them.
+        assert!(available < free && available * 100 > free * 93, "{design}: {available} of {free}");
         let file = File::create(place.dir().join("file")).unwrap();
         // The name may take a block of the directory.
         let bytes = (space.f_bavail - 1) * space.f_frsize;

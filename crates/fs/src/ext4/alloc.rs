@@ -12,7 +12,7 @@ use sim::Work;
 use super::Volume;
 use super::free_map::FreeMap;
 use super::journal::Handle;
-use super::layout::{GroupDescriptor, crc32c, group_flag};
+use super::layout::{GroupDescriptor, Superblock, crc32c, group_flag};
 use super::mutant;
 use super::preallocation::Preallocations;
 use crate::error::{Error, Result};
@@ -27,9 +27,23 @@ pub(crate) struct Space {
     busy: AtomicU64,
     /// Promised to delayed writes (`delayed.rs`).
     reserved: AtomicU64,
+    /// Kept for root and for this user and group (mke2fs: `-m`, tune2fs: `-u`, `-g`).
+    kept: u64,
+    kept_for: (u32, u32),
 }
 
 impl Space {
+    /// Without a count yet.
+    pub(super) fn of(superblock: &Superblock) -> Self {
+        let kept_for = (superblock.def_resuid.get().into(), superblock.def_resgid.get().into());
+        Self { kept: superblock.kept_blocks(), kept_for, ..Self::default() }
+    }
+
+    /// Blocks that only some users may take.
+    pub(crate) fn kept(&self) -> u64 {
+        self.kept
+    }
+
     /// Blocks that the bitmaps have as free.
     pub(crate) fn blocks(&self) -> u64 {
         self.blocks.load(Relaxed)
@@ -48,9 +62,12 @@ impl Space {
         self.blocks().saturating_sub(self.busy.load(Relaxed))
     }
 
-    /// The same without those that are promised.
+    /// The same without those that are promised, and those that are kept from the user for whom the current task works.
     pub(super) fn available(&self) -> u64 {
-        self.unused().saturating_sub(self.reserved())
+        let (user, group) = sim::works_for();
+        let may_take = user == 0 || user == self.kept_for.0 || group != 0 && group == self.kept_for.1;
+        let kept = if may_take { 0 } else { self.kept };
+        self.unused().saturating_sub(self.reserved()).saturating_sub(kept)
     }
 
     /// Whether a commit would make blocks free.

@@ -78,6 +78,7 @@ pub(super) fn make(device: &Arc<dyn BlockDevice>, of: &mut Superblock) -> Result
     let mut head = of.clone();
     head.blocks_count_lo = blocks.into();
     head.blocks_count_hi = 0.into();
+    head.set_kept_blocks(0);
     head.inodes_count = 0.into();
     head.uuid = uuid;
     head.feature_compat = 0.into();

@@ -53,6 +53,12 @@ const CACHE: OptionSpec = OptionSpec {
     help: "mount: size of the page cache",
 };
 
+const RESERVED: OptionSpec = OptionSpec {
+    name: "reserved",
+    kind: OptionKind::Fraction,
+    default: "5%",
+    help: "mkfs: part of the blocks that only root may take, at most half (mke2fs: -m)",
+};
 const JOURNAL: OptionSpec = OptionSpec {
     name: "journal",
     kind: OptionKind::SizeOrAuto,
@@ -73,13 +79,14 @@ const STREAM_REQUEST: OptionSpec = OptionSpec {
 };
 
 /// ext2's options.
-const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, CACHE];
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE];
 
 /// ext4's options.
 const EXT4_OPTIONS: &[OptionSpec] = &[
     BLOCK_SIZE,
     DIR_INDEX,
     LOST_FOUND,
+    RESERVED,
     CACHE,
     JOURNAL,
     OptionSpec {
@@ -126,6 +133,7 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
 const DAX_OPTIONS: &[OptionSpec] = &[
     DIR_INDEX,
     LOST_FOUND,
+    RESERVED,
     OptionSpec { help: "mount: size of the page cache, which holds metadata only", ..CACHE },
     OptionSpec {
         help: "mkfs: size of the journal, at least 1024 blocks; auto: the size that mke2fs chooses",
@@ -163,8 +171,17 @@ pub(crate) static EXT4_DAX: ExtType = ExtType {
 };
 
 impl ExtType {
-    /// Refuses a journal that is too small to be one.
-    fn check_journal_size(&self, options: &Options) -> Result<(), OptionError> {
+    /// Refuses a journal that is too small to be one, and more blocks for root than the kernel takes.
+    fn check_sizes(&self, options: &Options) -> Result<(), OptionError> {
+        let kept = options.fraction("reserved");
+        if kept > 0.5 {
+            let expected = "at most 50%".to_owned();
+            return Err(OptionError::Value {
+                name: "reserved".to_owned(),
+                value: kept.to_string(),
+                expected,
+            });
+        }
         if !self.modern {
             return Ok(());
         }
@@ -208,6 +225,7 @@ impl ExtType {
             dir_index: options.flag("dir_index"),
             wide: self.modern,
             lost_found: options.flag("lost_found"),
+            kept: options.fraction("reserved"),
             lazy_tables: self.modern && !self.dax && options.flag("lazy_itable"),
         }
     }
@@ -395,7 +413,7 @@ impl FsType for ExtType {
     }
 
     fn mkfs(&self, storage: &Storage, options: &Options) -> Result<(), FsError> {
-        self.check_journal_size(options)?;
+        self.check_sizes(options)?;
         let journal = if self.has_external_journal(options) {
             Some(beside(storage)?.ok_or(FsError::NoJournalDevice)?)
         } else {

@@ -251,6 +251,17 @@ impl Superblock {
         self.feature_ro_compat.get() & feature != 0
     }
 
+    /// Blocks that only root, or the user or group that is named, may take.
+    pub(crate) fn kept_blocks(&self) -> u64 {
+        let upper = if self.has_incompat(incompat::IS_64BIT) { self.r_blocks_count_hi.get() } else { 0 };
+        u64::from(upper) << 32 | u64::from(self.r_blocks_count_lo.get())
+    }
+
+    pub(crate) fn set_kept_blocks(&mut self, kept: u64) {
+        self.r_blocks_count_lo = (kept as u32).into();
+        self.r_blocks_count_hi = ((kept >> 32) as u32).into();
+    }
+
     pub(crate) fn set_free_blocks(&mut self, free: u64) {
         self.free_blocks_count_lo = (free as u32).into();
         self.free_blocks_count_hi = ((free >> 32) as u32).into();

@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub(crate) dir_index: bool,
     pub(crate) wide: bool,
     pub(crate) lost_found: bool,
+    /// The part of the blocks that only root may take.
+    pub(crate) kept: f64,
     /// Inode tables are left as they are, and zeroed as they are used (mke2fs: `lazy_itable_init`).
     pub(crate) lazy_tables: bool,
 }
@@ -103,6 +105,7 @@ impl Plan {
             blocks -= last;
         }
         let (groups, _) = inodes_of(blocks);
+        sb.set_kept_blocks((blocks as f64 * self.kept) as u64);
         sb.inodes_count = ((groups * inodes) as u32).into();
         sb.blocks_count_lo = (blocks as u32).into();
         sb.blocks_count_hi = ((blocks >> 32) as u32).into();

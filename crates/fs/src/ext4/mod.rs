@@ -276,7 +276,7 @@ impl Volume {
         let cache = PageCache::new(queue, geo.block_bytes, settings.cache);
         let descriptors =
             superblock::load_descriptors(&**device, &geo, (settings.repairs, tears), &mut torn)?;
-        let space = Arc::default();
+        let space = Arc::new(Space::of(&superblock));
         let seed = superblock.mkfs_time.get() ^ superblock.mnt_count.get() as u32;
         Ok(Self {
             geo,

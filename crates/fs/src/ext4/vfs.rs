@@ -88,7 +88,8 @@ impl FileSystem for Mounted {
             true => (block / 12 - 1, 5),
             false => (block / 4, 3),
         };
-        space.blocks_free.saturating_sub(tree_nodes(space.blocks_free, fanout, levels))
+        let free = space.blocks_free.saturating_sub(self.0.space.kept());
+        free.saturating_sub(tree_nodes(free, fanout, levels))
     }
 
     fn sync(&self) -> Result<()> {

@@ -6,6 +6,7 @@ mod damage;
 mod flushes;
 #[path = "../shared/harness.rs"]
 mod harness;
+mod kept_blocks;
 mod kernel_crashes;
 mod kernel_images;
 mod kernel_mounts;

@@ -40,6 +40,8 @@ impl Handler {
     pub(super) fn dispatch(&self, request: Request<'_>, reply: &mut Reply) -> Result<Answer> {
         let mut ask = request;
         let ask = &mut ask;
+        self.join_run();
+        sim::work_for(ask.header.uid, ask.header.gid);
         match ask.header.opcode {
             opcode::LOOKUP => self.lookup(ask, reply),
             opcode::FORGET => return self.forget(ask),

@@ -186,6 +186,16 @@ fn end(mount: &Mount, file: OpenFile) {
     mount.reap();
 }
 
+impl Process {
+    /// Begins a system call of this program's user.
+    #[inline]
+    fn enter(&self, op: Op) -> sim::ledger::OpGuard {
+        let crate::Owner { uid, gid } = self.who.owner();
+        sim::work_for(uid, gid);
+        enter(op)
+    }
+}
+
 /// Begins a system call.
 #[inline]
 fn enter(op: Op) -> sim::ledger::OpGuard {
@@ -198,170 +208,170 @@ fn enter(op: Op) -> sim::ledger::OpGuard {
 impl Syscalls for Process {
     fn open(&self, path: &[u8], flags: OpenFlags, mode: u32) -> Result<Fd> {
         let may_create = flags.intersects(OpenFlags::CREATE | OpenFlags::TMPFILE);
-        let op = enter(if may_create { Op::UNDECIDED } else { ops::OPEN });
+        let op = self.enter(if may_create { Op::UNDECIDED } else { ops::OPEN });
         let opened = self.open_path(path, flags, mode);
         op.set_op(if matches!(opened, Ok((_, true))) { ops::CREATE } else { ops::OPEN });
         opened.map(|(fd, _)| fd)
     }
 
     fn close(&self, fd: Fd) -> Result<()> {
-        let _op = enter(ops::CLOSE);
+        let _op = self.enter(ops::CLOSE);
         self.put(self.files.take(fd)?);
         Ok(())
     }
 
     fn dup(&self, fd: Fd) -> Result<Fd> {
-        let _op = enter(ops::OPEN);
+        let _op = self.enter(ops::OPEN);
         self.dup_file(fd)
     }
 
     fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
-        let _op = enter(ops::READ);
+        let _op = self.enter(ops::READ);
         self.with_file(fd, |file| self.read_on(file, buffer))
     }
 
     fn write(&self, fd: Fd, data: &[u8]) -> Result<usize> {
-        let _op = enter(ops::WRITE);
+        let _op = self.enter(ops::WRITE);
         self.with_file(fd, |file| self.write_on(file, data))
     }
 
     #[inline]
     fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let _op = enter(ops::READ);
+        let _op = self.enter(ops::READ);
         check_offset(offset)?;
         self.with_file(fd, |file| self.read_at(file, buffer, offset))
     }
 
     #[inline]
     fn pwrite(&self, fd: Fd, data: &[u8], offset: u64) -> Result<usize> {
-        let _op = enter(ops::WRITE);
+        let _op = self.enter(ops::WRITE);
         check_offset(offset)?;
         self.with_file(fd, |file| self.write_at(file, data, offset)).map(|written| written.bytes)
     }
 
     fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
-        let _op = enter(ops::SEEK);
+        let _op = self.enter(ops::SEEK);
         self.with_usable(fd, |file| self.seek(file, offset, whence))
     }
 
     fn fsync(&self, fd: Fd) -> Result<()> {
-        let _op = enter(ops::FSYNC);
+        let _op = self.enter(ops::FSYNC);
         self.with_usable(fd, |file| self.mount.file_system().fsync(file.vnode.ino, false))
     }
 
     fn fdatasync(&self, fd: Fd) -> Result<()> {
-        let _op = enter(ops::FSYNC);
+        let _op = self.enter(ops::FSYNC);
         self.with_usable(fd, |file| self.mount.file_system().fsync(file.vnode.ino, true))
     }
 
     fn fstat(&self, fd: Fd) -> Result<Attr> {
-        let _op = enter(ops::STAT);
+        let _op = self.enter(ops::STAT);
         self.with_file(fd, |file| self.mount.file_system().getattr(file.vnode.ino))
     }
 
     fn ftruncate(&self, fd: Fd, size: u64) -> Result<()> {
-        let _op = enter(ops::TRUNCATE);
+        let _op = self.enter(ops::TRUNCATE);
         check_offset(size)?;
         self.with_usable(fd, |file| self.truncate_file(file, size))
     }
 
     fn fallocate(&self, fd: Fd, mode: FallocateMode, offset: u64, len: u64) -> Result<()> {
-        let _op = enter(ops::FALLOCATE);
+        let _op = self.enter(ops::FALLOCATE);
         self.with_usable(fd, |file| self.allocate(file, mode, offset, len))
     }
 
     fn mmap(&self, fd: Fd, offset: u64, len: u64, protection: Protection) -> Result<Box<dyn Mapping>> {
-        let _op = enter(ops::MMAP);
+        let _op = self.enter(ops::MMAP);
         self.map_file(fd, offset, len, protection)
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
-        let _op = enter(ops::READDIR);
+        let _op = self.enter(ops::READDIR);
         self.with_usable(fd, |file| self.read_entries(file, sink))
     }
 
     fn stat(&self, path: &[u8]) -> Result<Attr> {
-        let _op = enter(ops::STAT);
+        let _op = self.enter(ops::STAT);
         self.mount.file_system().getattr(self.resolve(path, true)?.ino)
     }
 
     fn lstat(&self, path: &[u8]) -> Result<Attr> {
-        let _op = enter(ops::STAT);
+        let _op = self.enter(ops::STAT);
         self.mount.file_system().getattr(self.resolve(path, false)?.ino)
     }
 
     fn mkdir(&self, path: &[u8], mode: u32) -> Result<()> {
-        let _op = enter(ops::MKDIR);
+        let _op = self.enter(ops::MKDIR);
         self.make_directory(path, mode)
     }
 
     fn rmdir(&self, path: &[u8]) -> Result<()> {
-        let _op = enter(ops::RMDIR);
+        let _op = self.enter(ops::RMDIR);
         self.remove_directory(path)
     }
 
     fn mknod(&self, path: &[u8], kind: FileKind, mode: u32, rdev: u64) -> Result<()> {
-        let _op = enter(ops::MKNOD);
+        let _op = self.enter(ops::MKNOD);
         self.make_node(path, kind, mode, rdev)
     }
 
     fn unlink(&self, path: &[u8]) -> Result<()> {
-        let _op = enter(ops::UNLINK);
+        let _op = self.enter(ops::UNLINK);
         self.remove_file(path)
     }
 
     fn rename(&self, from: &[u8], to: &[u8], flags: RenameFlags) -> Result<()> {
-        let _op = enter(ops::RENAME);
+        let _op = self.enter(ops::RENAME);
         self.rename_paths(from, to, flags)
     }
 
     fn link(&self, from: &[u8], to: &[u8]) -> Result<()> {
-        let _op = enter(ops::LINK);
+        let _op = self.enter(ops::LINK);
         self.add_name(from, to)
     }
 
     fn symlink(&self, target: &[u8], path: &[u8]) -> Result<()> {
-        let _op = enter(ops::SYMLINK);
+        let _op = self.enter(ops::SYMLINK);
         self.make_symlink(target, path)
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let _op = enter(ops::READLINK);
+        let _op = self.enter(ops::READLINK);
         self.read_link(path)
     }
 
     fn truncate(&self, path: &[u8], size: u64) -> Result<()> {
-        let _op = enter(ops::TRUNCATE);
+        let _op = self.enter(ops::TRUNCATE);
         self.truncate_path(path, size)
     }
 
     fn setattr(&self, path: &[u8], set: &SetAttr) -> Result<()> {
-        let _op = enter(ops::SETATTR);
+        let _op = self.enter(ops::SETATTR);
         self.change_attributes(path, set)
     }
 
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        let _op = enter(ops::XATTR);
+        let _op = self.enter(ops::XATTR);
         self.get_xattr(path, name)
     }
 
     fn setxattr(&self, path: &[u8], name: &[u8], value: &[u8], mode: XattrMode) -> Result<()> {
-        let _op = enter(ops::XATTR);
+        let _op = self.enter(ops::XATTR);
         self.set_xattr(path, name, value, mode)
     }
 
     fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let _op = enter(ops::XATTR);
+        let _op = self.enter(ops::XATTR);
         self.list_xattr(path)
     }
 
     fn removexattr(&self, path: &[u8], name: &[u8]) -> Result<()> {
-        let _op = enter(ops::XATTR);
+        let _op = self.enter(ops::XATTR);
         self.remove_xattr(path, name)
     }
 
     fn chdir(&self, path: &[u8]) -> Result<()> {
-        let _op = enter(ops::STAT);
+        let _op = self.enter(ops::STAT);
         self.change_directory(path)
     }
 
@@ -370,24 +380,24 @@ impl Syscalls for Process {
     }
 
     fn sync(&self) -> Result<()> {
-        let _op = enter(ops::SYNC);
+        let _op = self.enter(ops::SYNC);
         self.mount.reap();
         self.mount.file_system().sync()
     }
 
     fn statfs(&self, path: &[u8]) -> Result<StatFs> {
-        let _op = enter(ops::STATFS);
+        let _op = self.enter(ops::STATFS);
         let _reached = self.resolve(path, true)?;
         self.mount.file_system().statfs()
     }
     fn drop_caches(&self) -> Result<()> {
-        let _op = enter(ops::SYNC);
+        let _op = self.enter(ops::SYNC);
         self.mount.drop_cached_names();
         self.mount.file_system().drop_caches()
     }
 
     fn extents(&self, fd: Fd) -> Result<Vec<FileExtent>> {
-        let _op = enter(ops::STAT);
+        let _op = self.enter(ops::STAT);
         self.with_usable(fd, |file| self.mount.file_system().extents(file.vnode.ino))
     }
 }

@@ -1,0 +1,50 @@
+//! Blocks that only root may take (mke2fs: `-m`).
+
+use std::sync::Arc;
+
+use media::Storage;
+use sim::Bytes;
+use vfs::{Errno, FileSystem, IoFlags, NewInode, Owner};
+
+use super::harness::{self, virtually};
+
+/// Writes to a new file until there is no space, as the user; the error, and the blocks that are free then.
+fn fill(fs: &dyn FileSystem, name: &[u8], user: u32) -> (Option<Errno>, u64) {
+    let new = NewInode { perm: 0o644, owner: Owner { uid: user, gid: user } };
+    sim::work_for(user, user);
+    let file = fs.create(fs.root(), name, &new).expect("an inode is free").ino;
+    let full = (0..4096).find_map(|page| fs.write(file, page * 4096, &[7; 4096], IoFlags::empty()).err());
+    sim::work_for(0, 0);
+    fs.sync().expect("sync");
+    (full, fs.statfs().expect("statfs").blocks_free)
+}
+
+#[test]
+fn only_root_takes_the_last_part_of_the_blocks_and_others_see_less_as_available() {
+    for (name, given) in [
+        ("ext4", &[][..]),
+        ("ext4", &[("delalloc", "false"), ("reserved", "20%")]),
+        ("ext2", &[("reserved", "10%")]),
+        ("ext4-dax", &[]),
+        ("ext4", &[("reserved", "0")]),
+    ] {
+        virtually(1, move || {
+            let design = fs::by_name(name).expect("a design");
+            let options = harness::options(design, given);
+            let storage = Storage::from(&harness::region(Bytes::mib(16)));
+            design.mkfs(&storage, &options).expect("mkfs");
+            let fs: Arc<dyn FileSystem> = design.mount(&storage, &options).expect("mount");
+            let all = fs.statfs().expect("statfs").blocks;
+            let kept = (all as f64 * options.fraction("reserved")) as u64;
+            let (full, free) = fill(&*fs, b"user's", 1000);
+            assert_eq!(full, Some(Errno::ENOSPC), "{name} {given:?}");
+            assert!((kept..kept + 40).contains(&free), "{name} {given:?}: {free} free, {kept} kept");
+            assert!(fs.blocks_available(&fs.statfs().expect("statfs")) <= free - kept);
+            let (full, free) = fill(&*fs, b"root's", 0);
+            assert_eq!(full, Some(Errno::ENOSPC));
+            assert!(free < 10, "{name} {given:?}: root leaves {free}");
+            fs.unmount().expect("unmount");
+            assert_eq!(design.fsck(&storage).violations, []);
+        });
+    }
+}
