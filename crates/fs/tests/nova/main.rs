@@ -18,6 +18,7 @@ use sim::ledger::Snapshot;
 use vfs::{FallocateMode, FileSystem, IoFlags, OpenFlags, RenameFlags, SetAttr, XattrMode};
 
 const SEED: u64 = 20_261_124;
+
 /// Fences of one call, which succeeds.
 fn fences<T: std::fmt::Debug>(call: impl FnOnce() -> Result<T, vfs::Errno>) -> u64 {
     let before = Snapshot::of_task();
@@ -67,7 +68,7 @@ fn a_full_image_is_clean_after_its_unmount_and_has_all_of_its_files_after_the_ne
 #[test]
 fn an_image_of_version_1_shows_what_it_held_and_becomes_one_of_version_2() {
     const VERSION: u64 = 8;
-    let (design, region) = (design(false), region(Bytes::mib(1)));
+    let (design, region) = (small("nova"), region(Bytes::mib(1)));
     virtually(1, move || {
         design.mkfs(&region).expect("mkfs");
         let fs = design.mount(&region).expect("mount");

@@ -9,11 +9,12 @@ use media::fault::{Fault, Target};
 use media::recorder::Mode;
 use sim::Bytes;
 
+use super::SEED;
 use super::fences::lines_called;
 use super::harness::{promises, with_options};
-use super::{PMFS, SEED};
 
-/// As [`super::BUFFERED`], with two tasks that write back.
+const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
+/// A small buffer, with two tasks that write back.
 const TWO: &[(&str, &str)] =
     &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];
 
