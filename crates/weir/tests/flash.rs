@@ -252,7 +252,7 @@ fn what_has_no_extents_is_refused_with_the_reason() {
     let cases: [(&[&str], &str); 8] = [
         (&["fragmentation"], "name a file"),
         (&["ENOSPC", "file"], "takes no file"),
-        (&["fragmentation", "no-such-file"], "IMAGE:/PATH"),
+        (&["fragmentation", "no-such-file"], "POOL:/PATH"),
         (&["fragmentation", "/"], "not a regular file"),
         (&["fragmentation", &format!("{image}:/dir")], "not a regular file"),
         (&["fragmentation", &format!("{image}:/none")], "no such file"),

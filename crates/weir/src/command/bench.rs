@@ -20,7 +20,7 @@ pub(crate) struct Bench {
     /// Workloads: filebench/varmail, a suite, or a .f or .fio file (`weir list workloads`)
     #[arg(required = true, value_name = "WORKLOAD")]
     workloads: Vec<String>,
-    /// Designs, device for the medium alone, or host:DIR for a directory of this host (`weir list fs`)
+    /// Designs, device (the medium alone), or host:DIR (`weir list fs`)
     #[arg(long, value_delimiter = ',', required = true, value_name = "A,B")]
     fs: Vec<String>,
     /// Medium or its file: hinfs,latency=1us; repeatable [default: hinfs]
