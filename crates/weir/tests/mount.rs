@@ -241,9 +241,15 @@ fn the_calls_for_attributes_tell_sizes_and_refuse_what_there_is_not() {
     }
 }
 
-/// Who runs a program, and what it says.
+/// What a user's program says. Another test may be starting a program: its child has the file open for a moment, as it was when it
+/// was copied, and the kernel runs no file that is open for writing.
 fn said_by(uid: u32, program: &mut Command) -> String {
-    let output = program.uid(uid).gid(uid).output().expect("the program runs");
+    let output = loop {
+        match program.uid(uid).gid(uid).output() {
+            Err(busy) if busy.kind() == ErrorKind::ExecutableFileBusy => thread::yield_now(),
+            ended => break ended.expect("the program runs"),
+        }
+    };
     assert!(output.status.success(), "{program:?}: {}", stderr(&output));
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
