@@ -159,7 +159,7 @@ fn a_design_on_a_medium_that_it_cannot_use_is_refused_with_what_fits() {
     }
     let outside = "{ name = \"ext4\", external_journal = \"true\" }";
     let told = error(&[&on(outside, "hinfs"), WORK]);
-    assert!(told.contains("ext4 with external_journal=true needs memory and block"), "{told}");
+    assert!(told.contains("ext4 with external_journal=true needs memory and a block device"), "{told}");
     assert!(told.contains("hinfs is memory") && told.contains("fast24"), "what fits: {told}");
     // A block design runs on memory through a RAM disk; beside a block device there is memory for a journal.
     for (designs, medium) in [("\"ext4\", \"ext2\"", "hinfs"), (outside, "fast24"), ("\"ext2\"", "loop")] {
