@@ -300,7 +300,7 @@ fn what_limits_scaling_is_said_of_designs_and_not_of_a_directory_of_the_host() {
     let page = render("html", &one(file));
     let said = page.split("What limits scaling, by its share").nth(1).expect("a sentence below the chart");
     let said = said.split('.').next().unwrap_or_default();
-    assert!(said.contains("pmfs: ") && !said.contains("host:/tmp"), "{said}");
+    assert!(said.contains("pmfs") && !said.contains("host:/tmp"), "{said}");
 }
 
 /// The axes of a cell and the rate of each repeat.

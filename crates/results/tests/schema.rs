@@ -211,6 +211,7 @@ fn full_file() -> ResultFile {
     let mut file = ResultFile::new("p", json!({"seed": 7}), 7, Clock::Virtual);
     file.environment = full_environment();
     file.notes = vec!["scaled down".into()];
+    file.lines.insert("references".into(), "a reference count".into());
     file.inputs = vec![InputRecord { kind: InputKind::Workload, name: "a.f".into(), text: "run 1\n".into() }];
     file.samples = vec![full_sample()];
     file.claims = claims();
