@@ -503,9 +503,19 @@ impl Volume {
             self.clear_range(inode, state, (offset, end))?;
         } else {
             // Without extents nothing says that blocks beyond the end are meant to be there.
-            let keep = mode.contains(FallocateMode::KEEP_SIZE) && !state.raw.has(flag::EXTENTS);
+            let mapped = !state.raw.has(flag::EXTENTS);
+            let keep = mode.contains(FallocateMode::KEEP_SIZE) && mapped;
             let end = if keep { end.min(state.raw.size()) } else { end };
-            self.reserve_range(inode, state, (offset, end))?;
+            let reserved = self.reserve_range(inode, state, (offset, end));
+            if reserved.is_err() && mapped && end > state.raw.size() {
+                let size = self.block_bytes();
+                self.clear_range(
+                    inode,
+                    state,
+                    (state.raw.size().next_multiple_of(size), end.next_multiple_of(size)),
+                )?;
+            }
+            reserved?;
         }
         // After the reservation, which may find no space: then nothing has become zero.
         if mode.contains(FallocateMode::ZERO_RANGE) {

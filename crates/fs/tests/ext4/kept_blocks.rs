@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use media::Storage;
 use sim::Bytes;
-use vfs::{Errno, FileSystem, IoFlags, NewInode, Owner};
+use vfs::{Errno, FallocateMode, FileSystem, IoFlags, NewInode, Owner};
 
 use super::harness::{self, virtually};
 
@@ -47,4 +47,31 @@ fn only_root_takes_the_last_part_of_the_blocks_and_others_see_less_as_available(
             assert_eq!(design.fsck(&storage).violations, []);
         });
     }
+}
+
+/// Blocks beyond the end of a file have no meaning in a block map, and e2fsck complains of them.
+#[test]
+fn a_reservation_that_finds_no_space_leaves_no_block_beyond_the_end_of_a_file_with_a_block_map() {
+    virtually(1, move || {
+        let design = fs::by_name("ext2").expect("a design");
+        let options = harness::options(design, &[("reserved", "0"), ("block_size", "1k")]);
+        let storage = Storage::from(&harness::region(Bytes::mib(2)));
+        design.mkfs(&storage, &options).expect("mkfs");
+        let fs: Arc<dyn FileSystem> = design.mount(&storage, &options).expect("mount");
+        let new = NewInode { perm: 0o644, owner: Owner { uid: 0, gid: 0 } };
+        let [few, file] = [b"few", b"big"].map(|name| fs.create(fs.root(), name, &new).expect("create").ino);
+        fs.write(few, 0, &[1; 12 << 10], IoFlags::empty()).expect("write");
+        fs.write(file, 0, &[2; 700], IoFlags::empty()).expect("write");
+        fill(&*fs, b"all", 0);
+        fs.unlink(fs.root(), b"few").expect("unlink");
+        fs.sync().expect("sync");
+        let free = fs.statfs().expect("statfs").blocks_free;
+        assert!(free >= 12, "{free}");
+        let mode = FallocateMode::empty();
+        assert_eq!(fs.fallocate(file, mode, 500, 40 << 10), Err(Errno::ENOSPC));
+        assert_eq!(fs.getattr(file).expect("attributes").size, 700);
+        assert_eq!(fs.statfs().expect("statfs").blocks_free, free);
+        fs.unmount().expect("unmount");
+        assert_eq!(design.fsck(&storage).violations, []);
+    });
 }
