@@ -159,7 +159,7 @@ fn several_tasks_that_find_the_buffer_of_an_ssd_full_all_go_on() {
                 let mut requests = 0;
                 for number in 0..1000 {
                     let off = (task * 1000 + number * 7 % 1000) * 65_536;
-                    disk.write(off, &[1; 65_536], WriteFlags::default()).expect("in range");
+                    disk.write(off, &vec![1; 65_536], WriteFlags::default()).expect("in range");
                     requests += 1;
                 }
                 requests
