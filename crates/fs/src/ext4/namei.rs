@@ -600,9 +600,11 @@ impl Rename<'_, '_> {
     }
 }
 
-/// Locks two different inodes, the one with the lower number first.
+/// Locks two different inodes: a directory before another file, for which a task that has the directory may wait, then by number.
+/// What an inode is stays so while it has a name.
 fn lock_two<'a>(a: &'a Inode, b: &'a Inode) -> (Guard<'a>, Guard<'a>) {
-    if a.ino < b.ino {
+    let place = |inode: &Inode| (!inode.state.read().raw.is_dir(), inode.ino);
+    if place(a) < place(b) {
         let first = a.change();
         (first, b.change())
     } else {

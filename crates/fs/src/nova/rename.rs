@@ -151,19 +151,21 @@ impl Volume {
         }
     }
 
+    /// Locks what the names lead to: a directory before another file, for which a task that has the directory may wait, then by
+    /// number. What an inode is stays so while it has a name.
     fn lock_both(
         &self,
         (moved, replaced): (u64, Option<u64>),
     ) -> Result<(Changing<'_>, Option<Changing<'_>>)> {
         let lock = |number| self.changing(self.inodes.get(number)?);
-        match replaced {
-            Some(replaced) if replaced < moved => {
-                let replaced = lock(replaced)?;
-                Ok((lock(moved)?, Some(replaced)))
-            }
-            Some(replaced) => Ok((lock(moved)?, Some(lock(replaced)?))),
-            None => Ok((lock(moved)?, None)),
+        let Some(replaced) = replaced else { return Ok((lock(moved)?, None)) };
+        let place = |number| Ok((!self.reading(self.inodes.get(number)?)?.facts.is_dir(), number));
+        let (of_moved, of_replaced): (Result<_>, Result<_>) = (place(moved), place(replaced));
+        if of_replaced? < of_moved? {
+            let replaced = lock(replaced)?;
+            return Ok((lock(moved)?, Some(replaced)));
         }
+        Ok((lock(moved)?, Some(lock(replaced)?)))
     }
 
     /// Writes the entry of an inode whose name changes: its parent, for a directory that gets another one; else its ctime.

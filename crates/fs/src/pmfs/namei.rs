@@ -3,7 +3,7 @@
 //! Each call is one transaction: it locks, looks up, plans, logs every range that it will change, changes them, and commits.
 //!
 //! Lock order: `pmfs.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes
-//! that the names lead to, by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
+//! that the names lead to, directories first and otherwise by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
 //! `pmfs.blocks`).
 
 use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
@@ -489,7 +489,7 @@ impl Volume {
         if [Some(moved), replaced].iter().flatten().any(|inode| inode.ino == from || inode.ino == to) {
             return Err(Error::Corrupt(format!("directory {from} or {to} contains itself")));
         }
-        let _states = lock_in_order(self, moved, replaced);
+        let _states = lock_in_order(self, moved, replaced)?;
         let raws = (self.live(moved)?, replaced.map(|inode| self.live(inode)).transpose()?);
         self.check_kinds(&dirs[dst].raw, &raws, from != to, flags)?;
         open.commit_open(moved)?;
@@ -734,21 +734,22 @@ struct Moved {
     orphan: bool,
 }
 
-/// Locks one or two inodes by number.
+/// Locks one or two inodes: a directory before another file, for which a task that has the directory may wait, then by number.
 fn lock_in_order<'a>(
     volume: &'a Volume,
     one: &'a Inode,
     other: Option<&'a Inode>,
-) -> (Locked<'a>, Option<Locked<'a>>) {
-    match other {
-        None => (volume.lock(one), None),
-        Some(other) if one.ino < other.ino => {
-            let first = volume.lock(one);
-            (first, Some(volume.lock(other)))
-        }
-        Some(other) => {
-            let first = volume.lock(other);
-            (volume.lock(one), Some(first))
-        }
+) -> Result<(Locked<'a>, Option<Locked<'a>>)> {
+    let Some(other) = other else { return Ok((volume.lock(one), None)) };
+    // What an inode is stays so while it has a name, and the directories of both names are locked.
+    let place = |inode: &Inode| -> Result<(bool, u64)> {
+        let mode = volume.region.load_u16(inode.offset + ino::MODE)?;
+        Ok((FileKind::from_mode(u32::from(mode)) != Some(FileKind::Directory), inode.ino))
+    };
+    if place(one)? < place(other)? {
+        let first = volume.lock(one);
+        return Ok((first, Some(volume.lock(other))));
     }
+    let first = volume.lock(other);
+    Ok((volume.lock(one), Some(first)))
 }
