@@ -36,10 +36,10 @@
 //!
 //! # Lock order
 //!
-//! `ext4.rename`, inodes (a directory before what is in it and before other files; of two directories the ancestor first, else by
-//! number; of two files by number), then a handle of the journal, then `ext4.inodes` (of one shard), `ext4.orphans`, `ext4.groups`, `ext4.superblock`,
-//! pages, `ext4.journal`, `ext4.orphan_slots`, `ext4.told`. No task that has a handle waits for an inode. A commit takes no lock
-//! of an inode.
+//! `ext4.rename`, inodes (a directory before what is in it and before other files; of two directories the ancestor first, else
+//! by number; of two files by number), then a handle of the journal, then `ext4.inodes` (of one shard), `ext4.orphans`,
+//! `ext4.groups`, `ext4.superblock`, pages, `ext4.journal`, `ext4.orphan_slots`, `ext4.told`. No task that has a handle waits
+//! for an inode. A commit takes no lock of an inode.
 //!
 //! A read of what is cached takes locks of its pages only, an overwrite, a stat, an open and a close that of their inode besides,
 //! and a write the journal's. What is locked for all tasks: `ext4.groups` where blocks or inode numbers are given out or freed or a

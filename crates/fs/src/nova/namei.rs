@@ -12,7 +12,8 @@
 //! | exchange | a name each | each directory's tail, each inode's |
 //!
 //! Lock order: `nova.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes that
-//! the names lead to, directories first and otherwise by number, then the leaves (`nova.inode_table`, `nova.journal`, `nova.blocks`).
+//! the names lead to, directories first and otherwise by number, then the leaves (`nova.inode_table`, `nova.journal`,
+//! `nova.blocks`).
 
 use std::sync::atomic::Ordering::Relaxed;
 

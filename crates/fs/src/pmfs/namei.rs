@@ -3,8 +3,8 @@
 //! Each call is one transaction: it locks, looks up, plans, logs every range that it will change, changes them, and commits.
 //!
 //! Lock order: `pmfs.rename`, then directories, an ancestor before its descendants and otherwise by number, then the inodes
-//! that the names lead to, directories first and otherwise by number, then `pmfs.truncate`, then the leaves (`pmfs.inode_table`, `pmfs.journal`,
-//! `pmfs.blocks`).
+//! that the names lead to, directories first and otherwise by number, then `pmfs.truncate`, then the leaves
+//! (`pmfs.inode_table`, `pmfs.journal`, `pmfs.blocks`).
 
 use vfs::{FileKind, Ino, NewInode, RenameFlags, Timestamp};
 
