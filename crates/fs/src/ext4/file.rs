@@ -507,7 +507,7 @@ impl Volume {
             let keep = mode.contains(FallocateMode::KEEP_SIZE) && mapped;
             let end = if keep { end.min(state.raw.size()) } else { end };
             let reserved = self.reserve_range(inode, state, (offset, end));
-            if reserved.is_err() && mapped && end > state.raw.size() {
+            if matches!(reserved, Err(Error::NoSpace)) && mapped && end > state.raw.size() {
                 let size = self.block_bytes();
                 self.clear_range(
                     inode,
