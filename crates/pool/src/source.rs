@@ -1,13 +1,14 @@
 //! The region under a pool.
 
+use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use fs::{FsType, Options};
+use fs::{FsError, FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
 use media::{CostModel, MediaError, Region};
-use sim::Bytes;
+use sim::{Bytes, Machine, RunError, Seed, Setup};
 
 use crate::open::PoolError;
 
@@ -63,17 +64,39 @@ impl Source {
             PoolError::Media { pool: self.clone(), error }
         });
         let region = Arc::new(region?);
-        if is_missing && let Err(error) = design.mkfs(&Storage::from(&region), options) {
-            self.remove();
-            return Err(PoolError::Design { pool: self.clone(), error });
+        if !is_missing {
+            return Ok((region, false));
         }
-        Ok((region, is_missing))
+        let made = match make(design, &Storage::from(&region), options) {
+            Ok(made) => made.map_err(|error| PoolError::Design { pool: self.clone(), error }),
+            Err(error) => Err(PoolError::Failed { pool: self.clone(), what: error.to_string() }),
+        };
+        made.map(|()| (region, true)).inspect_err(|_| self.remove())
     }
 
     /// Removes a new file: a pool without a file system is of no use.
     fn remove(&self) {
         self.path().map(std::fs::remove_file);
     }
+}
+
+/// Makes a file system in storage. What it draws, such as a UUID, is unlike that of any other; in a run the seed of the run decides.
+///
+/// # Errors
+///
+/// What the design refuses; or, outside, that it panicked.
+pub fn make(
+    design: &'static dyn FsType,
+    storage: &Storage,
+    options: &Options,
+) -> Result<Result<(), FsError>, RunError> {
+    if sim::task::run_number().is_some() {
+        return Ok(design.mkfs(storage, options));
+    }
+    // The standard library draws the keys of a hash from the host's random numbers.
+    let setup = Setup::real_clock(Machine::unit(), Seed(RandomState::new().hash_one(())));
+    let (storage, options) = (storage.clone(), options.clone());
+    sim::run(&setup, move || design.mkfs(&storage, &options))
 }
 
 impl std::fmt::Display for Source {

@@ -45,6 +45,18 @@ fn what_was_written_is_there_after_closing_and_opening() {
     });
 }
 
+/// ext4's external journals and fstab find an image by it; it is at byte 104 of the superblock, which is at byte 1024.
+#[test]
+fn two_new_pools_differ_in_their_uuid() {
+    let folder = tempfile::tempdir().unwrap();
+    let uuid = |name: &str| {
+        let path = folder.path().join(name);
+        Pool::create(&path, "ext4", SIZE).unwrap().close().unwrap();
+        std::fs::read(&path).unwrap()[1024 + 104..][..16].to_vec()
+    };
+    assert_ne!(uuid("one"), uuid("other"));
+}
+
 #[test]
 fn a_file_is_read_and_written_at_places_and_at_its_cursor() {
     for design in DESIGNS {

@@ -1,8 +1,6 @@
 //! `weir mkfs`: a file system in a pool.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +8,7 @@ use clap::Args;
 use fs::{FsError, FsType, Options};
 use media::nvmm::Access;
 use media::{Region, Storage};
-use sim::{Bytes, Machine, Seed, Setup};
+use sim::Bytes;
 
 use super::image;
 use crate::failure::{Exit, Failure};
@@ -139,7 +137,8 @@ fn make(
         let (pool, name) = (pool.display(), holder.name());
         return Err(Failure::usage(format!("{pool} holds a {name} file system; overwrite it with --force")));
     }
-    make_on(*design, &storage, options)?.map_err(|error| match error {
+    let made = pool::make(*design, &storage, options);
+    made.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?.map_err(|error| match error {
         FsError::Media(error) => image::refused(pool, &error),
         error => image::unusable(pool, error),
     })?;
@@ -149,25 +148,10 @@ fn make(
     Ok(region)
 }
 
-/// Makes the file system. What it draws, such as a UUID, is unlike that of any other.
-fn make_on(
-    design: &'static dyn FsType,
-    storage: &Storage,
-    options: &Options,
-) -> Result<Result<(), FsError>, Failure> {
-    let (source, mut seed) = (Path::new("/dev/urandom"), [0; 8]);
-    let read = File::open(source).and_then(|mut random| random.read_exact(&mut seed));
-    read.map_err(|error| Failure::io("read", source, &error))?;
-    let setup = Setup::real_clock(Machine::unit(), Seed(u64::from_le_bytes(seed)));
-    let (storage, options) = (storage.clone(), options.clone());
-    let made = sim::run(&setup, move || design.mkfs(&storage, &options));
-    made.map_err(|error| Failure::new(Exit::Internal, error.to_string()))
-}
-
 /// The option by which a design makes its journal outside.
 const EXTERNAL: &str = "external_journal";
 
-/// An pool, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
+/// A pool, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
 fn beside(
     design: &dyn FsType,
     region: &Arc<Region>,
