@@ -207,13 +207,8 @@ impl Drop for Process {
 
 /// Adds what a worker did of one kind to what the others did of it.
 fn add(all: &mut Vec<OperationRecord>, one: OperationRecord) {
-    let Some(sum) = all.iter_mut().find(|sum| sum.kind == one.kind) else { return all.push(one) };
-    sum.count += one.count;
-    sum.total_ns += one.total_ns;
-    for (activity, ns) in one.time_ns {
-        *sum.time_ns.entry(activity).or_default() += ns;
-    }
-    for (lock, ns) in one.lock_wait_ns {
-        *sum.lock_wait_ns.entry(lock).or_default() += ns;
+    match all.iter_mut().find(|sum| sum.kind == one.kind) {
+        Some(sum) => sum.merge(&one),
+        None => all.push(one),
     }
 }
