@@ -69,19 +69,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All that are counted from the first access on.
-    const COUNTED: [Self; 9] = [
-        Self::Load,
-        Self::Loads,
-        Self::Store,
-        Self::Stores,
-        Self::Flush,
-        Self::Flushes,
-        Self::Space,
-        Self::Spaces,
-        Self::Torn,
-    ];
-
     /// All of them, in the order of the table.
     pub const ALL: [Self; 10] = [
         Self::Load,
@@ -95,6 +82,11 @@ impl Kind {
         Self::Torn,
         Self::Poison,
     ];
+
+    /// All that are counted from the first access on: every kind but a line that is unreadable.
+    fn counted() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|kind| *kind != Self::Poison)
+    }
 
     /// Its name in reports.
     pub fn name(self) -> &'static str {

@@ -44,7 +44,7 @@ impl Failing<'_> {
             tally.without_space = 1;
             return Ok(());
         };
-        for kind in Kind::COUNTED {
+        for kind in Kind::counted() {
             for at in 1..=ACCESSES_MAX {
                 let failure = Failure { kind, at };
                 match self.one(failure, free) {
