@@ -7,6 +7,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use sim::Bytes;
 
 use crate::MediaError;
+use crate::nvmm::fits;
 
 /// A range of memory, zero at first and taken from the host as it is written. All methods take `&self`: share it in an `Arc`.
 #[derive(Debug)]
@@ -19,14 +20,7 @@ impl Memory {
     ///
     /// The length is zero, or the host has no room for it in the process's addresses.
     pub fn new(len: Bytes) -> Result<Self, MediaError> {
-        if len.0 == 0 {
-            return Err(MediaError::Empty);
-        }
-        let map = MmapOptions::new().len(len.as_usize()).no_reserve_swap().map_anon();
-        let map = MmapRaw::from(map.map_err(|error| MediaError::io("reserve memory for a cache", &error))?);
-        // Advice only: a host without huge pages is slower, not wrong.
-        let _ = map.advise(Advice::HugePage);
-        Ok(Self(map))
+        anonymous(len).map(Self)
     }
 
     /// Copies bytes out.
@@ -57,12 +51,24 @@ impl Memory {
     #[inline]
     fn at(&self, offset: u64, len: usize) -> Result<*mut u8, MediaError> {
         let (len, size) = (len as u64, self.0.len() as u64);
-        if offset > size || len > size - offset {
+        if !fits(offset, len, size) {
             return Err(MediaError::OutOfRange { offset, len, size });
         }
         // SAFETY: the offset lies inside the mapping.
         Ok(unsafe { self.0.as_mut_ptr().add(offset as usize) })
     }
+}
+
+/// Memory of this process, zero at first.
+pub(crate) fn anonymous(len: Bytes) -> Result<MmapRaw, MediaError> {
+    if len.0 == 0 {
+        return Err(MediaError::Empty);
+    }
+    let map = MmapOptions::new().len(len.as_usize()).no_reserve_swap().map_anon();
+    let map = MmapRaw::from(map.map_err(|e| MediaError::io("reserve memory", &e))?);
+    // Advice only: a host without huge pages is slower, not wrong.
+    let _ = map.advise(Advice::HugePage);
+    Ok(map)
 }
 
 #[cfg(test)]

@@ -69,14 +69,7 @@ impl Drop for Mapping {
 
 impl Mapping {
     pub(super) fn anonymous(len: Bytes) -> Result<Self, MediaError> {
-        if len.0 == 0 {
-            return Err(MediaError::Empty);
-        }
-        let map = MmapOptions::new().len(len.as_usize()).no_reserve_swap().map_anon();
-        let map = MmapRaw::from(map.map_err(|e| MediaError::io("reserve memory for the medium", &e))?);
-        // Advice only: a host without huge pages is slower, not wrong.
-        let _ = map.advise(Advice::HugePage);
-        Ok(Self::Anonymous(map))
+        crate::memory::anonymous(len).map(Self::Anonymous)
     }
 
     /// Takes the pages of anonymous memory from the host now, which otherwise clears each when it is used first.

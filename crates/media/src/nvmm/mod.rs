@@ -708,7 +708,7 @@ impl Region {
 }
 
 #[inline]
-fn fits(off: u64, len: u64, limit: u64) -> bool {
+pub(crate) fn fits(off: u64, len: u64, limit: u64) -> bool {
     off <= limit && len <= limit - off
 }
 
