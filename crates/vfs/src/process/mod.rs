@@ -187,7 +187,7 @@ fn end(mount: &Mount, file: OpenFile) {
 }
 
 impl Process {
-    /// Begins a system call of this program's user.
+    /// Begins a system call that may take space for this program's user.
     #[inline]
     fn enter(&self, op: Op) -> sim::ledger::OpGuard {
         let crate::Owner { uid, gid } = self.who.owner();
@@ -221,12 +221,12 @@ impl Syscalls for Process {
     }
 
     fn dup(&self, fd: Fd) -> Result<Fd> {
-        let _op = self.enter(ops::OPEN);
+        let _op = enter(ops::OPEN);
         self.dup_file(fd)
     }
 
     fn read(&self, fd: Fd, buffer: &mut [u8]) -> Result<usize> {
-        let _op = self.enter(ops::READ);
+        let _op = enter(ops::READ);
         self.with_file(fd, |file| self.read_on(file, buffer))
     }
 
@@ -237,7 +237,7 @@ impl Syscalls for Process {
 
     #[inline]
     fn pread(&self, fd: Fd, buffer: &mut [u8], offset: u64) -> Result<usize> {
-        let _op = self.enter(ops::READ);
+        let _op = enter(ops::READ);
         check_offset(offset)?;
         self.with_file(fd, |file| self.read_at(file, buffer, offset))
     }
@@ -250,7 +250,7 @@ impl Syscalls for Process {
     }
 
     fn lseek(&self, fd: Fd, offset: i64, whence: Whence) -> Result<u64> {
-        let _op = self.enter(ops::SEEK);
+        let _op = enter(ops::SEEK);
         self.with_usable(fd, |file| self.seek(file, offset, whence))
     }
 
@@ -265,7 +265,7 @@ impl Syscalls for Process {
     }
 
     fn fstat(&self, fd: Fd) -> Result<Attr> {
-        let _op = self.enter(ops::STAT);
+        let _op = enter(ops::STAT);
         self.with_file(fd, |file| self.mount.file_system().getattr(file.vnode.ino))
     }
 
@@ -286,17 +286,17 @@ impl Syscalls for Process {
     }
 
     fn getdents(&self, fd: Fd, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
-        let _op = self.enter(ops::READDIR);
+        let _op = enter(ops::READDIR);
         self.with_usable(fd, |file| self.read_entries(file, sink))
     }
 
     fn stat(&self, path: &[u8]) -> Result<Attr> {
-        let _op = self.enter(ops::STAT);
+        let _op = enter(ops::STAT);
         self.mount.file_system().getattr(self.resolve(path, true)?.ino)
     }
 
     fn lstat(&self, path: &[u8]) -> Result<Attr> {
-        let _op = self.enter(ops::STAT);
+        let _op = enter(ops::STAT);
         self.mount.file_system().getattr(self.resolve(path, false)?.ino)
     }
 
@@ -336,7 +336,7 @@ impl Syscalls for Process {
     }
 
     fn readlink(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let _op = self.enter(ops::READLINK);
+        let _op = enter(ops::READLINK);
         self.read_link(path)
     }
 
@@ -351,7 +351,7 @@ impl Syscalls for Process {
     }
 
     fn getxattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {
-        let _op = self.enter(ops::XATTR);
+        let _op = enter(ops::XATTR);
         self.get_xattr(path, name)
     }
 
@@ -361,7 +361,7 @@ impl Syscalls for Process {
     }
 
     fn listxattr(&self, path: &[u8]) -> Result<Vec<u8>> {
-        let _op = self.enter(ops::XATTR);
+        let _op = enter(ops::XATTR);
         self.list_xattr(path)
     }
 
@@ -386,7 +386,7 @@ impl Syscalls for Process {
     }
 
     fn statfs(&self, path: &[u8]) -> Result<StatFs> {
-        let _op = self.enter(ops::STATFS);
+        let _op = enter(ops::STATFS);
         let _reached = self.resolve(path, true)?;
         self.mount.file_system().statfs()
     }
@@ -397,7 +397,7 @@ impl Syscalls for Process {
     }
 
     fn extents(&self, fd: Fd) -> Result<Vec<FileExtent>> {
-        let _op = self.enter(ops::STAT);
+        let _op = enter(ops::STAT);
         self.with_usable(fd, |file| self.mount.file_system().extents(file.vnode.ino))
     }
 }
