@@ -11,7 +11,8 @@
 //! | `fsync`, `fdatasync`, `sync` | a flush, where the device has a volatile cache |
 //! | everything else | nothing |
 //!
-//! A file that grows takes [`GROWTH`] bytes at least; what is removed is given out again. Calls that a device has no use for answer
+//! A file that grows takes [`GROWTH`] bytes at least; what is removed is given out again. As on a device, bytes that were not written
+//! are those that were there before. Calls that a device has no use for answer
 //! `EOPNOTSUPP`.
 //!
 //! Lock order: `device.names` is a leaf; no request is made under it.
@@ -103,9 +104,12 @@ impl Files {
         let wanted = more.max(GROWTH).next_multiple_of(block_bytes);
         let fits = |range: &Range<u64>| range.end - range.start >= wanted;
         let range = if let Some(place) = self.free.iter().position(fits) {
-            let start = self.free[place].start;
-            self.free[place].start += wanted;
-            start..start + wanted
+            let (start, end) = (self.free[place].start, self.free[place].start + wanted);
+            match end == self.free[place].end {
+                true => drop(self.free.swap_remove(place)),
+                false => self.free[place].start = end,
+            }
+            start..end
         } else {
             let (start, left) = (self.end, bytes - self.end);
             // The last of it may be less than a file takes at least.
@@ -201,8 +205,7 @@ impl RawDevice {
         Ok(())
     }
 
-    fn grow(&self, ino: Ino, size: u64) -> Result<()> {
-        let mut files = self.files();
+    fn grow(&self, files: &mut Files, ino: Ino, size: u64) -> Result<()> {
         files.reserve(ino, size, (self.block_bytes, self.bytes))?;
         let attr = &mut files.node(ino)?.attr;
         attr.size = attr.size.max(size);
@@ -306,11 +309,12 @@ impl FileSystem for RawDevice {
     }
 
     fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<Attr> {
+        let mut files = self.files();
         if let Some(size) = set.size {
-            self.grow(ino, size)?;
-            self.files().node(ino)?.attr.size = size;
+            self.grow(&mut files, ino, size)?;
+            files.node(ino)?.attr.size = size;
         }
-        self.getattr(ino)
+        Ok(files.node(ino)?.attr)
     }
 
     fn accessed(&self, _: Ino) -> Result<()> {
@@ -349,11 +353,15 @@ impl FileSystem for RawDevice {
     }
 
     fn write(&self, ino: Ino, offset: u64, data: &[u8], flags: IoFlags) -> Result<Written> {
-        let offset = if flags.contains(IoFlags::APPEND) { self.getattr(ino)?.size } else { offset };
-        self.check_aligned(offset, data.len())?;
-        let end = offset.checked_add(data.len() as u64).ok_or(Errno::EFBIG)?;
-        self.grow(ino, end)?;
-        let places = self.files().places(ino, offset, data.len() as u64)?;
+        let (places, offset) = {
+            let mut files = self.files();
+            let appends = flags.contains(IoFlags::APPEND);
+            let offset = if appends { files.node(ino)?.attr.size } else { offset };
+            self.check_aligned(offset, data.len())?;
+            let end = offset.checked_add(data.len() as u64).ok_or(Errno::EFBIG)?;
+            self.grow(&mut files, ino, end)?;
+            (files.places(ino, offset, data.len() as u64)?, offset)
+        };
         let mut rest = data;
         let mut pieces = Vec::with_capacity(places.len());
         for place in &places {
@@ -371,7 +379,7 @@ impl FileSystem for RawDevice {
         if !mode.is_empty() {
             return Err(Errno::EOPNOTSUPP);
         }
-        self.grow(ino, offset.checked_add(len).ok_or(Errno::EFBIG)?)
+        self.grow(&mut self.files(), ino, offset.checked_add(len).ok_or(Errno::EFBIG)?)
     }
 
     fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {

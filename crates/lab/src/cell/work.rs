@@ -90,7 +90,7 @@ impl Work {
         let device: Arc<dyn FileSystem> = Arc::new(RawDevice::new(&built.device));
         built.align().map_err(words)?;
         let (tallies, mount) = (self.tallies(), self.mount(&device)?);
-        let full = || "the device is full: use a larger one".to_owned();
+        let full = || "the device is full: use a larger one, or on memory a larger --region".to_owned();
         let told = |error| self.told(error, full);
         let job = self.job(processes(&mount), &tallies, None).map_err(told)?;
         let mut sample = self.measure(&*job, &tallies, Counters::new).map_err(told)?;
