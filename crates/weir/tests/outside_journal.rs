@@ -33,7 +33,7 @@ fn make(folder: &Path, pool: &Path, journal: &str) {
     let journal = folder.join(journal);
     done(&["mkfs", "ext4", "--size", "64MiB", "--journal"], &[&journal, pool]);
     let mode = fs::metadata(&journal).expect("it was made").permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else reads what is in the journal");
+    assert_eq!(mode & 0o777, 0o600, "only its owner may read the journal");
 }
 
 #[test]
