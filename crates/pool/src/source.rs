@@ -80,7 +80,8 @@ impl Source {
     }
 }
 
-/// Makes a file system in storage. What it draws, such as a UUID, is unlike that of any other; in a run the seed of the run decides.
+/// Makes a file system in storage. What it draws, such as a UUID, is unlike that of any other; in a run the seed of the run
+/// decides.
 ///
 /// # Errors
 ///

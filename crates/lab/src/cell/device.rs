@@ -11,9 +11,8 @@
 //! | `fsync`, `fdatasync`, `sync` | a flush, where the device has a volatile cache |
 //! | everything else | nothing |
 //!
-//! A file that grows takes [`GROWTH`] bytes at least; what is removed is given out again. As on a device, bytes that were not written
-//! are those that were there before. Calls that a device has no use for answer
-//! `EOPNOTSUPP`.
+//! A file that grows takes [`GROWTH`] bytes at least; what is removed is given out again. As on a device, bytes that were not
+//! written are those that were there before. Calls that a device has no use for answer `EOPNOTSUPP`.
 //!
 //! Lock order: `device.names` is a leaf; no request is made under it.
 
