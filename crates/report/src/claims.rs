@@ -3,6 +3,7 @@
 use crate::table::Table;
 use crate::units::number;
 use results::ClaimOutcome;
+use std::iter;
 
 /// The outcome of a claim, in words that need no colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,18 @@ pub fn band(claim: &ClaimOutcome) -> String {
 
 /// The measured number, or a dash.
 pub fn measured(claim: &ClaimOutcome) -> String {
-    claim.value.map_or_else(|| "–".to_owned(), number)
+    beside_band(claim, claim.value)
+}
+
+/// A number that was measured for `claim`, or a dash. One that rounding would move across an end of the band keeps the decimals
+/// that place it.
+pub fn beside_band(claim: &ClaimOutcome, value: Option<f64>) -> String {
+    let Some(value) = value else { return "–".to_owned() };
+    let holds =
+        |value: f64| claim.low.is_none_or(|low| value >= low) && claim.high.is_none_or(|high| value <= high);
+    let places = |text: &String| text.parse().is_ok_and(|shown: f64| holds(shown) == holds(value));
+    let longer = (3..=6).map(|decimals| format!("{value:.decimals$}"));
+    iter::once(number(value)).chain(longer).find(places).unwrap_or_else(|| value.to_string())
 }
 
 /// The published number, or a dash where only a statement was published.
@@ -160,6 +172,15 @@ mod tests {
     fn bands_are_words_and_never_infinite() {
         let bands: Vec<_> = outcomes().iter().map(band).collect();
         assert_eq!(bands, ["at least 1.20", "at most 0.70", "1.00 to 2.00", "1.00 to 2.00"]);
+    }
+
+    #[test]
+    fn a_measured_number_is_on_its_side_of_the_band() {
+        let shown = |value| measured(&claim(1.05, 2.0, false).measured(value, 1, Clock::Virtual));
+        assert_eq!(
+            [1.0483, 1.0499, 1.0512, 2.0, 2.000_01, 1.4].map(shown),
+            ["1.048", "1.0499", "1.05", "2.00", "2.00001", "1.40"]
+        );
     }
 
     #[test]

@@ -5,9 +5,8 @@
 
 use results::{ClaimOutcome, Class, ReadingOutcome};
 
-use crate::claims::{band, measured};
+use crate::claims::{band, beside_band, measured};
 use crate::table::Table;
-use crate::units::number;
 
 /// Claims that were measured under readings.
 fn read(claims: &[ClaimOutcome]) -> impl Iterator<Item = &ClaimOutcome> {
@@ -114,7 +113,7 @@ pub fn classes(claims: &[ClaimOutcome]) -> Table {
 
 fn class_row(claim: &ClaimOutcome) -> Vec<String> {
     let default = claim.readings[0].holds;
-    let value = |reading: &ReadingOutcome| reading.value.map_or_else(|| "–".to_owned(), number);
+    let value = |reading: &ReadingOutcome| beside_band(claim, reading.value);
     let changed = claim.readings.iter().filter(|reading| reading.holds != default);
     let changed: Vec<_> = changed.map(|reading| format!("{} {}", reading.title(), value(reading))).collect();
     let held = claim.readings.iter().filter(|reading| reading.holds).count();
@@ -169,13 +168,16 @@ pub fn values(claims: &[ClaimOutcome]) -> Table {
     for name in &names {
         table.numbers(name);
     }
-    let value = |reading: &ReadingOutcome| match reading.value {
-        None => "–".to_owned(),
-        Some(value) => format!("{} {}", number(value), if reading.holds { "✓" } else { "✗" }),
+    let sign = |reading: &ReadingOutcome| match reading.value {
+        None => "",
+        Some(_) if reading.holds => " ✓",
+        Some(_) => " ✗",
     };
+    let value =
+        |claim: &ClaimOutcome, reading: &ReadingOutcome| beside_band(claim, reading.value) + sign(reading);
     let head = |claim: &ClaimOutcome| [claim.id.clone(), band(claim)];
     let row = |claim: &ClaimOutcome| {
-        head(claim).into_iter().chain(names.iter().map(|name| value(under(claim, name)))).collect()
+        head(claim).into_iter().chain(names.iter().map(|name| value(claim, under(claim, name)))).collect()
     };
     table.rows = read(claims).map(row).collect();
     table
