@@ -8,10 +8,19 @@ use rustix::mount::MountFlags;
 use vfs::{AccessTimes, Errno, Result};
 
 /// An attribute of the root that is computed when it is asked for, and in no list.
-pub const RESULT_XATTR: &str = "weir.result";
+pub(crate) const RESULT_XATTR: &str = "weir.result";
 
 /// The longest value of an attribute that a kernel passes on.
 pub const RESULT_BYTES_MAX: usize = 64 << 10;
+
+/// What the mount whose root is `dir` has done so far, as its [`Options::result_so_far`] tells it. Another directory answers with
+/// ENODATA or EOPNOTSUPP, a mount whose server has gone with ENOTCONN.
+pub fn result_of(dir: &Path) -> rustix::io::Result<Vec<u8>> {
+    let mut text = vec![0; RESULT_BYTES_MAX];
+    let len = rustix::fs::getxattr(dir, RESULT_XATTR, &mut text)?;
+    text.truncate(len);
+    Ok(text)
+}
 
 /// An attribute of the root, in no list: to ask for it makes everything durable, and gets nothing. The kernel does not tell
 /// this server of sync(2) and syncfs(2).

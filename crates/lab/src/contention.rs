@@ -34,7 +34,7 @@ fn sorted(mut classes: Vec<&'static LockClass>) -> Vec<&'static LockClass> {
 /// The cache lines that samples name and that are no lock's, with what is on them.
 pub(crate) fn lines_of(samples: &[Sample]) -> BTreeMap<String, String> {
     let waited = |name: &str| {
-        let mut operations = samples.iter().flat_map(|sample| &sample.operations);
+        let mut operations = samples.iter().flat_map(|sample| sample.operations.iter().chain(&sample.served));
         operations.any(|operation| operation.line_wait_ns.contains_key(name))
     };
     let lines = all().into_iter().filter_map(|class| Some((class.name(), class.line()?)));

@@ -84,20 +84,29 @@ impl<'a> Cell<'a> {
 
     /// The records of each kind of operation, all repeats together, longest total first.
     pub fn operations(&self) -> Vec<OperationRecord> {
-        let mut merged: BTreeMap<&str, OperationRecord> = BTreeMap::new();
-        for operation in self.samples.iter().flat_map(|sample| &sample.operations) {
-            let new = || OperationRecord::new(&operation.kind);
-            merged.entry(&operation.kind).or_insert_with(new).merge(operation);
-        }
-        let mut operations: Vec<_> = merged.into_values().collect();
-        operations.sort_by_key(|operation| std::cmp::Reverse(operation.total_ns));
-        operations
+        by_kind(self.samples.iter().flat_map(|sample| &sample.operations))
+    }
+
+    /// The same of what the server of a mount did meanwhile; empty where the cell was on none.
+    pub fn served(&self) -> Vec<OperationRecord> {
+        by_kind(self.samples.iter().flat_map(|sample| &sample.served))
     }
 
     /// Operations that failed, all repeats together.
     pub fn errors(&self) -> u64 {
         self.samples.iter().map(|sample| sample.errors).sum()
     }
+}
+
+/// Records of the same kind together, longest total first.
+fn by_kind<'a>(records: impl Iterator<Item = &'a OperationRecord>) -> Vec<OperationRecord> {
+    let mut merged: BTreeMap<&str, OperationRecord> = BTreeMap::new();
+    for record in records {
+        merged.entry(&record.kind).or_insert_with(|| OperationRecord::new(&record.kind)).merge(record);
+    }
+    let mut together: Vec<_> = merged.into_values().collect();
+    together.sort_by_key(|record| std::cmp::Reverse(record.total_ns));
+    together
 }
 
 impl Estimate {

@@ -49,16 +49,22 @@ fn explain_cells(results: &ResultFile, only: &BTreeMap<String, String>) -> Vec<S
 }
 
 fn explain_cell(cell: &Cell<'_>) -> String {
-    let mut text = heading(cell) + "\n";
-    let operations = cell.operations();
-    let all_ns: u64 = operations.iter().map(|operation| operation.total_ns).sum();
-    for operation in operations.iter().filter(|operation| operation.count > 0) {
-        text += &explain_operation(operation, all_ns);
-    }
-    if all_ns == 0 {
-        text += "  No times of operations were recorded.\n";
+    let mut text = heading(cell) + "\n" + &explain_operations(&cell.operations());
+    let served = cell.served();
+    if !served.is_empty() {
+        text += "  Requests of the kernel to the server of this mount, and its work in the background:\n";
+        text += &explain_operations(&served);
     }
     text
+}
+
+fn explain_operations(operations: &[OperationRecord]) -> String {
+    let all_ns: u64 = operations.iter().map(|operation| operation.total_ns).sum();
+    if all_ns == 0 {
+        return "  No times of operations were recorded.\n".to_owned();
+    }
+    let counted = operations.iter().filter(|operation| operation.count > 0);
+    counted.map(|operation| explain_operation(operation, all_ns)).collect()
 }
 
 fn heading(cell: &Cell<'_>) -> String {

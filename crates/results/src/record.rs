@@ -148,6 +148,10 @@ pub struct Sample {
     pub errors: u64,
     /// By kind of operation.
     pub operations: Vec<OperationRecord>,
+    /// What the server of a mount did meanwhile, by kind of operation, where the workload ran on a mount of Weir. The calls of
+    /// `operations` are the programs'; of these the kernel makes its own requests, fewer or more.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub served: Vec<OperationRecord>,
     /// By step of the workload; empty when it has none. Called `flowops` by older versions.
     #[serde(alias = "flowops", skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepRecord>,
@@ -521,6 +525,24 @@ impl OperationRecord {
         add_all(&mut self.named_ns, &other.named_ns);
     }
 
+    /// What has come since `earlier`, a state of this record; without latencies, which are no sums.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        debug_assert_eq!(self.kind, earlier.kind);
+        Self {
+            kind: self.kind.clone(),
+            count: self.count.saturating_sub(earlier.count),
+            errors: self.errors.saturating_sub(earlier.errors),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            total_ns: self.total_ns.saturating_sub(earlier.total_ns),
+            latency_ns: Histogram::new(),
+            time_ns: difference(&self.time_ns, &earlier.time_ns),
+            lock_wait_ns: difference(&self.lock_wait_ns, &earlier.lock_wait_ns),
+            line_wait_ns: difference(&self.line_wait_ns, &earlier.line_wait_ns),
+            named_ns: difference(&self.named_ns, &earlier.named_ns),
+        }
+    }
+
     /// The sum of the ledger's parts; equals `total_ns` where a ledger was kept.
     pub fn parts_ns(&self) -> u64 {
         self.time_ns.values().sum()
@@ -531,6 +553,15 @@ fn add_all(into: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>) {
     for (name, value) in from {
         *into.entry(name.clone()).or_default() += value;
     }
+}
+
+/// What each of `now` has more than `earlier`; without those that have nothing more.
+fn difference(now: &BTreeMap<String, u64>, earlier: &BTreeMap<String, u64>) -> BTreeMap<String, u64> {
+    let more = |(name, value): (&String, &u64)| {
+        let more = value.saturating_sub(earlier.get(name).copied().unwrap_or(0));
+        (more > 0).then(|| (name.clone(), more))
+    };
+    now.iter().filter_map(more).collect()
 }
 
 impl fmt::Display for InputKind {

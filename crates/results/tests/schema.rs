@@ -180,6 +180,7 @@ fn full_sample() -> Sample {
     write.lock_wait_ns = map(&[("inode", 40)]);
     write.line_wait_ns = map(&[("references", 20)]);
     write.named_ns = map(&[("journal", 20), ("lock_wait", 40)]);
+    sample.served = vec![write.clone()];
     sample.operations = vec![write];
     sample.steps = vec![StepRecord { name: "append".into(), ..StepRecord::default() }];
     sample.workers = vec![WorkerRecord {

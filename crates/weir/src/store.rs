@@ -108,9 +108,8 @@ pub(crate) fn read(name: &str) -> Result<Vec<ResultFile>, Failure> {
 
 /// What a mounted file system of ours has done so far; none where the directory is something else.
 fn of_mount(dir: &Path) -> Result<Option<ResultFile>, Failure> {
-    let mut text = vec![0; fuse::RESULT_BYTES_MAX];
-    match rustix::fs::getxattr(dir, fuse::RESULT_XATTR, &mut text) {
-        Ok(len) => Ok(serde_json::from_slice(&text[..len]).ok()),
+    match fuse::result_of(dir) {
+        Ok(text) => Ok(serde_json::from_slice(&text).ok()),
         Err(errno @ (Errno::ACCESS | Errno::NOTCONN)) => {
             let Ok(mounted) = mounted::ours(&mounted::absolute(dir)?, "") else { return Ok(None) };
             let (dir, why) = (dir.display(), mounted.why_silent(errno));

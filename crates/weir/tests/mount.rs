@@ -139,6 +139,44 @@ fn a_mount_says_what_it_has_done_while_it_serves() {
     }
 }
 
+#[test]
+fn a_run_on_a_mount_keeps_what_the_server_did_meanwhile_and_nothing_that_it_did_before() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    place.mount("cache=direct");
+    let inside = place.dir().join("a/b");
+    fs::create_dir_all(&inside).expect("directories");
+    File::create(inside.join("before")).and_then(|file| file.set_len(1 << 20)).expect("a file");
+    let output = weir()
+        .args(["bench", "filebench/varmail", "--clock", "real", "--runtime", "2000 ops"])
+        .args(["--threads", "1", "--json", "-D", "nfiles=50", "--fs", &format!("host:{}", inside.display())])
+        .output()
+        .expect("weir runs");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let sample = &result["samples"][0];
+    let records = |list: &str| sample[list].as_array().expect("a list").clone();
+    let of = |list: &str, kind: &str| records(list).into_iter().find(|record| record["kind"] == kind);
+    let count = |list: &str, kind: &str| {
+        of(list, kind).map_or(0, |record| record["count"].as_u64().expect("a number"))
+    };
+    for kind in ["fsync", "unlink", "create"] {
+        let (called, served) = (count("operations", kind), count("served", kind));
+        assert!(called > 10 && called == served, "{kind}: {called} calls, {served} requests");
+    }
+    for record in records("served") {
+        let parts: u64 =
+            record["time_ns"].as_object().expect("parts").values().filter_map(|ns| ns.as_u64()).sum();
+        assert_eq!(Some(parts), record["total_ns"].as_u64(), "{record}");
+    }
+    let (called, served) =
+        (of("operations", "fsync").expect("calls"), of("served", "fsync").expect("requests"));
+    assert!(served["total_ns"].as_u64() < called["total_ns"].as_u64(), "{served} {called}");
+    place.umount();
+}
+
 fn time(secs: i64, nanos: u32) -> rustix::fs::Timespec {
     rustix::fs::Timespec { tv_sec: secs, tv_nsec: nanos.into() }
 }

@@ -1,6 +1,8 @@
 //! From the ledger and the timed calls of a window to the records of a sample; and the ledger of a run that goes on.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use results::{Clock, OperationRecord, ResultFile, Sample};
@@ -27,6 +29,30 @@ pub fn so_far(name: &str, axes: BTreeMap<String, String>, since: Instant) -> Res
     result.lines = contention::lines_of(std::slice::from_ref(&sample));
     result.samples = vec![sample];
     result
+}
+
+/// The root of the mount that `dir` is on, which answers [`fuse::result_of`]; none where it is on no mount of ours.
+pub(super) fn root_of_mount(dir: &Path) -> Option<PathBuf> {
+    let dir = dir.canonicalize().ok()?;
+    let device = dir.metadata().ok()?.dev();
+    let inside = |dir: &&Path| dir.metadata().is_ok_and(|found| found.dev() == device);
+    let root = dir.ancestors().take_while(inside).last()?;
+    fuse::result_of(root).is_ok().then(|| root.to_owned())
+}
+
+/// What the server of the mount on `root` has done so far, by kind of operation.
+pub(super) fn of_mount(root: &Path) -> Option<Vec<OperationRecord>> {
+    let result: ResultFile = serde_json::from_slice(&fuse::result_of(root).ok()?).ok()?;
+    result.samples.into_iter().next().map(|sample| sample.operations)
+}
+
+/// What `now` has more than `before`, by kind; without kinds of which nothing more happened.
+pub(super) fn since(now: &[OperationRecord], before: &[OperationRecord]) -> Vec<OperationRecord> {
+    let more = |now: &OperationRecord| match before.iter().find(|before| before.kind == now.kind) {
+        Some(before) => now.since(before),
+        None => now.clone(),
+    };
+    now.iter().map(more).filter(|record| record.count > 0 || record.total_ns > 0).collect()
 }
 
 /// What a ledger holds, by kind of operation, of calls that nothing else has timed.

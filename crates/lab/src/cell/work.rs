@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use fs::{FsType, Options};
 use media::block::{Built, SsdDevice};
 use media::{Storage, flash};
-use results::{PlacementRecord, Sample};
+use results::{OperationRecord, PlacementRecord, Sample};
 use sim::ledger::Snapshot;
 use sim::{Bytes, Clock, Nanos};
 use vfs::host::Host;
@@ -36,8 +36,14 @@ fn words(error: impl std::fmt::Display) -> Failed {
 /// How much of a file a sample says the place of.
 const PLACED: u64 = 8 << 20;
 
-/// A design's counters by name.
-type Counters = BTreeMap<&'static str, u64>;
+/// What the subject itself counts.
+#[derive(Default)]
+struct Account {
+    /// A design's counters by name.
+    counters: BTreeMap<&'static str, u64>,
+    /// What the server of a mount has done since it began.
+    served: Vec<OperationRecord>,
+}
 
 impl Work {
     pub(super) fn new(spec: &CellSpec, run: &Run) -> Self {
@@ -71,7 +77,7 @@ impl Work {
         };
         let told = |error| self.told(error, full);
         let job = self.job(start, &tallies, None).map_err(told)?;
-        let mut sample = self.measure(&*job, &tallies, || counters(&*mounted)).map_err(told)?;
+        let mut sample = self.measure(&*job, &tallies, || Account::of_design(&*mounted)).map_err(told)?;
         if let (Some(ssd), Some(path)) = (built.and_then(|built| built.ssd.as_ref()), job.placed()) {
             sample.placement = placement(ssd, path, &Process::new(Arc::clone(&mount), Credentials::root()));
         }
@@ -93,7 +99,7 @@ impl Work {
         let full = || "the device is full: use a larger one, or on memory a larger --region".to_owned();
         let told = |error| self.told(error, full);
         let job = self.job(processes(&mount), &tallies, None).map_err(told)?;
-        let mut sample = self.measure(&*job, &tallies, Counters::new).map_err(told)?;
+        let mut sample = self.measure(&*job, &tallies, Account::default).map_err(told)?;
         let process = Process::new(Arc::clone(&mount), Credentials::root());
         if let (Some(ssd), Some(path)) = (&built.ssd, job.placed()) {
             sample.placement = placement(ssd, path, &process);
@@ -124,7 +130,9 @@ impl Work {
         let told = |error| self.told(error, full);
         let program = Program { command: self.run.worker.clone(), directory: path.to_owned() };
         let job = self.job(start, &tallies, Some(program)).map_err(told)?;
-        let measured = self.measure(&*job, &tallies, Counters::new).map_err(told);
+        let root = ledger::root_of_mount(path);
+        let account = || Account::of_server(root.as_deref());
+        let measured = self.measure(&*job, &tallies, account).map_err(told);
         let concluded = job.conclude().map_err(told);
         measured.and_then(|sample| concluded.map(|()| sample))
     }
@@ -152,7 +160,7 @@ impl Work {
         &self,
         job: &dyn Job,
         tallies: &Tallies,
-        counters: impl Fn() -> Counters,
+        account: impl Fn() -> Account,
     ) -> Result<Sample, JobError> {
         job.prepare()?;
         let mut before = None;
@@ -161,7 +169,7 @@ impl Work {
                 tallies.restart();
             }
             if phase != Phase::Ends {
-                before.get_or_insert_with(|| (counters(), Snapshot::of_run()));
+                before.get_or_insert_with(|| (account(), Snapshot::of_run()));
             }
         })?;
         let before = before.unwrap_or_default();
@@ -178,10 +186,12 @@ impl Work {
         sample.series = tallies.series();
         // A signal ends the workload between two of its operations.
         sample.partial |= self.run.interrupt.load(Relaxed);
-        for (name, count) in counters() {
-            let earlier = before.0.get(name).copied().unwrap_or(0);
+        let after = account();
+        for (name, count) in after.counters {
+            let earlier = before.0.counters.get(name).copied().unwrap_or(0);
             sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
         }
+        sample.served = ledger::since(&after.served, &before.0.served);
         Ok(sample)
     }
 
@@ -288,8 +298,15 @@ fn placement(ssd: &SsdDevice, path: &[u8], process: &Process) -> Option<Placemen
     (!runs.is_empty()).then_some(PlacementRecord { dies, stripe_pages: dies * granule, runs })
 }
 
-fn counters(mounted: &dyn FileSystem) -> Counters {
-    mounted.counters().into_iter().collect()
+impl Account {
+    fn of_design(mounted: &dyn FileSystem) -> Self {
+        Self { counters: mounted.counters().into_iter().collect(), served: Vec::new() }
+    }
+
+    /// Nothing where the directory is on no mount of ours, or the server does not tell this user.
+    fn of_server(root: Option<&Path>) -> Self {
+        Self { counters: BTreeMap::new(), served: root.and_then(ledger::of_mount).unwrap_or_default() }
+    }
 }
 
 /// What the job counts.

@@ -50,6 +50,7 @@ fn small(result: &ResultFile) -> ResultFile {
 fn numbers(sample: &Sample) -> Sample {
     Sample {
         operations: Vec::new(),
+        served: Vec::new(),
         steps: Vec::new(),
         workers: Vec::new(),
         jobs: Vec::new(),
