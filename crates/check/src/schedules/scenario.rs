@@ -169,18 +169,32 @@ pub(crate) fn resolved(op: &Op) -> Vec<&str> {
         }
         Op::Rename(from, to, _) => vec![split(from).0, split(to).0],
         Op::Link(from, to) => vec![from, split(to).0],
-        Op::Write(File::At(path), ..)
-        | Op::Read(File::At(path), ..)
-        | Op::Truncate(File::At(path), _)
-        | Op::Fallocate(File::At(path), ..)
-        | Op::Fsync(File::At(path))
-        | Op::Chmod(path, _)
+        Op::LinkOpened(_, to) => vec![split(to).0],
+        Op::Write(file, ..)
+        | Op::Read(file, ..)
+        | Op::Truncate(file, _)
+        | Op::Fallocate(file, ..)
+        | Op::Fsync(file) => match file {
+            File::At(path) => vec![path],
+            File::Opened(_) => Vec::new(),
+        },
+        Op::Chmod(path, _)
+        | Op::Chown(path, ..)
         | Op::ChmodChown(path, ..)
+        | Op::Utimes(path, ..)
         | Op::SetXattr(path, ..)
         | Op::RemoveXattr(path, _)
         | Op::ReadDir(path)
-        | Op::Open(path, _) => vec![path],
-        _ => Vec::new(),
+        | Op::Open(path, _)
+        | Op::Map(path, _) => vec![path],
+        Op::Nameless(_)
+        | Op::Close(_)
+        | Op::Sync
+        | Op::Unmap(_)
+        | Op::Store(..)
+        | Op::Load(..)
+        | Op::Msync(_)
+        | Op::Remount => Vec::new(),
     }
 }
 
