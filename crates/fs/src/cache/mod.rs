@@ -65,6 +65,8 @@ pub(crate) struct PageCache {
     ring: Mutex<VecDeque<Weak<Page>>>,
     /// Mappings with dirty pages, by number, with the time at which the first became dirty.
     dirty: Mutex<BTreeMap<u64, (Nanos, Arc<Mapping>)>>,
+    /// Mappings whose pages are in flight. They are not on the list of dirty ones unless a page became dirty since.
+    writing: parking_lot::Mutex<Vec<Arc<Mapping>>>,
     hits: AtomicU64,
     misses: AtomicU64,
     written_back: AtomicU64,
@@ -81,6 +83,7 @@ impl PageCache {
             buffers: Buffers::new(page_bytes),
             ring: Mutex::new(&RING, VecDeque::new()),
             dirty: Mutex::new(&DIRTY, BTreeMap::new()),
+            writing: parking_lot::Mutex::default(),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             written_back: AtomicU64::new(0),
@@ -212,6 +215,18 @@ impl PageCache {
         old.into_iter().map(|(_, mapping)| Arc::clone(mapping)).collect()
     }
 
+    /// Mappings of which the device may not have every page: the dirty ones, the oldest first, and those that write-back by another
+    /// task has in flight. [`PageCache::write_out`] of the latter waits for it.
+    pub(crate) fn unwritten(&self) -> Vec<Arc<Mapping>> {
+        // In this order: a mapping enters the second list before it leaves the first.
+        let mut unwritten = self.dirty_since(Nanos(u64::MAX));
+        let writing = self.writing.lock();
+        let others = writing.iter().filter(|other| !unwritten.iter().any(|known| Arc::ptr_eq(known, other)));
+        let others: Vec<_> = others.map(Arc::clone).collect();
+        unwritten.extend(others);
+        unwritten
+    }
+
     /// Writes back the dirty pages of a mapping in the order of their indexes; returns when they have arrived. `hint` says what
     /// the device is told of each. Pages of an error stay dirty, and so do those that have no block yet, which does not make them
     /// younger.
@@ -221,6 +236,7 @@ impl PageCache {
         hint: &dyn Fn(&PageState) -> Hint,
     ) -> Result<(), MediaError> {
         let _writing = mapping.begin_writing();
+        self.writing.lock().push(Arc::clone(mapping));
         let indexes = mapping.dirty_indexes();
         let since = self.unlist_dirty(mapping);
         let mut result = Ok(());
@@ -230,6 +246,7 @@ impl PageCache {
         if mapping.has_dirty() {
             self.list_dirty(mapping, since.unwrap_or_else(sim::now));
         }
+        self.writing.lock().retain(|other| !Arc::ptr_eq(other, mapping));
         result
     }
 

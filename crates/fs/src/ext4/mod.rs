@@ -545,7 +545,7 @@ impl Volume {
     /// Makes everything durable.
     pub(crate) fn sync(&self) -> Result<()> {
         self.check_running()?;
-        for mapping in self.cache.dirty_since(Nanos(u64::MAX)) {
+        for mapping in self.cache.unwritten() {
             if mapping.number() != 0 {
                 self.allocate_mapping(&mapping)?;
                 self.write_data(&mapping)?;

@@ -205,8 +205,11 @@ fn a_crash_leaves_a_file_that_was_made_without_a_name_whole_under_its_name_or_fr
 }
 
 /// Programs that have found bugs.
-const FINDERS: [&str; 2] =
-    ["truncate, then punch beyond the end", "a file in place of another that was appended to"];
+const FINDERS: [&str; 3] = [
+    "truncate, then punch beyond the end",
+    "a file in place of another that was appended to",
+    "truncate, then fill another",
+];
 
 #[test]
 fn a_fence_that_write_back_or_a_sync_forgets_is_noticed() {
