@@ -1,0 +1,169 @@
+//! Crashes of a mount that follows a crash: what the first one left of an unfinished change must not count when the second one
+//! leaves a part of the next change at the same place.
+//!
+//! 1. A crash, so that the next mount begins with a journal that a recovery has left.
+//! 2. A change of several inodes, of which a crash leaves some lines.
+//! 3. A write, durable on return or synced, to one of these inodes.
+//! 4. The change again, of which a crash leaves some lines: what was written in between must be there.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use check::Design;
+use check::crash::Subject;
+use check::design::{fsck, region};
+use media::nvmm::Region;
+use media::nvmm::null::Null;
+use media::recorder::{Image, Mode, Plan, Scratch, Trace};
+use sim::Seed;
+use vfs::{FileKind, FileSystem, Ino, IoFlags, RenameFlags};
+
+use super::SEED;
+use super::harness::{subjects, virtually};
+
+/// Sizes of the file that is written before the first change and before the second.
+const BEFORE: u64 = 100;
+const BETWEEN: u64 = 300;
+
+fn plan() -> Plan {
+    Plan { exhaustive_max: 16, pair_units_max: 8, draws: 8, seed: Seed(SEED) }
+}
+
+type Outcome<T> = Result<T, String>;
+
+fn name_of(errno: vfs::Errno) -> String {
+    errno.name().to_owned()
+}
+
+fn walk(fs: &dyn FileSystem, path: &[&[u8]]) -> Outcome<Ino> {
+    path.iter().try_fold(fs.root(), |dir, name| Ok(fs.lookup(dir, name).map_err(name_of)?.ino))
+}
+
+/// `one/moved`, and a file with the names `two/replaced` and `other`.
+fn prepare(fs: &dyn FileSystem) -> Outcome<()> {
+    let root = fs.root();
+    let dirs = [b"one", b"two"].map(|name| fs.mkdir(root, name, &check::NEW));
+    let [one, two] = dirs.map(|made| made.map_err(name_of));
+    let (one, two) = (one?.ino, two?.ino);
+    fs.create(one, b"moved", &check::NEW).map_err(name_of)?;
+    let file = fs.create(two, b"replaced", &check::NEW).map_err(name_of)?.ino;
+    fs.link(file, root, b"other").map_err(name_of)?;
+    write(fs, BEFORE)
+}
+
+/// Writes the file up to `size`, durably.
+fn write(fs: &dyn FileSystem, size: u64) -> Outcome<()> {
+    let file = walk(fs, &[b"other"])?;
+    fs.open(file, vfs::OpenFlags::empty()).map_err(name_of)?;
+    let from = fs.getattr(file).map_err(name_of)?.size;
+    fs.write(file, from, &vec![7; (size - from) as usize], IoFlags::empty()).map_err(name_of)?;
+    fs.fsync(file, false).map_err(name_of)?;
+    fs.release(file);
+    fs.sync().map_err(name_of)
+}
+
+/// Renames `one/moved` over `two/replaced`, durably.
+fn change(fs: &dyn FileSystem) -> Outcome<()> {
+    let dirs = (walk(fs, &[b"one"])?, walk(fs, &[b"two"])?);
+    fs.rename((dirs.0, b"moved"), (dirs.1, b"replaced"), RenameFlags::empty()).map_err(name_of)?;
+    fs.sync().map_err(name_of)
+}
+
+/// The images that crashes in the change may leave.
+fn crashes(trace: &Trace, mode: Mode) -> Vec<Image> {
+    let (mut images, mut seen) = (Vec::new(), BTreeSet::new());
+    let mut replay = trace.replay(mode);
+    loop {
+        let point = replay.state().crash_point();
+        for choice in point.choices(&plan()) {
+            let image = point.image(&choice);
+            if seen.insert(image.fingerprint()) {
+                images.push(image);
+            }
+        }
+        if replay.next_point(|_, _| ()).is_none() {
+            return images;
+        }
+    }
+}
+
+/// Carries out the change after `before`; the images of crashes in it.
+fn crashed(
+    design: &dyn Design,
+    region: &Arc<Region>,
+    mode: Mode,
+    before: impl FnOnce(&dyn FileSystem) -> Outcome<bool>,
+) -> Outcome<Vec<Image>> {
+    let fs = design.mount(region).map_err(|error| format!("mount: {error}"))?;
+    let trace = if before(&*fs)? {
+        let trace = Trace::attach(region).map_err(|error| error.to_string())?;
+        change(&*fs)?;
+        region.detach(&trace);
+        Some(trace)
+    } else {
+        None
+    };
+    fs.unmount().map_err(name_of)?;
+    Ok(trace.map_or(Vec::new(), |trace| crashes(&trace, mode)))
+}
+
+/// What the last crash has left.
+fn judge(design: &dyn Design, region: &Arc<Region>) -> Outcome<()> {
+    design.recover(region)?;
+    fsck(design, region)?;
+    let fs = design.mount(region).map_err(|error| format!("mount: {error}"))?;
+    let attr = fs.getattr(walk(&*fs, &[b"other"])?).map_err(name_of)?;
+    fs.unmount().map_err(name_of)?;
+    match attr.kind {
+        FileKind::Regular if attr.size == BETWEEN => Ok(()),
+        kind => {
+            Err(format!("the file is {kind:?} and has {} bytes, not the {BETWEEN} of its sync", attr.size))
+        }
+    }
+}
+
+/// Explores a design; what is wrong, and how many images were judged.
+fn explore(Subject { design, size, mode, .. }: &Subject) -> Outcome<(Vec<String>, usize)> {
+    let (made, design) = (region(*size), &**design);
+    design.mkfs(&made)?;
+    let fs = design.mount(&made)?;
+    prepare(&*fs)?;
+    let left = Trace::attach(&made).map_err(|error| error.to_string())?;
+    made.detach(&left);
+    let left = left.replay(*mode).state().crash_point();
+    let left = left.image(&left.none());
+    fs.unmount().map_err(name_of)?;
+    let mut scratches = [Scratch::new(*size, Box::new(Null)), Scratch::new(*size, Box::new(Null))]
+        .map(|scratch| scratch.expect("memory"));
+    let [first, second] = &mut scratches;
+    let (mut wrong, mut judged) = (Vec::new(), 0);
+    let load = |scratch: &mut Scratch, image: &Image| Arc::clone(scratch.load(image).expect("it fits"));
+    for (number, image) in crashed(design, &load(first, &left), *mode, |_| Ok(true))?.iter().enumerate() {
+        let not_yet = |fs: &dyn FileSystem| match walk(fs, &[b"one", b"moved"]) {
+            Ok(_) => write(fs, BETWEEN).map(|()| true),
+            Err(_) => Ok(false),
+        };
+        for (again, image) in crashed(design, &load(first, image), *mode, not_yet)?.iter().enumerate() {
+            judged += 1;
+            if let Err(what) = judge(design, &load(second, image)) {
+                wrong.push(format!("crash {number}, then crash {again}: {what}"));
+            }
+        }
+    }
+    Ok((wrong, judged))
+}
+
+/// Of designs whose names are what they were before a change or after it.
+#[test]
+fn a_crash_undoes_nothing_of_what_an_earlier_crash_has_left_unfinished() {
+    let mut failures = 0;
+    for subject in subjects().into_iter().filter(|subject| !subject.promises.repaired) {
+        let explored = subject.clone();
+        let (wrong, judged) = virtually(SEED, move || explore(&explored)).expect("the calls succeed");
+        println!("{subject}: {judged} images, {} wrong", wrong.len());
+        wrong.iter().take(10).for_each(|what| println!("  {what}"));
+        failures += wrong.len();
+        assert!(judged > 40, "{subject}: {judged} images");
+    }
+    assert_eq!(failures, 0, "seed {SEED}");
+}
