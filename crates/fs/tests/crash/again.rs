@@ -12,6 +12,7 @@ use std::sync::Arc;
 use check::Design;
 use check::crash::Subject;
 use check::design::{fsck, region};
+use media::fault::{Fault, Target};
 use media::nvmm::Region;
 use media::nvmm::null::Null;
 use media::recorder::{Image, Mode, Plan, Scratch, Trace};
@@ -19,7 +20,7 @@ use sim::Seed;
 use vfs::{FileKind, FileSystem, Ino, IoFlags, RenameFlags};
 
 use super::SEED;
-use super::harness::{subjects, virtually};
+use super::harness::{subject, subjects, virtually};
 
 /// Sizes of the file that is written before the first change and before the second.
 const BEFORE: u64 = 100;
@@ -122,8 +123,12 @@ fn judge(design: &dyn Design, region: &Arc<Region>) -> Outcome<()> {
     }
 }
 
-/// Explores a design; what is wrong, and how many images were judged.
-fn explore(Subject { design, size, mode, .. }: &Subject) -> Outcome<(Vec<String>, usize)> {
+fn load(scratch: &mut Scratch, image: &Image) -> Arc<Region> {
+    Arc::clone(scratch.load(image).expect("it fits"))
+}
+
+/// Two regions for images of a design, and the images that crashes in its first change leave.
+fn prepared(Subject { design, size, mode, .. }: &Subject) -> Outcome<([Scratch; 2], Vec<Image>)> {
     let (made, design) = (region(*size), &**design);
     design.mkfs(&made)?;
     let fs = design.mount(&made)?;
@@ -133,24 +138,91 @@ fn explore(Subject { design, size, mode, .. }: &Subject) -> Outcome<(Vec<String>
     let left = left.replay(*mode).state().crash_point();
     let left = left.image(&left.none());
     fs.unmount().map_err(name_of)?;
-    let mut scratches = [Scratch::new(*size, Box::new(Null)), Scratch::new(*size, Box::new(Null))]
-        .map(|scratch| scratch.expect("memory"));
-    let [first, second] = &mut scratches;
+    let mut scratches = [(); 2].map(|()| Scratch::new(*size, Box::new(Null)).expect("memory"));
+    let images = crashed(design, &load(&mut scratches[0], &left), *mode, |_| Ok(true))?;
+    Ok((scratches, images))
+}
+
+/// Whether the change has not happened.
+fn is_before(fs: &dyn FileSystem) -> bool {
+    walk(fs, &[b"one", b"moved"]).is_ok()
+}
+
+/// Explores a design; what is wrong, and how many images were judged.
+fn explore(subject: &Subject) -> Outcome<(Vec<String>, usize)> {
+    let ([mut first, mut second], images) = prepared(subject)?;
+    let (design, mode) = (&*subject.design, subject.mode);
     let (mut wrong, mut judged) = (Vec::new(), 0);
-    let load = |scratch: &mut Scratch, image: &Image| Arc::clone(scratch.load(image).expect("it fits"));
-    for (number, image) in crashed(design, &load(first, &left), *mode, |_| Ok(true))?.iter().enumerate() {
-        let not_yet = |fs: &dyn FileSystem| match walk(fs, &[b"one", b"moved"]) {
-            Ok(_) => write(fs, BETWEEN).map(|()| true),
-            Err(_) => Ok(false),
-        };
-        for (again, image) in crashed(design, &load(first, image), *mode, not_yet)?.iter().enumerate() {
+    for (number, image) in images.iter().enumerate() {
+        let write_again =
+            |fs: &dyn FileSystem| if is_before(fs) { write(fs, BETWEEN).map(|()| true) } else { Ok(false) };
+        for (again, image) in crashed(design, &load(&mut first, image), mode, write_again)?.iter().enumerate()
+        {
             judged += 1;
-            if let Err(what) = judge(design, &load(second, image)) {
+            if let Err(what) = judge(design, &load(&mut second, image)) {
                 wrong.push(format!("crash {number}, then crash {again}: {what}"));
             }
         }
     }
     Ok((wrong, judged))
+}
+
+/// Writes the file after the recovery of each crash and crashes then; how many images have lost the write. `fault` is in the mount
+/// that recovers.
+fn lost_after_recovery(subject: &Subject, fault: Option<Fault>) -> Outcome<usize> {
+    let ([mut first, mut second], images) = prepared(subject)?;
+    let (design, mut lost) = (&*subject.design, 0);
+    for image in &images {
+        let region = load(&mut first, image);
+        let trace = Trace::attach(&region).map_err(|error| error.to_string())?;
+        if let Some(fault) = fault {
+            region.inject(fault);
+        }
+        let fs = design.mount(&region)?;
+        let is_written = is_before(&*fs);
+        if is_written {
+            write(&*fs, BETWEEN)?;
+        }
+        region.detach(&trace);
+        region.clear_faults();
+        fs.unmount().map_err(name_of)?;
+        let mut replay = trace.replay(subject.mode);
+        while replay.next_point(|_, _| ()).is_some() {}
+        let point = replay.state().crash_point();
+        lost += usize::from(
+            is_written && judge(design, &load(&mut second, &point.image(&point.none()))).is_err(),
+        );
+    }
+    Ok(lost)
+}
+
+/// The line of a function's first flush.
+fn flush_of(file: &str, function: &str) -> u32 {
+    let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("the source");
+    let lines: Vec<&str> = text.lines().collect();
+    let start =
+        lines.iter().position(|line| line.contains(&format!("fn {function}("))).expect("the function");
+    let after = lines[start..].iter().position(|line| line.contains("region.flush(")).expect("a flush");
+    (start + after + 1) as u32
+}
+
+/// A recovery that did not end durably would undo the same change again, and with it what a single store has made durable since.
+#[test]
+fn the_flush_with_which_a_recovery_ends_is_missed_when_it_is_gone() {
+    let cases = [
+        ("pmfs", "crates/fs/src/pmfs/recovery.rs", "store_empty"),
+        ("nova", "crates/fs/src/nova/journal.rs", "store_committed"),
+    ];
+    for (name, file, function) in cases {
+        let fault = Fault::DropLine { target: Target::Flush, file, line: flush_of(file, function) };
+        let lost = |fault: Option<Fault>| {
+            let subject = subject(name, &[]);
+            virtually(SEED, move || lost_after_recovery(&subject, fault)).expect("the calls succeed")
+        };
+        assert_eq!(lost(None), 0, "{name}");
+        assert!(lost(Some(fault)) > 0, "{name}: {function}");
+    }
 }
 
 /// Of designs whose names are what they were before a change or after it.
