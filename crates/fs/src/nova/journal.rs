@@ -15,6 +15,10 @@
 //! has a head and a tail to store and so needs a fourth fence, or nine as it is written; here a record says for itself that it is
 //! whole, because a line persists in the order of its stores.
 //!
+//! A crash in step 1 may leave any of the records. They stay, and the next transaction takes a number that none of them has: so a
+//! later crash cannot arm some of its records with some of theirs. A record that it was about to replace then has the first word
+//! of the old one, and is damaged only if all records of the old one are there.
+//!
 //! When the medium fails in step 2 or 3, the old words are stored again and the records are given up. If that fails as well,
 //! nothing may be changed until the next mount, which undoes the transaction ([`Error::Failed`]).
 //!
@@ -92,9 +96,10 @@ impl Journal {
     /// The journal of a shard that was recovered.
     pub(crate) fn load(region: &Region, geometry: &Geometry, shard: u64) -> Result<Self> {
         let committed = region.load_u64(Geometry::shard_at(shard))? as u32;
-        let last = region.load_u64(geometry.journal_at(shard))? as u32;
-        // A transaction that never was armed may have left its number.
-        let last = if is_later(last, committed) { last } else { committed };
+        // A transaction that never was armed may have left its number in any record. One that cannot be read arms nothing.
+        let records = (0..BLOCK / RECORD).map(|index| geometry.journal_at(shard) + RECORD * index);
+        let numbers = records.filter_map(|at| region.load_u64(at).ok()).map(|word| word as u32);
+        let last = numbers.fold(committed, |last, number| if is_later(number, last) { number } else { last });
         Ok(Self(Mutex::new(&JOURNAL, last)))
     }
 }
@@ -107,35 +112,41 @@ fn is_later(number: u32, than: u32) -> bool {
 fn armed(region: &Region, geometry: &Geometry, shard: u64) -> Result<Vec<Record>> {
     let base = geometry.journal_at(shard);
     let committed = region.load_u64(Geometry::shard_at(shard))? as u32;
-    let mut first = Record::default();
-    let mut records = Vec::new();
-    loop {
-        let at = base + RECORD * records.len() as u64;
-        // Only the first word says whether the rest is there.
-        let mut head = Record::default();
-        head.as_mut_bytes()[..8].copy_from_slice(&region.load_u64(at)?.to_le_bytes());
-        if records.is_empty() {
-            first = head;
+    // Only the first word of a record says whether the rest is there, and only all of them whether the transaction is.
+    let first = load_head(region, base)?;
+    if !is_later(first.number, committed) || first.count == 0 {
+        return Ok(Vec::new());
+    }
+    let damaged =
+        |index: usize| Error::Corrupt(format!("journal of shard {shard}: record {index} is damaged"));
+    for index in 0..usize::from(first.count) {
+        if index as u64 >= BLOCK / RECORD {
+            return Err(damaged(0));
         }
-        let is_next = head.number == first.number
-            && head.count == first.count
-            && usize::from(head.index) == records.len();
-        let is_possible = u64::from(head.count) <= BLOCK / RECORD && (1..=WORDS).contains(&head.used.into());
-        if !is_later(head.number, committed) || !is_next || head.count == 0 {
+        let head = load_head(region, base + RECORD * index as u64)?;
+        let is_next =
+            head.number == first.number && head.count == first.count && usize::from(head.index) == index;
+        if !is_next {
             return Ok(Vec::new());
         }
-        let record: Record = region.read(at)?;
-        if !is_possible || record.checksum != record.compute_checksum() {
-            return Err(Error::Corrupt(format!(
-                "journal of shard {shard}: record {} is damaged",
-                records.len()
-            )));
-        }
-        records.push(record);
-        if records.len() == usize::from(first.count) {
-            return Ok(records);
-        }
     }
+    let read = |index: usize| {
+        let record: Record = region.read(base + RECORD * index as u64)?;
+        let is_possible = (1..=WORDS).contains(&record.used.into());
+        if is_possible && record.checksum == record.compute_checksum() {
+            Ok(record)
+        } else {
+            Err(damaged(index))
+        }
+    };
+    (0..usize::from(first.count)).map(read).collect()
+}
+
+/// The first word of a record, without the rest.
+fn load_head(region: &Region, at: u64) -> Result<Record> {
+    let mut head = Record::default();
+    head.as_mut_bytes()[..8].copy_from_slice(&region.load_u64(at)?.to_le_bytes());
+    Ok(head)
 }
 
 /// Words of an unfinished transaction in the journal of a shard.

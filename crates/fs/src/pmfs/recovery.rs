@@ -5,6 +5,7 @@
 //!
 //! The block map comes before the truncate list, because replaying the list frees blocks.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use media::MediaError;
@@ -160,16 +161,17 @@ pub(crate) fn grow(region: &Arc<Region>) -> Result<u64, FsError> {
 /// Replays the journal: undoes transactions without a commit, newest first, and leaves the journal empty. Returns how many
 /// entries were undone.
 ///
-/// The last step is one store that empties the journal and changes its generation: entries beyond the tail become invalid. When
-/// all generations have been used, numbers are about to be reused: then every entry is wiped while the journal is empty under the
-/// last generation, which is a state from which recovery does the same again.
+/// The last step is one store that empties the journal and changes its generation: entries beyond the tail become invalid. They may
+/// be there even if the journal is empty, because a crash can leave entries of a transaction without the tail behind them, and the
+/// next transaction begins at the same place. When all generations have been used, numbers are about to be reused: then every entry
+/// is wiped while the journal is empty under the last generation, which is a state from which recovery does the same again.
 pub(crate) fn recover_journal(region: &Region, size: u64, mutant: Option<Mutant>) -> Result<u64, FsError> {
     let descriptor: JournalDescriptor = region.read(JOURNAL_DESCRIPTOR)?;
     if let Some(what) = superblock::journal_fault(&descriptor, size) {
         return Err(FsError::Damaged { design: "pmfs", what });
     }
     let last = descriptor.generation == u16::MAX;
-    if descriptor.head == descriptor.tail && !last {
+    if descriptor.head == descriptor.tail && !last && !has_entries_beyond(region, &descriptor)? {
         return Ok(0);
     }
     let undone = undo_backwards(region, &descriptor, mutant).map_err(damaged)?;
@@ -180,6 +182,24 @@ pub(crate) fn recover_journal(region: &Region, size: u64, mutant: Option<Mutant>
     }
     store_empty(region, &descriptor, next_generation(descriptor.generation))?;
     Ok(undone)
+}
+
+/// Whether a crash has left entries beyond the tail of an empty journal that the next transactions would make valid: those of its
+/// generation, and those of the next from the beginning of the ring. An entry that cannot be read is written before it is valid.
+fn has_entries_beyond(region: &Region, descriptor: &JournalDescriptor) -> Result<bool, FsError> {
+    let superblock: Superblock = region.read(0)?;
+    if superblock.mount_time == 0 || superblock.saved_extents != 0 {
+        // Never mounted, or unmounted.
+        return Ok(false);
+    }
+    let (tail, entries) = (u64::from(descriptor.tail) / ENTRY, u64::from(descriptor.size) / ENTRY);
+    let is_of = |index: u64, generation: u16| {
+        let at = descriptor.base + index * ENTRY + offset_of!(LogEntry, generation) as u64;
+        region.load_u16(at) == Ok(generation)
+    };
+    let next = next_generation(descriptor.generation);
+    Ok((tail..entries).any(|index| is_of(index, descriptor.generation))
+        || (0..tail).any(|index| is_of(index, next)))
 }
 
 /// Stores tail and generation in one word: the journal is empty.

@@ -169,7 +169,8 @@ fn table(file: &CachedFile) -> Option<&FileTable> {
 impl PageCache for Cache {
     fn file(&self, inode: u64) -> CachedFile {
         let mut files = self.shared.files.lock();
-        Arc::clone(files.entry(inode).or_insert_with(|| Arc::new(FileTable::new(inode)))) as CachedFile
+        let make = || Arc::new(FileTable::new(inode, self.shared.region.len().div_ceil(BLOCK)));
+        Arc::clone(files.entry(inode).or_insert_with(make)) as CachedFile
     }
 
     fn known(&self, inode: u64) -> Option<CachedFile> {
@@ -231,7 +232,10 @@ impl Shared {
     }
 
     fn read(&self, file: &FileTable, (page, block): (u64, u64), within: u64, buffer: &mut [u8]) -> bool {
-        let Some(set) = file.make(page) else { return false };
+        let Some(set) = file.make(page) else {
+            self.count(MISS);
+            return false;
+        };
         sim::work(Work::STEP, 2);
         for way in set.ways.iter().filter(|way| way.entry.is_for(page)) {
             if self.hit(way, (page, block), within, buffer) {

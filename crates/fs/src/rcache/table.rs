@@ -1,7 +1,8 @@
 //! The sets that the entries of the cache stand in, and where a page finds its set.
 //!
 //! Four neighbouring pages of a file share a set of eight entries, so a file has twice as many entries as pages that were ever
-//! hot. A file's sets are made in arrays of doubling length, and never move.
+//! hot. A file's sets are made in arrays of doubling length, and never move. Only a file with holes has a page beyond as many as
+//! the medium has: such a page is not cached, because the arrays before it would take more memory than all that is.
 
 use std::sync::OnceLock;
 
@@ -67,15 +68,18 @@ impl Set {
 /// The sets of one file: array `n` has `2^n` of them.
 pub(crate) struct FileTable {
     pub(crate) inode: u64,
+    /// Pages that may have a set.
+    pages: u64,
     /// The file is removed. Changed under the lock of the frames.
     pub(crate) gone: AtomicBool,
     arrays: [OnceLock<Box<[Set]>>; 32],
 }
 
 impl FileTable {
-    pub(crate) fn new(inode: u64) -> Self {
+    /// Of a file on a medium of so many pages.
+    pub(crate) fn new(inode: u64, pages: u64) -> Self {
         let arrays = std::array::from_fn(|_| OnceLock::new());
-        Self { inode, gone: AtomicBool::new(false), arrays }
+        Self { inode, pages, gone: AtomicBool::new(false), arrays }
     }
 
     /// All sets that were made.
@@ -107,8 +111,11 @@ impl FileTable {
         self.arrays.get(array)?.get()?.get(place)
     }
 
-    /// The set of a page.
+    /// The set of a page, if it may have one.
     pub(crate) fn make(&self, page: u64) -> Option<&Set> {
+        if page >= self.pages {
+            return None;
+        }
         let (array, place) = Self::place(page);
         let sets = self.arrays.get(array)?;
         sets.get_or_init(|| (0..1_u64 << array).map(|_| Set::new()).collect()).get(place)
@@ -121,12 +128,13 @@ mod tests {
 
     #[test]
     fn every_page_has_its_set_and_neighbours_share_one() {
-        let table = FileTable::new(1);
+        let table = FileTable::new(1, 4000);
         let set = |page| std::ptr::from_ref(table.make(page).expect("a set")) as usize;
         assert!((0..4).all(|page| set(page) == set(0)) && set(4) != set(3));
         let all: std::collections::BTreeSet<_> = (0..1000).map(|number| set(number * 4)).collect();
         assert_eq!(all.len(), 1000);
         assert!(table.get(1 << 20).is_none());
+        assert!(table.make(3999).is_some() && table.make(4000).is_none());
     }
 
     #[test]

@@ -8,6 +8,7 @@
 
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
+mod again;
 #[path = "../shared/harness.rs"]
 mod harness;
 

@@ -459,6 +459,23 @@ fn a_page_whose_request_finds_the_queue_full_is_cached_by_a_sweep() {
     );
 }
 
+/// Entries stand in arrays by page number, which a file without holes fills.
+#[test]
+fn a_page_behind_a_large_hole_is_read_and_takes_no_memory_of_the_cache() {
+    const FAR: u64 = 1 << 45;
+    let ((), counters) = with_cache(&[("threshold", "0"), ("cache", "64k")], |fs| {
+        let file = file_of(fs, b"file", 1);
+        fs.write(file, FAR, &[2; 4096], IoFlags::empty()).expect("write");
+        for _ in 0..2 {
+            let mut bytes = [0; 4096];
+            assert_eq!(fs.read(file, FAR, &mut bytes, IoFlags::empty()), Ok(4096));
+            assert_eq!(bytes, [2; 4096]);
+        }
+        (0..2).for_each(|_| read_through(fs, file, 1));
+    });
+    assert_eq!(counter(&counters, "cache hits"), 1, "{counters:?}");
+}
+
 #[test]
 fn the_frames_of_a_removed_file_serve_the_next() {
     let ((), counters) = with_cache(&[("threshold", "0"), ("cache", "64k")], |fs| {

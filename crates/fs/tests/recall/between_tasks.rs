@@ -18,6 +18,9 @@ const PMFS: &[(&str, &str)] = &[("jsize", "64k")];
 const TWO: &[(&str, &str)] =
     &[("jsize", "64k"), ("buffer", "16k"), ("medium_write", "200ns"), ("writeback_tasks", "2")];
 
+/// A chunk of 32 inodes at a time.
+const NOVA: &[(&str, &str)] = &[("shards", "1"), ("log_page", "512"), ("inode_chunk", "4k")];
+
 type Given = &'static [(&'static str, &'static str)];
 
 fn subject(design: &str, options: Given) -> Subject {
@@ -46,6 +49,18 @@ fn pair(name: &str, setup: Vec<Op>, one: Op, other: Op) -> Program {
     Program { together: true, ..Program::new(name, setup, vec![one, other]) }
 }
 
+/// What fills the chunks of a table of inodes. The next chunk comes to lie where a file was.
+fn full_table() -> Vec<Op> {
+    let was = Op::Write(File::At("gone".into()), Some(0), Pattern { len: 600_000, tag: 9 });
+    let files = (0..29).map(|number| Op::Create(format!("f{number}")));
+    let begin = [Op::Create("gone".into()), was, Op::Unlink("gone".into()), Op::Mkdir("dir".into())];
+    begin.into_iter().chain(files).collect()
+}
+
+fn creat_in_a_full_table() -> Program {
+    Program::new("creat in a full table", full_table(), vec![Op::Create("foo".into())])
+}
+
 /// In which of so many seeds a case is explored until one shows the loss: the task that fences must go first.
 const SEEDS: u64 = 40;
 
@@ -62,6 +77,7 @@ fn shows(subject: &Subject, program: &Program, faults: &[Fault], seeds: u64) -> 
 /// The name of a line as the document has it, what it asks for, on what, and a program that shows its loss.
 fn cases() -> Vec<(&'static str, Target, Subject, Program)> {
     let eager = || [foo(4096), vec![fsync(), write(0, 64, 2), fsync(), write(0, 64, 3), fsync()]].concat();
+    let link = Op::Symlink("dir/link".into(), 100);
     let nameless = programs::nameless().into_iter().find(|program| program.name == "name a nameless file");
     vec![
         (
@@ -88,6 +104,20 @@ fn cases() -> Vec<(&'static str, Target, Subject, Program)> {
             subject("hinfs", TWO),
             pair("write blocks, sync", foo(100), write(100, 12_000, 2), Op::Sync),
         ),
+        (
+            "nova/recovery.rs store_clean flush 1",
+            Target::Flush,
+            subject("nova", NOVA),
+            Program::new("remount, write", foo(4096), vec![Op::Remount, write(0, 12_000, 2)]),
+        ),
+        ("nova/inode.rs link_chunk flush 1", Target::Flush, subject("nova", NOVA), creat_in_a_full_table()),
+        (
+            "nova/inode.rs link_chunk fence 2",
+            Target::Fence,
+            subject("nova", NOVA),
+            pair("symlink, creat", full_table(), link, Op::Create("foo".into())),
+        ),
+        ("nova/inode.rs link_chunk fence 1", Target::Fence, subject("nova", NOVA), creat_in_a_full_table()),
     ]
 }
 

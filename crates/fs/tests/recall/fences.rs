@@ -1,5 +1,5 @@
-//! Every line of PMFS and HiNFS that flushes or fences is missed by a check when it is left out, or `docs/models/fences.md` says why
-//! not.
+//! Every line of PMFS, HiNFS and NOVA that flushes or fences is missed by a check when it is left out, or `docs/models/fences.md` says
+//! why not.
 //!
 //! A line is called by its file, its function and its number among those of its kind there, which changes less often than the
 //! number of the line: `pmfs/journal.rs append flush 1`. The rows of the document stand under the name of the design that was
@@ -146,7 +146,7 @@ fn unexplained(design: &str, target: Target, words: (&str, &str)) -> BTreeSet<St
 #[test]
 fn every_flush_and_fence_whose_loss_goes_unnoticed_has_its_reason_and_no_other_has() {
     let mut need = BTreeSet::new();
-    for design in ["pmfs", "hinfs"] {
+    for design in ["pmfs", "hinfs", "nova"] {
         for (target, kind, call) in KINDS {
             need.extend(unexplained(design, target, (kind, call)));
         }
