@@ -426,7 +426,7 @@ impl Volume {
 
     /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write
     /// that a crash has undone.
-    fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
+    pub(super) fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
         let size = state.raw.size();
         self.zero_part(inode, state, size, to.min(size.next_multiple_of(self.block_bytes())))
     }

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
 mod damage;
+mod direct;
 mod flushes;
 #[path = "../shared/harness.rs"]
 mod harness;
