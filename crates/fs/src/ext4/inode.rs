@@ -397,11 +397,14 @@ impl Volume {
     ) -> Result<()> {
         state.tid = handle.tid;
         if state.orphan {
-            state.raw.dtime = self.orphan_after(inode.ino).into();
+            self.orphans.pass();
         }
         let (block, at) = self.inode_at(inode.ino)?;
         let len = self.geo.inode_bytes;
-        self.change(handle, block, |bytes| self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]))
+        self.change(handle, block, |bytes| {
+            self.link_orphan(inode.ino, state);
+            self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]);
+        })
     }
 
     /// Writes the bytes of an inode with their checksum.
