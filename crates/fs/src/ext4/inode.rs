@@ -478,9 +478,13 @@ impl Volume {
         inode
     }
 
-    /// Forgets an inode that is gone from the device.
-    pub(crate) fn forget_inode(&self, ino: u64) {
-        self.inodes.change(ino).shard.known.write().remove(&ino);
+    /// Forgets an inode that is gone from the device. Another may have got its number since that was freed, and stays.
+    pub(crate) fn forget_inode(&self, inode: &Arc<Inode>) {
+        let change = self.inodes.change(inode.ino);
+        let mut known = change.shard.known.write();
+        if known.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
+            known.remove(&inode.ino);
+        }
     }
 }
 

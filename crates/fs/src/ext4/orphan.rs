@@ -184,7 +184,7 @@ impl Volume {
         self.free_inode(&handle, inode.ino, directory)?;
         drop(handle);
         self.maps.forget(inode.ino);
-        self.forget_inode(inode.ino);
+        self.forget_inode(inode);
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use check::{Design, NEW};
-use sim::{Bytes, Machine, Schedule, Seed, Setup, TaskSpec};
+use sim::{Bytes, Machine, Schedule, Seed, Setup, Switch, TaskSpec};
 use vfs::{FileSystem, Ino, IoFlags, OpenFlags};
 
 use crate::kernel_images::copy;
@@ -62,6 +62,49 @@ fn tasks_that_remove_open_files_leave_a_list_of_orphans_that_a_mount_can_read() 
             assert_eq!(design.own_violations(&crashed), Vec::<String>::new(), "seed {seed}: crashed");
         });
     }
+}
+
+/// One task removes a file; another makes one, fills it and reads it, all at once where the schedule switches to it. The number of
+/// the other task, and whether the new file has got the number of the old.
+fn remove_and_make(schedule: &Schedule) -> ((u32, bool), u64) {
+    const BYTES: usize = 5000;
+    let setup = Setup::virtual_clock(Machine::unit(), Seed(1));
+    let shown = schedule.clone();
+    let (done, interleaving) = sim::explore(&setup, schedule, move || {
+        let (design, region) = (design(), check::design::region(Bytes::mib(4)));
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let [(a, old), (b, _)] = two_files(&*fs);
+        fs.sync().expect("sync");
+        let [removing, making] = [Arc::clone(&fs), Arc::clone(&fs)];
+        let removing = sim::spawn(TaskSpec::named("remove"), move || removing.unlink(a, b"x"));
+        let making = sim::spawn(TaskSpec::named("make"), move || {
+            let fs = making;
+            let new = fs.create(b, b"new", &NEW).expect("create").ino;
+            fs.open(new, OpenFlags::WRITE).expect("open");
+            fs.write(new, 0, &[b'n'; BYTES], IoFlags::empty()).expect("write");
+            (new, sim::task::current_id().expect("it is a task"))
+        });
+        removing.join().expect("unlink");
+        let (new, number) = making.join();
+        let mut found = vec![0; 2 * BYTES];
+        let bytes = fs.read(new, 0, &mut found, IoFlags::empty()).expect("read");
+        assert!(found[..bytes] == [b'n'; BYTES], "{shown:?}: {bytes} bytes are left");
+        fs.release(new);
+        fs.unmount().expect("unmount");
+        assert_eq!(design.own_violations(&region), Vec::<String>::new(), "{shown:?}");
+        (number, new == old)
+    });
+    (done.unwrap_or_else(|error| panic!("{error}")), interleaving.points)
+}
+
+/// The number of a file that is being removed is free before the last step of the removal.
+#[test]
+fn a_file_that_gets_the_number_of_one_that_is_being_removed_keeps_what_is_written_to_it() {
+    let ((making, _), points) = remove_and_make(&Schedule::Directed(Vec::new()));
+    let at = |point| remove_and_make(&Schedule::Directed(vec![Switch { point, to: making }]));
+    let reused = (1..points).filter(|point| at(*point).0.1).count();
+    assert!(reused > 0 && reused + 1 < points as usize, "{reused} of {points}");
 }
 
 #[test]
