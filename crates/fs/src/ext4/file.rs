@@ -571,6 +571,13 @@ impl Volume {
         if first > last {
             return self.zero_part(inode, state, offset, shown);
         }
+        if first < last && state.raw.has(flag::EXTENTS) {
+            // It may find no space for a node: then nothing has become zero, and no written page is forgotten.
+            let handle = self.begin(WRITE_CREDITS)?;
+            let isolated = extent::isolate(self, &handle, inode, state, (first, last));
+            self.store_inode(&handle, inode, state)?;
+            isolated?;
+        }
         self.zero_part(inode, state, offset, shown.min(first * size))?;
         self.zero_part(inode, state, last * size, shown)?;
         self.cache.forget(inode.mapping(), first, last);

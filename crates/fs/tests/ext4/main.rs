@@ -16,6 +16,7 @@ mod long_runs;
 mod orphans;
 mod overlaps;
 mod placement;
+mod punched;
 mod races;
 mod repairs;
 mod scaling;
