@@ -571,6 +571,10 @@ impl Volume {
         if first > last {
             return self.zero_part(inode, state, offset, shown);
         }
+        if self.data_mode() == Some(DataMode::Ordered) {
+            // A commit that gives the file its blocks may come before the one that frees them, and has to find their data.
+            self.write_data(inode.mapping())?;
+        }
         if first < last && state.raw.has(flag::EXTENTS) {
             // It may find no space for a node: then nothing has become zero, and no written page is forgotten.
             let handle = self.begin(WRITE_CREDITS)?;

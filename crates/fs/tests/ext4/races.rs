@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use check::{Design, NEW};
 use sim::{Bytes, Machine, Schedule, Seed, Setup, Switch, TaskSpec};
-use vfs::{FileSystem, Ino, IoFlags, OpenFlags};
+use vfs::{FallocateMode, FileSystem, Ino, IoFlags, OpenFlags};
 
 use crate::kernel_images::copy;
 use crate::{Judged, judged};
@@ -125,6 +125,49 @@ fn a_direct_read_during_a_cached_append_sees_the_file_before_or_after() {
             assert!(found[..bytes].iter().all(|byte| *byte == b'a'), "seed {seed}: zeros were read");
             other.join();
             fs.unmount().expect("unmount");
+        });
+    }
+}
+
+/// Fills the device with what nobody may see, and frees it again.
+fn leave_secrets(fs: &dyn FileSystem) {
+    let file = fs.create(fs.root(), b"secret", &NEW).expect("create").ino;
+    while fs.write(file, 0, &[b's'; 4096], IoFlags::APPEND).is_ok() {}
+    fs.sync().expect("sync");
+    fs.unlink(fs.root(), b"secret").expect("unlink");
+    fs.sync().expect("sync");
+}
+
+/// The commit of another task gives the file its blocks; the one that frees them is lost.
+#[test]
+fn a_hole_that_is_punched_during_a_commit_shows_no_data_of_another_file_after_a_crash() {
+    const BYTES: usize = 14 * 1024;
+    for seed in 0..SEEDS / 4 {
+        explored(seed, move || {
+            let given = [("block_size", "1k"), ("journal", "1MiB"), ("cache", "1MiB"), ("delalloc", "false")];
+            let (design, region) = (judged("ext4", &given), check::design::region(Bytes::mib(2)));
+            design.mkfs(&region).expect("mkfs");
+            let fs = design.mount(&region).expect("mount");
+            leave_secrets(&*fs);
+            let [other, file] =
+                [b"other", b"punch"].map(|name| fs.create(fs.root(), name, &NEW).expect("create").ino);
+            fs.write(file, 0, &[b'x'; BYTES], IoFlags::empty()).expect("write");
+            let (fsyncs, image) = (Arc::clone(&fs), Arc::clone(&region));
+            let crash = sim::spawn(TaskSpec::named("fsync"), move || {
+                fsyncs.fsync(other, false).expect("fsync");
+                copy(&image)
+            });
+            (0..seed).for_each(|_| sim::interact());
+            let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
+            fs.fallocate(file, punch, 0, BYTES as u64).expect("punch");
+            let image = crash.join();
+            fs.unmount().expect("unmount");
+            let after = design.mount(&image).expect("mount");
+            let file = after.lookup(after.root(), b"punch").expect("it was synced").ino;
+            let mut found = [0; BYTES];
+            after.read(file, 0, &mut found, IoFlags::empty()).expect("read");
+            assert!(!found.contains(&b's'), "seed {seed}: what another file had is shown");
+            after.unmount().expect("unmount");
         });
     }
 }
