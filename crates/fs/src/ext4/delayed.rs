@@ -26,7 +26,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use sim::Work;
+use sim::{RwLockReadGuard, Work};
 
 use super::file::WRITE_CREDITS;
 use super::inode::{Inode, InodeState};
@@ -259,5 +259,17 @@ impl Volume {
         }
         let mut state = inode.state.write();
         self.allocate_delayed(inode, &mut state)
+    }
+
+    /// Locks an inode for a look at where its data is on the device.
+    pub(super) fn read_settled<'a>(&self, inode: &'a Arc<Inode>) -> Result<RwLockReadGuard<'a, InodeState>> {
+        loop {
+            self.settle_delayed(inode)?;
+            let state = inode.state.read();
+            // Another task may have written between the two locks.
+            if state.delayed.is_empty() {
+                return Ok(state);
+            }
+        }
     }
 }

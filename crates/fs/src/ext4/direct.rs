@@ -114,6 +114,7 @@ impl Volume {
             // The way through the cache writes as much as there is space for, or tells the error.
             return Ok(None);
         }
+        self.zero_tail(inode, state, offset)?;
         pin_buffer(data.len());
         let (mut pieces, mut unwritten, mut index) = (Vec::new(), false, first);
         while index < last {
@@ -128,11 +129,13 @@ impl Volume {
             pieces.push(Piece { off: start * block_bytes, data, hint: Hint::None });
             index += len;
         }
-        {
+        let written = {
             let _scope = sim::scope(Activity::DATA);
-            self.cache.queue().write(&pieces, false)?;
-        }
+            self.cache.queue().write(&pieces, false)
+        };
+        // Also after a failure: a part may have arrived.
         self.cache.forget(inode.mapping(), first, last);
+        written?;
         self.finish_direct(inode, state, (first, last), (end, unwritten))?;
         Ok(Some(data.len()))
     }

@@ -426,7 +426,7 @@ impl Volume {
 
     /// Before a file grows: zeroes what its last block holds beyond the end, up to `to`. It was cut off, or comes from a write
     /// that a crash has undone.
-    fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
+    pub(super) fn zero_tail(&self, inode: &Arc<Inode>, state: &mut InodeState, to: u64) -> Result<()> {
         let size = state.raw.size();
         self.zero_part(inode, state, size, to.min(size.next_multiple_of(self.block_bytes())))
     }
@@ -570,6 +570,17 @@ impl Volume {
         let shown = end.min(state.raw.size());
         if first > last {
             return self.zero_part(inode, state, offset, shown);
+        }
+        if self.data_mode() == Some(DataMode::Ordered) {
+            // A commit that gives the file its blocks may come before the one that frees them, and has to find their data.
+            self.write_data(inode.mapping())?;
+        }
+        if first < last && state.raw.has(flag::EXTENTS) {
+            // It may find no space for a node: then nothing has become zero, and no written page is forgotten.
+            let handle = self.begin(WRITE_CREDITS)?;
+            let isolated = extent::isolate(self, &handle, inode, state, (first, last));
+            self.store_inode(&handle, inode, state)?;
+            isolated?;
         }
         self.zero_part(inode, state, offset, shown.min(first * size))?;
         self.zero_part(inode, state, last * size, shown)?;

@@ -397,11 +397,14 @@ impl Volume {
     ) -> Result<()> {
         state.tid = handle.tid;
         if state.orphan {
-            state.raw.dtime = self.orphan_after(inode.ino).into();
+            self.orphans.pass();
         }
         let (block, at) = self.inode_at(inode.ino)?;
         let len = self.geo.inode_bytes;
-        self.change(handle, block, |bytes| self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]))
+        self.change(handle, block, |bytes| {
+            self.link_orphan(inode.ino, state);
+            self.lay_out_inode(inode.ino, state, &mut bytes[at..at + len]);
+        })
     }
 
     /// Writes the bytes of an inode with their checksum.
@@ -475,9 +478,13 @@ impl Volume {
         inode
     }
 
-    /// Forgets an inode that is gone from the device.
-    pub(crate) fn forget_inode(&self, ino: u64) {
-        self.inodes.change(ino).shard.known.write().remove(&ino);
+    /// Forgets an inode that is gone from the device. Another may have got its number since that was freed, and stays.
+    pub(crate) fn forget_inode(&self, inode: &Arc<Inode>) {
+        let change = self.inodes.change(inode.ino);
+        let mut known = change.shard.known.write();
+        if known.get(&inode.ino).is_some_and(|known| Arc::ptr_eq(known, inode)) {
+            known.remove(&inode.ino);
+        }
     }
 }
 

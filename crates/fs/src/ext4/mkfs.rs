@@ -15,9 +15,8 @@ use super::alloc::{set_bit, set_padding};
 use super::journal::recovery::set_features;
 use super::journal::{Handle, new_superblock};
 use super::layout::{
-    EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES,
-    RESIZE_INO, ROOT_INO, STATE_CLEAN, SUPERBLOCK_BYTES, Superblock, compat, crc32c, flag, group_flag,
-    incompat, ro_compat,
+    EXTRA_ISIZE, FIRST_INO, FLAG_SIGNED_HASH, GroupDescriptor, JOURNAL_INO, MAGIC, OLD_INODE_BYTES, ROOT_INO,
+    STATE_CLEAN, SUPERBLOCK_BYTES, Superblock, compat, crc32c, flag, group_flag, incompat, ro_compat,
 };
 use super::namei::Node;
 use super::superblock::Geo;
@@ -331,7 +330,6 @@ fn fill(
         let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
         volume.make(ROOT_INO, b"lost+found", node)?;
     }
-    volume.forget_inode(RESIZE_INO);
     volume.write_metadata()?;
     volume.leave_clean()?;
     let descriptors = volume.groups.lock().descriptors.clone();
@@ -390,7 +388,7 @@ impl Volume {
         superblock.jnl_blocks[16] = state.raw.size_lo;
         drop(superblock);
         drop(state);
-        self.forget_inode(JOURNAL_INO);
+        self.forget_inode(&inode);
         Ok(())
     }
 }

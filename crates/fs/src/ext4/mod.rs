@@ -113,6 +113,7 @@ use journal::recovery::{Log, Replayed, mend_torn, set_features};
 use journal::{DataMode, Handle, Journal, JournalMap};
 use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
+use orphan::Orphans;
 use orphan_file::Slot;
 use superblock::{Found, Geo};
 use writeback::Writeback;
@@ -213,8 +214,8 @@ pub(crate) struct Volume {
     /// Where the inode table of each group begins.
     inode_tables: Box<[u64]>,
     pub(crate) renames: Mutex<()>,
-    /// Inodes without names that are open, or are being cut: the head of the list on the device first.
-    pub(crate) orphans: Mutex<Vec<u64>>,
+    /// Inodes without names that are open, or are being cut.
+    pub(crate) orphans: Orphans,
     /// Those that a mount found in the kernel's file, until they are worked off.
     pub(crate) orphan_slots: Mutex<BTreeMap<u64, Slot>>,
     pub(crate) settings: Settings,
@@ -290,7 +291,7 @@ impl Volume {
             space,
             inodes: Inodes::new(),
             renames: Mutex::new(&RENAME, ()),
-            orphans: Mutex::new(&ORPHANS, Vec::new()),
+            orphans: Orphans::new(&ORPHANS),
             orphan_slots: Mutex::new(&ORPHAN_SLOTS, BTreeMap::new()),
             settings,
             maps: DirectMaps::default(),

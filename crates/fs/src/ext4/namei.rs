@@ -211,7 +211,7 @@ impl Volume {
     }
 
     /// Gives back an inode that got no name.
-    fn undo_inode(&self, handle: &Handle<'_>, inode: &Inode, state: &mut InodeState) -> Result<()> {
+    fn undo_inode(&self, handle: &Handle<'_>, inode: &Arc<Inode>, state: &mut InodeState) -> Result<()> {
         let is_dir = state.raw.is_dir();
         state.gone = true;
         if state.has_map(self) {
@@ -221,7 +221,7 @@ impl Volume {
         state.raw.dtime = (Timestamp::now().secs as u32).into();
         self.store_inode(handle, inode, state)?;
         self.free_inode(handle, inode.ino, is_dir)?;
-        self.forget_inode(inode.ino);
+        self.forget_inode(inode);
         Ok(())
     }
 

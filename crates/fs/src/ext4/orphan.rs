@@ -2,11 +2,16 @@
 //!
 //! With a journal they form a list on the device, from the superblock through the deletion times, so that a mount after a crash
 //! finishes what was begun. Without one there is no list, and e2fsck finds them.
+//!
+//! A task changes the list in memory first, and the superblock or an inode on the device afterwards, with no lock over both. So
+//! what is written there is taken from the list at that moment, under the lock of the superblock or the page: whichever of two
+//! tasks writes last, it writes what the list has become.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::vfs::{FileKind, Timestamp};
+use sim::{LockClass, Mutex, MutexGuard};
 
 use super::Volume;
 use super::inode::{Inode, InodeState};
@@ -16,6 +21,50 @@ use super::map::TRUNCATE_CREDITS;
 use super::mutant;
 use super::orphan_file::Slot;
 use crate::error::{Error, Result};
+
+/// The list in memory, the head of the list on the device first. A look takes a lock of the host, which is no lock of the
+/// modelled machine.
+pub(crate) struct Orphans {
+    /// A task that changes it has it.
+    changes: Mutex<()>,
+    list: parking_lot::RwLock<Vec<u64>>,
+}
+
+impl Orphans {
+    /// None, with a lock of this class.
+    pub(crate) fn new(class: &'static LockClass) -> Self {
+        Self { changes: Mutex::new(class, ()), list: parking_lot::RwLock::default() }
+    }
+
+    fn change(&self) -> MutexGuard<'_, ()> {
+        self.changes.lock()
+    }
+
+    /// Waits for the task that changes it, as one does that is to look at it (Linux: `s_orphan_lock`).
+    pub(crate) fn pass(&self) {
+        drop(self.change());
+    }
+
+    /// The first inode, or 0.
+    fn head(&self) -> u32 {
+        self.list.read().first().map_or(0, |first| *first as u32)
+    }
+
+    /// The inode after `ino`, 0 for the last; none if it is not on the list.
+    fn after(&self, ino: u64) -> Option<u32> {
+        let list = self.list.read();
+        let place = list.iter().position(|other| *other == ino)?;
+        Some(list.get(place + 1).map_or(0, |next| *next as u32))
+    }
+
+    /// Takes an inode off, if it is there; the one before it, 0 for the head.
+    fn remove(&self, ino: u64) -> Option<u64> {
+        let mut list = self.list.write();
+        let place = list.iter().position(|other| *other == ino)?;
+        list.remove(place);
+        Some(place.checked_sub(1).map_or(0, |before| list[before]))
+    }
+}
 
 impl InodeState {
     /// Whether the inode's map leads to blocks: files, directories, and symbolic links that do not fit into the inode.
@@ -37,13 +86,6 @@ impl InodeState {
 }
 
 impl Volume {
-    /// The inode after `ino` in the list; 0 for the last.
-    pub(crate) fn orphan_after(&self, ino: u64) -> u32 {
-        let orphans = self.orphans.lock();
-        let place = orphans.iter().position(|other| *other == ino);
-        place.and_then(|place| orphans.get(place + 1)).map_or(0, |next| *next as u32)
-    }
-
     /// Puts an inode on the list. The caller writes the inode.
     pub(crate) fn add_orphan(
         &self,
@@ -54,9 +96,16 @@ impl Volume {
         if self.journal.is_none() || state.orphan || self.has(mutant::ORPHAN_NOT_LISTED) {
             return Ok(());
         }
-        self.orphans.lock().insert(0, inode.ino);
+        let changes = self.orphans.change();
+        self.orphans.list.write().insert(0, inode.ino);
+        drop(changes);
         state.orphan = true;
-        self.change_superblock(handle, |superblock| superblock.last_orphan = (inode.ino as u32).into())
+        self.store_first_orphan(handle)
+    }
+
+    /// Lets the superblock lead to the head of the list.
+    fn store_first_orphan(&self, handle: &Handle<'_>) -> Result<()> {
+        self.change_superblock(handle, |superblock| superblock.last_orphan = self.orphans.head().into())
     }
 
     /// Takes an inode off the list. The caller writes the inode.
@@ -74,26 +123,23 @@ impl Volume {
             state.orphan = false;
             return self.free_orphan_slot(handle, slot);
         }
-        let (before, after) = {
-            let mut orphans = self.orphans.lock();
-            let Some(place) = orphans.iter().position(|other| *other == inode.ino) else { return Ok(()) };
-            orphans.remove(place);
-            let before = place.checked_sub(1).map(|before| orphans[before]);
-            (before, orphans.get(place).map_or(0, |next| *next as u32))
-        };
+        let changes = self.orphans.change();
+        let Some(before) = self.orphans.remove(inode.ino) else { return Ok(()) };
+        drop(changes);
         state.orphan = false;
         state.raw.dtime = 0.into();
         match before {
-            None => self.change_superblock(handle, |superblock| superblock.last_orphan = after.into()),
-            Some(before) => self.set_next_orphan(handle, before, after),
+            0 => self.store_first_orphan(handle),
+            before => self.store_next_orphan(handle, before),
         }
     }
 
-    /// Changes the list in the inode on the device; in memory the list itself says what follows.
-    fn set_next_orphan(&self, handle: &Handle<'_>, ino: u64, next: u32) -> Result<()> {
+    /// Lets an inode on the device lead to the one after it in the list, unless it has left the list meanwhile.
+    fn store_next_orphan(&self, handle: &Handle<'_>, ino: u64) -> Result<()> {
         let (block, at) = self.inode_at(ino)?;
         let len = self.geo.inode_bytes;
         self.change(handle, block, |bytes| {
+            let Some(next) = self.orphans.after(ino) else { return };
             let inode = &mut bytes[at..at + len];
             put32(inode, 0x14, next);
             if self.geo.metadata_csum {
@@ -104,6 +150,13 @@ impl Volume {
                 }
             }
         })
+    }
+
+    /// Before the inode is laid out in its block, whose lock the caller holds: what follows it in the list.
+    pub(crate) fn link_orphan(&self, ino: u64, state: &mut InodeState) {
+        if state.orphan {
+            state.raw.dtime = self.orphans.after(ino).unwrap_or_default().into();
+        }
     }
 
     /// Frees an inode without links that is not open.
@@ -131,7 +184,7 @@ impl Volume {
         self.free_inode(&handle, inode.ino, directory)?;
         drop(handle);
         self.maps.forget(inode.ino);
-        self.forget_inode(inode.ino);
+        self.forget_inode(inode);
         Ok(())
     }
 
@@ -169,7 +222,9 @@ impl Volume {
     /// After a crash: frees or cuts what is on the list and in the kernel's file; says how many.
     pub(crate) fn clean_orphans(&self, (list, slots): (Vec<u64>, BTreeMap<u64, Slot>)) -> Result<u64> {
         let all: Vec<u64> = list.iter().chain(slots.keys()).copied().collect();
-        *self.orphans.lock() = list;
+        let changes = self.orphans.change();
+        *self.orphans.list.write() = list;
+        drop(changes);
         *self.orphan_slots.lock() = slots;
         for ino in &all {
             let inode = self.inode(*ino)?;

@@ -230,12 +230,10 @@ impl FileSystem for Mounted {
         if self.0.memory().is_none() && !flags.contains(IoFlags::DIRECT) {
             return Ok(self.0.read_buffered(&inode, offset, buffer)?);
         }
-        if flags.contains(IoFlags::DIRECT) {
-            self.0.settle_delayed(&inode)?;
-        }
-        let state = inode.state.read();
+        let direct = flags.contains(IoFlags::DIRECT);
+        let state = if direct { self.0.read_settled(&inode)? } else { inode.state.read() };
         Volume::check_regular(&state)?;
-        if flags.contains(IoFlags::DIRECT)
+        if direct
             && self.0.memory().is_none()
             && let Some(bytes) = self.0.read_direct(&inode, &state, offset, buffer)?
         {
@@ -301,8 +299,7 @@ impl FileSystem for Mounted {
 
     fn extents(&self, ino: Ino) -> Result<Vec<FileExtent>> {
         let inode = self.0.inode(ino.0)?;
-        self.0.settle_delayed(&inode)?;
-        let state = inode.state.read();
+        let state = self.0.read_settled(&inode)?;
         Volume::check_regular(&state)?;
         let size = u64::from(self.0.geo.block_bytes);
         let extents = self.0.extents(&inode, &state)?.into_iter();

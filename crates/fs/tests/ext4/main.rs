@@ -3,6 +3,7 @@
 #![allow(unreachable_pub)] // what the test binaries share is not a library
 
 mod damage;
+mod direct;
 mod flushes;
 #[path = "../shared/harness.rs"]
 mod harness;
@@ -15,6 +16,8 @@ mod long_runs;
 mod orphans;
 mod overlaps;
 mod placement;
+mod punched;
+mod races;
 mod repairs;
 mod scaling;
 mod throttling;
