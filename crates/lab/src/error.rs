@@ -97,6 +97,14 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
+/// The same where a name may be that of a file, too, which ends in `.toml`.
+pub fn nearest_or_toml<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    match Path::new(name).is_file() {
+        true => "the name of a file must end in .toml".to_owned(),
+        false => nearest(name, known),
+    }
+}
+
 /// The name that `name` is likely to be meant as, in whichever case.
 pub fn nearest_of<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let distance = |other: &str| {

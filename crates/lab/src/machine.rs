@@ -17,7 +17,7 @@ use sim::{Activity, Bytes, Caches, Machine, Nanos, Scheduling, Work};
 use vfs::Linux;
 
 use crate::document::{self, Item, Problem, Table};
-use crate::error::{Error, nearest, read_to_string};
+use crate::error::{Error, nearest, nearest_or_toml, read_to_string};
 use crate::presets::{self, MACHINES};
 
 /// The keys of tables that may be left out.
@@ -128,7 +128,7 @@ impl MachinePreset {
             return Self::read(Path::new(name), "give a file written by `weir calibrate -o`");
         }
         let known = MACHINES.iter().map(|preset| preset.name).chain([THIS_HOST]);
-        let advice = nearest(name, known);
+        let advice = nearest_or_toml(name, known);
         Err(Error::Unknown { what: "machine", name: name.to_owned(), advice })
     }
 

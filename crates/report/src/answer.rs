@@ -106,6 +106,8 @@ struct Outcome<'c> {
     rival: &'c str,
     against: Comparison,
     standing: Standing<'c>,
+    /// The next best, if it has the same median.
+    level: Option<&'c str>,
     /// Runs of the cell that ran least.
     repeats: usize,
 }
@@ -176,7 +178,11 @@ impl<'c> Contest<'c> {
             standing = Standing::Noisy;
         }
         let repeats = ranked.iter().map(|(_, values)| values.len()).min()?;
-        Some(Outcome { best: best.0, rival: rival.0, against: to_best(rival)?, standing, repeats })
+        let level = others
+            .first()
+            .filter(|next| median(&next.1).total_cmp(&median(&best.1)).is_eq())
+            .map(|next| next.0);
+        Some(Outcome { best: best.0, rival: rival.0, against: to_best(rival)?, standing, level, repeats })
     }
 
     /// Several places: how many each design wins, and what of the others.
@@ -209,20 +215,23 @@ impl<'c> Contest<'c> {
         }
         let unknown: Vec<&Outcome<'_>> =
             outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Unknown)).collect();
-        if let Some(name) = by_frequency(unknown.iter().map(|outcome| outcome.best)).first() {
-            let repeats = unknown.iter().map(|outcome| outcome.repeats).min().unwrap_or(1);
-            let own: Vec<&Outcome<'_>> = unknown.iter().copied().filter(|o| o.best == *name).collect();
+        if let Some(repeats) = unknown.iter().map(|outcome| outcome.repeats).min() {
             let runs = if repeats == 1 {
                 "one run of each is".to_owned()
             } else {
                 format!("{repeats} runs of each are")
             };
-            parts.push(format!(
-                "at {} {runs} too few to name a winner; {name} measured highest at {}{}",
-                points(unknown.len()),
-                points(own.len()),
-                self.range(&own)
-            ));
+            parts.push(format!("at {} {runs} too few to name a winner", points(unknown.len())));
+            let (level, ahead): (Vec<&Outcome<'_>>, Vec<_>) =
+                unknown.iter().copied().partition(|o| o.level.is_some());
+            if let Some(name) = by_frequency(ahead.iter().map(|outcome| outcome.best)).first() {
+                let own: Vec<&Outcome<'_>> = ahead.iter().copied().filter(|o| o.best == *name).collect();
+                let range = self.range(&own);
+                parts.push(format!("{name} measured highest at {}{range}", points(own.len())));
+            }
+            if !level.is_empty() {
+                parts.push(format!("the two highest are equal at {}", points(level.len())));
+            }
         }
         let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
         if noisy > 0 {
@@ -260,6 +269,15 @@ impl Outcome<'_> {
     fn sentence(&self) -> String {
         let Self { best, rival, against, repeats, .. } = self;
         match self.standing {
+            Standing::Unknown
+                if *repeats == 1
+                    && let Some(level) = self.level =>
+            {
+                format!(
+                    "{best} and {level} had the same throughput in one run of each, which names no winner: take --repeats \
+                 {LEAST_REPEATS}"
+                )
+            }
             Standing::Wins => {
                 format!("{best} is fastest: {} {rival} ({})", ratio(against.ratio), interval(against))
             }

@@ -70,7 +70,7 @@ impl Curve<'_> {
         if many.is_host() {
             return None;
         }
-        Limit::of(few.samples.first()?, many.samples.first()?)
+        Limit::of(few.measured().next()?, many.measured().next()?)
     }
 }
 
@@ -172,7 +172,7 @@ fn row(curve: &Curve<'_>, all: &[Curve<'_>], lines: &Lines) -> Option<Vec<String
     let limit = curve.limit();
     row.push(limit.as_ref().map_or_else(|| "–".to_owned(), |limit| words(limit, lines)));
     if curve.axes.contains_key(FREE) {
-        let freed = limit.and_then(|limit| freed(curve, all, &limit.name));
+        let freed = limit.and_then(|limit| freed(curve, all, (&limit.name, most)));
         row.push(freed.map_or_else(|| "–".to_owned(), |rate| ratio(rate / fast)));
     }
     match Usl::fit(&points) {
@@ -187,11 +187,12 @@ fn row(curve: &Curve<'_>, all: &[Curve<'_>], lines: &Lines) -> Option<Vec<String
     Some(row)
 }
 
-/// The throughput with the most threads of the same cells with the lock or line `name` free.
-fn freed(curve: &Curve<'_>, all: &[Curve<'_>], name: &str) -> Option<f64> {
+/// The throughput of the same cells at that number of threads with the lock or line `name` free.
+fn freed(curve: &Curve<'_>, all: &[Curve<'_>], (name, threads): (&str, f64)) -> Option<f64> {
     let same = |other: &&Curve<'_>| {
         other.axes.get(FREE) == Some(&name)
             && other.axes.iter().all(|(axis, value)| *axis == FREE || curve.axes.get(axis) == Some(value))
     };
-    all.iter().find(same)?.points().last().map(|point| point.1)
+    let points = all.iter().find(same)?.points();
+    points.into_iter().find(|point| point.0.total_cmp(&threads).is_eq()).map(|point| point.1)
 }

@@ -85,7 +85,8 @@ pub fn notes(results: &ResultFile) -> Vec<String> {
     }
     if results.partial {
         notes.push(
-            "The run was interrupted: these results are partial and some cells are missing.".to_owned(),
+            "The run was interrupted: these results are partial; cells are missing or were cut short."
+                .to_owned(),
         );
     }
     let short = results.samples.iter().filter(|sample| sample.partial).count();

@@ -4,7 +4,7 @@
 mod sample;
 
 use report::{FORMATS, Figure, Report, by_name};
-use results::{OperationRecord, ResultFile, Sample};
+use results::{FailureKind, OperationRecord, ResultFile, Sample, SampleFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn all() -> Report {
@@ -358,6 +358,54 @@ fn a_scaling_run_names_what_limits_each_line_on_the_page_and_in_the_text_and_wha
 
 fn answer(cells: &[Rates<'_>]) -> String {
     report::answer::sentences(&rates(cells)).join(" ")
+}
+
+#[test]
+fn what_is_free_is_compared_at_the_same_number_of_threads_and_a_failed_run_has_no_limit() {
+    let axes = |free, threads| {
+        [("free", free), ("fs", "pmfs"), ("medium", "dram"), ("threads", threads), ("workload", "w")]
+    };
+    let cells = [("nothing", "1"), ("nothing", "8"), ("pmfs.inode", "1"), ("pmfs.inode", "8")];
+    let cells = cells.map(|(free, threads)| axes(free, threads));
+    let each: [&[f64]; 4] = [&[100.0; 2], &[200.0; 2], &[100.0; 2], &[500.0; 2]];
+    let mut file = rates(&cells.iter().map(|axes| &axes[..]).zip(each).collect::<Vec<_>>());
+    for sample in &mut file.samples {
+        let waited = if sample.axis("threads") == Some("8") { 900_000 } else { 0 };
+        let mut write = OperationRecord::new("write");
+        (write.count, write.total_ns) = (1_000, 100_000 + waited);
+        write.time_ns = BTreeMap::from([("software".into(), 100_000), ("lock_wait".into(), waited)]);
+        write.lock_wait_ns.insert("pmfs.inode".to_owned(), waited);
+        sample.operations = vec![write];
+    }
+    let told = |file: &ResultFile| report::explain(std::slice::from_ref(file), &BTreeMap::new());
+    let failed = |file: &mut ResultFile, at: usize| {
+        let failure = SampleFailure { kind: FailureKind::Run, what: "full".into() };
+        let axes = file.samples[at].axes.clone();
+        file.samples[at] = Sample::failed(axes, file.samples[at].repeat, 1, failure);
+    };
+    assert!(told(&file).contains("2.50x"), "{}", told(&file));
+    failed(&mut file, 2);
+    let text = told(&file);
+    assert!(text.contains("lock pmfs.inode") && text.contains("2.50x"), "a run is left: {text}");
+    failed(&mut file, 6);
+    failed(&mut file, 7);
+    let text = told(&file);
+    assert!(text.contains("lock pmfs.inode") && !text.contains("0.50x"), "{text}");
+}
+
+#[test]
+fn a_headline_names_none_of_designs_that_are_exactly_equal() {
+    let once = |pmfs: f64, nova: f64| {
+        let (one, eight): (&[f64], &[f64]) = (&[pmfs], &[nova]);
+        answer(&[(PMFS, one), (NOVA, eight), (PMFS_8, one), (NOVA_8, eight)])
+    };
+    let equal = once(100.0, 100.0);
+    assert!(
+        equal.contains("the two highest are equal at both points") && !equal.contains("measured highest")
+    );
+    assert!(once(100.0, 120.0).contains("nova measured highest at both points"));
+    let single = answer(&[(PMFS, &[100.0]), (NOVA, &[100.0])]);
+    assert!(single.contains("pmfs and nova had the same throughput in one run of each"), "{single}");
 }
 
 #[test]

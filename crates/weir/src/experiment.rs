@@ -1,6 +1,6 @@
 //! What `run`, `bench` and `reproduce` share: running plans with progress and Ctrl-C, and writing results.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use lab::plan::free::{self, NOTHING};
 use lab::readings::kept::Kept;
 use lab::{Plan, Runner, Settings, environment};
 use report::{FigureSpec, Report};
-use results::{FailureKind, ResultFile, Sample};
+use results::{FailureKind, InputRecord, ResultFile, Sample};
 use sim::{Bytes, Clock};
 
 use crate::failure::{Exit, Failure};
@@ -91,8 +91,8 @@ impl How {
         let settings = self.settings();
         let bar = Bar::new(output.shows_progress(), output.tells_progress());
         let mut runner = Runner::new(settings, &bar);
-        self.go_on(&plans, &mut runner, output)?;
         let inputs: Vec<_> = plans.iter().map(inputs::of).collect();
+        self.go_on((&plans, &inputs), &mut runner, output)?;
         for plan in &plans {
             output.detail(&format!("plan {}: {}", plan.name, plan.why));
         }
@@ -105,9 +105,14 @@ impl How {
         Ok(results)
     }
 
-    /// Takes the cells that an interrupted run of these plans by this build has kept, and keeps those that run now. A run beside
-    /// another of the same plans, and one that looks at images, keeps none.
-    fn go_on(&self, plans: &[Plan], runner: &mut Runner<'_>, output: &Output) -> Result<(), Failure> {
+    /// Takes the cells that a run of these plans with these texts by this build has kept because it was interrupted or cells of it
+    /// failed, and keeps those that run now. A run beside another of the same plans, and one that looks at images, keeps none.
+    fn go_on(
+        &self,
+        (plans, inputs): (&[Plan], &[Vec<InputRecord>]),
+        runner: &mut Runner<'_>,
+        output: &Output,
+    ) -> Result<(), Failure> {
         if self.check || self.save_image.is_some() || plans.iter().all(|plan| plan.clock == Clock::Real) {
             return Ok(());
         }
@@ -115,11 +120,18 @@ impl How {
         for plan in plans {
             plan.to_json().to_string().hash(&mut hasher);
         }
+        // A plan has the names of its files only, and a cell's key no more of a script than its variables.
+        for input in inputs.iter().flatten() {
+            (&input.name, &input.text).hash(&mut hasher);
+        }
         let path = store::data()?.join("cells").join(format!("run-{:016x}.jsonl", hasher.finish()));
         match Kept::open(&path, &environment::build().unwrap_or_default()) {
             Ok((kept, known)) => {
                 if !known.is_empty() {
-                    output.note(&format!("reusing {} cells of an interrupted run", known.len()));
+                    output.note(&format!(
+                        "reusing {} cells that an earlier run of this command has kept",
+                        known.len()
+                    ));
                 }
                 runner.keep_in((kept, known));
             }
@@ -303,6 +315,19 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
         told.collect()
     });
     lab::Error::together(wrong).map_or(Ok(()), Err)
+}
+
+/// The axes and values of `--only`, each axis once.
+pub(crate) fn only(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {
+    let mut only = BTreeMap::new();
+    for text in texts {
+        let pair = text.split_once('=');
+        let (axis, value) = pair.ok_or_else(|| Failure::usage(format!("--only {text}: write AXIS=VALUE")))?;
+        if only.insert(axis.to_owned(), value.to_owned()).is_some() {
+            return Err(Failure::usage(format!("--only names {axis} twice: give one value of an axis")));
+        }
+    }
+    Ok(only)
 }
 
 /// The command as it was given, without this host's paths.

@@ -10,8 +10,8 @@ use rustix::io::Errno;
 use crate::failure::{Exit, Failure};
 use crate::{bundle, mounted};
 
-/// The name that stands for the last run, where nothing else is called so.
-const LATEST: &str = "latest";
+/// The name that stands for the last run, where nothing else is called so. No baseline can be.
+pub(crate) const LATEST: &str = "latest";
 
 /// The user's data folder: `$XDG_DATA_HOME/weir`.
 pub(crate) fn data() -> Result<PathBuf, Failure> {
@@ -177,8 +177,10 @@ pub(crate) fn prepare() -> Result<(), Failure> {
 /// Makes a file in the folder and removes it: what comes after a long run can be written.
 fn try_writing(folder: &Path) -> std::io::Result<()> {
     let probe = folder.join(format!(".weir-{}.tmp", std::process::id()));
-    std::fs::write(&probe, "weir")?;
-    std::fs::remove_file(&probe)
+    // On a full disk the file is there, too, only empty.
+    let written = std::fs::write(&probe, "weir");
+    let removed = std::fs::remove_file(&probe);
+    written.and(removed)
 }
 
 /// Checks before a run that a report can be written: its ending, its folder, and that it is no folder itself.

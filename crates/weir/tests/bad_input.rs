@@ -278,6 +278,74 @@ const IMAGES: [Case; 26] = [
     ),
 ];
 
+/// What was understood as something else.
+const MISTAKEN: [Case; 14] = [
+    (
+        "a file where a socket is to be",
+        &["serve", "block", "--size", "64MiB", "--socket", "good.pm"],
+        4,
+        &["good.pm", "no socket", "does not exist"],
+    ),
+    (
+        "a pool of another design to check",
+        &["fsck", "good.pm", "--fs", "nova"],
+        2,
+        &["holds a pmfs file system", "give pmfs"],
+    ),
+    (
+        "a pool of another design to mount",
+        &["mount", "nova", "good.pm", ".", "-o", "nonempty"],
+        2,
+        &["holds a pmfs file system", "give pmfs"],
+    ),
+    (
+        "a folder that is not there",
+        &["mkfs", "pmfs", "lost/new.pm", "--size", "64MiB"],
+        2,
+        &["no folder lost", "make it"],
+    ),
+    ("a plan's file of another name", &["run", "idle.f"], 2, &["\"idle.f\"", "must end in .toml"]),
+    ("a new plan's file of another name", &["plan", "new", "new.txt"], 2, &["new.txt", "must end in .toml"]),
+    (
+        "a machine's file of another name",
+        &["calibrate", "-o", "host.txt"],
+        2,
+        &["host.txt", "must end in .toml"],
+    ),
+    (
+        "a machine's file of another name to run on",
+        &["bench", "varmail", "--fs", "pmfs", "--machine", "idle.f"],
+        2,
+        &["\"idle.f\"", "must end in .toml"],
+    ),
+    (
+        "two values of an axis",
+        &["run", "quick", "--only", "fs=pmfs", "--only", "fs=hinfs"],
+        2,
+        &["names fs twice", "one value"],
+    ),
+    ("a value that no cell has", &["run", "quick", "--only", "fs=ext9"], 2, &["no cell of the plan", "pmfs"]),
+    (
+        "a baseline called as the last run",
+        &["baseline", "save", "latest"],
+        2,
+        &["the last run", "something else"],
+    ),
+    (
+        "a cost that no machine has",
+        &["show", "machine", "fxmark-server,walk=1ns"],
+        2,
+        &["fxmark-server", "walk"],
+    ),
+    ("no crash", &["sim", "logging", "--crash", "0"], 2, &["--crash", "1.."]),
+    (
+        "a transaction after all others",
+        &["sim", "logging", "--timeline", "99999999"],
+        2,
+        &["--timeline", "0..=1000000"],
+    ),
+];
+
 /// Changes bytes of a copy of `good.pm`.
 fn changed(home: &Path, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
     let mut bytes = std::fs::read(home.join("good.pm")).unwrap();
@@ -354,6 +422,11 @@ fn check(cases: &[Case]) {
 #[test]
 fn bad_experiments_are_told_with_place_reason_and_remedy() {
     check(&EXPERIMENTS);
+}
+
+#[test]
+fn what_is_mistaken_is_told_before_anything_is_written_or_removed() {
+    check(&MISTAKEN);
 }
 
 #[test]

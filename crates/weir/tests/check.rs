@@ -302,3 +302,14 @@ fn a_check_of_nothing_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{}", told(&output));
     assert!(told(&output).contains("redo maps no files"), "{}", told(&output));
 }
+
+#[test]
+fn a_check_whose_time_is_over_before_its_first_program_does_not_pass() {
+    let home = tempfile::tempdir().unwrap();
+    for check in ["crash", "faults"] {
+        let output =
+            weir(home.path()).args(["check", check, "--fs", "pmfs", "--time", "0s"]).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{check}: {}", told(&output));
+        assert!(told(&output).contains("no program ran on pmfs in 0 ns"), "{}", told(&output));
+    }
+}

@@ -188,6 +188,50 @@ fn a_result_is_run_again_from_itself_whole_or_in_part() {
 }
 
 #[test]
+fn cells_of_a_script_that_has_changed_since_are_run_again() {
+    let home = tempfile::tempdir().unwrap();
+    let script = |name: &str, entries: u32, size: &str| {
+        let text = format!(
+            "define fileset name=f,path=/tmp,size={size},entries={entries},dirwidth=20,prealloc\n\
+             define process name=p,instances=1 {{ thread name=t,memsize=1m,instances=1 {{\n\
+             flowop openfile name=o,filename=f,fd=1\nflowop readwholefile name=r,fd=1,iosize=1m\n\
+             flowop closefile name=c,fd=1\n}} }}\nrun 1\n"
+        );
+        std::fs::write(home.path().join(name), text).unwrap();
+    };
+    let run = || {
+        let bench = ["bench", "small.f", "large.f", "--fs", "pmfs", "--region", "32MiB", "--runtime", "1ms"];
+        let output = weir(home.path()).args(bench).arg("--json").output().unwrap();
+        let rates = document(&output)["samples"].as_array().unwrap().clone();
+        (output, rates.into_iter().map(|sample| sample["throughput_ops_per_s"].clone()).collect::<Vec<_>>())
+    };
+    script("small.f", 10, "64k");
+    script("large.f", 10_000, "64k");
+    let (failed, first) = run();
+    assert_eq!(failed.status.code(), Some(4), "{}", told(&failed));
+    script("small.f", 10, "1k");
+    script("large.f", 10, "64k");
+    let (whole, second) = run();
+    assert!(whole.status.success(), "{}", told(&whole));
+    assert_ne!(first[0], second[0], "{}", told(&whole));
+    assert_eq!(run().1, second);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_leaves_nothing_of_its_trial() {
+    let home = tempfile::tempdir().unwrap();
+    // No file may grow: as on a full disk, it is made and stays empty.
+    let script = "trap '' XFSZ; ulimit -f 0; exec \"$@\"";
+    let mut command = Command::new("sh");
+    command.current_dir(home.path()).env("XDG_DATA_HOME", home.path().join("data"));
+    command.args(["-c", script, "sh"]).arg(weir(home.path()).get_program());
+    command.args(["bench", "varmail", "--fs", "pmfs", "-o", "page.html"]);
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn each_of_several_results_is_run_again_by_the_name_of_its_own_file() {
     let home = tempfile::tempdir().unwrap();
     let output = bench(home.path(), &["--clock", "both", "-o", "both.html"]);

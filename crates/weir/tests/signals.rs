@@ -105,7 +105,7 @@ fn a_run_that_was_killed_goes_on_with_the_cells_that_have_not_run() {
     send(&child, Signal::KILL);
     child.wait().unwrap();
     let again = weir(home.path()).args(&bench).output().unwrap();
-    assert!(told(&again).contains("cells of an interrupted run"), "{}", told(&again));
+    assert!(told(&again).contains("cells that an earlier run of this command has kept"), "{}", told(&again));
     for (one, other) in whole.as_array().unwrap().iter().zip(samples(&again).as_array().unwrap()) {
         assert_eq!((&one["ops"], &one["seed"]), (&other["ops"], &other["seed"]));
     }

@@ -238,6 +238,17 @@ fn wrong_types_and_ranges_name_what_is_wanted() {
     );
 }
 
+/// A fileset that exists is removed before it is made.
+#[test]
+fn no_path_leads_out_of_the_file_system_under_test() {
+    let told = "path is \"/tmp/../..\"; it must be a path that does not lead up; \
+                paths are those of the file system under test (--fs)";
+    let rest = "entries=3,dirwidth=5,prealloc\n";
+    assert_error(&format!("define fileset name=a,path=/tmp/../..,{rest}"), &format!("a.f:1:23: {told}"));
+    let variable = format!("set $dir=/tmp/../..\ndefine fileset name=a,path=$dir,{rest}");
+    assert_error(&variable, &format!("a.f:2:23: {told}"));
+}
+
 #[test]
 fn missing_pieces_are_named_with_what_to_write() {
     assert_error(

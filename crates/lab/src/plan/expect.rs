@@ -49,6 +49,9 @@ fn side(text: &str) -> Result<Side, String> {
     let (factor, cell) = text.split_once('*').unwrap_or(("1", text));
     let factor: f64 = factor.trim().parse().map_err(|_| format!("\"{}\" is no number", factor.trim()))?;
     let values: Vec<String> = cell.trim().split('/').map(str::to_owned).collect();
+    if !factor.is_finite() {
+        return Err(format!("\"{}\" is no factor; give a number such as 1.5", text.trim()));
+    }
     if factor <= 0.0 || values.iter().any(String::is_empty) {
         return Err(format!("\"{}\" names no cell; write it as design/workload", text.trim()));
     }
@@ -259,7 +262,7 @@ mod tests {
 
     #[test]
     fn nonsense_is_refused() {
-        for says in ["hinfs", "x * hinfs > pmfs", "hinfs > "] {
+        for says in ["hinfs", "x * hinfs > pmfs", "hinfs > ", "nan * hinfs > pmfs", "hinfs > 1e999 * pmfs"] {
             assert!(says.parse::<Hypothesis>().is_err(), "{says}");
         }
     }

@@ -43,7 +43,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use sim::{Bytes, Clock, Nanos};
 
 use crate::document::Problem;
-use crate::error::{Error, nearest, read_to_string};
+use crate::error::{Error, nearest, nearest_or_toml, read_to_string};
 use crate::presets::PLANS;
 pub use expect::Hypothesis;
 pub use matrix::CellSpec;
@@ -236,7 +236,7 @@ impl Plan {
             return Self::parse(&format!("presets/plans/{name}.toml"), preset.text, quick);
         }
         if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
-            let advice = nearest(name, PLANS.iter().map(|preset| preset.name));
+            let advice = nearest_or_toml(name, PLANS.iter().map(|preset| preset.name));
             return Err(Error::Unknown { what: "plan", name: name.to_owned(), advice });
         }
         let text =
@@ -280,7 +280,7 @@ impl Plan {
     pub fn only(&mut self, name: &str, value: &str) -> Result<(), Error> {
         let unknown = |known: Vec<&str>| {
             let advice = nearest(value, known.into_iter());
-            Error::Setting(format!("--only {name}={value}: no cell of the result has it; {advice}"))
+            Error::Setting(format!("--only {name}={value}: no cell of the plan has it; {advice}"))
         };
         if name == "workload" {
             let called =

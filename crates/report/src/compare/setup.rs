@@ -49,7 +49,8 @@ pub(super) fn differences(
     );
     for (side, result) in [(baseline, old), (other, new)] {
         if result.partial {
-            notes.push(format!("the run of {side} was interrupted: cells or runs of it are missing"));
+            notes
+                .push(format!("the run of {side} was interrupted: runs of it are missing or were cut short"));
         }
     }
     notes

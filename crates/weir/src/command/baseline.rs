@@ -79,6 +79,10 @@ fn existing(name: &str) -> Result<PathBuf, Failure> {
 }
 
 fn save(name: &str, result: Option<String>, force: bool, output: &Output) -> Result<(), Failure> {
+    if name == store::LATEST {
+        let message = format!("\"{name}\" is the name of the last run: call the baseline something else");
+        return Err(Failure::usage(message));
+    }
     let folder = folder(name)?;
     let source = result.map_or_else(|| store::latest().map(|path| path.display().to_string()), Ok)?;
     let results = store::read(&source)?;

@@ -27,6 +27,12 @@ pub(crate) struct Calibrate {
 
 impl Calibrate {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if let Some(path) =
+            self.output.as_ref().filter(|path| path.extension().is_none_or(|end| end != "toml"))
+        {
+            let message = format!("{}: the name of a machine's file must end in .toml", path.display());
+            return Err(Failure::usage(message));
+        }
         let found = lab::calibrate::calibrate(&|step| output.detail(&format!("measuring {step}")))?;
         if output.is_json() {
             output.document(&document(&found));

@@ -3,17 +3,17 @@
 
 mod fragmentation;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::Args;
 use lab::contention;
+use results::Sample;
 use sim::LockClass;
 use vfs::Errno;
 
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::{store, topics};
+use crate::{experiment, store, topics};
 
 /// Show where the time of a result went or what a file's extents cost, or explain a term or an error.
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ pub(crate) struct Explain {
     /// With `fragmentation`: the machine on which the host's part of a read is modelled
     #[arg(long, default_value = "fast24-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
-    /// Show only the cells with this value of an axis; repeatable
+    /// Show only the cells with this value of an axis; repeatable, for several axes
     #[arg(long, value_name = "AXIS=VALUE")]
     only: Vec<String>,
 }
@@ -142,13 +142,7 @@ impl Explain {
 
     /// Where the time of a result went.
     fn result(&self) -> Result<String, Failure> {
-        let mut only = BTreeMap::new();
-        for text in &self.only {
-            let pair = text.split_once('=');
-            let (axis, value) =
-                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write AXIS=VALUE")))?;
-            only.insert(axis.to_owned(), value.to_owned());
-        }
+        let only = experiment::only(&self.only)?;
         let results = store::read(&self.what).map_err(|failure| {
             // A directory that the user cannot look into exists.
             if !matches!(Path::new(&self.what).try_exists(), Ok(false)) {
@@ -160,6 +154,15 @@ impl Explain {
                 ..failure
             }
         })?;
+        let mut samples = results.iter().flat_map(|result| &result.samples);
+        let chosen = |sample: &Sample| only.iter().all(|(axis, value)| sample.axis(axis) == Some(value));
+        if !only.is_empty() && !samples.any(chosen) {
+            return Err(Failure::usage(format!(
+                "--only {}: no cell of {} has it",
+                self.only.join(" "),
+                self.what
+            )));
+        }
         Ok(report::explain(&results, &only))
     }
 }

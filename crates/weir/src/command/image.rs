@@ -29,6 +29,11 @@ pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<A
 }
 
 pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    if let (MediaError::Io { errno: 2, .. }, Some(folder)) = (error, folder) {
+        let (path, folder) = (path.display(), folder.display());
+        return Failure::usage(format!("{path}: there is no folder {folder}: make it, or name another"));
+    }
     let (exit, advice) = match error {
         MediaError::Io { errno: 2, .. } => (Exit::Usage, "; make one with `weir mkfs`"),
         MediaError::Io { .. } | MediaError::NoFile if path.is_dir() => {
@@ -82,6 +87,12 @@ pub(super) fn check_size(
 
 /// What a design says of an image, with the image's name and what can be done.
 pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
+    if let (FsError::WrongFormat { design, .. }, Some(holder)) = (&error, holder(path)) {
+        let shown = path.display();
+        return Failure::usage(format!(
+            "{shown} holds a {holder} file system, not one of {design}: give {holder}"
+        ));
+    }
     let failure = Failure::from(error);
     let advice = match failure.exit {
         Exit::Corrupt | Exit::Run => {
@@ -90,6 +101,19 @@ pub(super) fn unusable(path: &Path, error: FsError) -> Failure {
         _ => "",
     };
     Failure::new(failure.exit, format!("{}: {}{advice}", path.display(), failure.message))
+}
+
+/// The design that recognises the beginning of the file, which may be locked.
+fn holder(path: &Path) -> Option<&'static str> {
+    const HEAD: u64 = 64 << 10;
+    let file = File::open(path).ok()?;
+    let len = file.metadata().ok()?.len();
+    let mut head = vec![0; HEAD.min(len) as usize];
+    file.read_exact_at(&mut head, 0).ok()?;
+    let image = Arc::new(Region::anonymous(Bytes(len), free()).ok()?);
+    image.store(0, &head).ok()?;
+    let storage = Storage::from(&image);
+    fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&storage)).map(|design| design.name())
 }
 
 /// The journal of an image that keeps it in another file: the file that is named, or one beside the image.

@@ -21,7 +21,7 @@ pub(crate) struct PlanCommand {
 enum Action {
     /// Write a small plan that can be run, with a comment on each table
     New {
-        /// The file to write, which must not exist
+        /// The file to write, which must not exist and whose name must end in .toml
         file: PathBuf,
     },
     /// Print all errors of plans, or how many cells they have
@@ -42,6 +42,10 @@ impl PlanCommand {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         match self.action {
             Action::New { file } => {
+                if file.extension().is_none_or(|ending| ending != "toml") {
+                    let message = format!("{}: the name of a plan's file must end in .toml", file.display());
+                    return Err(Failure::usage(message));
+                }
                 if file.exists() {
                     let message = format!("{} exists: name a file that does not", file.display());
                     return Err(Failure::usage(message));

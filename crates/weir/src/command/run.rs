@@ -21,7 +21,7 @@ pub(crate) struct Run {
     /// Run the plan of this result again: a file, a bundle, a folder, or the name of a run
     #[arg(long, value_name = "RESULT", conflicts_with_all = ["name", "quick"])]
     like: Option<String>,
-    /// Run only the cells with this value of an axis; repeatable
+    /// Run only the cells with this value of an axis; repeatable, for several axes
     #[arg(long, value_name = "AXIS=VALUE", hide_short_help = true)]
     only: Vec<String>,
     /// Run the plan's scaled-down variant
@@ -62,11 +62,8 @@ impl Run {
                 }
             },
         };
-        for text in &self.only {
-            let pair = text.split_once('=');
-            let (axis, value) =
-                pair.ok_or_else(|| Failure::usage(format!("--only {text}: write AXIS=VALUE")))?;
-            plan.only(axis, value)?;
+        for (axis, value) in experiment::only(&self.only)? {
+            plan.only(&axis, &value)?;
         }
         if !self.only.is_empty() {
             // What is expected of the whole plan says nothing of a part.

@@ -365,10 +365,12 @@ fn paper_text(paper: &Paper) -> Shown {
 }
 
 fn machine(name: &str) -> Option<Result<Shown, Failure>> {
-    let known = MACHINES.iter().any(|preset| preset.name == name) || name == lab::machine::THIS_HOST;
+    // Costs may be set after the name.
+    let base = name.split(',').next().unwrap_or(name);
+    let known = MACHINES.iter().any(|preset| preset.name == base) || base == lab::machine::THIS_HOST;
     // A medium and a plan may be in such a file as well: only a machine has a shape.
-    let text = || std::fs::read_to_string(name).unwrap_or_default();
-    let is_file = Path::new(name).extension().is_some_and(|ending| ending == "toml");
+    let text = || std::fs::read_to_string(base).unwrap_or_default();
+    let is_file = Path::new(base).extension().is_some_and(|ending| ending == "toml");
     if !(known || is_file && text().contains("[shape]")) {
         return None;
     }

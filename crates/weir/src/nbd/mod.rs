@@ -27,6 +27,7 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -83,7 +84,8 @@ impl Lateness {
 /// How often the server looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A socket at `path`, for its user alone. One that a dead server has left is replaced; one that is served is not.
+/// A socket at `path`, for its user alone. One that a dead server has left is replaced; one that is served is not, nor is a file of
+/// another kind.
 pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
     // From its first moment: who can connect reads and writes the device.
     let mask = umask(Mode::RWXG | Mode::RWXO | Mode::XUSR);
@@ -95,6 +97,11 @@ pub(crate) fn listen(path: &Path) -> io::Result<UnixListener> {
 fn bind(path: &Path) -> io::Result<UnixListener> {
     match UnixListener::bind(path) {
         Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            // Whatever else has this name is not ours to remove.
+            if !std::fs::symlink_metadata(path)?.file_type().is_socket() {
+                let message = "the file exists and is no socket; name one that does not exist";
+                return Err(io::Error::new(io::ErrorKind::AlreadyExists, message));
+            }
             if UnixStream::connect(path).is_ok() {
                 return Err(error);
             }

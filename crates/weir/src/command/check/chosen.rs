@@ -3,12 +3,13 @@
 use std::time::{Duration, Instant};
 
 use check::Limits;
-use check::crash::Family;
+use check::crash::{Family, Subject};
 use clap::Args;
 use sim::{Bytes, Nanos, Seed};
 
 use super::{Shared, no_program, written};
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
+use crate::interrupt;
 
 /// The region where the user does not say otherwise, if the format and programs fit into it.
 pub(super) const REGION: Bytes = Bytes::mib(1);
@@ -72,6 +73,18 @@ impl Chosen {
     pub(super) fn limits(&self, shared: &Shared, began: Instant) -> Limits {
         let end = self.time.map(|time| began + Duration::from_nanos(time.0));
         Limits { end, ..shared.limits() }
+    }
+
+    /// Fails where the time was over before the first program of a design.
+    pub(super) fn ran<'s>(&self, mut ran: impl Iterator<Item = (&'s Subject, usize)>) -> Result<(), Failure> {
+        match (self.time, ran.find(|(_, programs)| *programs == 0)) {
+            (Some(time), Some((subject, _))) if !interrupt::happened() => {
+                let name = subject.design.name();
+                let message = format!("no program ran on {name} in {time}: give more --time");
+                Err(Failure::new(Exit::Check, message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// What was asked for, as the ledger has it.

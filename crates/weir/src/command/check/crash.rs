@@ -92,7 +92,7 @@ impl CrashCheck {
             ledger.record(&crashed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
         }
         match crashed.iter().map(|one| one.tally.violations.len()).sum() {
-            0_usize => Ok(()),
+            0_usize => self.chosen.ran(crashed.iter().map(|one| (&one.subject, one.tally.programs))),
             count => Err(Failure::new(Exit::Check, format!("{count} violations"))),
         }
     }

@@ -55,7 +55,7 @@ impl FaultsCheck {
             ledger.record(&failed.iter().map(|one| self.entry(one)).collect::<Vec<_>>());
         }
         match failed.iter().map(|one| one.tally.violations.len()).sum() {
-            0_usize => Ok(()),
+            0_usize => self.chosen.ran(failed.iter().map(|one| (&one.subject, one.tally.programs))),
             count => Err(Failure::new(Exit::Check, format!("{count} violations"))),
         }
     }

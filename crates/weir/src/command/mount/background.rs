@@ -1,7 +1,7 @@
 //! The process that stays: this program again, in a session of its own, which says when it is ready.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
 use super::by_type;
@@ -22,14 +22,19 @@ pub(super) fn start(job: &Job, output: &Output) -> Result<(), Failure> {
         .spawn()
         .map_err(|error| Failure::new(Exit::Run, format!("cannot start the server: {error}")))?;
     let mut line = String::new();
-    if let Some(stdout) = child.stdout.take() {
-        let _ = BufReader::new(stdout).read_line(&mut line);
+    let mut stdout = child.stdout.take().map(BufReader::new);
+    if let Some(stdout) = &mut stdout {
+        let _ = stdout.read_line(&mut line);
     }
     if line.trim_end() == READY {
         output.detail(&format!("{} is mounted; process {} serves it", job.dir.display(), child.id()));
         return Ok(());
     }
-    // It has said why.
+    // It has said why: on the standard error, and with --json in a document.
+    if let Some(stdout) = &mut stdout {
+        let _ = stdout.read_to_string(&mut line);
+    }
+    output.data(&line);
     let code = child.wait().ok().and_then(|status| status.code());
     Err(Failure::new(exit_of(code), ""))
 }

@@ -71,7 +71,12 @@ impl<'a> Checker<'a> {
             let of = format!("fileset \"{name}\"");
             self.missing("path", &of, "write: path=/some/directory", attributes.at);
         }
-        let path = self.text(attributes, "path").map_or_else(String::new, |path| path.node);
+        let Some(Spanned { node: path, span }) = self.text(attributes, "path") else { return String::new() };
+        // What is there before a fileset is made is removed: on a directory of the host, nothing above it may be.
+        if path.split('/').any(|part| part == "..") {
+            let help = Some("paths are those of the file system under test (--fs)".to_owned());
+            self.out_of_range("path", &format!("\"{path}\""), "a path that does not lead up", help, span);
+        }
         path.trim_end_matches('/').to_owned()
     }
 

@@ -28,6 +28,9 @@ use crate::failure::{Exit, Failure};
 use crate::output::{Output, columns};
 use crate::{experiment, store};
 
+/// The last transaction that `--timeline` shows: those before it are simulated, too.
+const LAST_OF_TIMELINE: u64 = 1_000_000;
+
 /// Simulate transactions under logging schemes.
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir sim logging --scheme undo-clwb,fwb --workload hash --threads 4")]
@@ -54,10 +57,10 @@ pub(super) struct Logging {
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
     /// Instead, crash each scheme this many times, and each seeded bug at most as many times until a crash shows it
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     crash: Option<u64>,
-    /// Instead, print what each part of the machine does during this transaction
-    #[arg(long, value_name = "TRANSACTION")]
+    /// Instead, print what each part of the machine does during this transaction, counted from 0
+    #[arg(long, value_name = "TRANSACTION", value_parser = clap::value_parser!(u64).range(..=LAST_OF_TIMELINE))]
     timeline: Option<u64>,
     /// Run with each of these values of a parameter of the machine, of `threads`, or of `machine`
     #[arg(long, value_name = "KEY=VALUE,VALUE...")]
