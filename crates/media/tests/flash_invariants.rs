@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use media::block::{BlockDevice, Request, SsdDevice, WriteFlags};
-use media::flash::{Command, Data, Hint, Op, Outcome, PAGE, Ssd, SsdModel};
+use media::flash::{Command, Data, FlashError, Hint, Op, Outcome, PAGE, Ssd, SsdModel};
 use proptest::prelude::*;
+use rand::RngExt;
 use sim::{Bytes, KIB, MIB, Machine, Nanos, Seed, Setup};
 
 /// A small device of the fast24 kind: 16 MiB in lines of 256 KiB (off) or blocks of 32 KiB (on), so that collection is frequent.
@@ -376,6 +377,35 @@ fn a_block_device_waits_for_room_in_the_buffer_in_and_out_of_runs() {
         assert!((1_100.0..1_700.0).contains(&mb_per_s), "{mb_per_s} MB/s of eight dies and a buffer");
     }
     assert_eq!(disk.geometry().bytes, Bytes(16 * MIB * 100 / 140 / PAGE * PAGE));
+}
+
+/// A device that runs out of lines refuses commands; what it refuses takes no room of its write buffer for good.
+#[test]
+fn a_write_that_finds_no_free_line_leaves_the_write_buffer() {
+    const FULL: &str =
+        "fast24,capacity=16MiB,blocks=64,over_provisioning=12,buffer=1MiB,single_collection=yes";
+    let config = SsdModel::parse(FULL).unwrap().config().unwrap();
+    let mut ssd = Ssd::new(&config, Data::Drop).unwrap();
+    let pages = ssd.size(0).unwrap().0 / PAGE;
+    let (mut now, mut refused, mut rng) = (Nanos::ZERO, 0, Seed(5).rng());
+    for number in 0..20_000_u64 {
+        let page = if number < pages / 16 { number * 16 } else { rng.random_range(0..pages - 16) };
+        loop {
+            match ssd.submit(&Command::new(Op::Write, page * PAGE, 16 * PAGE), now) {
+                Ok(Outcome::Done { .. }) => break,
+                Ok(Outcome::Busy { retry_at }) => {
+                    assert!(retry_at > now, "after {refused} refusals the buffer stays full");
+                    now = retry_at;
+                }
+                Err(FlashError::NoFreeLine { .. }) => {
+                    refused += 1;
+                    break;
+                }
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+    assert!(refused > 1_000, "{refused} refusals");
 }
 
 /// FNV-1a over every completion and where pages lie after a run of reads, writes, trims and flushes that collects often.

@@ -1,8 +1,8 @@
 //! Crashes at every point of a run: what is in NVRAM is recovered, and compared with what the program was promised.
 //!
 //! A run is simulated once, with values. It leaves the list of all writes that became durable, each with the time from which a
-//! crash may leave part of it, and of all acknowledgements. A *point* is a time just after one of these; its image is every
-//! write that was durable, and a random subset of the words of each that was under way. Recovery runs on the image. For each
+//! crash may leave part of it, and of all acknowledgements. A *point* is the last moment before one of these, or the end; its image
+//! is every write that was durable, and a random subset of the words of each that was under way. Recovery runs on the image. For each
 //! thread, its memory must then be the state after its acknowledged transactions, or after one more (the one that was on its way
 //! to its acknowledgement): nothing less, nothing torn.
 //!
@@ -140,23 +140,27 @@ impl Recording {
         self.growths
     }
 
-    /// Crashes at every event, with `tears` choices of what was left of the writes under way.
+    /// Crashes between every two events, with `tears` choices of what was left of the writes under way. What has begun by then
+    /// includes every write that had begun after the event before: each is torn at some point.
     pub fn explore(&self, tears: u64) -> Verdict {
         let mut verdict = Verdict::default();
         let mut rng = Seed(self.config.seed).derive("archsim.crash", 0).rng();
         let mut state = State::new(self);
-        for (at, event) in self.events.iter().enumerate() {
-            let time = state.apply(event, self);
-            if self.events.get(at + 1).is_some_and(|next| time_of(next) == time) {
-                continue; // one instant
-            }
-            for tear in 0..tears {
+        let mut time = 0;
+        for at in 0..=self.events.len() {
+            let next = self.events.get(at);
+            let end = next.map_or(Ps::MAX, time_of);
+            let moment = if next.is_some() { end.saturating_sub(1) } else { time };
+            for tear in (0..tears).take_while(|_| end > time) {
                 let mut image = state.image.clone();
-                let torn = self.tear(&mut image, at + 1, time, &mut rng, tear);
+                let torn = self.tear(&mut image, at, moment, &mut rng, tear);
                 if !torn && tear > 0 {
                     break; // nothing was under way: all choices are the same
                 }
-                self.judge(&mut verdict, &state, image, time, &mut rng);
+                self.judge(&mut verdict, &state, image, moment, &mut rng);
+            }
+            if let Some(event) = next {
+                time = state.apply(event, self);
             }
         }
         if let Some(time) = self.oracle.first().filter(|_| verdict.failures == 0) {
@@ -329,4 +333,26 @@ pub fn campaign(base: &Config, mutant: Option<Mutant>, points: u64) -> Result<Ve
         }
     }
     Ok(verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::crash_config;
+
+    /// Nothing else happens while the write is under way, so no event falls between its begin and its end.
+    #[test]
+    fn a_write_that_is_alone_under_way_is_torn() {
+        let config = Config { workload: "hash".into(), ops: 1, ..crash_config("fwb", 1).unwrap() };
+        let mut recording = Recording::new(&config, None).unwrap();
+        let addr = recording.layout.heap;
+        let line = addr / 64;
+        let word = |index: usize| recording.start[line as usize * 8 + index] ^ 1;
+        let data: [u64; 8] = std::array::from_fn(word);
+        // The whole line is what the next transaction leaves; a part of it is what none does.
+        recording.effects[0] = vec![(0..8).map(|index| (addr + 8 * index as u64, data[index])).collect()];
+        recording.events = vec![Persist::Write { start: 100, finish: 200, line, mask: 0xff, data }];
+        let verdict = recording.explore(4);
+        assert_eq!((verdict.points, verdict.failures), (5, 3), "{:?}", verdict.first);
+    }
 }

@@ -239,6 +239,8 @@ impl Progress for Pair {
             match (begun, [first, second].map(|place| self.ended[place])) {
                 ([true, false], [true, _]) => add(1, false),
                 ([true, false], [false, _]) => add(0, true),
+                // What has returned before the other began comes before it: this order counts no more.
+                ([false, true], [_, true]) => {}
                 // The later one of this order has begun alone: it has done nothing yet, or the other order counts, too.
                 ([false, false | true], _) => add(0, false),
                 (_, [true | false, true]) => add(2, false),
@@ -250,5 +252,33 @@ impl Progress for Pair {
             }
         }
         allowed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use vfs::Promises;
+
+    use super::*;
+
+    #[test]
+    fn what_has_returned_is_durable_also_before_the_other_begins() {
+        let model = Model::new(0o755, (0, 0));
+        let order = |places| Order {
+            promises: Promises::STRICT,
+            places,
+            ops: Vec::new(),
+            states: States::new(Promises::STRICT, &model),
+        };
+        let orders = vec![order([0, 1]), order([1, 0])];
+        let mut pair = Pair { orders, began: vec![0, 1], tasks: Vec::new(), ended: [false; 2] };
+        let moments =
+            |pair: &Pair| -> Vec<_> { pair.allowed().iter().map(|one| (one.done, one.inside)).collect() };
+        pair.see(7, Event::Mark(Mark::OpBegin("create")));
+        assert_eq!(moments(&pair), [(0, true), (0, false)]);
+        pair.see(7, Event::Mark(Mark::OpEnd("create", Promise::All)));
+        assert_eq!(moments(&pair), [(1, false)], "the state before both is allowed no more");
+        pair.see(8, Event::Mark(Mark::OpBegin("unlink")));
+        assert_eq!(moments(&pair), [(1, true)]);
     }
 }

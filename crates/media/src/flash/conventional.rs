@@ -105,19 +105,28 @@ impl Conventional {
         let at = now + timing.fw_write_ns + timing.fw_write_4k_ns * span.bytes.div_ceil(PAGE);
         let buffered = self.array.host_transfer(now, at, span.bytes);
         self.ftl.follow_hint(span.first, how.hint, how.start);
-        let mut latest = buffered;
-        for lpn in span.first..span.end {
-            let written = self.ftl.write(lpn)?;
-            latest = latest.max(self.settle(written, buffered, now));
-            if self.ftl.spend_credit(written.group) {
-                self.ftl.collect_where_needed(written.group, now, &mut self.array)?;
-            }
-        }
+        let mut latest = self.write_pages(span, buffered, now)?;
         let on_flash = how.fua || !self.config.early_completion;
         if on_flash && !self.config.capacitor {
             latest = latest.max(self.program_open(now, buffered));
         }
         Ok(done(if on_flash { latest } else { buffered }))
+    }
+
+    /// Writes the pages of a command that are in the buffer at `buffered`; returns when the last of them is durable that completes
+    /// a one-shot page. On an error those that were not written leave the buffer.
+    fn write_pages(&mut self, span: Span, buffered: u64, now: u64) -> Result<u64, FlashError> {
+        let mut latest = buffered;
+        for lpn in span.first..span.end {
+            let left = span.end - lpn;
+            let written = self.ftl.write(lpn).inspect_err(|_| self.buffer.give_back_now(left))?;
+            latest = latest.max(self.settle(written, buffered, now));
+            if self.ftl.spend_credit(written.group) {
+                let collected = self.ftl.collect_where_needed(written.group, now, &mut self.array);
+                collected.inspect_err(|_| self.buffer.give_back_now(left - 1))?;
+            }
+        }
+        Ok(latest)
     }
 
     /// A page is in the buffer; the one-shot page that it completes is programmed. Returns when, or `at`.
