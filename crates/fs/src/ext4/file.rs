@@ -443,9 +443,8 @@ impl Volume {
         }
         state.delayed.allocates_on_close |= size == 0 && old > 0;
         if size < old {
-            self.drop_delayed(state, (end, u64::MAX));
             // What the last block keeps is zeroed when the file grows again: not before this change has committed.
-            self.cache.forget(inode.mapping(), size.div_ceil(self.block_bytes()), u64::MAX);
+            self.drop_delayed(state, (end, u64::MAX));
         }
         self.zero_tail(inode, state, size)?;
         let handle = self.begin(WRITE_CREDITS)?;

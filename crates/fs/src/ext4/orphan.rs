@@ -168,9 +168,6 @@ impl Volume {
         state.gone = true;
         self.drop_delayed(&mut state, (0, u64::MAX));
         state.delayed.disk_size = None;
-        if !inode.has_no_page() {
-            self.cache.forget(inode.mapping(), 0, u64::MAX);
-        }
         if state.has_map(self) {
             self.cut(inode, &mut state, 0)?;
         }
@@ -188,10 +185,12 @@ impl Volume {
         Ok(())
     }
 
-    /// Frees the blocks of a file from block `from` on, in as many transactions as it takes.
+    /// Frees the blocks of a file from block `from` on, in as many transactions as it takes, and forgets their pages.
     pub(crate) fn cut(&self, inode: &Inode, state: &mut InodeState, from: u64) -> Result<()> {
         loop {
             let handle = self.begin(TRUNCATE_CREDITS)?;
+            // In the first round; then there are none.
+            self.forget_cut(inode, from)?;
             let done = self.unmap(&handle, inode, state, (from, u64::MAX))?;
             self.store_inode(&handle, inode, state)?;
             if done {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use check::{Design, NEW};
 use sim::{Bytes, Machine, Schedule, Seed, Setup, Switch, TaskSpec};
-use vfs::{FallocateMode, FileSystem, Ino, IoFlags, OpenFlags};
+use vfs::{FallocateMode, FileSystem, Ino, IoFlags, OpenFlags, SetAttr};
 
 use crate::kernel_images::copy;
 use crate::{Judged, judged};
@@ -138,10 +138,8 @@ fn leave_secrets(fs: &dyn FileSystem) {
     fs.sync().expect("sync");
 }
 
-/// The commit of another task gives the file its blocks; the one that frees them is lost.
-#[test]
-fn a_hole_that_is_punched_during_a_commit_shows_no_data_of_another_file_after_a_crash() {
-    const BYTES: usize = 14 * 1024;
+/// The commit of another task gives the file its blocks; the one in which `free` frees them is lost.
+fn free_during_a_commit(free: fn(&dyn FileSystem, Ino)) {
     for seed in 0..SEEDS / 4 {
         explored(seed, move || {
             let given = [("block_size", "1k"), ("journal", "1MiB"), ("cache", "1MiB"), ("delalloc", "false")];
@@ -150,7 +148,7 @@ fn a_hole_that_is_punched_during_a_commit_shows_no_data_of_another_file_after_a_
             let fs = design.mount(&region).expect("mount");
             leave_secrets(&*fs);
             let [other, file] =
-                [b"other", b"punch"].map(|name| fs.create(fs.root(), name, &NEW).expect("create").ino);
+                [b"other", b"freed"].map(|name| fs.create(fs.root(), name, &NEW).expect("create").ino);
             fs.write(file, 0, &[b'x'; BYTES], IoFlags::empty()).expect("write");
             let (fsyncs, image) = (Arc::clone(&fs), Arc::clone(&region));
             let crash = sim::spawn(TaskSpec::named("fsync"), move || {
@@ -158,16 +156,39 @@ fn a_hole_that_is_punched_during_a_commit_shows_no_data_of_another_file_after_a_
                 copy(&image)
             });
             (0..seed).for_each(|_| sim::interact());
-            let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
-            fs.fallocate(file, punch, 0, BYTES as u64).expect("punch");
+            free(&*fs, file);
             let image = crash.join();
             fs.unmount().expect("unmount");
             let after = design.mount(&image).expect("mount");
-            let file = after.lookup(after.root(), b"punch").expect("it was synced").ino;
             let mut found = [0; BYTES];
-            after.read(file, 0, &mut found, IoFlags::empty()).expect("read");
+            if let Ok(file) = after.lookup(after.root(), b"freed") {
+                after.read(file.ino, 0, &mut found, IoFlags::empty()).expect("read");
+            }
             assert!(!found.contains(&b's'), "seed {seed}: what another file had is shown");
             after.unmount().expect("unmount");
         });
     }
+}
+
+/// Of the file whose blocks are freed.
+const BYTES: usize = 14 * 1024;
+
+#[test]
+fn a_hole_that_is_punched_during_a_commit_shows_no_data_of_another_file_after_a_crash() {
+    free_during_a_commit(|fs, file| {
+        let punch = FallocateMode::PUNCH_HOLE | FallocateMode::KEEP_SIZE;
+        fs.fallocate(file, punch, 0, BYTES as u64).expect("punch");
+    });
+}
+
+#[test]
+fn a_file_that_is_cut_during_a_commit_shows_no_data_of_another_file_after_a_crash() {
+    free_during_a_commit(|fs, file| {
+        fs.setattr(file, &SetAttr { size: Some(0), ..SetAttr::default() }).expect("truncate");
+    });
+}
+
+#[test]
+fn a_file_that_is_removed_during_a_commit_shows_no_data_of_another_file_after_a_crash() {
+    free_during_a_commit(|fs, _| fs.unlink(fs.root(), b"freed").expect("unlink"));
 }

@@ -33,6 +33,7 @@ use media::event::Mark;
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos};
 use vfs::Timestamp;
 
+use super::inode::Inode;
 use super::{Volume, mutant};
 use crate::cache::{Mapping, Page};
 use crate::error::{Error, Result};
@@ -73,6 +74,8 @@ pub(crate) struct Journal {
     mutant: Option<Mutant>,
     commit: Mutex<()>,
     state: Mutex<State>,
+    /// Mappings whose data the commit under way may still have to write. A look takes a lock of the host.
+    committing: parking_lot::Mutex<Vec<Arc<Mapping>>>,
     changed: Condvar,
 }
 
@@ -195,6 +198,7 @@ impl Journal {
             mutant,
             commit: Mutex::new(&COMMIT_LOCK, ()),
             state: Mutex::new(&STATE, state),
+            committing: parking_lot::Mutex::default(),
             changed: Condvar::of_class(&WAIT),
         }
     }
@@ -406,7 +410,15 @@ impl Journal {
         while state.running.as_ref().is_some_and(|running| running.handles > 0) {
             state = self.changed.wait(state);
         }
-        Ok(state.running.take())
+        let running = state.running.take();
+        let ordered = running.iter().flat_map(|running| running.ordered.values());
+        *self.committing.lock() = ordered.map(Arc::clone).collect();
+        Ok(running)
+    }
+
+    /// Whether the commit under way may still have to write data of the mapping.
+    fn may_write(&self, mapping: &Arc<Mapping>) -> bool {
+        self.committing.lock().iter().any(|other| Arc::ptr_eq(other, mapping))
     }
 
     fn reopen(&self) {
@@ -587,7 +599,29 @@ impl Volume {
 
     /// Step 3: data of the files that the transaction has made larger, or given blocks to.
     fn write_ordered(&self, running: &Running) -> Result<()> {
-        running.ordered.values().try_for_each(|mapping| self.write_data(mapping))
+        running.ordered.values().try_for_each(|mapping| self.write_data(mapping))?;
+        if let Some(journal) = &self.journal {
+            journal.committing.lock().clear();
+        }
+        Ok(())
+    }
+
+    /// Forgets the pages of a file from block `from` on, in a change for which a handle is open. If the change is lost, the file
+    /// has the blocks that the commit under way gives it: that data is written first (Linux: `jbd2_journal_begin_ordered_truncate`).
+    pub(crate) fn forget_cut(&self, inode: &Inode, from: u64) -> Result<()> {
+        if inode.has_no_page() {
+            return Ok(());
+        }
+        if let Some(journal) = &self.journal
+            && journal.may_write(inode.mapping())
+        {
+            self.write_data(inode.mapping()).inspect_err(|error| {
+                journal.state.lock().failed = true;
+                self.stop(&format!("data of a commit: {error}"));
+            })?;
+        }
+        self.cache.forget(inode.mapping(), from, u64::MAX);
+        Ok(())
     }
 
     /// Writes home what has committed and empties the log; if that fails, all changes stop.
