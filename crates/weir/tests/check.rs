@@ -298,9 +298,11 @@ fn a_check_of_nothing_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments}: {}", told(&output));
         assert!(told(&output).contains("give a number from 1 on"), "{arguments}: {}", told(&output));
     }
-    let output = check("crash --mapped --fs redo");
-    assert_eq!(output.status.code(), Some(2), "{}", told(&output));
-    assert!(told(&output).contains("redo maps no files"), "{}", told(&output));
+    for arguments in ["crash --mapped --fs redo", "model --mapped --fs redo"] {
+        let output = check(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {}", told(&output));
+        assert!(told(&output).contains("redo maps no files"), "{arguments}: {}", told(&output));
+    }
 }
 
 #[test]

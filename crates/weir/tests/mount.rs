@@ -164,11 +164,19 @@ fn a_run_on_a_mount_keeps_what_the_server_did_meanwhile_and_nothing_that_it_did_
     };
     for kind in ["fsync", "unlink", "create"] {
         let (called, served) = (count("operations", kind), count("served", kind));
-        assert!(called > 10 && called == served, "{kind}: {called} calls, {served} requests");
+        // The call in which the measured time ends is counted by the server alone.
+        assert!(
+            called > 10 && [called, called + 1].contains(&served),
+            "{kind}: {called} calls, {served} requests"
+        );
     }
     for record in records("served") {
-        let parts: u64 =
-            record["time_ns"].as_object().expect("parts").values().filter_map(|ns| ns.as_u64()).sum();
+        let parts: u64 = record["time_ns"]
+            .as_object()
+            .expect("parts")
+            .values()
+            .filter_map(serde_json::Value::as_u64)
+            .sum();
         assert_eq!(Some(parts), record["total_ns"].as_u64(), "{record}");
     }
     let (called, served) =

@@ -10,6 +10,7 @@ use report::units::Unit;
 
 use super::image;
 use crate::failure::{Exit, Failure};
+use crate::mounted;
 use crate::output::Output;
 
 /// Print the used and free space of an unmounted pool. The pool is not changed: a copy in memory is mounted.
@@ -24,6 +25,12 @@ pub(crate) struct Df {
 
 impl Df {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if mounted::is_mounted(&mounted::absolute(&self.pool)?)? {
+            let dir = self.pool.display();
+            return Err(Failure::usage(format!(
+                "{dir} is a mount: df(1) prints its space, this command that of a pool"
+            )));
+        }
         let region = image::open(&self.pool, None, Access::ReadOnly)?;
         let design = image::design(&region, self.fs.as_deref(), &self.pool)?;
         let copy = image::copy(&region, &self.pool)?;

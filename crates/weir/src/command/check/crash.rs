@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use check::crash::{Effort, Family, Subject, Tally, Watch, explore_many, programs};
-use check::design::maps_files;
 use clap::Args;
 use media::fault::{Fault, Target};
 use report::table::Table;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 use super::chosen::Chosen;
 use super::ledger::{Entry, Ledger};
 use super::recall::{self, Recalled};
-use super::{Shared, TOLD, subject, tried};
+use super::{Shared, TOLD, refuse_without_maps, subject, tried};
 use crate::failure::{Exit, Failure};
 use crate::interrupt;
 use crate::output::Output;
@@ -54,16 +53,6 @@ struct Crashed {
     took: Duration,
 }
 
-/// Refuses a design that maps no files: its programs would store nothing.
-fn refuse_without_maps(subject: &Subject) -> Result<(), Failure> {
-    let name = subject.design.name();
-    let told = |what: String| Failure::new(Exit::Run, format!("{name}: {what}"));
-    if maps_files(&subject.design, subject.size).map_err(told)? {
-        return Ok(());
-    }
-    Err(Failure::usage(format!("{name} maps no files: leave it out of --fs, or leave out --mapped")))
-}
-
 impl CrashCheck {
     pub(super) fn run(self, output: &Output, ledger: &Ledger<'_>) -> Result<(), Failure> {
         let family = match self.together {
@@ -74,7 +63,7 @@ impl CrashCheck {
         let numbers = self.chosen.numbers(&family, &self.shared)?;
         let subjects = self.shared.subjects(self.chosen.size, false)?;
         if self.mapped {
-            subjects.iter().try_for_each(refuse_without_maps)?;
+            subjects.iter().try_for_each(|subject| refuse_without_maps(&subject.design, subject.size))?;
         }
         let crashed = subjects.into_iter().map(|subject| self.crash(subject, (&family, &numbers), output));
         let crashed = crashed.collect::<Vec<_>>();

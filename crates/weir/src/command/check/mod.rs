@@ -29,7 +29,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use check::crash::{Subject, programs};
-use check::design::usual_size;
+use check::design::{maps_files, usual_size};
 use check::{Design, Limits};
 use clap::{Args, Subcommand};
 use fs::Mutant;
@@ -200,6 +200,15 @@ fn tried(count: usize, all: usize) -> String {
 /// A size as one writes it on a command line.
 fn written(size: Bytes) -> String {
     format!("{}KiB", size.0 / KIB)
+}
+
+/// Refuses a design that maps no files: its programs would store nothing.
+fn refuse_without_maps(design: &Arc<dyn Design>, size: Bytes) -> Result<(), Failure> {
+    let name = design.name();
+    if maps_files(design, size).map_err(|what| Failure::new(Exit::Run, format!("{name}: {what}")))? {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("{name} maps no files: leave it out of --fs, or leave out --mapped")))
 }
 
 fn check_size(design: &dyn Design, size: Bytes) -> Result<(), Failure> {

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use sim::{Bytes, KIB};
 
 use super::ledger::{Entry, Ledger};
-use super::{Shared, check_size, subject, written};
+use super::{Shared, check_size, refuse_without_maps, subject, written};
 use crate::checked::Size;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
@@ -70,6 +70,9 @@ impl ModelCheck {
         let designs = self.shared.designs(Size::Small)?;
         for design in &designs {
             check_size(&**design, self.size.unwrap_or(ROUND_SIZE))?;
+            if self.mapped {
+                refuse_without_maps(design, self.size.unwrap_or(ROUND_SIZE))?;
+            }
         }
         let compared = designs.into_iter().map(|design| self.compare(design, host.as_ref(), output));
         let compared = compared.collect::<Vec<_>>();
