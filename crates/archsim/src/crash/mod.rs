@@ -1,10 +1,10 @@
 //! Crashes at every point of a run: what is in NVRAM is recovered, and compared with what the program was promised.
 //!
 //! A run is simulated once, with values. It leaves the list of all writes that became durable, each with the time from which a
-//! crash may leave part of it, and of all acknowledgements. A *point* is the last moment before one of these, or the end; its image
-//! is every write that was durable, and a random subset of the words of each that was under way. Recovery runs on the image. For each
-//! thread, its memory must then be the state after its acknowledged transactions, or after one more (the one that was on its way
-//! to its acknowledgement): nothing less, nothing torn.
+//! crash may leave part of it, and of all acknowledgements. A *point* is the last moment before one of these, or the end; its
+//! image is every write that was durable, and a random subset of the words of each that was under way. Recovery runs on the image.
+//! For each thread, its memory must then be the state after its acknowledged transactions, or after one more (the one that was on
+//! its way to its acknowledgement): nothing less, nothing torn.
 //!
 //! Of some points the recovery is crashed in turn: run anew, after a part of its writes and after all of them, it must keep the
 //! same promise.

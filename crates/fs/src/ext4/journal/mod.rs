@@ -607,7 +607,8 @@ impl Volume {
     }
 
     /// Forgets the pages of a file from block `from` on, in a change for which a handle is open. If the change is lost, the file
-    /// has the blocks that the commit under way gives it: that data is written first (Linux: `jbd2_journal_begin_ordered_truncate`).
+    /// has the blocks that the commit under way gives it, so their data is written first (Linux:
+    /// `jbd2_journal_begin_ordered_truncate`).
     pub(crate) fn forget_cut(&self, inode: &Inode, from: u64) -> Result<()> {
         if inode.has_no_page() {
             return Ok(());
