@@ -2,7 +2,8 @@
 //!
 //! Ratios share one logarithmic scale, from 1 to the largest of the panel, so that a field tells the same everywhere; what falls
 //! below 1 is hatched. Other numbers are compared within their row, whose largest is the darkest: rows differ by orders of
-//! magnitude. Every field carries its number, so that nothing rests on its shade alone.
+//! magnitude. Every field carries its number, so that nothing rests on its shade alone; on a page too narrow for the longest, none
+//! does, and the table of the figure has them all.
 
 use super::frame::tooltip;
 use super::svg::{Anchor, Svg};
@@ -43,14 +44,27 @@ pub(super) fn draw(figure: &Figure, panel: &Panel, size: Size) -> String {
         let y = top + x as f64 * ROW;
         svg.text("tick", (left - 8.0, y + ROW / 2.0 + font * 0.35), Anchor::End, &value.label);
     }
+    let number = |point: &Point| figure.unit.human(point.y.value);
+    let fit = panel.points.iter().all(|point| measure.text_width(&number(point)) * 0.9 <= width);
     for point in &panel.points {
         let at = (left + point.series as f64 * width, top + point.x as f64 * ROW);
-        field(&mut svg, figure, panel, point, at, width);
+        let shade = field(&mut svg, (figure, panel, point), at, width);
+        if fit {
+            let class = if shade >= DARK { "number on-dark" } else { "number" };
+            let middle = (at.0 + width / 2.0, at.1 + ROW / 2.0 + font * 0.32);
+            svg.text(class, middle, Anchor::Middle, &number(point));
+        }
     }
     svg.finish(&description(figure, panel))
 }
 
-fn field(svg: &mut Svg, figure: &Figure, panel: &Panel, point: &Point, at: (f64, f64), width: f64) {
+/// Draws a field without its number; returns how dark it is.
+fn field(
+    svg: &mut Svg,
+    (figure, panel, point): (&Figure, &Panel, &Point),
+    at: (f64, f64),
+    width: f64,
+) -> f64 {
     let shade = shade(figure, panel, point);
     let (corner, extent) = ((at.0 + 1.0, at.1 + 1.0), (width - 2.0, ROW - 2.0));
     let title = tooltip(figure, panel, point);
@@ -58,12 +72,7 @@ fn field(svg: &mut Svg, figure: &Figure, panel: &Panel, point: &Point, at: (f64,
     if figure.unit == Unit::Ratio && point.y.value < 1.0 {
         svg.rect("h1", corner, extent, &title);
     }
-    let text = figure.unit.human(point.y.value);
-    let font = svg.size.font;
-    if svg.text_width(&text) * 0.9 <= width {
-        let class = if shade >= DARK { "number on-dark" } else { "number" };
-        svg.text(class, (at.0 + width / 2.0, at.1 + ROW / 2.0 + font * 0.32), Anchor::Middle, &text);
-    }
+    shade
 }
 
 /// How dark a field is, from 0 to 1.
