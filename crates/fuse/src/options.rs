@@ -139,8 +139,7 @@ pub struct Options {
     pub poll: Duration,
     /// Keep access-control lists (acl(5)), and let the kernel check them.
     pub lists: bool,
-    /// What the attribute [`RESULT_XATTR`] of the root answers: what the file system has done so far. At most
-    /// [`RESULT_BYTES_MAX`].
+    /// What [`result_of`] answers: what the file system has done so far. At most [`RESULT_BYTES_MAX`].
     pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,
