@@ -129,7 +129,7 @@ fn a_direct_read_during_a_cached_append_sees_the_file_before_or_after() {
     }
 }
 
-/// Fills the device with what nobody may see, and frees it again.
+/// Fills the device with the data of a file, and removes the file.
 fn leave_secrets(fs: &dyn FileSystem) {
     let file = fs.create(fs.root(), b"secret", &NEW).expect("create").ino;
     while fs.write(file, 0, &[b's'; 4096], IoFlags::APPEND).is_ok() {}
