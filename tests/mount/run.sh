@@ -5,21 +5,23 @@
 #
 # As root, on Debian with git sqlite3 tar gcc make fio dbench rsync and PostgreSQL; a program that is missing is named, and fails
 # the run unless ALLOW_MISSING=1. SECONDS_EACH (60) is how long fio, dbench and pgbench (half of it) run. ONLY="git sqlite" runs
-# these steps. WEIR_LEDGER names a ledger in which it is recorded that they worked (`weir check --evidence`).
+# these steps. CACHE=direct mounts with that cache; without it the mount has its default, pages. WEIR_LEDGER names a ledger in which
+# it is recorded that they worked (`weir check --evidence`).
 set -euo pipefail
 
 . "$(dirname "$0")/place.sh" "$@"
 seconds=${SECONDS_EACH:-60}
+options=allow_other,dev,suid${CACHE:+,cache=$CACHE}
 steps=${ONLY:-git sqlite tar compile fio dbench rsync postgres}
 cd "$work" # some programs leave files where they are called
 
-mount_it() { "$weir" mount "$design" "$pool" "$dir" --size 4GiB -o "allow_other,dev,suid"; }
+mount_it() { "$weir" mount "$design" "$pool" "$dir" --size 4GiB -o "$options"; }
 umount_it() { "$weir" umount "$dir"; }
 
 # The server as a child of this script, to be killed.
 serve_it() {
     : >"$work/server"
-    "$weir" mount "$design" "$pool" "$dir" -o "allow_other,dev,suid" --foreground 2>"$work/server" &
+    "$weir" mount "$design" "$pool" "$dir" -o "$options" --foreground 2>"$work/server" &
     server=$!
     until grep -q 'is mounted on' "$work/server"; do
         kill -0 "$server" 2>/dev/null || die "the server: $(cat "$work/server")"
