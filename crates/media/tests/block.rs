@@ -170,3 +170,31 @@ fn several_tasks_that_find_the_buffer_of_an_ssd_full_all_go_on() {
     });
     assert_eq!(written.expect("no task waits for ever"), 4000);
 }
+
+/// Small writes that keep the buffer full do not take the room for which a large one waits.
+#[test]
+fn a_large_write_to_an_ssd_with_a_full_buffer_is_not_overtaken_for_ever() {
+    let (large, small) = sim::run(&Setup::virtual_clock(Machine::unit(), Seed(1)), || {
+        let disk = BlockModel::parse("fast24").expect("a preset").build().expect("a device").device;
+        let task = |task: u64| {
+            let disk = Arc::clone(&disk);
+            sim::spawn(TaskSpec::named(format!("task {task}")).on_core(task as u16), move || {
+                for number in 0..20_000 {
+                    let off = (task * 20_000 + number) * 4096;
+                    disk.write(off, &[1; 4096], WriteFlags::default()).expect("in range");
+                }
+                sim::now()
+            })
+        };
+        let tasks: Vec<_> = (0..8).map(task).collect();
+        sim::sleep(Nanos::from_millis(20));
+        let bytes = disk.geometry().max_transfer_bytes as usize;
+        let began = sim::now();
+        disk.write(1 << 30, &vec![2; bytes], WriteFlags::default()).expect("in range");
+        let large = sim::now().since(began);
+        let small = tasks.into_iter().map(|task| task.join()).max().expect("eight");
+        (large, small.since(began))
+    })
+    .expect("no task waits for ever");
+    assert!(large.0 * 20 < small.0, "the large write took {large}, the small ones {small}");
+}

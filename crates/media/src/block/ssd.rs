@@ -1,7 +1,8 @@
 //! An NVMe SSD as a block device: the model of [`crate::flash`] behind a lock.
 //!
 //! A request moves its bytes when it is submitted and is done when the model says. A write that finds the write buffer full
-//! waits for room in its submission, as a driver does whose queue stands still.
+//! waits for room in its submission, as a driver does whose queue stands still. Writes that come later wait behind it, so that
+//! small ones do not take the room for which a large one waits; reads and flushes go on.
 //!
 //! The device keeps a clock of its own that goes on from run to run, so that what earlier runs wrote stays where it lies:
 //!
@@ -11,12 +12,14 @@
 //! | outside a run, where time stands still | each request begins when the device is idle |
 //! | [`BlockDevice::reset`], or a run's clock that is behind the last request | idle, and the run's zero is now |
 //!
-//! Lock order: the device's lock is a leaf; it is not held while a task waits.
+//! Lock order: `room`, then the device's lock, which is a leaf and not held while a task waits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use sim::{Bytes, Nanos};
+use sim::ledger::LockClass;
+use sim::{Bytes, Nanos, sync};
 
 use super::port::now;
 use super::{BlockDevice, Geometry, Hint, Port, Request, Ticket, WriteFlags};
@@ -25,10 +28,17 @@ use crate::cost::{Turn, clock_runs};
 use crate::flash::config::Kind;
 use crate::flash::{self, Command, Config, Data, FlashError, Op, Outcome, SECTOR, Ssd};
 
+/// Waits for the write that waits for room in the write buffer.
+static ROOM: LockClass = LockClass::new("ssd.write_buffer");
+
 /// The device.
 #[derive(Debug)]
 pub struct SsdDevice {
     state: Mutex<State>,
+    /// The write that waits for room in the write buffer has it.
+    room: sync::Mutex<()>,
+    /// Writes that wait for room: that one, and those behind it.
+    waiting: AtomicU32,
     geometry: Geometry,
     port: Port,
 }
@@ -67,7 +77,8 @@ impl SsdDevice {
             discard: config.trim,
         };
         let state = Mutex::new(State { ssd, base: Nanos::ZERO, last: Nanos::ZERO });
-        Ok(Arc::new(Self { state, geometry, port: Port::new() }))
+        let room = sync::Mutex::new(&ROOM, ());
+        Ok(Arc::new(Self { state, room, waiting: AtomicU32::new(0), geometry, port: Port::new() }))
     }
 
     /// Looks at the model: statistics, places of pages.
@@ -93,13 +104,35 @@ impl SsdDevice {
     fn serve(&self, request: &mut Request<'_>) -> Result<Turn, MediaError> {
         sim::interact();
         let arrival = sim::now();
+        let writes = matches!(request, Request::Write { .. } | Request::Discard { .. });
+        let mut step = None;
+        if !writes || self.waiting.load(Relaxed) == 0 {
+            step = Some(self.state.lock().submit(request)?);
+        }
+        let step = match step {
+            Some(step @ (Step::Done(_) | Step::Outside)) => step,
+            _ => {
+                self.waiting.fetch_add(1, Relaxed);
+                let step = self.wait_for_room(request);
+                self.waiting.fetch_sub(1, Relaxed);
+                step?
+            }
+        };
+        Ok(match step {
+            Step::Done(end) => Turn { arrival, start: sim::now(), end },
+            _ => now(),
+        })
+    }
+
+    /// Waits for the writes that came before, and then for room.
+    fn wait_for_room(&self, request: &mut Request<'_>) -> Result<Step, MediaError> {
+        let _turn = self.room.lock();
         loop {
             // Not in the `match`, whose arms would have the lock.
             let step = self.state.lock().submit(request)?;
             match step {
-                Step::Done(end) => return Ok(Turn { arrival, start: sim::now(), end }),
-                Step::Outside => return Ok(now()),
                 Step::Again(at) => sim::sleep_until(at),
+                done => return Ok(done),
             }
         }
     }

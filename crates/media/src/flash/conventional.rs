@@ -123,6 +123,7 @@ impl Conventional {
             latest = latest.max(self.settle(written, buffered, now));
             if self.ftl.spend_credit(written.group) {
                 let collected = self.ftl.collect_where_needed(written.group, now, &mut self.array);
+                self.ftl.refill_credits(written.group);
                 collected.inspect_err(|_| self.buffer.give_back_now(left - 1))?;
             }
         }

@@ -539,19 +539,21 @@ impl Ftl {
         self.groups[group].erased.push_back(line);
     }
 
-    /// Counts a page that was written to `group`; says whether its free lines are to be counted now. NVMeVirt does so when
-    /// as many pages were written as the last collection freed.
+    /// Counts a page that was written to `group`; says whether its free lines are to be counted now, after which
+    /// [`Self::refill_credits`] follows. NVMeVirt counts them when as many pages were written as the last collection freed.
     pub(super) fn spend_credit(&mut self, group: u32) -> bool {
         let partition = self.partition_of(group);
         partition.credits -= 1;
-        if partition.credits > 0 {
-            return false;
-        }
-        partition.credits += partition.refill.max(1);
-        true
+        partition.credits <= 0
     }
 
-    /// What the next count adds to the credits: the pages that were free in the line collected last.
+    /// Adds what the line collected last had free.
+    pub(super) fn refill_credits(&mut self, group: u32) {
+        let partition = self.partition_of(group);
+        partition.credits += partition.refill.max(1);
+    }
+
+    /// The pages that were free in the line that is collected now.
     pub(super) fn set_refill(&mut self, group: u32, pages: u32) {
         self.partition_of(group).refill = i64::from(pages);
     }

@@ -1,8 +1,10 @@
 //! Garbage collection: a full line is read, its valid pages are written to the group's own open line, its blocks are erased.
 //!
 //! Hosts do it: when the credits of a partition are used up, and no more lines are free than the threshold, one line is
-//! collected there and then (foreground collection of NVMeVirt). Its reads, programs and erases occupy the dies from now on,
-//! which is all that a host sees of it. Valid pages stay in their group: with allocation by hints, on their die.
+//! collected there and then (foreground collection of NVMeVirt); the credits then grow by the pages that it had free. Its
+//! reads, programs and erases occupy the dies from now on, which is all that a host sees of it. Valid pages stay in their
+//! group: with allocation by hints, on their die. A power cut loses none of them, with or without a capacitor: firmware erases
+//! a line when the copies of its pages are on flash.
 //!
 //! The published code collects one line, whatever came of it, so that free lines run out when victims are nearly full; it does
 //! not collect at all with allocation by hints. Here collection goes on until lines are free, unless the defect
