@@ -322,7 +322,9 @@ impl Volume {
         if size > FILE_BLOCKS_MAX * BLOCK {
             return Err(Error::TooLarge);
         }
-        let mut draft = self.begin_draft(file, Need::Removal);
+        // What a cut frees is more than its log entry may need; other changes free nothing.
+        let need = if size < file.facts.size { Need::Removal } else { Need::Growth };
+        let mut draft = self.begin_draft(file, need);
         draft.size = size;
         let within = size % BLOCK;
         let cuts_block = change.size.is_some() && size < file.facts.size && within != 0;

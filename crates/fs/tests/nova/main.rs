@@ -64,6 +64,30 @@ fn a_full_image_is_clean_after_its_unmount_and_has_all_of_its_files_after_the_ne
     });
 }
 
+/// What is reserved for removals is not spent on modes and times, whose log entries stay.
+#[test]
+fn a_full_image_whose_modes_were_changed_until_nothing_was_left_can_be_emptied() {
+    let (design, region) = (with_options("nova", &[("shards", "1")]), region(Bytes::mib(1)));
+    virtually(1, move || {
+        design.mkfs(&region).expect("mkfs");
+        let fs = design.mount(&region).expect("mount");
+        let names: Vec<_> = (0..60_u8).map(|number| vec![b'A' + number; 40]).collect();
+        let create = |name: &Vec<u8>| fs.create(fs.root(), name, &NEW).expect("create").ino;
+        let files: Vec<_> = names.iter().map(create).collect();
+        let full = (0..1000).find_map(|page| fs.write(files[0], page * 4096, &[7; 4096], IoFlags::empty()).err());
+        assert_eq!(full, Some(vfs::Errno::ENOSPC));
+        let change = |mode| SetAttr { perm: Some(mode), ..SetAttr::default() };
+        let refused = (0..2_000_u32)
+            .flat_map(|round| files.iter().map(move |file| (file, round)))
+            .find_map(|(file, round)| fs.setattr(*file, &change(round & 0o777)).err());
+        assert_eq!(refused, Some(vfs::Errno::ENOSPC), "the logs grow");
+        // The first, which has all the data, last.
+        names.iter().rev().for_each(|name| fs.unlink(fs.root(), name).expect("unlink"));
+        fs.unmount().expect("unmount");
+        fsck(&*design, &region).expect("fsck");
+    });
+}
+
 /// Version 1 knows no attributes beyond one block, and is valid in version 2.
 #[test]
 fn an_image_of_version_1_shows_what_it_held_and_becomes_one_of_version_2() {
