@@ -80,9 +80,10 @@ insert_rows() {
     done
 }
 
+# The writer was killed, and may still be on its way out with its lock.
 check_rows() {
     local db=$1 acknowledged=$2 last found
-    [ "$(sqlite3 "$db" 'pragma integrity_check;')" = ok ] || die "$db is corrupt"
+    [ "$(sqlite3 -cmd '.timeout 10000' "$db" 'pragma integrity_check;')" = ok ] || die "$db is corrupt"
     last=$(tail -n 1 "$acknowledged")
     found=$(sqlite3 "$db" "select count(*) from t where n <= $last;")
     [ "$found" = "$last" ] || die "$db has $found of $last acknowledged rows"

@@ -108,8 +108,8 @@ struct Outcome<'c> {
     standing: Standing<'c>,
     /// The next best, if it has the same median.
     level: Option<&'c str>,
-    /// Runs of the cell that ran least.
-    repeats: usize,
+    /// Runs of the cell that ran least, and of the one that ran most: a run that failed does not count.
+    repeats: (usize, usize),
 }
 
 /// Whether the best is a winner.
@@ -177,7 +177,8 @@ impl<'c> Contest<'c> {
         if place.iter().any(|cell| cell.is_noisy()) {
             standing = Standing::Noisy;
         }
-        let repeats = ranked.iter().map(|(_, values)| values.len()).min()?;
+        let runs = || ranked.iter().map(|(_, values)| values.len());
+        let repeats = (runs().min()?, runs().max()?);
         let level = others
             .first()
             .filter(|next| median(&next.1).total_cmp(&median(&best.1)).is_eq())
@@ -215,13 +216,10 @@ impl<'c> Contest<'c> {
         }
         let unknown: Vec<&Outcome<'_>> =
             outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Unknown)).collect();
-        if let Some(repeats) = unknown.iter().map(|outcome| outcome.repeats).min() {
-            let runs = if repeats == 1 {
-                "one run of each is".to_owned()
-            } else {
-                format!("{repeats} runs of each are")
-            };
-            parts.push(format!("at {} {runs} too few to name a winner", points(unknown.len())));
+        if let Some(repeats) = unknown.iter().map(|outcome| outcome.repeats).reduce(both) {
+            let are = if repeats == (1, 1) { "is" } else { "are" };
+            let runs = runs_of_each(repeats);
+            parts.push(format!("at {} {runs} {are} too few to name a winner", points(unknown.len())));
             let (level, ahead): (Vec<&Outcome<'_>>, Vec<_>) =
                 unknown.iter().copied().partition(|o| o.level.is_some());
             if let Some(name) = by_frequency(ahead.iter().map(|outcome| outcome.best)).first() {
@@ -267,15 +265,15 @@ impl Outcome<'_> {
 
     /// The only place of a workload.
     fn sentence(&self) -> String {
-        let Self { best, rival, against, repeats, .. } = self;
+        let Self { best, rival, against, .. } = self;
+        let runs = runs_of_each(self.repeats);
         match self.standing {
             Standing::Unknown
-                if *repeats == 1
+                if self.repeats.0 == 1
                     && let Some(level) = self.level =>
             {
                 format!(
-                    "{best} and {level} had the same throughput in one run of each, which names no winner: take --repeats \
-                 {LEAST_REPEATS}"
+                    "{best} and {level} had the same throughput in {runs}, which names no winner: take --repeats {LEAST_REPEATS}"
                 )
             }
             Standing::Wins => {
@@ -286,13 +284,12 @@ impl Outcome<'_> {
                 ratio(compared.ratio),
                 interval(&compared)
             ),
-            Standing::Unknown if *repeats == 1 => format!(
-                "{best} had {} the throughput of {rival} in one run of each, which names no winner: take --repeats \
-                 {LEAST_REPEATS}",
+            Standing::Unknown if self.repeats.0 == 1 => format!(
+                "{best} had {} the throughput of {rival} in {runs}, which names no winner: take --repeats {LEAST_REPEATS}",
                 ratio(against.ratio)
             ),
             Standing::Unknown => format!(
-                "{best} had {} the throughput of {rival} ({}); with {repeats} runs of each, chance alone puts equal designs \
+                "{best} had {} the throughput of {rival} ({}); with {runs}, chance alone puts equal designs \
                  as far apart too often: take --repeats {LEAST_REPEATS}",
                 ratio(against.ratio),
                 interval(against)
@@ -305,6 +302,20 @@ impl Outcome<'_> {
             ),
         }
     }
+}
+
+/// `one run of each`, `4 runs of each`, `1 to 2 runs of each`.
+fn runs_of_each(repeats: (usize, usize)) -> String {
+    match repeats {
+        (1, 1) => "one run of each".to_owned(),
+        (least, most) if least == most => format!("{least} runs of each"),
+        (least, most) => format!("{least} to {most} runs of each"),
+    }
+}
+
+/// The least and the most of two pairs of them.
+fn both(a: (usize, usize), b: (usize, usize)) -> (usize, usize) {
+    (a.0.min(b.0), a.1.max(b.1))
 }
 
 /// `95 % interval 0.98 to 1.03`, or the range of few runs.

@@ -65,6 +65,11 @@ impl<'a> Cell<'a> {
         self.samples.iter().find_map(|sample| sample.failure.as_ref()).map(|failure| failure.what.as_str())
     }
 
+    /// Repeats that have no numbers, and all of them.
+    pub fn failures(&self) -> (usize, usize) {
+        (self.samples.len() - self.measured().count(), self.samples.len())
+    }
+
     /// Whether it ran in a directory of the host, which has no medium.
     pub fn is_host(&self) -> bool {
         self.axis("fs").is_some_and(|fs| fs.starts_with("host:"))

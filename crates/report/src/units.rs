@@ -65,7 +65,12 @@ impl Unit {
     }
 
     /// The number with its unit: `2.31 Mop/s`, `390 ns`, `4 KiB`, `2.84x`.
+    ///
+    /// A mean of less than a tenth of a nanosecond is `<0.1 ns`.
     pub fn human(self, value: f64) -> String {
+        if self == Self::Nanos && value > 0.0 && value < 0.1 {
+            return "<0.1 ns".to_owned();
+        }
         let scale = self.scale(value);
         self.suffixed(&self.digits(value, scale), scale)
     }

@@ -393,6 +393,19 @@ fn what_is_free_is_compared_at_the_same_number_of_threads_and_a_failed_run_has_n
     assert!(text.contains("lock pmfs.inode") && !text.contains("0.50x"), "{text}");
 }
 
+/// A cell that has lost a run says so wherever its number stands.
+#[test]
+fn a_cell_that_lost_a_run_says_so_in_its_figure_and_in_the_headline() {
+    let mut file = rates(&[(PMFS, &[100.0, 101.0]), (NOVA, &[200.0, 202.0])]);
+    let lost = file.samples.len() - 1;
+    let failure = SampleFailure { kind: FailureKind::Run, what: "full".into() };
+    file.samples[lost] = Sample::failed(file.samples[lost].axes.clone(), 1, 1, failure);
+    let headline = report::answer::sentences(&file).join(" ");
+    assert!(headline.contains("in 1 to 2 runs of each, which names no winner"), "{headline}");
+    let page = render("html", &one(file));
+    assert!(page.contains("op/s; 1 of 2 runs failed"), "the table of the figure");
+}
+
 #[test]
 fn a_headline_names_none_of_designs_that_are_exactly_equal() {
     let once = |pmfs: f64, nova: f64| {

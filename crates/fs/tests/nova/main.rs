@@ -74,7 +74,8 @@ fn a_full_image_whose_modes_were_changed_until_nothing_was_left_can_be_emptied()
         let names: Vec<_> = (0..60_u8).map(|number| vec![b'A' + number; 40]).collect();
         let create = |name: &Vec<u8>| fs.create(fs.root(), name, &NEW).expect("create").ino;
         let files: Vec<_> = names.iter().map(create).collect();
-        let full = (0..1000).find_map(|page| fs.write(files[0], page * 4096, &[7; 4096], IoFlags::empty()).err());
+        let full =
+            (0..1000).find_map(|page| fs.write(files[0], page * 4096, &[7; 4096], IoFlags::empty()).err());
         assert_eq!(full, Some(vfs::Errno::ENOSPC));
         let change = |mode| SetAttr { perm: Some(mode), ..SetAttr::default() };
         let refused = (0..2_000_u32)

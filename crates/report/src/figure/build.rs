@@ -121,7 +121,9 @@ impl<'a> Builder<'a> {
             for (series, name) in self.series.iter().enumerate() {
                 let Some(cell) = self.cell(panel, x_value, name)? else { continue };
                 match self.estimate(panel, x_value, name)? {
-                    Some(y) => points.push(Point { x, series, y, cell: cell.number }),
+                    Some(y) => {
+                        points.push(Point { x, series, y, cell: cell.number, failed: cell.failures() })
+                    }
                     None if cell.failure().is_some() => failed.push((x, series)),
                     None => {}
                 }

@@ -104,6 +104,8 @@ pub struct Point {
     pub y: Estimate,
     /// The number of the cell that it is of.
     pub cell: usize,
+    /// Runs of the cell that failed, and all of them.
+    pub failed: (usize, usize),
 }
 
 /// A published number and its band at one point.
@@ -213,7 +215,7 @@ impl Figure {
             }
             row.push(value.label.clone());
             if self.is_single() {
-                row.push(panel.at(x).map(|point| self.human(&point.y)).collect());
+                row.push(panel.at(x).map(|point| self.text(point)).collect());
             } else {
                 row.extend((0..self.series.len()).map(|series| self.cell(panel, x, series)));
             }
@@ -229,7 +231,14 @@ impl Figure {
 
     fn cell(&self, panel: &Panel, x: usize, series: usize) -> String {
         let nothing = if panel.failed.contains(&(x, series)) { "failed" } else { "–" };
-        panel.point(x, series).map_or_else(|| nothing.to_owned(), |point| self.human(&point.y))
+        panel.point(x, series).map_or_else(|| nothing.to_owned(), |point| self.text(point))
+    }
+
+    fn text(&self, point: &Point) -> String {
+        match point.failed {
+            (0, _) => self.human(&point.y),
+            (failed, all) => format!("{}; {failed} of {all} runs failed", self.human(&point.y)),
+        }
     }
 
     /// The cells behind the entries of the table's rows, of which the first `heads` entries are words.

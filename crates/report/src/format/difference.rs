@@ -1,5 +1,7 @@
 //! A comparison as one self-contained HTML page: what came of it, the ratio of each cell with its interval, all numbers.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::RenderError;
 use crate::chart;
 use crate::compare::{Compared, ComparedResults, name};
@@ -70,7 +72,16 @@ pub(crate) fn answer(compared: &ComparedResults) -> String {
 }
 
 fn table(compared: &Compared) -> Table {
-    let mut table = Table::new("Throughput of each cell");
+    let axes: Vec<_> = compared
+        .cells
+        .iter()
+        .map(|cell| &cell.axes)
+        .chain(compared.failed.iter().map(|cell| &cell.axes))
+        .collect();
+    let (varied, common) = split(&axes);
+    let all = if common.is_empty() { String::new() } else { format!("; in all {}", name(&common)) };
+    let own = |axes: &Axes| name(&only(axes, &varied));
+    let mut table = Table::new(&format!("Throughput of each cell{all}"));
     table.words("cell");
     for head in [&compared.baseline, &compared.new] {
         table.numbers(head);
@@ -90,7 +101,7 @@ fn table(compared: &Compared) -> Table {
             },
         );
         table.rows.push(vec![
-            name(&cell.axes),
+            own(&cell.axes),
             rate(cell.baseline_ops_per_s),
             rate(cell.new_ops_per_s),
             ratio(comparison.ratio),
@@ -101,9 +112,36 @@ fn table(compared: &Compared) -> Table {
     }
     for cell in &compared.failed {
         let dash = || "–".to_owned();
-        table.rows.push(vec![name(&cell.axes), dash(), dash(), dash(), dash(), dash(), cell.sentence()]);
+        table.rows.push(vec![own(&cell.axes), dash(), dash(), dash(), dash(), dash(), cell.sentence()]);
     }
     table
+}
+
+type Axes = BTreeMap<String, String>;
+
+/// The axes whose values differ between cells, all of them for one cell; and the others, with their values.
+fn split(cells: &[&Axes]) -> (Vec<String>, Axes) {
+    let Some((first, others)) = cells.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return (cells.iter().flat_map(|axes| axes.keys().cloned()).collect(), Axes::new());
+    };
+    let is_common = |name: &String| others.iter().all(|axes| axes.get(name) == first.get(name));
+    let names: BTreeSet<&String> = cells.iter().flat_map(|axes| axes.keys()).collect();
+    let varied = names.into_iter().filter(|name| !is_common(name)).cloned().collect();
+    (
+        varied,
+        first
+            .iter()
+            .filter(|(name, _)| is_common(name))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect(),
+    )
+}
+
+fn only(axes: &Axes, names: &[String]) -> Axes {
+    axes.iter()
+        .filter(|(name, _)| names.contains(name))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 fn verdict(verdict: Verdict) -> &'static str {
