@@ -174,7 +174,7 @@ impl Dentries {
         drop(shard);
         // A task that is unwound because its run has ended must not wait for a lock; and no task waits for it
         // either.
-        if awaited && !std::thread::panicking() {
+        if awaited && !crate::run_is_over() {
             let _turn = self.waiters.lock();
             self.settled.notify_all();
         }

@@ -107,7 +107,7 @@ impl Drop for Reached {
 
 /// A task that is unwound because its run has ended must not wait.
 fn drop_reference(vnode: &Vnode) {
-    if !std::thread::panicking() {
+    if !crate::run_is_over() {
         vnode.touch();
     }
 }
