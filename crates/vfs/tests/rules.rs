@@ -447,6 +447,20 @@ fn a_read_only_mount_refuses_every_change() {
     assert!(root.open(b"/", READ, 0).is_ok());
 }
 
+#[test]
+fn a_read_only_mount_refuses_to_take_names_away_before_it_looks_for_them() {
+    let world = World::with(MountOptions { read_only: true, ..MountOptions::default() });
+    let (root, long) = (&world.root, "n".repeat(256).into_bytes());
+    for path in [b"/missing".as_slice(), b"/missing/", &long] {
+        assert_eq!(root.unlink(path), Err(Errno::EROFS));
+        assert_eq!(root.rmdir(path), Err(Errno::EROFS));
+        assert_eq!(root.rename(path, path, RenameFlags::empty()), Err(Errno::EROFS));
+    }
+    assert_eq!(root.rename(b"/.", b"/x", RenameFlags::empty()), Err(Errno::EBUSY));
+    assert_eq!(root.rmdir(b"/."), Err(Errno::EINVAL));
+    assert_eq!(root.unlink(b"/."), Err(Errno::EISDIR));
+}
+
 // ---- access times ----
 
 /// The access time in years: long ago, or now.
