@@ -252,6 +252,7 @@ impl<'a> Walk<'a> {
             return Err(Errno::ELOOP);
         }
         let mut text = self.mount.file_system().readlink(link.ino)?;
+        self.mount.accessed(link);
         if text.is_empty() {
             return Err(Errno::ENOENT);
         }

@@ -500,6 +500,31 @@ fn access_times_stay_when_the_mount_or_the_open_says_so() {
     assert_eq!(access_after_read(MountOptions::default(), READ | OpenFlags::NOATIME), (false, false));
 }
 
+#[test]
+fn reading_no_bytes_is_no_access() {
+    let world = World::new();
+    world.file("/f", 0o644, b"data");
+    let age = SetAttr { atime: Some(SetTime::To(Timestamp::default())), ..SetAttr::default() };
+    world.root.setattr(b"/f", &age).expect("root may");
+    let fd = world.root.open(b"/f", READ, 0).expect("there");
+    assert_eq!(world.root.read(fd, &mut []), Ok(0));
+    assert_eq!(world.root.fstat(fd).map(|attr| attr.atime), Ok(Timestamp::default()));
+}
+
+#[test]
+fn following_a_symbolic_link_marks_its_access_time() {
+    let world = World::new();
+    world.file("/f", 0o644, b"data");
+    world.root.symlink(b"f", b"/s").expect("new");
+    let ino = world.root.lstat(b"/s").expect("there").ino;
+    let age = SetAttr { atime: Some(SetTime::To(Timestamp::default())), ..SetAttr::default() };
+    vfs::FileSystem::setattr(&*world.fs, ino, &age).expect("it is there");
+    world.root.lstat(b"/s").expect("there");
+    assert_eq!(world.root.lstat(b"/s").map(|attr| attr.atime), Ok(Timestamp::default()));
+    world.root.stat(b"/s").expect("there");
+    assert!(world.root.lstat(b"/s").expect("there").atime > Timestamp::default());
+}
+
 // ---- threads that panic ----
 
 #[test]

@@ -19,7 +19,9 @@ impl Process {
             return Err(Errno::EISDIR);
         }
         let bytes = self.mount.file_system().read(file.vnode.ino, offset, buffer, file.io)?;
-        self.accessed(file);
+        if !buffer.is_empty() {
+            self.accessed(file);
+        }
         Ok(bytes)
     }
 
