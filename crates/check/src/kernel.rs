@@ -21,13 +21,15 @@
 //! | mapped files | Linux shows what was stored beyond the end of a file until the page leaves memory, a design never |
 //! | operations for which the design, or the host, had no space | left out in the model as well |
 //!
-//! This sets the umask of the process to 0 for good.
+//! The umask of the process is 0 while a [`HostDir`] lives.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustix::fs::Mode;
 use vfs::{
     Attr, Errno, FallocateMode, Fd, FileKind, Host, Ino, NewInode, OpenFlags, Owner, SetAttr, Syscalls,
     Timestamp,
@@ -56,6 +58,34 @@ pub struct HostDir {
     dir_links: bool,
     /// Operations of this kind are not carried out here.
     left_out: Option<&'static str>,
+    _umask: Arc<NoUmask>,
+}
+
+/// While one lives, the umask of the process is 0: a file gets the permissions that a call gives it. It is the user's again before
+/// anything else is written.
+#[derive(Debug)]
+struct NoUmask(());
+
+/// How many of them live, and the umask before the first.
+static NO_UMASK: Mutex<(usize, u32)> = Mutex::new((0, 0));
+
+impl NoUmask {
+    fn begin() -> Arc<Self> {
+        let mut held = NO_UMASK.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = rustix::process::umask(Mode::empty());
+        *held = (held.0 + 1, if held.0 == 0 { before.as_raw_mode() } else { held.1 });
+        Arc::new(Self(()))
+    }
+}
+
+impl Drop for NoUmask {
+    fn drop(&mut self) {
+        let mut held = NO_UMASK.lock().unwrap_or_else(PoisonError::into_inner);
+        held.0 -= 1;
+        if held.0 == 0 {
+            rustix::process::umask(Mode::from_raw_mode(held.1));
+        }
+    }
 }
 
 /// A directory that is removed with all that is in it.
@@ -66,7 +96,9 @@ impl Scratch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("weir-check-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let path = below.join(name);
-        std::fs::create_dir(&path).map_err(|error| format!("cannot make {}: {error}", path.display()))?;
+        // Nobody else may put symbolic links there, which calls would follow.
+        let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
+        made.map_err(|error| format!("cannot make {}: {error}", path.display()))?;
         Ok(Self(path))
     }
 }
@@ -83,7 +115,7 @@ impl HostDir {
     pub fn new(path: &Path) -> Result<Self, String> {
         let scratch = Scratch::new(path)?;
         let host = Host::new(&scratch.0).map_err(|error| error.to_string())?;
-        host.umask(0);
+        let umask = NoUmask::begin();
         let owner = SetAttr { uid: Some(5), gid: Some(6), ..SetAttr::default() };
         let owners =
             host.mknod(b"fifo", FileKind::Fifo, 0o600, 0).and_then(|()| host.setattr(b"fifo", &owner));
@@ -96,6 +128,7 @@ impl HostDir {
             times: keeps_times(&host),
             dir_links: links == 2,
             left_out: None,
+            _umask: umask,
         })
     }
 

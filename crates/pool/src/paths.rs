@@ -3,11 +3,12 @@
 use std::ffi::OsStr;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use media::Region;
-use sim::Bytes;
+use sim::{Bytes, Clock};
 use vfs::{OpenFlags, Process, RenameFlags, SetAttr, SetTime, Syscalls, Timestamp, XattrMode};
 
 use crate::attributes::{DirEntry, Metadata, Space};
@@ -37,10 +38,14 @@ impl Inner {
 }
 
 impl Drop for Inner {
-    /// The design is unmounted when the pool and its files have been dropped; [`Pool::close`] reports whether that succeeded.
+    /// The design is unmounted when the pool and its files have been dropped; [`Pool::close`] reports whether that succeeded. So it
+    /// is when a thread panics, which may have nothing to do with the pool: else its background tasks would keep the file in use.
     fn drop(&mut self) {
         if !std::thread::panicking() {
             let _ = self.unmount();
+        } else if sim::clock() == Clock::Real {
+            // If it was the design that panicked, it may do so again, which must not leave a destructor.
+            let _ = catch_unwind(AssertUnwindSafe(|| self.unmount()));
         }
     }
 }

@@ -143,6 +143,20 @@ fn a_pool_has_one_user_and_says_so() {
 }
 
 #[test]
+fn a_pool_whose_last_user_panics_is_closed() {
+    on_each(|design, path| {
+        let (used, named) = (path.clone(), design.to_owned());
+        let user = std::thread::spawn(move || {
+            let pool = Pool::create(used, &named, SIZE).unwrap();
+            pool.write("f", b"kept").unwrap();
+            panic!("as planned");
+        });
+        assert!(user.join().is_err());
+        assert_eq!(Pool::open(&path, design).unwrap().read("f").unwrap(), b"kept", "{design}");
+    });
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let said = |result: Result<Pool, PoolError>| result.unwrap_err().to_string();

@@ -117,7 +117,7 @@ impl Dentries {
                 return Seen::Claimed(ticket, std::mem::replace(&mut dentry.binding, Binding::Unknown));
             }
             drop(shard);
-            self.wait(ticket);
+            self.wait(hash, parent, name);
         }
     }
 
@@ -158,7 +158,7 @@ impl Dentries {
                 return (ticket, std::mem::replace(&mut dentry.binding, Binding::Unknown));
             }
             drop(shard);
-            self.wait(ticket);
+            self.wait(hash, parent, name);
         }
     }
 
@@ -174,7 +174,7 @@ impl Dentries {
         drop(shard);
         // A task that is unwound because its run has ended must not wait for a lock; and no task waits for it
         // either.
-        if awaited && !std::thread::panicking() {
+        if awaited && !crate::run_is_over() {
             let _turn = self.waiters.lock();
             self.settled.notify_all();
         }
@@ -210,12 +210,14 @@ impl Dentries {
         Ticket { shard: shard_of(hash), slot }
     }
 
-    /// Waits until the claim on this dentry has ended (or another has begun: the caller looks again).
+    /// Waits until the claim on this name has ended (or another has begun: the caller looks again). The name is looked up once
+    /// more: its place may belong to another name by now, whose claim may wait for one that this caller has.
     #[cold]
-    fn wait(&self, ticket: Ticket) {
+    fn wait(&self, hash: u64, parent: Ino, name: &[u8]) {
         let turn = self.waiters.lock();
-        let mut shard = self.shards[ticket.shard as usize].lock();
-        let dentry = &mut shard.dentries[ticket.slot as usize];
+        let mut shard = self.shard(hash).lock();
+        let Some(slot) = shard.find(hash, parent, name) else { return };
+        let dentry = &mut shard.dentries[slot as usize];
         if dentry.claim == ClaimState::Free {
             return;
         }
@@ -416,6 +418,52 @@ impl Name {
         match self {
             Self::Inline { len, bytes } => &bytes[..usize::from(*len)],
             Self::Long(name) => name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sim::{Machine, Schedule, Seed, Setup, TaskSpec};
+
+    use super::*;
+
+    const PARENT: Ino = Ino(1);
+
+    /// Claims the names one after the other, and leaves what they lead to unknown, so that their places are free again.
+    fn claim_all(dentries: &Dentries, names: &[String]) {
+        let claim = |name: &String| {
+            sim::interact();
+            dentries.claim(PARENT, name.as_bytes()).0
+        };
+        for ticket in names.iter().map(claim).collect::<Vec<_>>() {
+            sim::interact();
+            dentries.settle(ticket, Binding::Unknown);
+        }
+    }
+
+    /// Two tasks claim two names each in one order, as renames do, and a third the last of the names. That gives its place up to
+    /// the first, which lies in the same shard, while the task that has the second begins to wait for it.
+    #[test]
+    fn a_task_waits_for_a_name_and_not_for_what_has_its_place_meanwhile() {
+        let (middle, last) = ("m".to_owned(), "z".to_owned());
+        let shard = |name: &String| shard_of(hash_of(PARENT, name.as_bytes()));
+        let first =
+            (0..10_000).map(|n| format!("a{n}")).find(|name| shard(name) == shard(&last)).expect("one is");
+        for seed in 0..3_000 {
+            let setup = Setup::virtual_clock(Machine::unit(), Seed(seed));
+            let names = |of: &[&String]| of.iter().copied().cloned().collect::<Vec<_>>();
+            let programs = [names(&[&middle, &last]), names(&[&first, &middle]), names(&[&last])];
+            let (ended, _) = sim::explore(&setup, &Schedule::Random, move || {
+                let dentries = Arc::new(Dentries::new(0));
+                let start = |names: Vec<String>| {
+                    let dentries = Arc::clone(&dentries);
+                    sim::spawn(TaskSpec::named("claiming"), move || claim_all(&dentries, &names))
+                };
+                programs.map(start).into_iter().for_each(sim::JoinHandle::join);
+                assert_eq!(dentries.len(), 0);
+            });
+            ended.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         }
     }
 }

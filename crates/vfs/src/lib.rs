@@ -67,3 +67,9 @@ pub use mount::{AccessTimes, Mount, MountOptions};
 pub use process::{Limits, Process};
 pub use promises::{Atomicity, Durability, Promises, SyncScope};
 pub use syscalls::{Fd, Syscalls};
+
+/// Whether a destructor runs because a run of the virtual clock is over, or about to be: it must not wait then, and the design may
+/// not be called. A thread of the real clock that panics leaves the others running, which wait for what it holds.
+fn run_is_over() -> bool {
+    std::thread::panicking() && sim::clock() == sim::Clock::Virtual
+}

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 
 use crate::attr::{Attr, FileKind, Ino, NewInode, SetAttr, Timestamp};
+use crate::credentials::Subject;
 use crate::dentry::{Binding, Dentries, Seen, Ticket};
 use crate::errno::{Errno, Result};
 use crate::file_system::FileSystem;
@@ -266,16 +267,21 @@ impl Mount {
         insert_linked(&mut self.linked.lock(), vnode);
     }
 
-    /// Changes attributes and keeps the vnode's copy.
-    pub(crate) fn setattr(&self, vnode: &Vnode, set: &SetAttr) -> Result<Attr> {
+    /// Changes attributes and keeps the vnode's copy. `wanted` says what is to change, by the owner and permission that the inode
+    /// has: where it changes these, it is asked again when no other call can.
+    pub(crate) fn setattr(&self, vnode: &Vnode, wanted: impl Fn(&Subject) -> Result<SetAttr>) -> Result<()> {
+        let mut set = wanted(&vnode.subject())?;
         let copied = set.perm.is_some() || set.uid.is_some() || set.gid.is_some();
         let _order = copied.then(|| vnode.changes.lock());
-        let attr = self.fs.setattr(vnode.ino, set)?;
+        if copied {
+            set = wanted(&vnode.subject())?;
+        }
+        let attr = self.fs.setattr(vnode.ino, &set)?;
         if copied {
             vnode.note(&attr);
         }
         vnode.changed();
-        Ok(attr)
+        Ok(())
     }
 
     /// Sets the access time after a read, by the mount's policy. A failure is not reported to the reader.

@@ -107,7 +107,7 @@ impl Drop for Reached {
 
 /// A task that is unwound because its run has ended must not wait.
 fn drop_reference(vnode: &Vnode) {
-    if !std::thread::panicking() {
+    if !crate::run_is_over() {
         vnode.touch();
     }
 }
@@ -252,6 +252,7 @@ impl<'a> Walk<'a> {
             return Err(Errno::ELOOP);
         }
         let mut text = self.mount.file_system().readlink(link.ino)?;
+        self.mount.accessed(link);
         if text.is_empty() {
             return Err(Errno::ENOENT);
         }

@@ -106,9 +106,18 @@ fn open_flags() -> impl Strategy<Value = OpenFlags> {
     parts.prop_map(|(a, b, c, d, e, f, g, h, i, j)| a | b | c | d | e | f | g | h | i | j)
 }
 
+/// Whether the host refuses more in sticky directories that all may write to than its kernel does by itself (sysctl fs.protected_*).
+fn host_protects_sticky_directories() -> bool {
+    ["symlinks", "regular", "fifos"].iter().any(|what| {
+        let level = std::fs::read_to_string(format!("/proc/sys/fs/protected_{what}"));
+        level.is_ok_and(|level| level.trim() != "0")
+    })
+}
+
 fn mode() -> impl Strategy<Value = u32> {
+    let sticky = if host_protects_sticky_directories() { 0o1755 } else { 0o1777 };
     select(vec![
-        0o777, 0o755, 0o700, 0o644, 0o666, 0o1777, 0o2775, 0o6755, 0o2644, 0o4711, 0o000, 0o070, 0o007,
+        0o777, 0o755, 0o700, 0o644, 0o666, sticky, 0o2775, 0o6755, 0o2644, 0o4711, 0o000, 0o070, 0o007,
     ])
 }
 

@@ -4,9 +4,10 @@
 mod memfs;
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use memfs::MemFs;
-use sim::{Machine, Seed, Setup, TaskSpec};
+use sim::{Machine, Nanos, Seed, Setup, TaskSpec};
 use vfs::{
     AccessTimes, Credentials, Errno, Fd, FileKind, Host, HostError, Limits, Mount, MountOptions, OpenFlags,
     Process, RenameFlags, SeekTo, SetAttr, SetTime, Syscalls, Timestamp, Whence,
@@ -446,6 +447,20 @@ fn a_read_only_mount_refuses_every_change() {
     assert!(root.open(b"/", READ, 0).is_ok());
 }
 
+#[test]
+fn a_read_only_mount_refuses_to_take_names_away_before_it_looks_for_them() {
+    let world = World::with(MountOptions { read_only: true, ..MountOptions::default() });
+    let (root, long) = (&world.root, "n".repeat(256).into_bytes());
+    for path in [b"/missing".as_slice(), b"/missing/", &long] {
+        assert_eq!(root.unlink(path), Err(Errno::EROFS));
+        assert_eq!(root.rmdir(path), Err(Errno::EROFS));
+        assert_eq!(root.rename(path, path, RenameFlags::empty()), Err(Errno::EROFS));
+    }
+    assert_eq!(root.rename(b"/.", b"/x", RenameFlags::empty()), Err(Errno::EBUSY));
+    assert_eq!(root.rmdir(b"/."), Err(Errno::EINVAL));
+    assert_eq!(root.unlink(b"/."), Err(Errno::EISDIR));
+}
+
 // ---- access times ----
 
 /// The access time in years: long ago, or now.
@@ -483,6 +498,80 @@ fn access_times_stay_when_the_mount_or_the_open_says_so() {
     let never = MountOptions { access_times: AccessTimes::Never, ..MountOptions::default() };
     assert_eq!(access_after_read(never, READ), (false, false));
     assert_eq!(access_after_read(MountOptions::default(), READ | OpenFlags::NOATIME), (false, false));
+}
+
+#[test]
+fn reading_no_bytes_is_no_access() {
+    let world = World::new();
+    world.file("/f", 0o644, b"data");
+    let age = SetAttr { atime: Some(SetTime::To(Timestamp::default())), ..SetAttr::default() };
+    world.root.setattr(b"/f", &age).expect("root may");
+    let fd = world.root.open(b"/f", READ, 0).expect("there");
+    assert_eq!(world.root.read(fd, &mut []), Ok(0));
+    assert_eq!(world.root.fstat(fd).map(|attr| attr.atime), Ok(Timestamp::default()));
+}
+
+#[test]
+fn following_a_symbolic_link_marks_its_access_time() {
+    let world = World::new();
+    world.file("/f", 0o644, b"data");
+    world.root.symlink(b"f", b"/s").expect("new");
+    let ino = world.root.lstat(b"/s").expect("there").ino;
+    let age = SetAttr { atime: Some(SetTime::To(Timestamp::default())), ..SetAttr::default() };
+    vfs::FileSystem::setattr(&*world.fs, ino, &age).expect("it is there");
+    world.root.lstat(b"/s").expect("there");
+    assert_eq!(world.root.lstat(b"/s").map(|attr| attr.atime), Ok(Timestamp::default()));
+    world.root.stat(b"/s").expect("there");
+    assert!(world.root.lstat(b"/s").expect("there").atime > Timestamp::default());
+}
+
+// ---- threads that panic ----
+
+#[test]
+fn a_thread_that_panics_closes_its_files() {
+    let world = World::new();
+    let process = world.user(0);
+    process.open(b"/f", MAKE, 0o644).expect("new");
+    process.unlink(b"/f").expect("there");
+    let (before, opens) = (world.fs.inodes(), world.fs.opens());
+    let thread = std::thread::spawn(move || {
+        let _process = process;
+        panic!("as planned");
+    });
+    assert!(thread.join().is_err() && opens > 0);
+    assert_eq!((world.fs.opens(), world.fs.inodes()), (0, before - 1));
+}
+
+/// Removes a file when it is dropped.
+struct Temporary(Arc<Process>);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        self.0.unlink(b"/f").expect("it is there");
+    }
+}
+
+#[test]
+fn a_thread_that_panics_wakes_those_that_wait_for_a_name_that_it_changes() {
+    let setup = Setup::real_clock(Machine::unit(), Seed(1));
+    let answer = sim::run(&setup, || {
+        let World { fs, root, .. } = World::new();
+        root.open(b"/f", MAKE, 0o644).expect("new");
+        fs.takes_ns[0].store(Nanos::from_millis(300).0, Relaxed);
+        let (run, root) = (sim::Handle::current().expect("a real run"), Arc::new(root));
+        let temporary = Temporary(Arc::clone(&root));
+        let removing = std::thread::spawn(move || {
+            let _attached = run.attach(TaskSpec::named("removing"));
+            let _temporary = temporary;
+            panic!("as planned");
+        });
+        sim::sleep(Nanos::from_millis(100));
+        let (answer, answered) = std::sync::mpsc::channel();
+        std::thread::spawn(move || answer.send(root.stat(b"/f")));
+        assert!(removing.join().is_err());
+        answered.recv_timeout(std::time::Duration::from_secs(20))
+    });
+    assert_eq!(answer.expect("the run ends"), Ok(Err(Errno::ENOENT)));
 }
 
 // ---- the host ----

@@ -188,6 +188,18 @@ fn edited_images_are_examined_and_a_fault_is_found_with_the_edit_that_shows_it()
 }
 
 #[test]
+fn a_comparison_with_the_host_leaves_no_file_that_others_may_write() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = tempfile::tempdir().unwrap();
+    let mode = |name: &str| home.path().join(name).metadata().unwrap().permissions().mode();
+    std::fs::File::create(home.path().join("own")).unwrap();
+    let arguments = ["check", "model", "--fs", "redo", "--ops", "100", "--host", ".", "--ledger", "l"];
+    let output = weir(home.path()).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(format!("{:o}", mode("l")), format!("{:o}", mode("own")), "the umask is that of the user");
+}
+
+#[test]
 fn every_run_is_evidence_once_and_a_canary_is_none() {
     let home = tempfile::tempdir().unwrap();
     let run =

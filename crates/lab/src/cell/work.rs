@@ -1,6 +1,7 @@
 //! Inside the run: the file system is made, mounted, worked on and unmounted, and the ledger is read around the work.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -241,7 +242,8 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!(".weir-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let folder = Self(parent.join(name));
-        std::fs::create_dir(&folder.0)?;
+        // Nobody else may put symbolic links there, which calls on the host would follow.
+        std::fs::DirBuilder::new().mode(0o700).create(&folder.0)?;
         Ok(folder)
     }
 }
@@ -342,4 +344,18 @@ fn verify_again(
     drop(process);
     let ended = mount.unmount().map_err(words);
     verified.and(ended)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_folder_on_the_host_is_open_to_its_user_alone() {
+        let host = tempfile::tempdir().unwrap();
+        let folder = Folder::new(host.path()).unwrap();
+        assert_eq!(folder.0.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
 }

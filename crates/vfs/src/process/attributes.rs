@@ -55,15 +55,15 @@ impl Process {
         if set.size.is_some() {
             self.check_truncate(&vnode)?;
         }
-        let subject = vnode.subject();
-        let mut allowed = self.who.check_setattr(&subject, set)?;
-        if let Some(size) = allowed.size.take() {
+        let others = SetAttr { size: None, ..*set };
+        if let Some(size) = set.size {
+            self.who.check_setattr(&vnode.subject(), &others)?;
             self.set_size(&vnode, size)?;
         }
-        if allowed != SetAttr::default() {
-            self.mount.setattr(&vnode, &allowed)?;
+        if others == SetAttr::default() {
+            return Ok(());
         }
-        Ok(())
+        self.mount.setattr(&vnode, |subject| self.who.check_setattr(subject, &others))
     }
 
     pub(super) fn get_xattr(&self, path: &[u8], name: &[u8]) -> Result<Vec<u8>> {

@@ -19,7 +19,9 @@ impl Process {
             return Err(Errno::EISDIR);
         }
         let bytes = self.mount.file_system().read(file.vnode.ino, offset, buffer, file.io)?;
-        self.accessed(file);
+        if !buffer.is_empty() {
+            self.accessed(file);
+        }
         Ok(bytes)
     }
 
@@ -119,11 +121,12 @@ impl Process {
     #[cold]
     fn clear_set_id(&self, vnode: &Vnode) -> Result<()> {
         let subject = vnode.subject();
-        let perm = self.who.perm_after_write(&subject);
-        if perm != subject.perm {
-            self.mount.setattr(vnode, &SetAttr { perm: Some(perm), ..SetAttr::default() })?;
+        if self.who.perm_after_write(&subject) == subject.perm {
+            return Ok(());
         }
-        Ok(())
+        self.mount.setattr(vnode, |subject| {
+            Ok(SetAttr { perm: Some(self.who.perm_after_write(subject)), ..SetAttr::default() })
+        })
     }
 
     /// Truncates or extends a regular file.
@@ -132,10 +135,10 @@ impl Process {
         if size > self.limits.file_size {
             return Err(Errno::EFBIG);
         }
-        let subject = vnode.subject();
-        let perm = self.who.perm_after_write(&subject);
-        let perm = (perm != subject.perm).then_some(perm);
-        self.mount.setattr(vnode, &SetAttr { size: Some(size), perm, ..SetAttr::default() }).map(drop)
+        self.mount.setattr(vnode, |subject| {
+            let perm = Some(self.who.perm_after_write(subject)).filter(|perm| *perm != subject.perm);
+            Ok(SetAttr { size: Some(size), perm, ..SetAttr::default() })
+        })
     }
 
     pub(super) fn truncate_file(&self, file: &OpenFile, size: u64) -> Result<()> {

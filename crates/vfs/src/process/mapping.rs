@@ -135,7 +135,7 @@ impl Mapping for FileMapping {
 impl Drop for FileMapping {
     /// Ends the mapping, unless the run is over: then the design may not be called.
     fn drop(&mut self) {
-        if std::thread::panicking() {
+        if crate::run_is_over() {
             return;
         }
         let Some(file) = self.file.take() else { return };

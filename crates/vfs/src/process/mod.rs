@@ -158,7 +158,7 @@ impl Process {
 impl Drop for Process {
     /// Closes what is open, unless the run is over: then the design may not be called.
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if !crate::run_is_over() {
             let open: Vec<_> = self.files.drain().collect();
             for file in open {
                 self.put(file);

@@ -120,6 +120,7 @@ impl Process {
         let mut walk = self.walk(path)?;
         walk.parent()?;
         let Last::Name(name) = walk.last() else { return Err(Errno::EISDIR) };
+        self.mount.check_writable()?; // before the name is looked up, as the kernel does
         check_name(walk.dir(), name)?;
         let claim = self.mount.claim(walk.dir(), name)?;
         let victim = claim.vnode().ok_or(Errno::ENOENT)?;
@@ -142,6 +143,7 @@ impl Process {
             Last::DotDot => return Err(Errno::ENOTEMPTY),
             Last::Root => return Err(Errno::EBUSY),
         };
+        self.mount.check_writable()?;
         check_name(walk.dir(), name)?;
         let claim = self.mount.claim(walk.dir(), name)?;
         let victim = claim.vnode().ok_or(Errno::ENOENT)?;
@@ -170,6 +172,7 @@ impl Process {
         let Last::Name(new_name) = new.last() else {
             return Err(if flags.contains(RenameFlags::NOREPLACE) { Errno::EEXIST } else { Errno::EBUSY });
         };
+        self.mount.check_writable()?;
         check_name(old.dir(), old_name)?;
         if Arc::ptr_eq(old.dir(), new.dir()) && old_name == new_name {
             return self.rename_onto_itself(&old, &new, flags);

@@ -125,12 +125,13 @@ fn files(spec: &JobSpec, sub: u64, number: u64) -> Result<Vec<FileSpec>, String>
                 spec.name
             ));
         }
-        Ok(FileSpec { path: path(spec, sub, number, index), offset, bytes })
+        Ok(FileSpec { path: path(spec, sub, number, index)?, offset, bytes })
     };
     (0..count).map(file).collect()
 }
 
-fn path(spec: &JobSpec, sub: u64, number: u64, index: u64) -> String {
+/// Where a file lies. The name of a job is a part of it: `..` must not lead out of the directory.
+fn path(spec: &JobSpec, sub: u64, number: u64, index: u64) -> Result<String, String> {
     let directories: Vec<&str> = spec.directory.split(':').collect();
     let directory = directories[(sub % directories.len() as u64) as usize];
     let name = spec.names.get(index as usize).cloned().unwrap_or_else(|| {
@@ -138,9 +139,15 @@ fn path(spec: &JobSpec, sub: u64, number: u64, index: u64) -> String {
             spec.format.replace("$jobname", &spec.name.replace('/', ".")).replace("$clientuid", "0");
         replaced.replace("$jobnum", &number.to_string()).replace("$filenum", &index.to_string())
     });
-    let parts: Vec<&str> =
-        directory.split('/').chain(name.split('/')).filter(|part| !part.is_empty()).collect();
-    format!("{ROOT}/{}", parts.join("/"))
+    let parts = directory.split('/').chain(name.split('/')).filter(|part| !matches!(*part, "" | "."));
+    let path = format!("{ROOT}/{}", parts.collect::<Vec<_>>().join("/"));
+    if path.split('/').any(|part| part == "..") {
+        return Err(format!(
+            "filename_format: a file of job \"{}\" would be {path}, which leads up: give the job another name",
+            spec.name
+        ));
+    }
+    Ok(path)
 }
 
 /// How a file is made before anything is measured.
@@ -231,6 +238,16 @@ mod tests {
         assert_eq!((clones[1].files[1].offset, clones[1].files[1].bytes), (256 << 10, 768 << 10));
         assert_eq!((clones[0].pass, clones[0].total), (512 << 10, 512 << 10));
         assert_eq!((laid(&clones).len(), data_bytes(&clones)), (2, 2 << 20));
+    }
+
+    #[test]
+    fn no_name_of_a_job_leads_out_of_the_directory() {
+        for text in ["[..]\nfilename_format=$jobname/$jobname/x", "[.]\nfilename_format=.$jobname/x"] {
+            let told = clones(&format!("{text}\nsize=8k\n")).unwrap_err();
+            assert!(told.starts_with("1: filename_format: ") && told.contains("leads up"), "{told}");
+        }
+        let inside = clones("[..]\nsize=8k\n").unwrap();
+        assert_eq!(inside[0].files[0].path, "/fio/...0.0");
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl ModelCheck {
         }
         let compared = designs.into_iter().map(|design| self.compare(design, host.as_ref(), output));
         let compared = compared.collect::<Vec<_>>();
+        drop(host); // and with it the umask of the comparison
         if output.is_json() {
             output.document(&self.document(&compared));
         } else {
