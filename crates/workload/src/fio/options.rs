@@ -91,7 +91,7 @@ table! {
     Honoured "nrfiles"|"nr_files": "number of files; `size` is divided among them unless `filesize` is given";
     Honoured "openfiles": "all files of a job stay open; a smaller number is refused";
     Honoured "file_service_type": "roundrobin, random and sequential, with `:N`; zipf, pareto and normal are refused";
-    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`; with `filesize` at most what the files hold behind `offset`";
+    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`; at most what the files have";
     Honoured "io_size"|"io_limit": "bytes, or a percentage of `size`";
     Honoured "filesize": "a size or a range; sizes within a range are drawn from a fixed seed";
     Honoured "offset": "bytes, or a percentage of the file";
