@@ -16,7 +16,7 @@ use crate::design::Design;
 pub enum Flaw {
     /// An append asks for the size and then writes there, so that another append can come in between.
     TornAppend,
-    /// Removals, renames, writes and syncs report success although the medium has failed.
+    /// Removals, renames, writes and syncs report success although the medium has failed, and lists of directories end there.
     HiddenFailures,
     /// The value 1 in the 8-byte word at this offset makes fsck panic.
     PanicAt(u64),
@@ -162,7 +162,7 @@ impl FileSystem for FlawedFs {
     }
 
     fn readdir(&self, ino: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
-        self.fs.readdir(ino, cursor, sink)
+        self.said(self.fs.readdir(ino, cursor, sink), ())
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {

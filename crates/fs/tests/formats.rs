@@ -165,7 +165,7 @@ fn a_crash_of_the_conversion_leaves_an_image_that_shows_the_same() {
                 let design = with_options(name, &[("buffer", "64k")][usize::from(name == "pmfs")..]);
                 let mut scratch = Scratch::new(SIZE, Box::new(Null)).expect("memory");
                 let mut second = Scratch::new(SIZE, Box::new(Null)).expect("memory");
-                let crashed = crash_recovery(&*design, &mut scratch, &image, &mut |image| {
+                let crashed = crash_recovery((&*design, Mode::Adr), &mut scratch, &image, &mut |image| {
                     let region = second.load(image).map_err(|error| error.to_string())?;
                     let fs = design.mount(region)?;
                     let seen = without_times(observe(&*fs)?);

@@ -58,6 +58,13 @@ impl Problems {
         }
     }
 
+    /// What several parts were read as, or all that is wrong with them.
+    pub fn each<T>(parts: impl IntoIterator<Item = Result<T, Problem>>) -> Result<Vec<T>, Problem> {
+        let mut all = Self::default();
+        let read: Vec<T> = parts.into_iter().filter_map(|part| all.take(part)).collect();
+        all.finish().map(|()| read)
+    }
+
     /// Whether nothing is wrong.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -129,3 +129,15 @@ fn only_a_workload_that_ends_by_itself_needs_no_time() {
     let error = Runner::new(Settings::default(), &Silent).run(&plan).unwrap_err().to_string();
     assert!(error.contains("does not end by itself: give it a time or a count"), "{error}");
 }
+
+#[test]
+fn calls_over_time_are_those_of_the_time_that_the_job_took() {
+    let mut plan = plan("", "[[axis]]\nfs = [\"pmfs\"]", &[("fio/sequential", SHORT)]);
+    let ended = run(&plan, false);
+    assert_eq!(ended.samples[0].series, None, "nobody knows beforehand how long it takes");
+    plan.stop = "1s".parse().unwrap();
+    let limited = run(&plan, false);
+    let series = limited.samples[0].series.as_ref().expect("it has a limit");
+    let (covered, elapsed) = (series.step_ns * series.ops.len() as u64, limited.samples[0].elapsed_ns);
+    assert!(covered <= elapsed + series.step_ns, "{covered} ns of calls in {elapsed} ns");
+}

@@ -49,6 +49,14 @@ fn an_axis_that_a_design_cannot_serve_is_refused_with_the_way_out() {
     assert_eq!(served.len(), 4);
     assert_eq!(served[0].settings(), served[1].settings(), "pmfs is the same cell for both sizes");
     assert_ne!(served[2].settings(), served[3].settings());
+    // So does an axis of another kind.
+    let sizes =
+        "[[axis]]\niosize = [\"64KiB\", \"128KiB\"]\nsets = [\"var.iosize\"]\nunaffected = [\"pmfs\"]\n";
+    let served = cells(&[FS, sizes, "[[workload]]\nname = \"filebench/fileserver\"\n"]);
+    assert_eq!(served[0].settings(), served[1].settings(), "pmfs has the size of the script");
+    assert_ne!(served[2].settings(), served[3].settings());
+    let told = error(&[sizes, FS, "[[workload]]\nname = \"filebench/fileserver\"\n"]);
+    assert!(told.contains("must come after the axis \"fs\""), "{told}");
     let both = "[[axis]]\nfs = [\"hinfs\", \"ext2\"]\n[[axis]]\nmemory = [\"8MiB\", \"9MiB\"]\nsets = [\"fs.buffer\", \"fs.cache\"]\n";
     let each = cells(&[both, WORK]);
     assert_eq!(each.len(), 4, "each takes the option that it has");
@@ -129,6 +137,40 @@ fn everything_that_is_wrong_in_a_file_is_told_at_once_unknown_keys_first() {
         lines[first..].iter().any(|line| line.contains("\"repeats\" must be between 1 and 1000")),
         "{told}"
     );
+}
+
+/// No part hides what is wrong in another, nor one value of a part the next.
+#[test]
+fn every_part_of_a_plan_tells_all_that_is_wrong_with_it() {
+    let text = "[plan]\nname = \"x\"\nwhy = \"y\"\nstop = \"1s\"\n[[axis]]\nfs = [\"pmsf\"]\n\
+        [[axis]]\nsize = [\"1\", \"1\"]\nsets = [\"vr.x\", \"vr.y\"]\n\
+        [[workload]]\nname = \"filebench/varmail\"\nstop = \"soon\"\nlable = \"z\"\n[[workload]]\nname = \"filebench/webproxy\"\n\
+        [quick]\nstp = \"1s\"\nrepeats = 0\n[quick.axis]\nsize = [\"2\"]\n\
+        [expect]\na = \"hinfs\"\nb = \"pmfs\"\n";
+    let told = Plan::parse("t.toml", text, false).expect_err("it is wrong").to_string();
+    let first: Vec<&str> = told.lines().take(2).collect();
+    assert!(first.iter().all(|line| line.contains("unknown key")), "{told}");
+    let parts = [
+        "lable",
+        "stp",
+        "\"1\" twice",
+        "vr.x",
+        "vr.y",
+        "soon",
+        "\"repeats\" must be",
+        "\"pmfs\"?",
+        "\"a\":",
+        "\"b\":",
+    ];
+    for part in parts {
+        assert_eq!(told.lines().filter(|line| line.contains(part)).count(), 1, "{part}: {told}");
+    }
+    assert!(!told.contains("no axis of this plan"), "an axis that is wrong is one all the same: {told}");
+    let whole = "repeats = 1\nmachine = \"hinfs-sever\"\n";
+    let told = error(&[whole, FS, WORK, "vars = { nfils = 1 }\n", WORK, "[fs]\nbufer = \"1MiB\"\n"]);
+    for part in ["hinfs-server", "nfils", "given twice", "bufer"] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
 }
 
 /// A misspelt key of [plan] hides neither the other values of [plan] nor the names of designs and workloads.

@@ -320,7 +320,13 @@ fn both(a: (usize, usize), b: (usize, usize)) -> (usize, usize) {
 
 /// `95 % interval 0.98 to 1.03`, or the range of few runs.
 pub(crate) fn interval(compared: &Comparison) -> String {
-    let Some(interval) = compared.interval else { return "one run of each".to_owned() };
+    let Some(interval) = compared.interval else {
+        return match compared.verdict {
+            Verdict::Unbounded => "a run of the other counted nothing",
+            _ => "one run of each",
+        }
+        .to_owned();
+    };
     let what = if interval.is_range() { "range of the runs" } else { "95 % interval" };
     format!("{what} {} to {}", number(interval.low), number(interval.high))
 }

@@ -378,6 +378,9 @@ impl Compared {
                 "{new} has {centre} the throughput of {old} ({interval}); equal sides are as far apart in {chance_percent:.0} % of \
                  cases with so few runs: repeat both to judge"
             ),
+            Verdict::Unbounded => format!(
+                "{new} has {centre} the throughput of {old}, of which a run counted nothing: that names no winner"
+            ),
             _ if change == 0.0 => "exactly the same throughput in one run of each".to_owned(),
             _ => {
                 format!("{new} has {centre} the throughput of {old} in one run of each; repeat both to judge")

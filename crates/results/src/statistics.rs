@@ -76,6 +76,8 @@ pub enum Verdict {
     },
     /// At least one side ran only once: there is a ratio and no evidence.
     RanOnce,
+    /// A run of the baseline counted nothing: there is a ratio, and its interval has no end.
+    Unbounded,
     /// The sides are apart, and have so few repeats that this happens by chance in `chance_percent` of cases.
     TooFew {
         /// How often equal sides would be as far apart.
@@ -88,7 +90,7 @@ pub enum Verdict {
 pub struct Comparison {
     /// Median of the new side by median of the baseline.
     pub ratio: f64,
-    /// The ratio's interval; `None` when a side ran only once.
+    /// The ratio's interval; `None` when a side ran only once, or when a run of the baseline counted nothing.
     pub interval: Option<Interval>,
     /// What it comes to.
     #[serde(flatten)]
@@ -178,7 +180,12 @@ pub fn compare(baseline: &[f64], new: &[f64], threshold: f64, seed: u64) -> Opti
     let ratio = median(new)? / base;
     let interval = ratio_interval(baseline, new, seed);
     let chance = chance_of_being_apart(baseline.len(), new.len());
-    let verdict = interval.map_or(Verdict::RanOnce, |interval| judge(ratio, interval, threshold, chance));
+    let once = baseline.len().min(new.len()) < 2;
+    let verdict = match interval {
+        Some(interval) => judge(ratio, interval, threshold, chance),
+        None if once => Verdict::RanOnce,
+        None => Verdict::Unbounded,
+    };
     Some(Comparison { ratio, interval, verdict })
 }
 
@@ -329,6 +336,12 @@ mod tests {
         let comparison = compare(&[100.0], &[200.0], 0.02, SEED).unwrap();
         assert_eq!((comparison.verdict, comparison.interval), (Verdict::RanOnce, None));
         close(Some(comparison.change()), 1.0);
+    }
+
+    #[test]
+    fn a_run_of_the_baseline_that_counted_nothing_is_not_one_run() {
+        let comparison = compare(&[0.0, 100.0, 100.0], &[200.0, 200.0, 200.0], 0.02, SEED).unwrap();
+        assert_eq!((comparison.verdict, comparison.interval), (Verdict::Unbounded, None));
     }
 
     #[test]

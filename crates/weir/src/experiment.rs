@@ -299,10 +299,10 @@ fn free_of_nothing(result: &ResultFile) -> Result<(), Failure> {
 /// Figures are checked before anything runs, as everything else in a plan: what they say, and the axes that they name.
 pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
     let axes = || plan.axis.iter().map(|axis| axis.name.as_str()).chain(["workload", "medium"]);
-    let wrong = plan.figure.iter().enumerate().flat_map(|(number, figure)| {
-        let spec = match FigureSpec::read(number, &figure.text) {
+    let wrong = figures(plan).flat_map(|(figure, spec)| {
+        let spec = match spec {
             Ok(spec) => spec,
-            Err(error) => return vec![figure.at.problem(error.to_string())],
+            Err(error) => return vec![error],
         };
         let unknown = spec.axes().filter(|name| !axes().any(|axis| axis == *name));
         let told = unknown.map(|name| {
@@ -315,6 +315,16 @@ pub(crate) fn check_figures(plan: &Plan) -> Result<(), lab::Error> {
         told.collect()
     });
     lab::Error::together(wrong).map_or(Ok(()), Err)
+}
+
+/// The figures of a plan, each read by itself, whatever the axes are.
+pub(crate) fn figures(
+    plan: &Plan,
+) -> impl Iterator<Item = (&lab::plan::FigureText, Result<FigureSpec, lab::Error>)> {
+    plan.figure.iter().enumerate().map(|(number, figure)| {
+        let spec = FigureSpec::read(number, &figure.text);
+        (figure, spec.map_err(|error| figure.at.problem(error.to_string())))
+    })
 }
 
 /// The axes and values of `--only`, each axis once.

@@ -333,3 +333,22 @@ fn a_file_that_cannot_be_mapped_fails_its_job_and_the_message_says_what_to_do() 
     assert!(measured.errors > 0, "files in memory have no mmap");
     assert!(what.contains("mmap of") && what.contains("use another ioengine"), "{what}");
 }
+
+#[test]
+fn exitall_ends_the_jobs_of_its_group_and_no_others() {
+    let text = "[global]\nrw=write\nsize=1m\nrate_iops=1000\nexitall\n[a]\nsize=40k\n[b]\n[c]\nnew_group\n[d]\nstonewall\nsize=40k\n";
+    let measured = run(text);
+    let count = |name| job(&measured, name, "write").count;
+    assert!((10..=12).contains(&count("b")), "{}: b is of the group of a", count("b"));
+    assert_eq!((count("a"), count("c"), count("d")), (10, 256, 10));
+}
+
+#[test]
+fn a_sync_does_not_move_the_descriptor() {
+    let time = |engine: &str| {
+        let text = format!("[a]\nrw=write\nsize=64k\nfsync=1\nioengine={engine}\n");
+        job(&run(&text), "a", "write").elapsed_ns
+    };
+    // A call takes a microsecond: the one seek is that to the start.
+    assert!(time("sync") <= time("psync") + 1_500, "{} and {}", time("sync"), time("psync"));
+}

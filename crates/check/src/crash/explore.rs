@@ -250,12 +250,12 @@ impl<'a> Explorer<'a> {
         expected: &Tree,
         allowed: &[Allowed<'_>],
     ) -> Result<(), String> {
-        let (design, size) = (&*self.subject.design, self.subject.size);
+        let (design, size, mode) = (&*self.subject.design, self.subject.size, self.subject.mode);
         // Each recovery finishes truncations at a time of its own.
         let expected = without_times(expected.clone());
         let repaired = self.subject.promises.repaired;
         let second = self.second.get_or_insert_with(|| Scratch::new(size, Box::new(Null)).expect("memory"));
-        let images = crash_recovery(design, &mut self.scratch, image, &mut |image| {
+        let images = crash_recovery((design, mode), &mut self.scratch, image, &mut |image| {
             let region = Arc::clone(second.load(image).map_err(|error| error.to_string())?);
             let fs = design.mount(&region).map_err(|error| format!("mount: {error}"))?;
             let seen = observe(&*fs)?;

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use media::fault::Fault;
-use media::recorder::{Mode, Recorder, Rule};
+use media::recorder::{Recorder, Rule};
 
 use super::Subject;
 use super::programs::Program;
@@ -15,7 +15,7 @@ pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<Stri
     let subject = &subject.with_stores_of(program);
     let recorder = RefCell::new(None);
     let recorded = record(subject, program, &|region| {
-        *recorder.borrow_mut() = Recorder::attach(region, Mode::Adr, None).ok();
+        *recorder.borrow_mut() = Some(Recorder::attach(region, subject.mode, None));
         for fault in faults {
             region.inject(*fault);
         }
@@ -23,7 +23,12 @@ pub fn lints(subject: &Subject, program: &Program, faults: &[Fault]) -> Vec<Stri
     if let Err(what) = recorded {
         return vec![format!("{}: {what}", program.name)];
     }
-    let lints = recorder.into_inner().map_or(Vec::new(), |recorder| recorder.lints());
+    let lints = match recorder.into_inner() {
+        Some(Ok(recorder)) => recorder.lints(),
+        Some(Err(error)) => return vec![format!("{}: the recorder: {error}", program.name)],
+        // The region is too small for the program, which was not run.
+        None => Vec::new(),
+    };
     let broken = lints.iter().filter(|lint| {
         // A call that changes nothing need not flush or fence what an earlier write has left.
         let changes = !matches!(lint.op, "open" | "close");

@@ -11,20 +11,21 @@ use sim::{PAGE_BYTES, Seed};
 
 use crate::design::{Design, fsck};
 
-/// Crashes the recovery of an image at each of its own crash points, and passes each resulting image to `check`; returns how
-/// many. Also recovers twice without a mount in between: the second recovery must change nothing.
+/// Crashes the recovery of an image at each of its own crash points, on a machine of which `mode` says what survives, and passes
+/// each resulting image to `check`; returns how many. Also recovers twice without a mount in between: the second recovery must
+/// change nothing.
 pub fn crash_recovery(
-    design: &dyn Design,
+    (design, mode): (&dyn Design, Mode),
     scratch: &mut Scratch,
     image: &Image,
     check: &mut dyn FnMut(&Image) -> Result<(), String>,
 ) -> Result<usize, String> {
-    crash_recovery_with(design, scratch, image, &[], check)
+    crash_recovery_with((design, mode), scratch, image, &[], check)
 }
 
 /// The same with faults in the first recovery.
 pub(crate) fn crash_recovery_with(
-    design: &dyn Design,
+    (design, mode): (&dyn Design, Mode),
     scratch: &mut Scratch,
     image: &Image,
     faults: &[Fault],
@@ -41,7 +42,7 @@ pub(crate) fn crash_recovery_with(
     recovered.map_err(|error| format!("recover: {error}"))?;
     fsck(design, &region).map_err(|what| format!("after recover: {what}"))?;
     recover_again(design, scratch, image)?;
-    let mut replay = trace.replay(Mode::Adr);
+    let mut replay = trace.replay(mode);
     let few = Plan { exhaustive_max: 16, pair_units_max: 0, draws: 4, seed: Seed(2) };
     let mut tried = HashSet::new();
     let mut ended = false;

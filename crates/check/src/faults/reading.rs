@@ -2,7 +2,8 @@
 //!
 //! The image has objects of every kind. Each line that reading it touches is poisoned in turn. An object may answer `EIO` only if
 //! reaching or reading it loads that line; every other object must read as before. File data is read line by line, so that `EIO`
-//! is confined to the poisoned line. Writing the whole line heals it, and then everything reads as before.
+//! is confined to the poisoned line. What is read without an error is as it was: contents, the names of a directory, extended
+//! attributes. Writing the whole line heals it, and then everything reads as before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use media::event::Tap;
 use media::fault::Fault;
 use media::nvmm::Region;
 use sim::LINE_BYTES;
-use vfs::{Errno, FileKind, FileSystem, IoFlags};
+use vfs::{Errno, FileKind, FileSystem, Ino, IoFlags, XattrMode};
 
 use super::operations::LinesRead;
 use super::{Failure, Kind, Outcome, Tally, violation};
@@ -19,8 +20,9 @@ use crate::crash::record::agree;
 use crate::crash::{Subject, programs};
 use crate::design::{self, fsck, try_virtually, unmount};
 use crate::model::Model;
+use crate::names;
 use crate::observe::observe;
-use crate::op::{Runner, find};
+use crate::op::{Op, Pattern, Runner, find, split};
 use crate::tree::{Entry, Tree, difference};
 
 /// The name under which violations are reported.
@@ -55,8 +57,14 @@ impl<'a> Reading<'a> {
         let mut reading = Self { subject, region, tree: Tree::new(), lines: BTreeMap::new() };
         let mut runner = Runner::new(reading.mount()?);
         let mut model = Model::of(&*runner.fs)?;
-        for op in programs::bit_of_everything() {
-            agree(&mut runner, &mut model, &op)?;
+        let attribute = |path: &str, len| {
+            let value = Pattern { len, tag: 7 };
+            Op::SetXattr(path.to_owned(), "user.a".to_owned(), value, XattrMode::Set)
+        };
+        let attributes = [attribute("A/foo", 100), attribute("B", 300)];
+        for op in programs::bit_of_everything().into_iter().chain(attributes) {
+            let done = agree(&mut runner, &mut model, &op)?;
+            done.ok_or_else(|| format!("there is no space for {op:?}"))?;
         }
         unmount(&*runner.fs)?;
         reading.tree = model.tree();
@@ -64,7 +72,7 @@ impl<'a> Reading<'a> {
             let fs = reading.mount()?;
             let lines = Arc::new(LinesRead::default());
             reading.region.attach(Arc::clone(&lines) as Arc<dyn Tap>);
-            read_object(&*fs, &path, &entry, &mut Vec::new())?;
+            read_object(&*fs, &path, (&entry, &reading.tree), &mut Vec::new())?;
             reading.region.detach(&lines);
             unmount(&*fs)?;
             reading.lines.insert(path, lines.take().all);
@@ -89,7 +97,7 @@ impl<'a> Reading<'a> {
         let mut healed = false;
         for (path, entry) in &self.tree {
             let mut refused = Vec::new();
-            read_object(&*fs, path, entry, &mut refused)?;
+            read_object(&*fs, path, (entry, &self.tree), &mut refused)?;
             if !refused.is_empty() && !self.lines[path].contains(&line) {
                 return Err(format!("\"{path}\" cannot be read, but does not lead over the line"));
             }
@@ -113,7 +121,7 @@ impl<'a> Reading<'a> {
 fn read_object(
     fs: &dyn FileSystem,
     path: &str,
-    entry: &Entry,
+    (entry, tree): (&Entry, &Tree),
     refused: &mut Vec<Option<u64>>,
 ) -> Result<(), String> {
     let mut not = |what: &str, at: Option<u64>, errno: Errno| match errno {
@@ -128,10 +136,18 @@ fn read_object(
         Ok(attr) => attr,
         Err(errno) => return not("lookup", None, errno),
     };
-    match entry.kind {
-        FileKind::Directory => {
-            fs.readdir(attr.ino, 0, &mut |_| true).or_else(|errno| not("readdir", None, errno))
+    for (name, value) in &entry.xattrs {
+        match fs.getxattr(attr.ino, name.as_bytes()) {
+            Ok(found) if found == *value => {}
+            Ok(_) => return Err(format!("\"{path}\": another value of {name}")),
+            Err(errno) => not("getxattr", None, errno)?,
         }
+    }
+    match entry.kind {
+        FileKind::Directory => match names_in(fs, attr.ino) {
+            Ok(names) => same_names(path, &names, tree),
+            Err(errno) => not("readdir", None, errno),
+        },
         FileKind::Symlink => match fs.readlink(attr.ino) {
             Ok(target) if target == *entry.content => Ok(()),
             Ok(_) => Err(format!("\"{path}\" leads elsewhere")),
@@ -155,6 +171,28 @@ fn read_object(
     }
 }
 
+/// The names that a directory lists.
+fn names_in(fs: &dyn FileSystem, dir: Ino) -> Result<BTreeSet<String>, Errno> {
+    let mut names = BTreeSet::new();
+    fs.readdir(dir, 0, &mut |entry| {
+        names.insert(names::shown(entry.name));
+        true
+    })?;
+    Ok(names)
+}
+
+/// Returns an error when a directory lists other names than it has in the tree.
+fn same_names(path: &str, listed: &BTreeSet<String>, tree: &Tree) -> Result<(), String> {
+    let below = tree.keys().filter(|other| !other.is_empty()).map(|other| split(other));
+    let names = below.filter(|(dir, _)| *dir == path).map(|(_, name)| name.to_owned());
+    let expected: BTreeSet<String> = names.chain([".".to_owned(), "..".to_owned()]).collect();
+    let other = expected.symmetric_difference(listed).next();
+    other.map_or(Ok(()), |name| {
+        let word = if expected.contains(name) { "does not list" } else { "lists" };
+        Err(format!("\"{path}\" {word} \"{name}\""))
+    })
+}
+
 /// Writes the whole line at `at` of a file, unless the file ends within it, and reads it again: it must be well.
 fn heal(fs: &dyn FileSystem, path: &str, entry: &Entry, at: u64) -> Result<(), String> {
     let Some(whole) = entry.content.get(at as usize..at as usize + LINE_BYTES) else { return Ok(()) };
@@ -167,5 +205,27 @@ fn heal(fs: &dyn FileSystem, path: &str, entry: &Entry, at: u64) -> Result<(), S
         Ok(bytes) if bytes[..] == *whole => Ok(()),
         Ok(_) => Err(format!("\"{path}\" shows other bytes after its line was written")),
         Err(errno) => Err(format!("\"{path}\" is not healed by writing the line: {}", errno.name())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_that_leaves_a_name_out_is_noticed() {
+        let mut model = Model::new(0o755, (0, 0));
+        for path in ["A", "A/x", "B"] {
+            model.run(&Op::Mkdir(path.to_owned()), None).expect("there is no such name");
+        }
+        let (tree, listed) =
+            (model.tree(), |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(same_names("", &listed(&[".", "..", "A", "B"]), &tree), Ok(()));
+        assert_eq!(same_names("A", &listed(&[".", "..", "x"]), &tree), Ok(()));
+        assert_eq!(
+            same_names("", &listed(&[".", "..", "B"]), &tree),
+            Err("\"\" does not list \"A\"".to_owned())
+        );
+        assert_eq!(same_names("B", &listed(&[".", "..", "x"]), &tree), Err("\"B\" lists \"x\"".to_owned()));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use media::event::Tap;
 use media::nvmm::null::Null;
-use media::recorder::{Image, Mode, Point};
+use media::recorder::{Image, Point};
 
 use super::operations::{LinesRead, VIOLATIONS_MAX};
 use super::{Failure, Kind, Outcome, Tally, violation};
@@ -57,7 +57,7 @@ fn fail(subject: &Subject, program: &Program, seed: u64, tally: &mut Tally) -> R
 /// What a crash may leave just before the last fences of a program, when all that was stored has persisted.
 fn images(subject: &Subject, program: &Program) -> Result<Vec<Image>, String> {
     let Some(recording) = record(subject, program, &|_| ())? else { return Ok(Vec::new()) };
-    let mut replay = recording.trace.replay(Mode::Adr);
+    let mut replay = recording.trace.replay(subject.mode);
     let (mut images, mut seen) = (Vec::new(), HashSet::new());
     while let Some(point) = replay.next_point(|_, _| ()) {
         let crash = replay.state().crash_point();

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use media::event::{Event, Tap, TaskId};
+use media::event::{BlockEvent, Event, Tap, TaskId};
 use sim::LINE_BYTES;
 
 /// How a run says that it did not end.
@@ -48,9 +48,14 @@ impl Tap for Watch {
     fn event(&self, _: TaskId, event: Event<'_>) {
         let (off, len, reads) = match event {
             Event::Load { off, len } => (off, len, true),
-            Event::Store { off, data, .. } | Event::NtStore { off, data } => (off, data.len() as u64, false),
-            Event::Flush { off, len } => (off, len, false),
-            Event::Fence | Event::Block(_) | Event::Mark(_) => return,
+            Event::Store { off, data, .. }
+            | Event::NtStore { off, data }
+            | Event::Block(BlockEvent::Write { off, data, .. }) => (off, data.len() as u64, false),
+            Event::Flush { off, len } | Event::Block(BlockEvent::Discard { off, len, .. }) => {
+                (off, len, false)
+            }
+            Event::Block(BlockEvent::Flush { .. }) => (0, 0, false),
+            Event::Fence | Event::Block(BlockEvent::Complete { .. }) | Event::Mark(_) => return,
         };
         let lines = off / LINE_BYTES as u64..(off + len).div_ceil(LINE_BYTES as u64);
         let touched = self.touched.fetch_add(1 + lines.end - lines.start, Relaxed);
@@ -65,5 +70,30 @@ impl Tap for Watch {
 
     fn hears_loads(&self) -> bool {
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use media::block::WriteFlags;
+
+    use super::*;
+
+    /// A design on a block device that writes without end must be stopped as one that stores without end is.
+    #[test]
+    fn requests_of_a_block_device_count_as_stores_do() {
+        let (watch, data) = (Watch::new(1 << 20, 1_000), [0; 4096]);
+        let write = |id| {
+            let flags = WriteFlags::default();
+            watch.event(0, Event::Block(BlockEvent::Write { id, off: 0, data: &data, flags }));
+        };
+        write(1);
+        assert!(watch.touched() >= 64, "{}", watch.touched());
+        watch.event(0, Event::Block(BlockEvent::Flush { id: 2 }));
+        watch.event(0, Event::Block(BlockEvent::Discard { id: 3, off: 8192, len: 4096 }));
+        assert!(watch.touched() >= 129, "{}", watch.touched());
+        assert_eq!(watch.take(), [0_usize; 0], "nothing was read");
+        let many = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (4..100).for_each(write)));
+        assert!(many.is_err(), "100 writes of 64 lines are more than 1,000 lines");
     }
 }

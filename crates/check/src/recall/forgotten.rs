@@ -232,13 +232,13 @@ fn equivalents(subject: &Subject, program: &Program, target: Target) -> Vec<(Lin
     let Ok(Some(recording)) = record(subject, program, &listen) else { return Vec::new() };
     let asked = asked.into_inner().unwrap_or_else(PoisonError::into_inner);
     let lines = asked.map_or(Vec::new(), |asked| asked.lines());
-    let same = |(nth, line)| Some((line, is_equivalent(&recording.trace, target, nth)?));
+    let same = |(nth, line)| Some((line, is_equivalent((&recording.trace, subject.mode), target, nth)?));
     (1..).zip(lines).map_while(same).collect()
 }
 
 /// Replays a trace with the nth flush or fence and without it. None: there are fewer.
-fn is_equivalent(trace: &Trace, target: Target, nth: u64) -> Option<bool> {
-    let mut with = trace.replay(Mode::Adr);
+fn is_equivalent((trace, mode): (&Trace, Mode), target: Target, nth: u64) -> Option<bool> {
+    let mut with = trace.replay(mode);
     let mut without = with.state().clone();
     let (mut count, mut same) = (0, true);
     while let Some(point) = with.next_point(|task, event| {
@@ -315,7 +315,7 @@ fn of_recovery(
         }
         found.total += 1;
         let fault = Fault::DropNth { target: what.target, nth };
-        let shown = crash_recovery_with(design, &mut first, image, &[fault], &mut |image| {
+        let shown = crash_recovery_with((design, subject.mode), &mut first, image, &[fault], &mut |image| {
             difference(&tree_of(image)?, &expected).map_or(Ok(()), Err)
         });
         match shown {

@@ -314,10 +314,28 @@ fn a_forgotten_flush_or_fence_breaks_the_rule_that_is_about_it() {
     assert!(luck.count() > 0, "recovery never reads what was not flushed");
 }
 
-/// A design whose recovery writes something else each time.
-struct Restless(Arc<dyn Design>);
+/// A design whose recovery is another.
+struct Recovering(Arc<dyn Design>, fn(&dyn Design, &Arc<Region>) -> Result<(), String>);
 
-impl Design for Restless {
+/// A recovery that writes something else each time.
+fn restless(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
+    design.recover(region)?;
+    let last = region.len() - 8;
+    let count = region.load_u64(last).map_err(|error| error.to_string())?;
+    region.store_u64(last, count + 1).map_err(|error| error.to_string())
+}
+
+/// A recovery that flushes nothing.
+fn unflushed(design: &dyn Design, region: &Arc<Region>) -> Result<(), String> {
+    for nth in 1..=1000 {
+        region.inject(Fault::DropNth { target: Target::Flush, nth });
+    }
+    let recovered = design.recover(region);
+    region.clear_faults();
+    recovered
+}
+
+impl Design for Recovering {
     fn name(&self) -> &str {
         self.0.name()
     }
@@ -335,10 +353,7 @@ impl Design for Restless {
     }
 
     fn recover(&self, region: &Arc<Region>) -> Result<(), String> {
-        self.0.recover(region)?;
-        let last = region.len() - 8;
-        let count = region.load_u64(last).map_err(|error| error.to_string())?;
-        region.store_u64(last, count + 1).map_err(|error| error.to_string())
+        self.1(&*self.0, region)
     }
 
     fn fsck(&self, region: &Arc<Region>) -> Vec<String> {
@@ -349,11 +364,28 @@ impl Design for Restless {
 #[test]
 fn a_recovery_that_changes_something_each_time_is_noticed() {
     let pmfs = subject("pmfs", &[]);
-    let subject = Subject { design: Arc::new(Restless(Arc::clone(&pmfs.design))), ..pmfs };
+    let subject = Subject { design: Arc::new(Recovering(Arc::clone(&pmfs.design), restless)), ..pmfs };
     let create = Program::new("creat", vec![], vec![Op::Create("foo".into())]);
     let tally = explore_all(&subject, &[create], effort(1));
     let found = tally.violations.iter().any(|violation| violation.what.contains("recovering twice changes"));
     assert!(found, "{:?}", tally.violations);
+}
+
+/// Where caches persist, a recovery need not flush: its crashes must be those of the same machine.
+#[test]
+fn a_recovery_that_flushes_nothing_is_wrong_only_where_caches_are_lost() {
+    let pmfs = subject("pmfs", &[]);
+    let design: Arc<dyn Design> = Arc::new(Recovering(Arc::clone(&pmfs.design), unflushed));
+    let programs: Vec<_> = programs::all().into_iter().filter(|program| program.setup.len() < 6).collect();
+    let wrong = |mode| {
+        let subject = Subject { design: Arc::clone(&design), mode, ..pmfs.clone() };
+        let tally = explore_all(&subject, &programs, effort(20));
+        assert!(tally.nested_images > 100, "{}", tally.nested_images);
+        tally.violations
+    };
+    let adr = wrong(Mode::Adr);
+    assert!(adr.iter().any(|violation| violation.what.contains("nested")), "{adr:?}");
+    assert_eq!(wrong(Mode::Eadr), []);
 }
 
 /// Pairs that have found bugs: a directory and a file whose locks were taken by number.

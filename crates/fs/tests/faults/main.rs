@@ -17,7 +17,7 @@ use check::Limits;
 use check::canary::{Flaw, flawed};
 use check::crash::Subject;
 use check::crash::programs::{self, Program};
-use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations};
+use check::faults::{Kind, Outcome, Tally, fail_many, fail_operations, poison_reading};
 use harness::{checking, mutant, subject};
 
 const SEED: u64 = 20_261_122;
@@ -93,6 +93,16 @@ fn a_design_that_hides_failures_is_found() {
         assert!(found.iter().any(|violation| violation.what.contains("but")), "{name}: {found:?}");
         assert_eq!(fail_operations(&honest, &named(name), SEED).violations, [], "{name}");
     }
+}
+
+#[test]
+fn a_list_of_a_directory_that_ends_at_a_poisoned_line_is_found() {
+    let honest = subject("pmfs", &[]);
+    let lying =
+        Subject { design: flawed(Arc::clone(&honest.design), Flaw::HiddenFailures), ..honest.clone() };
+    let found = poison_reading(&lying, SEED).violations;
+    assert!(found.iter().any(|violation| violation.what.contains("does not list")), "{found:?}");
+    assert_eq!(poison_reading(&honest, SEED).violations, []);
 }
 
 #[test]

@@ -344,12 +344,13 @@ impl<'a> Recoveries<'a> {
     /// Crashes the recovery of an image: recovering again must lead to the same files.
     fn crash_recovery(&mut self, image: &Image, files: &Files) -> Result<(), String> {
         let (mounted, second) = (self.mounted, &mut self.second);
-        self.tally.nested_images += crash_recovery(&*self.design, &mut self.first, image, &mut |image| {
-            let fs = mounted.recovered(second.load(image).expect("the image fits"))?;
-            let again = read_files(&*fs, files.len())?;
-            fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
-            if again == *files { Ok(()) } else { Err("the files are others".to_owned()) }
-        })?;
+        self.tally.nested_images +=
+            crash_recovery((&*self.design, Mode::Adr), &mut self.first, image, &mut |image| {
+                let fs = mounted.recovered(second.load(image).expect("the image fits"))?;
+                let again = read_files(&*fs, files.len())?;
+                fs.unmount().map_err(|errno| format!("unmount: {errno:?}"))?;
+                if again == *files { Ok(()) } else { Err("the files are others".to_owned()) }
+            })?;
         Ok(())
     }
 }

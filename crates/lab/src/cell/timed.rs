@@ -148,9 +148,11 @@ impl Tallies {
         self.begun.load(Relaxed).then(|| sim::now().since(begin))
     }
 
-    /// Calls over time, if they were counted.
-    pub(super) fn series(&self) -> Option<SeriesRecord> {
-        let ops: Vec<u64> = self.parts.iter().map(|part| part.load(Relaxed)).collect();
+    /// Calls over time, if they were counted: in the parts of the time that a run really took, which may have ended early.
+    pub(super) fn series(&self, elapsed: Nanos) -> Option<SeriesRecord> {
+        let taken = (elapsed.0.saturating_add(self.part_ns / 2)).checked_div(self.part_ns)?.max(1);
+        let parts = self.parts.iter().take(usize::try_from(taken).unwrap_or(PARTS));
+        let ops: Vec<u64> = parts.map(|part| part.load(Relaxed)).collect();
         (self.part_ns > 0 && ops.iter().any(|ops| *ops > 0))
             .then_some(SeriesRecord { step_ns: self.part_ns, ops })
     }

@@ -42,8 +42,8 @@ const PLACED: u64 = 8 << 20;
 struct Account {
     /// A design's counters by name.
     counters: BTreeMap<&'static str, u64>,
-    /// What the server of a mount has done since it began.
-    served: Vec<OperationRecord>,
+    /// What the server of a mount has done since it began; none where there is none, or where it does not tell.
+    served: Option<Vec<OperationRecord>>,
 }
 
 impl Work {
@@ -140,8 +140,9 @@ impl Work {
 
     fn tallies(&self) -> Arc<Tallies> {
         let window = match self.spec.stop {
+            // It ends by itself, nobody knows when.
+            Stop::After(Nanos::MAX) | Stop::Operations(_) => None,
             Stop::After(time) => Some(time),
-            Stop::Operations(_) => None,
         };
         Arc::new(Tallies::new(&self.run.interrupt, window))
     }
@@ -184,7 +185,7 @@ impl Work {
             sample.operations = elsewhere;
         }
         sample.errors = sample.errors.saturating_sub(ended_full).max(errors);
-        sample.series = tallies.series();
+        sample.series = tallies.series(Nanos(sample.elapsed_ns));
         // A signal ends the workload between two of its operations.
         sample.partial |= self.run.interrupt.load(Relaxed);
         let after = account();
@@ -192,7 +193,7 @@ impl Work {
             let earlier = before.0.counters.get(name).copied().unwrap_or(0);
             sample.counters.insert(format!("fs.{name}"), count.saturating_sub(earlier));
         }
-        sample.served = ledger::since(&after.served, &before.0.served);
+        sample.served = served_between(before.0.served.as_deref(), after.served.as_deref());
         Ok(sample)
     }
 
@@ -302,13 +303,22 @@ fn placement(ssd: &SsdDevice, path: &[u8], process: &Process) -> Option<Placemen
 
 impl Account {
     fn of_design(mounted: &dyn FileSystem) -> Self {
-        Self { counters: mounted.counters().into_iter().collect(), served: Vec::new() }
+        Self { counters: mounted.counters().into_iter().collect(), served: None }
     }
 
     /// Nothing where the directory is on no mount of ours, or the server does not tell this user.
     fn of_server(root: Option<&Path>) -> Self {
-        Self { counters: BTreeMap::new(), served: root.and_then(ledger::of_mount).unwrap_or_default() }
+        Self { counters: BTreeMap::new(), served: root.and_then(ledger::of_mount) }
     }
+}
+
+/// What a server has done between two looks at it: nothing is known where one of them has failed.
+fn served_between(
+    before: Option<&[OperationRecord]>,
+    after: Option<&[OperationRecord]>,
+) -> Vec<OperationRecord> {
+    let both = before.zip(after);
+    both.map_or_else(Vec::new, |(before, after)| ledger::since(after, before))
 }
 
 /// What the job counts.
@@ -357,5 +367,17 @@ mod tests {
         let host = tempfile::tempdir().unwrap();
         let folder = Folder::new(host.path()).unwrap();
         assert_eq!(folder.0.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    }
+
+    #[test]
+    fn what_a_server_did_before_the_window_is_not_shown_where_the_first_look_at_it_failed() {
+        let looked = |count| vec![OperationRecord { count, ..OperationRecord::new("write") }];
+        let counts = |before: Option<u64>, after: Option<u64>| {
+            let (before, after) = (before.map(looked), after.map(looked));
+            let served = served_between(before.as_deref(), after.as_deref());
+            served.iter().map(|record| record.count).collect::<Vec<_>>()
+        };
+        assert_eq!(counts(Some(900), Some(1000)), [100]);
+        assert!(counts(None, Some(1000)).is_empty() && counts(Some(900), None).is_empty());
     }
 }

@@ -12,6 +12,7 @@ use results::statistics::{median, ratio_interval};
 use results::{HypothesisOutcome, Sample};
 use serde::Serialize;
 
+use super::matrix::DEFAULT_MEDIUM;
 use super::{CellSpec, Place, Plan};
 use crate::error::{Error, nearest};
 
@@ -112,16 +113,36 @@ impl Side {
         let values = || cells.iter().flat_map(|cell| cell.axes.values()).map(String::as_str);
         let unknown = self.values.iter().find(|name| !values().any(|value| is_called(value, name)));
         Some(match unknown {
-            Some(name) => {
-                let known: BTreeSet<&str> = values().filter_map(|value| value.rsplit('/').next()).collect();
-                format!("no axis has the value \"{name}\"; {}", nearest(name, known.into_iter()))
-            }
+            Some(name) => no_value(name, values()),
             None => format!("no cell is {} at once", self.values.join(" and ")),
         })
     }
 }
 
+/// Says that `name` is none of the values.
+fn no_value<'v>(name: &str, values: impl Iterator<Item = &'v str>) -> String {
+    let known: BTreeSet<&str> = values.filter_map(|value| value.rsplit('/').next()).collect();
+    format!("no axis has the value \"{name}\"; {}", nearest(name, known.into_iter()))
+}
+
 impl Plan {
+    /// What is expected must speak of values that axes have: all that can be said of a plan whose cells are wrong.
+    pub fn check_expected_names(&self) -> Result<(), Error> {
+        let labels = self.axis.iter().flat_map(|axis| &axis.values).map(|value| value.label.as_str());
+        let works = self.workload.iter().map(|work| work.label.as_ref().unwrap_or(&work.name).as_str());
+        let known: BTreeSet<&str> = labels.chain(works).chain([DEFAULT_MEDIUM]).collect();
+        let names = self.expect.iter().flat_map(|one| {
+            let names = one.left.values.iter().chain(&one.right.values);
+            names.map(move |name| (one, name))
+        });
+        let unknown = names.filter(|(_, name)| !known.iter().any(|value| is_called(value, name)));
+        let wrong = unknown.map(|(one, name)| {
+            let why = no_value(name, known.iter().copied());
+            one.at.problem(format!("[expect] \"{one}\": {why}"))
+        });
+        Error::together(wrong).map_or(Ok(()), Err)
+    }
+
     /// What is expected must speak of cells of the plan.
     pub fn check_expectations(&self, cells: &[CellSpec]) -> Result<(), Error> {
         let wrong = self.expect.iter().flat_map(|one| {

@@ -97,10 +97,11 @@ impl CellSpec {
 impl Plan {
     /// Every cell, after every check. The first axis varies slowest, workloads slower still.
     pub fn cells(&self) -> Result<Vec<CellSpec>, Error> {
-        self.check_whole()?;
-        let (mut cells, mut wrong) = (Vec::new(), None);
+        let designs = self.check_parts()?;
+        let (mut cells, mut wrong) = (Vec::new(), self.check_whole(designs).err());
         for workload in &self.workload {
-            for cell in self.cells_of(workload)? {
+            let drafts = self.cells_of(workload).unwrap_or_else(|error| vec![Err(error)]);
+            for cell in drafts {
                 match cell {
                     Err(error) => wrong = Error::together(wrong.into_iter().chain([error])),
                     // The host's directory is one cell for all media.
@@ -121,44 +122,58 @@ impl Plan {
         Ok(drafts.iter().map(|draft| self.cell(workload, draft)).collect())
     }
 
-    /// What concerns the plan as a whole.
-    fn check_whole(&self) -> Result<(), Error> {
+    /// A plan has workloads, and an axis of designs, which is returned.
+    fn check_parts(&self) -> Result<&Axis, Error> {
         let says = |message: &str| Error::Setting(format!("plan {}: {message}", self.name));
-        if self.workload.is_empty() {
-            return Err(says("there is no [[workload]]; `weir list workloads` prints all names"));
-        }
-        let Some(designs) = self.axis.iter().find(|axis| axis.sets.contains(&Target::Design)) else {
-            return Err(says("there is no [[axis]] with fs = [...]; `weir list fs` prints all names"));
+        let works = match self.workload.is_empty() {
+            true => Err(says("there is no [[workload]]; `weir list workloads` prints all names")),
+            false => Ok(()),
         };
-        if self.clock == Clock::Virtual {
-            MachinePreset::load(&self.machine)?;
+        let designs = self.axis.iter().find(|axis| axis.sets.contains(&Target::Design));
+        let missing = || says("there is no [[axis]] with fs = [...]; `weir list fs` prints all names");
+        match (works, designs.ok_or_else(missing)) {
+            (Ok(()), Ok(designs)) => Ok(designs),
+            (works, designs) => {
+                let wrong = works.err().into_iter().chain(designs.err());
+                Err(Error::together(wrong).expect("one of them is wrong"))
+            }
         }
+    }
+
+    /// What concerns the plan as a whole.
+    fn check_whole(&self, designs: &Axis) -> Result<(), Error> {
+        let machine = match self.clock {
+            Clock::Virtual => MachinePreset::load(&self.machine).err(),
+            Clock::Real => None,
+        };
         let called = |workload: &Workload| workload.label.clone().unwrap_or_else(|| workload.name.clone());
-        let twice = self.workload.iter().enumerate().find(|(at, workload)| {
+        let is_twice = |(at, workload): &(usize, &Workload)| {
             self.workload[..*at].iter().any(|other| called(other) == called(workload))
-        });
-        if let Some((_, workload)) = twice {
+        };
+        let twice = self.workload.iter().enumerate().filter(is_twice).map(|(_, workload)| {
             let message =
                 format!("workload \"{}\" is given twice: give one of them a label", called(workload));
-            return Err(workload.at.problem(message));
-        }
-        self.check_unaffected(designs)?;
-        self.check_options(designs)?;
-        self.check_free()
+            workload.at.problem(message)
+        });
+        let mut wrong: Vec<Error> = machine.into_iter().chain(twice).collect();
+        wrong.extend(self.check_unaffected(designs));
+        wrong.extend(self.check_options(designs));
+        wrong.extend(self.check_free().err());
+        Error::together(wrong).map_or(Ok(()), Err)
     }
 
     /// `unaffected` must name designs of the plan.
-    fn check_unaffected(&self, designs: &Axis) -> Result<(), Error> {
-        for axis in &self.axis {
-            let unknown =
-                axis.unaffected.iter().find(|name| !designs.values.iter().any(|v| v.label == **name));
-            if let Some(name) = unknown {
-                let advice = nearest(name, designs.values.iter().map(|value| value.label.as_str()));
+    fn check_unaffected(&self, designs: &Axis) -> Vec<Error> {
+        let known = || designs.values.iter().map(|value| value.label.as_str());
+        let wrong = self.axis.iter().flat_map(|axis| {
+            let unknown = axis.unaffected.iter().filter(|name| !known().any(|label| label == **name));
+            unknown.map(move |name| {
+                let advice = nearest(name, known());
                 let message = format!("axis \"{}\" is said not to affect \"{name}\"; {advice}", axis.name);
-                return Err(axis.at.problem(message));
-            }
-        }
-        Ok(())
+                axis.at.problem(message)
+            })
+        });
+        wrong.collect()
     }
 
     /// Leaves out the designs that are not called so, and options that none of the others has. At least one must stay.
@@ -171,50 +186,45 @@ impl Plan {
             let (names, advice) = (names.join(", "), all.join(", "));
             return Err(Error::Setting(format!("plan {} compares {advice}, and none of {names}", self.name)));
         }
-        let left: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
+        let left = axis.values.clone();
         self.keep_settings_of(&left);
         Ok(())
     }
 
     /// Leaves out what is said of other designs than these only.
-    pub(super) fn keep_settings_of(&mut self, left: &[String]) {
-        self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(|name| left.contains(name)));
-        let designs: Vec<_> = left.iter().filter_map(|name| fs::by_name(name)).collect();
+    pub(super) fn keep_settings_of(&mut self, left: &[AxisValue]) {
+        let stays = |label: &String| left.iter().any(|value| value.label == *label);
+        self.axis.iter_mut().for_each(|axis| axis.unaffected.retain(stays));
+        let designs: Vec<_> = left.iter().filter_map(|value| fs::by_name(&value.value)).collect();
         self.fs.retain(|name, _| {
             designs.iter().any(|design| option_names(*design).any(|option| option == name))
         });
     }
 
     /// An option for all designs must be known to at least one of them.
-    fn check_options(&self, designs: &Axis) -> Result<(), Error> {
+    fn check_options(&self, designs: &Axis) -> Vec<Error> {
         let known: BTreeSet<&str> = designs
             .values
             .iter()
             .filter_map(|value| fs::by_name(&value.value))
             .flat_map(option_names)
             .collect();
-        match self.fs.keys().find(|name| !known.contains(name.as_str())) {
-            None => Ok(()),
-            Some(name) => {
-                let others: Vec<&str> = fs::FILE_SYSTEMS
-                    .iter()
-                    .copied()
-                    .filter(|design| option_names(*design).any(|option| option == name))
-                    .map(FsType::name)
-                    .collect();
-                let compared: Vec<&str> = designs.values.iter().map(|value| value.label.as_str()).collect();
-                let advice = if others.is_empty() {
-                    nearest(name, known.into_iter())
-                } else {
-                    let have = if others.len() == 1 { "has" } else { "have" };
-                    format!("{} {have} it, and only {} is compared", others.join(", "), compared.join(", "))
-                };
-                Err(Error::Setting(format!(
-                    "plan {}: no design has the option \"{name}\"; {advice}",
-                    self.name
-                )))
-            }
-        }
+        let unknown = self.fs.keys().filter(|name| !known.contains(name.as_str()));
+        unknown.map(|name| self.no_option(name, &known, designs)).collect()
+    }
+
+    /// Says that none of the designs has an option.
+    fn no_option(&self, name: &str, known: &BTreeSet<&str>, designs: &Axis) -> Error {
+        let has = |design: &&'static dyn FsType| option_names(*design).any(|option| option == name);
+        let others: Vec<&str> = fs::FILE_SYSTEMS.iter().copied().filter(has).map(FsType::name).collect();
+        let compared: Vec<&str> = designs.values.iter().map(|value| value.label.as_str()).collect();
+        let advice = if others.is_empty() {
+            nearest(name, known.iter().copied())
+        } else {
+            let have = if others.len() == 1 { "has" } else { "have" };
+            format!("{} {have} it, and only {} is compared", others.join(", "), compared.join(", "))
+        };
+        Error::Setting(format!("plan {}: no design has the option \"{name}\"; {advice}", self.name))
     }
 
     fn cell(&self, workload: &Workload, draft: &Draft) -> Result<CellSpec, Error> {
@@ -301,7 +311,7 @@ impl Plan {
     }
 
     fn subject(&self, draft: &Draft) -> Result<Subject, Error> {
-        let value = draft.design.as_ref().expect("check_whole found the axis");
+        let value = draft.design.as_ref().expect("check_parts found the axis");
         if let Some(path) = value.value.strip_prefix("host:") {
             return self.host(path);
         }
@@ -360,11 +370,26 @@ impl Draft {
     fn with(&self, axis: &Axis, value: &AxisValue) -> Result<Self, Error> {
         let mut draft = self.clone();
         draft.labels.insert(axis.name.clone(), value.label.clone());
+        if self.is_unaffected_by(axis)? {
+            return Ok(draft);
+        }
         for target in &axis.sets {
             draft.set(target, axis, value)?;
         }
         draft.vars.extend(value.vars.clone());
         Ok(draft)
+    }
+
+    /// Whether the design in force is one that the axis does not change.
+    fn is_unaffected_by(&self, axis: &Axis) -> Result<bool, Error> {
+        match (&axis.unaffected[..], &self.design) {
+            ([], _) => Ok(false),
+            (names, Some(design)) => Ok(names.contains(&design.label)),
+            (_, None) => Err(axis.at.problem(format!(
+                "axis \"{}\" has unaffected = [...] and must come after the axis \"fs\"",
+                axis.name
+            ))),
+        }
     }
 
     fn set(&mut self, target: &Target, axis: &Axis, value: &AxisValue) -> Result<(), Error> {
@@ -392,9 +417,6 @@ impl Draft {
                 format!("axis \"{}\" sets fs.{option} and must come after the axis \"fs\"", axis.name);
             return Err(axis.at.problem(message));
         };
-        if axis.unaffected.contains(&design_value.label) {
-            return Ok(());
-        }
         let design = fs::by_name(&design_value.value);
         let has = |option: &str| design.is_none_or(|design| option_names(design).any(|name| name == option));
         if !has(option) {

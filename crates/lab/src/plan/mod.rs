@@ -227,13 +227,30 @@ impl Place {
 impl Plan {
     /// Parses a plan; `origin` names the file in messages. With `quick`, its `[quick]` is applied.
     pub fn parse(origin: &str, text: &str, quick: bool) -> Result<Self, Error> {
-        Ok(read::plan(origin, text, quick)?)
+        Ok(read::partly(origin, text, quick).1?)
     }
 
     /// The plan called `name` among the presets, or the one in a file.
     pub fn load(name: &str, quick: bool) -> Result<Self, Error> {
+        let (origin, text) = Self::text(name)?;
+        Self::parse(&origin, &text, quick)
+    }
+
+    /// The same, with what can be read of a plan that is wrong, for checks of its parts.
+    pub fn load_partly(name: &str, quick: bool) -> (Option<Self>, Result<Self, Error>) {
+        match Self::text(name) {
+            Err(error) => (None, Err(error)),
+            Ok((origin, text)) => {
+                let (partly, whole) = read::partly(&origin, &text, quick);
+                (partly, whole.map_err(Error::from))
+            }
+        }
+    }
+
+    /// The name of the file of a plan, and its text.
+    fn text(name: &str) -> Result<(String, String), Error> {
         if let Some(preset) = PLANS.iter().find(|preset| preset.name == name) {
-            return Self::parse(&format!("presets/plans/{name}.toml"), preset.text, quick);
+            return Ok((format!("presets/plans/{name}.toml"), preset.text.to_owned()));
         }
         if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
             let advice = nearest_or_toml(name, PLANS.iter().map(|preset| preset.name));
@@ -241,7 +258,7 @@ impl Plan {
         }
         let text =
             read_to_string(Path::new(name), "plan file", "`weir list plans` shows those that are built in")?;
-        Self::parse(name, &text, quick)
+        Ok((name.to_owned(), text))
     }
 
     /// A plan without axes and workloads, for a command that adds them.
@@ -305,8 +322,8 @@ impl Plan {
         if axis.values.is_empty() {
             return Err(unknown(all.iter().map(|value| value.label.as_str()).collect()));
         }
-        let left: Vec<String> = axis.values.iter().map(|value| value.label.clone()).collect();
-        if name == "fs" {
+        if axis.sets.contains(&Target::Design) {
+            let left = axis.values.clone();
             self.keep_settings_of(&left);
         }
         Ok(())
@@ -503,6 +520,14 @@ mod tests {
         let mut plan = Plan::load("quick", false).unwrap();
         plan.only("fs", "pmfs").unwrap();
         assert_eq!(plan.cells().unwrap().len(), 4, "an option of the other design is left out");
+        let text = "[plan]\nname = \"t\"\nwhy = \"w\"\nstop = \"1ms\"\n\
+                    [[axis]]\nfs = [\"pmfs\", { name = \"hinfs\", label = \"small\" }]\n\
+                    [[workload]]\nname = \"filebench/varmail\"\n[fs]\nbuffer = \"1MiB\"\n";
+        let whole = Plan::parse("t.toml", text, false).unwrap();
+        let mut part = whole.clone();
+        part.only("fs", "small").unwrap();
+        let alone = part.cells().unwrap()[0].settings();
+        assert_eq!(alone, whole.cells().unwrap()[1].settings(), "a design with a label keeps its options");
         let mut plan = Plan::load("hinfs-7", true).unwrap();
         let names = ["pmfs", "hinfs", "hinfs-nclfw"].map(str::to_owned);
         plan.keep_designs(&names).unwrap();

@@ -14,31 +14,34 @@ const ORDERS: [(&str, Order); 2] = [("interleaved", Order::Interleaved), ("seque
 /// What is said of a scaled-down run whose plan does not say it better.
 const QUICK: &str = "Scaled down (--quick): not the published sizes.";
 
-pub(super) fn plan(origin: &str, text: &str, quick: bool) -> Result<Plan, Problem> {
-    document::read(origin, text, |root| {
+/// The parts of a plan that can be read, and what is wrong with the others.
+pub(super) fn partly(origin: &str, text: &str, quick: bool) -> (Option<Plan>, Result<Plan, Problem>) {
+    let mut partly = None;
+    let whole = document::read(origin, text, |root| {
         let mut all = Problems::default();
         let head = root.need("plan", "name, why and how to run").and_then(|head| head.read(head_of));
         let mut plan = all.take(head).unwrap_or_else(|| Plan::new(""));
-        plan.axis = all.take(each(root, "axis", axis)).unwrap_or_default();
-        plan.workload = all.take(each(root, "workload", |table| workload(table, quick))).unwrap_or_default();
+        plan.axis = each(root, "axis", &mut all, axis);
+        let has_all_axes = all.is_empty();
+        plan.workload = each(root, "workload", &mut all, |table| workload(table, quick));
         let options = root.get("fs").map_or(Ok(BTreeMap::new()), |item| item.read(words));
         plan.fs = all.take(options).unwrap_or_default();
         plan.figure = all.take(figures(root)).unwrap_or_default();
         let expect = root.get("expect").map_or(Ok(Vec::new()), |item| item.read(hypotheses));
         plan.expect = all.take(expect).unwrap_or_default();
-        let smaller = root.get("quick");
+        all.take(distinct_axes(&plan, root));
+        if let Some(item) = root.get("quick") {
+            all.take(item.read(|table| quicken(table, (&mut plan, has_all_axes), quick)));
+        }
         all.take(root.finish());
         // What follows speaks of the parts together, which must be right for it; names can be looked up before.
         if !all.is_empty() {
             all.take(names(&plan, root));
         }
-        all.finish()?;
-        if let Some(item) = smaller {
-            item.read(|table| quicken(table, &mut plan, quick))?;
-        }
-        distinct_axes(&plan, root)?;
-        Ok(plan)
-    })
+        partly = Some(plan.clone());
+        all.finish().map(|()| plan)
+    });
+    (partly, whole)
 }
 
 /// Names that nothing has, in the parts of a plan that could be read.
@@ -86,76 +89,83 @@ fn repeats(item: &Item<'_>) -> Result<u32, Problem> {
     }
 }
 
-/// Reads each table of an array of tables.
+/// Reads each table of an array of tables; those that are wrong are left out.
 fn each<T>(
     root: &Table<'_>,
     key: &'static str,
+    all: &mut Problems,
     read: impl Fn(&Table<'_>) -> Result<T, Problem>,
-) -> Result<Vec<T>, Problem> {
-    let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items())?;
-    let mut all = Problems::default();
-    let read = items.iter().filter_map(|item| all.take(item.read(&read))).collect();
-    all.finish().map(|()| read)
+) -> Vec<T> {
+    let items = root.get(key).map_or(Ok(Vec::new()), |item| item.items());
+    let items = all.take(items).unwrap_or_default();
+    items.iter().filter_map(|item| all.take(item.read(&read))).collect()
 }
 
 fn figures(root: &Table<'_>) -> Result<Vec<FigureText>, Problem> {
     let items = root.get("figure").map_or(Ok(Vec::new()), |item| item.items())?;
-    items.iter().map(|item| Ok(FigureText { text: item.json()?, at: Place::at(item) })).collect()
+    Problems::each(items.iter().map(|item| Ok(FigureText { text: item.json()?, at: Place::at(item) })))
 }
 
 /// A table of words by free names.
 pub(crate) fn words(table: &Table<'_>) -> Result<BTreeMap<String, String>, Problem> {
-    table.take_rest().into_iter().map(|(key, item)| Ok((key, item.word()?))).collect()
+    let read = |(key, item): (String, Item<'_>)| Ok((key, item.word()?));
+    Ok(Problems::each(table.take_rest().into_iter().map(read))?.into_iter().collect())
 }
 
 /// Switches of a suite by name.
 pub(crate) fn switches(table: &Table<'_>) -> Result<BTreeMap<String, bool>, Problem> {
-    table.take_rest().into_iter().map(|(name, item)| Ok((name, item.parse::<bool>()?))).collect()
+    let read = |(name, item): (String, Item<'_>)| Ok((name, item.parse::<bool>()?));
+    Ok(Problems::each(table.take_rest().into_iter().map(read))?.into_iter().collect())
 }
 
 pub(crate) fn axis(table: &Table<'_>) -> Result<Axis, Problem> {
-    let sets = table.get("sets").map(|item| targets(&item)).transpose()?;
-    let unaffected = table.get("unaffected").map_or(Ok(Vec::new()), |item| item.words())?;
+    let mut all = Problems::default();
+    let (sets, unaffected) = (table.get("sets"), table.get("unaffected"));
+    let targets = sets.as_ref().and_then(|item| all.take(targets(item)));
+    let unaffected = unaffected.and_then(|item| all.take(item.words())).unwrap_or_default();
     let mut rest = table.take_rest();
     let Some((name, item)) = rest.pop() else {
-        return Err(table.problem("[axis] needs a key that names the axis, such as threads = [1, 2, 4]"));
+        let missing = table.problem("[axis] needs a key that names the axis, such as threads = [1, 2, 4]");
+        all.take(Err::<(), _>(missing.clone()));
+        return all.finish().and(Err(missing));
     };
     if let Some((other, item)) = rest.pop() {
-        return Err(
-            item.problem(format!("an [[axis]] has one name, and this has \"{name}\" and \"{other}\""))
-        );
+        let message = format!("an [[axis]] has one name, and this has \"{name}\" and \"{other}\"");
+        all.take(Err::<(), _>(item.problem(message)));
     }
-    let values = values(&name, &item)?;
-    let axis = match (Axis::known(&name, values.clone()), sets) {
-        (Some(_), Some(_)) => return Err(item.problem(format!("\"{name}\" already says what it sets"))),
-        (Some(axis), None) => axis,
-        (None, Some(sets)) => Axis { name, values, sets, unaffected: Vec::new(), at: Place::default() },
-        (None, None) => {
-            let message =
-                format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
-            return Err(item.problem(message));
-        }
-    };
-    Ok(Axis { unaffected, at: Place::of(table), ..axis })
+    let values = all.take(values(&name, &item)).unwrap_or_default();
+    let known = Axis::known(&name, values.clone());
+    if known.is_some() && sets.is_some() {
+        all.take(Err::<(), _>(item.problem(format!("\"{name}\" already says what it sets"))));
+    } else if known.is_none() && sets.is_none() {
+        let message = format!("axis \"{name}\" needs sets = [\"var.NAME\", \"fs.OPTION\" or \"medium.KEY\"]");
+        all.take(Err::<(), _>(item.problem(message)));
+    }
+    all.finish()?;
+    let sets = known.map_or(targets.unwrap_or_default(), |known| known.sets);
+    Ok(Axis { name, values, sets, unaffected, at: Place::of(table) })
 }
 
 fn targets(item: &Item<'_>) -> Result<Vec<Target>, Problem> {
-    item.one_or_more()?.iter().map(Item::parse).collect()
+    Problems::each(item.one_or_more()?.iter().map(Item::parse))
 }
 
 fn values(axis: &str, item: &Item<'_>) -> Result<Vec<AxisValue>, Problem> {
-    let mut values: Vec<AxisValue> = Vec::new();
+    let (mut all, mut values) = (Problems::default(), Vec::<AxisValue>::new());
     for element in item.one_or_more()? {
         let value = if element.is_table() {
-            element.read(|table| rich_value(axis, table))?
+            element.read(|table| rich_value(axis, table))
         } else {
-            AxisValue::plain(element.word()?)
+            element.word().map(AxisValue::plain)
         };
+        let Some(value) = all.take(value) else { continue };
         if values.iter().any(|other| other.label == value.label) {
-            return Err(element.problem(format!("axis \"{axis}\" has \"{}\" twice", value.label)));
+            let message = format!("axis \"{axis}\" has \"{}\" twice", value.label);
+            all.take(Err::<(), _>(element.problem(message)));
         }
         values.push(value);
     }
+    all.finish()?;
     if values.is_empty() { Err(item.problem(format!("axis \"{axis}\" has no values"))) } else { Ok(values) }
 }
 
@@ -170,18 +180,19 @@ fn rich_value(axis: &str, table: &Table<'_>) -> Result<AxisValue, Problem> {
 }
 
 fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
-    let mut workload = Workload {
-        name: table
-            .need("name", "SUITE/WORKLOAD as `weir list workloads` prints it, or a file of a suite")?
-            .text()?,
-        label: table.get("label").map(|item| item.text()).transpose()?,
-        vars: table.get("vars").map_or(Ok(BTreeMap::new()), |item| item.read(words))?,
-        switches: table.get("switches").map_or(Ok(BTreeMap::new()), |item| item.read(switches))?,
-        stop: table.get("stop").map(|item| item.parse()).transpose()?,
-        region: table.get("region").map(|item| item.parse()).transpose()?,
-        at: Place::of(table),
-    };
-    let smaller = table.get("quick").map(|item| item.read(|quick| quick_workload(quick))).transpose()?;
+    let mut all = Problems::default();
+    let mut workload = Workload { at: Place::of(table), ..Workload::named("") };
+    let name = table.need("name", "SUITE/WORKLOAD as `weir list workloads` prints it, or a file of a suite");
+    all.put(&mut workload.name, name.and_then(|item| item.text()).map(Some));
+    workload.label = all.take(table.get("label").map(|item| item.text()).transpose()).flatten();
+    all.put(&mut workload.vars, table.get("vars").map(|item| item.read(words)).transpose());
+    all.put(&mut workload.switches, table.get("switches").map(|item| item.read(switches)).transpose());
+    workload.stop = all.take(table.get("stop").map(|item| item.parse()).transpose()).flatten();
+    workload.region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    let smaller = table.get("quick").map(|item| item.read(quick_workload)).transpose();
+    let smaller = all.take(smaller).flatten();
+    all.take(table.finish());
+    all.finish()?;
     if let Some((vars, stop, region)) = smaller.filter(|_| quick) {
         workload.vars.extend(vars);
         workload.stop = stop.or(workload.stop);
@@ -193,51 +204,56 @@ fn workload(table: &Table<'_>, quick: bool) -> Result<Workload, Problem> {
 type QuickWorkload = (BTreeMap<String, String>, Option<super::Stop>, Option<sim::Bytes>);
 
 fn quick_workload(table: &Table<'_>) -> Result<QuickWorkload, Problem> {
-    let stop = table.get("stop").map(|item| item.parse()).transpose()?;
-    let region = table.get("region").map(|item| item.parse()).transpose()?;
-    Ok((words(table)?, stop, region))
+    let mut all = Problems::default();
+    let stop = all.take(table.get("stop").map(|item| item.parse()).transpose()).flatten();
+    let region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    let vars = all.take(words(table)).unwrap_or_default();
+    all.finish().map(|()| (vars, stop, region))
 }
 
-fn quicken(table: &Table<'_>, plan: &mut Plan, quick: bool) -> Result<(), Problem> {
+/// Applies `[quick]`; an axis that it names must be one of the plan, of which some may be missing because they are wrong.
+fn quicken(table: &Table<'_>, (plan, has_all_axes): (&mut Plan, bool), quick: bool) -> Result<(), Problem> {
+    let mut all = Problems::default();
     let mut quickened = plan.clone();
     quickened.quick = true;
-    let note = table.get("note").map_or(Ok(QUICK.to_owned()), |item| item.text())?;
-    quickened.note = Some(note);
-    if let Some(item) = table.get("stop") {
-        quickened.stop = item.parse()?;
-    }
-    if let Some(item) = table.get("repeats") {
-        quickened.repeats = repeats(&item)?;
-    }
-    if let Some(item) = table.get("region") {
-        quickened.region = Some(item.parse()?);
-    }
-    if let Some(item) = table.get("fs") {
-        quickened.fs.extend(item.read(words)?);
-    }
+    let note = table.get("note").map_or(Ok(QUICK.to_owned()), |item| item.text());
+    quickened.note = all.take(note);
+    all.put(&mut quickened.stop, table.get("stop").map(|item| item.parse()).transpose());
+    all.put(&mut quickened.repeats, table.get("repeats").map(|item| repeats(&item)).transpose());
+    let region = all.take(table.get("region").map(|item| item.parse()).transpose()).flatten();
+    quickened.region = region.or(quickened.region);
+    let options = table.get("fs").map(|item| item.read(words)).transpose();
+    quickened.fs.extend(all.take(options).flatten().unwrap_or_default());
     if let Some(item) = table.get("axis") {
-        item.read(|axes| quicken_axes(axes, &mut quickened))?;
+        all.take(item.read(|axes| quicken_axes(axes, (&mut quickened, has_all_axes))));
     }
+    all.take(table.finish());
+    all.finish()?;
     if quick {
         *plan = quickened;
     }
     Ok(())
 }
 
-fn quicken_axes(table: &Table<'_>, plan: &mut Plan) -> Result<(), Problem> {
+fn quicken_axes(table: &Table<'_>, (plan, has_all_axes): (&mut Plan, bool)) -> Result<(), Problem> {
+    let mut all = Problems::default();
     for (name, item) in table.take_rest() {
-        let Some(axis) = plan.axis.iter_mut().find(|axis| axis.name == name) else {
-            return Err(item.problem(format!("[quick.axis] names \"{name}\", which is no axis of this plan")));
-        };
-        axis.values = values(&name, &item)?;
+        let values = all.take(values(&name, &item));
+        match plan.axis.iter_mut().find(|axis| axis.name == name) {
+            Some(axis) => axis.values = values.unwrap_or_default(),
+            None if has_all_axes => {
+                let message = format!("[quick.axis] names \"{name}\", which is no axis of this plan");
+                all.take(Err::<(), _>(item.problem(message)));
+            }
+            None => {}
+        }
     }
-    Ok(())
+    all.finish()
 }
 
 fn hypotheses(table: &Table<'_>) -> Result<Vec<Hypothesis>, Problem> {
-    let entries = table.take_rest();
     let read = |(_, item): (String, Item<'_>)| Ok(item.parse::<Hypothesis>()?.placed(Place::at(&item)));
-    entries.into_iter().map(read).collect()
+    Problems::each(table.take_rest().into_iter().map(read))
 }
 
 fn distinct_axes(plan: &Plan, root: &Table<'_>) -> Result<(), Problem> {

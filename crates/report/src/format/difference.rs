@@ -94,7 +94,7 @@ fn table(compared: &Compared) -> Table {
         let comparison = &cell.comparison;
         let rate = |rate| Unit::OpsPerSecond.human(rate);
         let interval = comparison.interval.map_or_else(
-            || "one run of each".to_owned(),
+            || crate::answer::interval(comparison),
             |i| {
                 let what = if i.is_range() { "range" } else { "95 %" };
                 format!("{what} {} to {}", number(i.low), number(i.high))
@@ -150,6 +150,7 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Slower => "slower",
         Verdict::NoDifference { .. } => "no difference detectable",
         Verdict::TooFew { .. } => "too few runs to judge",
+        Verdict::Unbounded => "a run of the baseline counted nothing: not judged",
         _ => "one run of each: not judged",
     }
 }

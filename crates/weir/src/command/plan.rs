@@ -67,8 +67,8 @@ impl PlanCommand {
 fn check_all(names: &[String], quick: bool, output: &Output) -> Result<(), Failure> {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for name in names {
-        match Plan::load(name, quick).and_then(|plan| Ok((run::check(&plan)?, plan))) {
-            Ok((cells, plan)) => right.push((name, plan, cells)),
+        match run::load_and_check(name, quick) {
+            Ok((plan, cells)) => right.push((name, plan, cells)),
             Err(error) => wrong.push(error),
         }
     }

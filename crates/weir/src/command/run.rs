@@ -37,7 +37,10 @@ pub(crate) struct Run {
 /// What is wrong in the figures, cells and expectations of a plan, all at once; its cells if nothing is.
 pub(crate) fn check(plan: &Plan) -> Result<Vec<lab::CellSpec>, lab::Error> {
     let (figures, cells) = (experiment::check_figures(plan), plan.cells());
-    let expectations = cells.as_ref().map_or(Ok(()), |cells| plan.check_expectations(cells));
+    let expectations = match &cells {
+        Ok(cells) => plan.check_expectations(cells),
+        Err(_) => plan.check_expected_names(),
+    };
     match (figures, expectations, cells) {
         (Ok(()), Ok(()), Ok(cells)) => Ok(cells),
         (figures, expectations, cells) => {
@@ -45,6 +48,23 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<lab::CellSpec>, lab::Error> {
             Err(lab::Error::together(wrong).expect("one of them is wrong"))
         }
     }
+}
+
+/// The plan of this name and its cells, or all that is wrong with it: of a plan that can be read in part only, what is wrong with
+/// the parts, unknown keys first.
+pub(crate) fn load_and_check(name: &str, quick: bool) -> Result<(Plan, Vec<lab::CellSpec>), lab::Error> {
+    let (partly, whole) = Plan::load_partly(name, quick);
+    let whole = match whole {
+        Ok(plan) => {
+            let cells = check(&plan)?;
+            return Ok((plan, cells));
+        }
+        Err(error) => error,
+    };
+    let figures = partly.iter().flat_map(experiment::figures).filter_map(|(_, spec)| spec.err());
+    let (first, last): (Vec<_>, Vec<_>) =
+        figures.partition(|error| error.to_string().contains("unknown field"));
+    Err(lab::Error::together(first.into_iter().chain([whole]).chain(last)).expect("the plan is wrong"))
 }
 
 impl Run {

@@ -4,7 +4,7 @@
 //! job file never touches what was there before.
 //!
 //! Sizes, as the HOWTO has them: without `filesize` each file has its share of `size` behind `offset`; with it, the part of
-//! the file behind `offset`, and `size` only says how much is done.
+//! the file behind `offset`, and `size` only says how much of that is done.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -96,10 +96,10 @@ fn amounts(spec: &JobSpec, files: &[FileSpec]) -> (u64, u64) {
     let reached: u64 = files.iter().map(|file| file.bytes).sum();
     let mut pass = reached;
     if let (Some(size), Some(_)) = (spec.size, spec.file_size) {
-        pass = size.of(reached);
+        pass = size.of(reached).min(reached);
     }
     let wanted = spec.io_size.map_or(pass, |size| size.of(pass));
-    (pass.min(reached).min(wanted), wanted.saturating_mul(spec.loops))
+    (pass.min(wanted), wanted.saturating_mul(spec.loops))
 }
 
 fn files(spec: &JobSpec, sub: u64, number: u64) -> Result<Vec<FileSpec>, String> {
@@ -258,6 +258,10 @@ mod tests {
         assert_eq!(of("io_size=256k"), (256 << 10, 256 << 10));
         assert_eq!(of("io_size=4m"), (1 << 20, 4 << 20));
         assert_eq!(of("loops=3"), (1 << 20, 3 << 20));
+        // As fio 3.33: a size beyond the end of the files is their end, and `io_size` alone makes another pass.
+        assert_eq!(of("filesize=100k\nnrfiles=4"), (400 << 10, 400 << 10));
+        assert_eq!(of("filesize=1m\noffset=768k\nloops=2"), (256 << 10, 512 << 10));
+        assert_eq!(of("filesize=100k\nio_size=1m"), (100 << 10, 1 << 20));
     }
 
     #[test]

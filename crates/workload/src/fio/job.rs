@@ -250,23 +250,28 @@ impl JobSpec {
         if let Engine::Tasks { .. } = self.engine { self.depth } else { 1 }
     }
 
+    /// The sizes of an I/O of that direction, at a random offset or at the next one. With `bs_is_seq_rand` those of reads are
+    /// for sequential I/O and those of writes for random I/O, whatever the direction.
+    pub(super) fn sizes_of(&self, direction: Direction, random: bool) -> &Sizes {
+        let at = if self.sequential_or_random { usize::from(random) } else { direction as usize };
+        &self.sizes[at]
+    }
+
+    /// The sizes that its I/Os may have.
+    pub(super) fn used_sizes(&self) -> impl Iterator<Item = &Sizes> {
+        let directions = Direction::ALL.into_iter().filter(|direction| self.does(*direction));
+        let random: &[bool] = if self.mode.random { &[false, true] } else { &[false] };
+        directions
+            .flat_map(move |direction| random.iter().map(move |random| self.sizes_of(direction, *random)))
+    }
+
     /// The least size of an I/O.
     pub(super) fn min_size(&self) -> u64 {
-        Direction::ALL
-            .iter()
-            .filter(|d| self.does(**d))
-            .map(|d| self.sizes[*d as usize].min())
-            .min()
-            .unwrap_or(1)
+        self.used_sizes().map(Sizes::min).min().unwrap_or(1)
     }
 
     /// The greatest size of an I/O.
     pub(super) fn max_size(&self) -> u64 {
-        Direction::ALL
-            .iter()
-            .filter(|d| self.does(**d))
-            .map(|d| self.sizes[*d as usize].max())
-            .max()
-            .unwrap_or(1)
+        self.used_sizes().map(Sizes::max).max().unwrap_or(1)
     }
 }

@@ -74,9 +74,9 @@ table! {
     Honoured "wait_for": "this job starts after the named job above it has ended";
     Honoured "group_reporting": "prints the jobs of a group together";
     Honoured "new_group": "begins a new group";
-    Honoured "exitall": "the first job of a stage that ends also ends the others";
+    Honoured "exitall": "the first job of a group that ends also ends the others of that group";
     Ignored "exitall_on_error": "an error always ends the run";
-    Refused[] "exit_what": "only the default of `exitall` is implemented: it ends the jobs of its stage";
+    Refused[] "exit_what": "only the default of `exitall` is implemented: it ends the jobs of its group";
     Honoured "thread": "the clones of a job share a process";
     Honoured "unified_rw_reporting": "none, mixed, both";
     Honoured "percentile_list": "the columns of the table of latencies; at most 20";
@@ -91,7 +91,7 @@ table! {
     Honoured "nrfiles"|"nr_files": "number of files; `size` is divided among them unless `filesize` is given";
     Honoured "openfiles": "all files of a job stay open; a smaller number is refused";
     Honoured "file_service_type": "roundrobin, random and sequential, with `:N`; zipf, pareto and normal are refused";
-    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`";
+    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`; at most what the files have";
     Honoured "io_size"|"io_limit": "bytes, or a percentage of `size`";
     Honoured "filesize": "a size or a range; sizes within a range are drawn from a fixed seed";
     Honoured "offset": "bytes, or a percentage of the file";
@@ -105,7 +105,7 @@ table! {
     Refused["1"] "allow_file_create": "each run begins on files that it has made";
     Ignored "allow_mounted_write": "no device is written to";
     Honoured "pre_read": "every file is read completely before the measured time";
-    Honoured "unlink": "files are removed at the end of the job, within its time";
+    Honoured "unlink": "files are removed at the end of the job, after its measured time";
     Honoured "unlink_each_loop": "files are removed after each pass; the next open creates them again";
     Honoured "overwrite": "files are laid out with data, so writes overwrite existing blocks";
     Refused["0"] "file_append": "offsets begin at `offset`";

@@ -252,11 +252,13 @@ impl Parser<'_> {
         Some(value)
     }
 
-    /// Options that were given from outside win over those of every job.
+    /// What was given from outside is the value of a variable that the file uses, or else an option that wins over that of every
+    /// job.
     fn apply_outside(&mut self) {
         for (name, value) in self.outside.vars {
             let option = options::find(name).filter(|known| known.fate == Fate::Honoured);
             match option {
+                _ if self.parsed.variables.contains_key(name) => {}
                 Some(known) => {
                     let setting = Setting { value: value.clone(), line: 0 };
                     for section in &mut self.parsed.sections {
@@ -264,7 +266,6 @@ impl Parser<'_> {
                     }
                     self.parsed.variables.insert(name.clone(), value.clone());
                 }
-                None if self.parsed.variables.contains_key(name) => {}
                 None => {
                     let near = options::nearest(name)
                         .map_or(String::new(), |near| format!("; did you mean {near}?"));
@@ -326,6 +327,13 @@ mod tests {
         assert_eq!(parsed.problems, []);
         assert_eq!((value(&parsed, 0, "size"), value(&parsed, 0, "bs")), ("3m", "1k"));
         assert_eq!(value(&parsed, 0, "filename_format"), "$jobname.x");
+    }
+
+    #[test]
+    fn a_variable_that_is_called_as_an_option_sets_that_option_only_where_the_file_uses_it() {
+        let parsed = read("[a]\nbs=${bs}\n[b]\nbs=64k\n", &[("bs", "4k")]);
+        assert_eq!(parsed.problems, []);
+        assert_eq!((value(&parsed, 0, "bs"), value(&parsed, 1, "bs")), ("4k", "64k"));
     }
 
     #[test]

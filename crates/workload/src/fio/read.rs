@@ -94,6 +94,15 @@ impl Reader<'_> {
         self.settings.get(name).map(|setting| setting.value.clone()).filter(|text| !text.is_empty())
     }
 
+    /// Which of two options that set the same thing was given last, and holds. What is set from outside comes after the file.
+    fn last_of<'n>(&self, names: [&'n str; 2]) -> Option<&'n str> {
+        let place = |name: &str| match self.settings.get(name)?.line {
+            0 => Some(usize::MAX),
+            line => Some(line),
+        };
+        names.into_iter().filter(|name| self.has(name)).max_by_key(|name| place(name))
+    }
+
     fn one_of<T: Copy>(&mut self, name: &str, usual: T, choices: &[(&str, T)]) -> T {
         self.get(name, usual, |text| {
             let found = choices.iter().find(|(choice, _)| *choice == text);
@@ -158,12 +167,14 @@ fn what(r: &mut Reader<'_>, spec: &mut JobSpec) {
 
 /// How it is done: calls, durability, rates, contents.
 fn how(r: &mut Reader<'_>, spec: &mut JobSpec) {
-    let least = spec.sizes[Direction::Write as usize].min();
+    let least =
+        if spec.sequential_or_random { spec.min_size() } else { spec.sizes[Direction::Write as usize].min() };
     let (fill, verify) = (fill(r), verify(r, least));
     spec.engine = engine(r);
     spec.depth = r.count("iodepth", 1);
     spec.serialize = r.flag("serialize_overlap", false);
-    spec.direct = r.flag("direct", false) || !r.flag("buffered", true);
+    let (direct, buffered) = (r.flag("direct", false), r.flag("buffered", true));
+    spec.direct = if r.last_of(["direct", "buffered"]) == Some("buffered") { !buffered } else { direct };
     spec.sync = r.one_of(
         "sync",
         Sync::None,
@@ -271,19 +282,16 @@ fn sizes(r: &mut Reader<'_>) -> [Sizes; 3] {
     let fixed = |text: &str| int(text).map(Sizes::Fixed);
     let mut sizes =
         r.get("bs", [usual.clone(), usual.clone(), usual.clone()], |text| value::three(text, &usual, fixed));
-    let ranges = |text: &str| {
+    // A direction that they leave out keeps its `bs`.
+    let kept = sizes.clone();
+    sizes = r.get("bsrange", sizes, |text| {
         let range = |part: &str| value::range(part, &int).map(|(low, high)| Sizes::Range(low, high));
         // Ranges may also have a slash between them.
-        value::three(&text.replace('/', ","), &Sizes::Fixed(4096), range)
-    };
-    if r.has("bsrange") {
-        sizes = r.get("bsrange", sizes, ranges);
-    }
+        value::three_in(&text.replace('/', ","), kept, range)
+    });
+    let kept = sizes.clone();
     let split = |text: &str| value::split(text, &int).map(Sizes::Split);
-    if r.has("bssplit") {
-        sizes = r.get("bssplit", sizes, |text| value::three(text, &Sizes::Fixed(4096), split));
-    }
-    sizes
+    r.get("bssplit", sizes, |text| value::three_in(text, kept, split))
 }
 
 fn align(r: &mut Reader<'_>, least: [u64; 3]) -> [u64; 3] {
@@ -293,8 +301,9 @@ fn align(r: &mut Reader<'_>, least: [u64; 3]) -> [u64; 3] {
 }
 
 fn reads_percent(r: &mut Reader<'_>) -> u32 {
+    let reads = r.get("rwmixread", 50, value::percent);
     let writes = r.get("rwmixwrite", 50, value::percent);
-    r.get("rwmixread", 100 - writes, value::percent)
+    if r.last_of(["rwmixread", "rwmixwrite"]) == Some("rwmixwrite") { 100 - writes } else { reads }
 }
 
 fn engine(r: &mut Reader<'_>) -> Engine {
@@ -550,14 +559,14 @@ fn check_verify(spec: &JobSpec, verify: &Verify, r: &mut Reader<'_>) {
             format!("a block of {} bytes has no room for its header of {header}", verify.interval),
         );
     }
-    let sizes = |direction: Direction| match &spec.sizes[direction as usize] {
+    let each = |sizes: &Sizes| match sizes {
         Sizes::Fixed(size) => vec![*size],
         Sizes::Range(low, high) => vec![*low, *high],
         Sizes::Split(sizes) => sizes.iter().map(|(size, _)| *size).collect(),
     };
     let direction = if spec.mode.writes { Direction::Write } else { Direction::Read };
-    if let Some(size) = sizes(direction).into_iter().find(|size| !size.is_multiple_of(verify.interval.max(1)))
-    {
+    let sizes = [false, spec.mode.random].map(|random| each(spec.sizes_of(direction, random))).concat();
+    if let Some(size) = sizes.into_iter().find(|size| !size.is_multiple_of(verify.interval.max(1))) {
         let what =
             format!("an I/O of {size} bytes is no multiple of {}; set verify_interval", verify.interval);
         r.wrong("verify_interval", what);
@@ -622,6 +631,31 @@ mod tests {
         assert_eq!(only_writes.pace.rates, [None, Some(Rate::Ios(100)), Some(Rate::Ios(100))]);
         let split = spec("rw=randread\nbssplit=4k/50:8k/").unwrap();
         assert_eq!(split.sizes[0], Sizes::Split(vec![(4096, 50.0), (8192, 50.0)]));
+    }
+
+    #[test]
+    fn of_two_options_that_set_the_same_thing_the_later_one_holds() {
+        let mix = |text: &str| spec(text).unwrap().reads_percent;
+        assert_eq!(mix("rwmixread=70\nrwmixwrite=80"), 20);
+        assert_eq!(mix("rwmixwrite=80\nrwmixread=70"), 70);
+        assert_eq!((mix("rwmixwrite=80"), mix("rwmixread=70")), (20, 70));
+        let direct = |text: &str| spec(text).unwrap().direct;
+        assert!(!direct("direct=1\nbuffered=1") && direct("buffered=1\ndirect=1"));
+        assert!(direct("buffered=0") && !direct("buffered=0\ndirect=0"));
+        let global = parse("[global]\ndirect=1\n[a]\nsize=1m\nbuffered=1\n", &Outside::default());
+        assert!(!read(&global.sections[0], &mut Vec::new()).direct, "a job wins over the global section");
+        let vars = [("direct".to_owned(), "1".to_owned())];
+        let outside = Outside { vars: &vars, lenient: false };
+        let given = parse("[a]\nsize=1m\nbuffered=1\n", &outside);
+        assert!(read(&given.sections[0], &mut Vec::new()).direct, "what is given from outside wins");
+    }
+
+    #[test]
+    fn a_direction_that_a_range_or_a_split_leaves_out_keeps_its_block_size() {
+        let job = spec("rw=rw\nbs=64k\nbsrange=4k-8k,").unwrap();
+        assert_eq!(job.sizes[..2], [Sizes::Range(4096, 8192), Sizes::Fixed(65536)]);
+        let job = spec("rw=rw\nbs=64k,32k\nbssplit=,4k/50:8k/50").unwrap();
+        assert_eq!(job.sizes[..2], [Sizes::Fixed(65536), Sizes::Split(vec![(4096, 50.0), (8192, 50.0)])]);
     }
 
     #[test]

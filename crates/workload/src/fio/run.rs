@@ -93,7 +93,8 @@ impl Run {
             Stop::After(_) => u64::MAX,
             Stop::Operations(count) => count,
         };
-        Arc::new(RunState::new(self.jobs, self.how.interrupt.clone(), wanted))
+        let groups = self.clones.last().map_or(0, |clone| clone.group as usize + 1);
+        Arc::new(RunState::new((self.jobs, groups), self.how.interrupt.clone(), wanted))
     }
 
     /// The workers of a stage.
@@ -177,8 +178,6 @@ impl Run {
                 }
                 ended.push(Ended { left: worker.left(), tallies });
             }
-            // It ends those of its own stage.
-            state.exit.store(false, Relaxed);
         }
         watch(Phase::Ends);
         ended

@@ -436,33 +436,40 @@ impl Source {
     fn place_in(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
         let (random, again) = self.is_random(direction);
         let wanted = self.length(direction, random);
-        let place = if random { None } else { self.follow(file, direction, wanted, again) };
+        let least = self.spec.sizes_of(direction, random).min();
+        let place = if random { None } else { self.follow(file, direction, (wanted, least), again) };
         let (start, len) = match place {
             Some(place) => place,
             None if !self.spec.mode.random => return None,
-            None => self.draw(file, direction, wanted)?,
+            None => self.draw(file, direction, (wanted, least))?,
         };
         let skip = if self.spec.mode.random { 0 } else { self.spec.mode.modifier };
         self.files[file].next[direction as usize] = start + len + skip;
         Some((start, len))
     }
 
-    /// A random place.
-    fn draw(&mut self, file: usize, direction: Direction, wanted: u64) -> Option<(u64, u64)> {
+    /// A random place for `wanted` bytes, or fewer, but not fewer than `least`.
+    fn draw(&mut self, file: usize, direction: Direction, (wanted, least): (u64, u64)) -> Option<(u64, u64)> {
         if self.files[file].map.is_some() {
-            return self.unvisited(file, direction, wanted);
+            return self.unvisited(file, (wanted, least));
         }
         let at = direction as usize;
         let sampler = self.files[file].samplers[at].as_ref().expect("the direction is one of the job's");
         let start = sampler.draw(&mut self.offsets) * self.spec.align[at];
-        Some((start, self.fit(self.files[file].bytes - start, wanted, direction)?))
+        Some((start, self.fit(self.files[file].bytes - start, (wanted, least))?))
     }
 
     /// The place after the last I/O, or the same once more (`again`); none at the end, or where the map knows it.
-    fn follow(&mut self, file: usize, direction: Direction, wanted: u64, again: bool) -> Option<(u64, u64)> {
+    fn follow(
+        &mut self,
+        file: usize,
+        direction: Direction,
+        (wanted, least): (u64, u64),
+        again: bool,
+    ) -> Option<(u64, u64)> {
         let next = self.files[file].next[direction as usize];
         let start = if again { next.checked_sub(wanted)? } else { next };
-        let len = self.fit(self.files[file].bytes.saturating_sub(start), wanted, direction)?;
+        let len = self.fit(self.files[file].bytes.saturating_sub(start), (wanted, least))?;
         match self.files[file].map.as_mut().filter(|_| !again) {
             None => Some((start, len)),
             Some(map) => {
@@ -488,8 +495,7 @@ impl Source {
 
     /// The length that is asked for.
     fn length(&mut self, direction: Direction, random: bool) -> u64 {
-        let of = if self.spec.sequential_or_random { usize::from(random) } else { direction as usize };
-        match &self.spec.sizes[of] {
+        match self.spec.sizes_of(direction, random) {
             Sizes::Fixed(size) => *size,
             Sizes::Range(low, high) if self.spec.unaligned => self.sizes.random_range(*low..=*high),
             Sizes::Range(low, high) => self.sizes.random_range(1..=high / low) * low,
@@ -505,8 +511,7 @@ impl Source {
     }
 
     /// `wanted`, or what is left in whole smallest blocks; none where not even one fits.
-    fn fit(&self, left: u64, wanted: u64, direction: Direction) -> Option<u64> {
-        let least = self.spec.sizes[direction as usize].min();
+    fn fit(&self, left: u64, (wanted, least): (u64, u64)) -> Option<u64> {
         if wanted <= left {
             return Some(wanted);
         }
@@ -515,8 +520,8 @@ impl Source {
     }
 
     /// A random place among the blocks of a file that were not visited in this pass.
-    fn unvisited(&mut self, file: usize, direction: Direction, wanted: u64) -> Option<(u64, u64)> {
-        let align = (self.spec.sizes[direction as usize].min() / self.unit).max(1);
+    fn unvisited(&mut self, file: usize, (wanted, least): (u64, u64)) -> Option<(u64, u64)> {
+        let align = (least / self.unit).max(1);
         let blocks = self.files[file].bytes / self.unit;
         let map = self.files[file].map.as_mut().expect("asked only with a map");
         if map.left() == 0 {
@@ -533,7 +538,7 @@ fn sampler(spec: &JobSpec, direction: Direction, bytes: u64) -> Option<Sampler> 
     if !spec.mode.random || spec.map || !spec.does(direction) {
         return None;
     }
-    let (least, align) = (spec.sizes[direction as usize].min(), spec.align[direction as usize]);
+    let (least, align) = (spec.sizes_of(direction, true).min(), spec.align[direction as usize]);
     let places = bytes.saturating_sub(least) / align + 1;
     Some(Sampler::new(&spec.distribution[direction as usize], places, align))
 }
@@ -629,6 +634,24 @@ mod tests {
         let range = ios("rw=randread\nbsrange=1k-4k\nsize=4m\nnorandommap");
         let lens: BTreeSet<_> = range.iter().map(|io| io.len).collect();
         assert!(lens.into_iter().eq([1024, 2048, 3072, 4096]));
+    }
+
+    #[test]
+    fn one_size_is_for_sequential_io_and_another_for_random_io_if_the_job_says_so() {
+        let sized = |text: &str| {
+            let mut source = source(&format!("bs=4k,64k\nbs_is_seq_rand=1\n{text}"), 1);
+            let lens: BTreeSet<_> = pass(&mut source).iter().map(|io| io.len).collect();
+            assert!(lens.iter().all(|len| *len <= source.spec.max_size()), "{text}: the buffer is smaller");
+            lens
+        };
+        assert_eq!(sized("rw=write\nsize=100k"), BTreeSet::from([4096]));
+        assert_eq!(sized("rw=randread\nsize=1m\nnorandommap"), BTreeSet::from([65536]));
+        assert_eq!(
+            sized("rw=randwrite\nsize=4m\npercentage_random=50\nnorandommap"),
+            BTreeSet::from([4096, 65536])
+        );
+        assert_eq!(ios("rw=write\nsize=100k\nbs=4k,64k\nbs_is_seq_rand=1").len(), 25);
+        assert!(sized("rw=randread\nsize=1m").contains(&65536));
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub(super) const MODE: u32 = 0o644;
 pub(super) struct RunState {
     /// Set by the first error.
     stopped: AtomicBool,
-    /// Set when a job with `exitall` has ended.
-    pub(super) exit: AtomicBool,
+    /// By group: set when a job of it with `exitall` has ended.
+    exits: Vec<AtomicBool>,
     pub(super) interrupt: Option<Arc<AtomicBool>>,
     /// I/Os that end the run.
     pub(super) wanted: u64,
@@ -73,10 +73,14 @@ pub(super) struct Failure {
 }
 
 impl RunState {
-    pub(super) fn new(jobs: usize, interrupt: Option<Arc<AtomicBool>>, wanted: u64) -> Self {
+    pub(super) fn new(
+        (jobs, groups): (usize, usize),
+        interrupt: Option<Arc<AtomicBool>>,
+        wanted: u64,
+    ) -> Self {
         Self {
             stopped: AtomicBool::new(false),
-            exit: AtomicBool::new(false),
+            exits: (0..groups).map(|_| AtomicBool::new(false)).collect(),
             interrupt,
             wanted,
             counted: AtomicU64::new(0),
@@ -114,10 +118,14 @@ impl RunState {
 
     pub(super) fn is_over(&self, now: Nanos) -> bool {
         self.stopped.load(Relaxed)
-            || self.exit.load(Relaxed)
             || now.0 >= self.limit.load(Relaxed)
             || self.interrupt.as_ref().is_some_and(|interrupt| interrupt.load(Relaxed))
             || self.counted.load(Relaxed) >= self.wanted
+    }
+
+    /// Whether a group has nothing more to do.
+    fn is_over_for(&self, group: u32, now: Nanos) -> bool {
+        self.exits[group as usize].load(Relaxed) || self.is_over(now)
     }
 
     /// Counts an I/O; false for one more than is wanted.
@@ -338,7 +346,7 @@ impl Worker {
         drop(state);
         if last {
             if spec.exit_all {
-                self.run.exit.store(true, Relaxed);
+                self.run.exits[self.clone.group as usize].store(true, Relaxed);
             }
             self.run.has_ended(self.clone.job);
         }
@@ -375,7 +383,9 @@ impl Worker {
                 Next::Io(io) => {
                     state.under_way.push(io);
                     let moved = state.positions[io.file] != io.offset;
-                    state.positions[io.file] = io.offset + io.len;
+                    if moves_descriptor(io.kind) {
+                        state.positions[io.file] = io.offset + io.len;
+                    }
                     let (fd, map) = (state.fds[io.file], state.maps.get(io.file).cloned());
                     return Some(Taken { io, fd, map, moved, start: state.clock.start });
                 }
@@ -424,7 +434,7 @@ impl Worker {
                 if let Some(io) = state.held.take().or_else(|| state.source.owed()) {
                     return Next::Io(io);
                 }
-                if now >= clock.deadline || self.run.is_over(now) {
+                if now >= clock.deadline || self.run.is_over_for(self.clone.group, now) {
                     return Next::End;
                 }
                 let limit = clock.deadline.since(clock.start);
@@ -568,7 +578,9 @@ impl Worker {
         }
         let mut state = self.state.lock();
         let now = sim::now();
-        let over = now >= state.clock.deadline || self.run.is_over(now) || state.source.is_exhausted();
+        let over = now >= state.clock.deadline
+            || self.run.is_over_for(self.clone.group, now)
+            || state.source.is_exhausted();
         let left =
             if spec.time_based { u64::MAX } else { self.clone.total.saturating_sub(state.source.moved()) };
         let again = !over && left >= spec.min_size();
@@ -640,7 +652,7 @@ impl Worker {
             return self.access(map, io, data);
         }
         let seeks = self.clone.spec.engine == Engine::Sync;
-        if seeks && taken.moved && matches!(io.kind, Kind::Read | Kind::Write | Kind::Verify(_)) {
+        if seeks && taken.moved && moves_descriptor(io.kind) {
             calls.lseek(fd, io.offset.cast_signed(), Whence::Set)?;
         }
         match io.kind {
@@ -700,6 +712,11 @@ impl Worker {
             }
         }
     }
+}
+
+/// Whether an I/O moves the descriptor of its file where it is not told its place (`ioengine=sync`).
+fn moves_descriptor(kind: Kind) -> bool {
+    matches!(kind, Kind::Read | Kind::Write | Kind::Verify(_))
 }
 
 /// What failed, and how.

@@ -104,11 +104,20 @@ pub(super) fn range<T: Copy + Ord>(text: &str, of: &impl Fn(&str) -> Parsed<T>) 
 /// A value for reads, writes and trims. The last value holds for those after it, unless a comma ends it; what is left out
 /// keeps its default.
 pub(super) fn three<T: Clone>(text: &str, usual: &T, of: impl Fn(&str) -> Parsed<T>) -> Parsed<[T; 3]> {
+    three_in(text, [usual.clone(), usual.clone(), usual.clone()], of)
+}
+
+/// The same, where each has a default of its own.
+pub(super) fn three_in<T: Clone>(
+    text: &str,
+    usual: [T; 3],
+    of: impl Fn(&str) -> Parsed<T>,
+) -> Parsed<[T; 3]> {
     let parts: Vec<&str> = text.split([',']).collect();
     if parts.len() > 4 || (parts.len() == 4 && !parts[3].trim().is_empty()) {
         return Err(format!("\"{text}\" has more than three values: one each for reads, writes, trims"));
     }
-    let mut values = [usual.clone(), usual.clone(), usual.clone()];
+    let mut values = usual;
     for (at, part) in parts.iter().enumerate().take(3).filter(|(_, part)| !part.trim().is_empty()) {
         let value = of(part.trim())?;
         let onward = if at + 1 == parts.len() { 3 } else { at + 1 };

@@ -44,16 +44,28 @@ impl Logging {
         } else {
             output.data(&crashes(&rows, self.seed).to_text());
         }
-        let wrong =
-            rows.iter().filter(|(_, _, least, verdict)| (verdict.failures > 0) != (*least > 0)).count();
-        match wrong {
-            0 => Ok(()),
-            _ => Err(Failure::new(
-                Exit::Check,
-                format!("{wrong} rows have a number of failures other than they must have"),
-            )),
-        }
+        let wrong = faults(&rows);
+        if wrong.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Check, wrong.join("; "))) }
     }
+}
+
+/// What must not be: a scheme that a crash breaks, and seeded bugs that no crash has shown.
+fn faults(rows: &[(&str, &str, u64, Verdict)]) -> Vec<String> {
+    let broken = rows.iter().filter(|(_, _, least, verdict)| *least == 0 && verdict.failures > 0);
+    let mut wrong: Vec<String> = broken
+        .map(|(scheme, _, _, verdict)| {
+            format!("{scheme}: {} of {} crashes break its promise", verdict.failures, verdict.points)
+        })
+        .collect();
+    let unseen = rows.iter().filter(|(_, _, least, verdict)| *least > 0 && verdict.failures == 0);
+    let unseen: Vec<String> = unseen.map(|(scheme, mutant, ..)| format!("{mutant} of {scheme}")).collect();
+    if !unseen.is_empty() {
+        wrong.push(format!(
+            "no crash has shown these seeded bugs: {}; give --crash a larger number",
+            unseen.join(", ")
+        ));
+    }
+    wrong
 }
 
 fn crashes(rows: &[(&str, &str, u64, Verdict)], seed: u64) -> Table {

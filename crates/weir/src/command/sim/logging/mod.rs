@@ -56,7 +56,7 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Instead, crash each scheme this many times, and each seeded bug at most as many times until a crash shows it
+    /// Instead, crash each scheme at least this many times, and each seeded bug until a crash shows it or there are as many
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     crash: Option<u64>,
     /// Instead, print what each part of the machine does during this transaction, counted from 0
