@@ -14,7 +14,7 @@ use vfs::{
 };
 
 use crate::acl::{self, Acl};
-use crate::convert::{Numbers, kind_bits};
+use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, Options};
@@ -437,8 +437,9 @@ impl Handler {
         for entry in entries.all.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
             match fs.getattr(entry.ino) {
                 Ok(attr) => (entry.kind, entry.attr) = (Some(attr.kind), Some(attr)),
-                Err(Errno::ENOENT) => entry.kind = None,
-                Err(errno) => return Err(errno),
+                Err(Errno::ENOENT) => entry.has_gone = true,
+                // A damaged inode is told of when it is used, and does not hide the names beside it.
+                Err(_) => {}
             }
         }
         Ok(())
@@ -487,12 +488,17 @@ impl Handler {
         (limit, with_attr): (usize, bool),
         reply: &mut Reply,
     ) -> bool {
-        let Some(kind) = entry.kind else { return true };
-        let dirent = (self.numbers.node(entry.ino), entry.next, kind_bits(kind));
+        if entry.has_gone {
+            return true;
+        }
+        let dirent = (self.numbers.node(entry.ino), entry.next, entry.kind.map_or(UNKNOWN_KIND, kind_bits));
         if !with_attr {
             return reply.put_entry(limit, None, dirent, name);
         }
-        let Some(attr) = &entry.attr else { return true };
+        let Some(attr) = &entry.attr else {
+            // Without a number the kernel takes the name alone, and looks it up when it is used (`fuse_direntplus_link`).
+            return reply.put_entry(limit, Some(&abi::EntryOut::default()), dirent, name);
+        };
         let fits = reply.put_entry(limit, Some(&self.entry(attr)), dirent, name);
         // `.` and `..` are not lookups.
         if fits && name != b"." && name != b".." {
@@ -609,7 +615,7 @@ impl Handler {
 /// An entry of a directory.
 struct Entry {
     ino: Ino,
-    /// None when it has gone since it was listed.
+    /// None where neither the directory nor the inode says it.
     kind: Option<FileKind>,
     attr: Option<Attr>,
     next: u64,
@@ -629,11 +635,15 @@ impl Entries {
         self.all.clear();
         self.names.clear();
     }
+    /// None where they were not asked for, or cannot be read.
 
+    /// It has gone since it was listed.
+    has_gone: bool,
     fn add(&mut self, ino: Ino, kind: Option<FileKind>, next: u64, name: &[u8]) {
         let start = self.names.len();
         self.names.extend_from_slice(name);
-        self.all.push(Entry { ino, kind, attr: None, next, name: start..self.names.len() });
+        let name = start..self.names.len();
+        self.all.push(Entry { ino, kind, attr: None, has_gone: false, next, name });
     }
 
     fn name(&self, entry: &Entry) -> &[u8] {
