@@ -17,7 +17,7 @@ use crate::acl::{self, Acl};
 use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
-use crate::options::{Backing, Cache, Options};
+use crate::options::{Backing, Cache, NAMES_WAIT, Options};
 use crate::panics::{self, Panics};
 use crate::threads;
 use crate::times::{Times, is_stale};
@@ -80,8 +80,8 @@ pub(crate) struct Handler {
     run: Option<Handle>,
     /// Flags of every write.
     always: IoFlags,
-    /// A change of names waits for the medium.
-    names_wait: bool,
+    /// A change of names is durable when it returns. A remount changes it.
+    names_wait: AtomicBool,
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
     invalidator: Invalidator,
@@ -125,7 +125,7 @@ impl Handler {
             times: Times::new(options),
             run: Handle::current(),
             always: if synchronous { IoFlags::SYNC } else { IoFlags::empty() },
-            names_wait: synchronous || options.flags.contains(MountFlags::DIRSYNC),
+            names_wait: AtomicBool::new(synchronous || options.flags.contains(MountFlags::DIRSYNC)),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
             invalidator,
@@ -590,14 +590,32 @@ impl Handler {
         self.backing.sync()
     }
 
-    /// Names have changed: with `dirsync` or `sync` that waits for the medium.
-    fn settled<T>(&self, changed: Result<T>) -> Result<T> {
-        let changed = changed?;
-        if self.names_wait {
-            threads::about_to_wait();
-            self.backing.sync()?;
+    /// Names have changed, of which these inodes know: with `dirsync` or `sync` that is made durable. What a name leads to comes
+    /// before its directory.
+    fn settle(&self, touched: &[Ino]) -> Result<()> {
+        if !self.names_wait.load(Relaxed) {
+            return Ok(());
         }
-        Ok(changed)
+        threads::about_to_wait();
+        touched.iter().try_for_each(|ino| self.fs().fsync(*ino, false))?;
+        self.backing.sync()
+    }
+
+    /// An inode with a new name in a directory.
+    fn settled(&self, made: Result<Attr>, parent: Ino) -> Result<Attr> {
+        let attr = made?;
+        self.settle(&[attr.ino, parent])?;
+        Ok(attr)
+    }
+
+    /// The mount has been remounted with these words. Says whether they are known.
+    fn remounted(&self, words: &str) -> bool {
+        let (names, times): (Vec<_>, Vec<_>) = words.split(',').partition(|word| *word == NAMES_WAIT);
+        let known = self.times.remounted(&times);
+        if known {
+            self.names_wait.store(!names.is_empty() || self.always.contains(IoFlags::SYNC), Relaxed);
+        }
+        known
     }
 
     /// Makes everything durable, and the medium with it.
@@ -617,7 +635,10 @@ struct Entry {
     ino: Ino,
     /// None where neither the directory nor the inode says it.
     kind: Option<FileKind>,
+    /// None where they were not asked for, or cannot be read.
     attr: Option<Attr>,
+    /// It has gone since it was listed.
+    has_gone: bool,
     next: u64,
     /// Where its name lies.
     name: std::ops::Range<usize>,
@@ -635,10 +656,7 @@ impl Entries {
         self.all.clear();
         self.names.clear();
     }
-    /// None where they were not asked for, or cannot be read.
 
-    /// It has gone since it was listed.
-    has_gone: bool,
     fn add(&mut self, ino: Ino, kind: Option<FileKind>, next: u64, name: &[u8]) {
         let start = self.names.len();
         self.names.extend_from_slice(name);
