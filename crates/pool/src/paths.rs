@@ -215,8 +215,11 @@ impl Pool {
     pub fn remove_dir(&self, path: impl AsRef<Path>) -> io::Result<()> {
         io_result(self.process().rmdir(bytes(path.as_ref())))
     }
+        if self.symlink_metadata(path)?.is_symlink() {
+            return self.remove_file(path);
+        }
 
-    /// Removes a directory and everything in it. Symbolic links are removed, not followed.
+    /// Removes a directory and everything in it. Symbolic links are removed, not followed, `path` among them.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         for entry in self.read_dir(path)? {
