@@ -61,6 +61,9 @@ pub(crate) fn kind_bits(kind: FileKind) -> u32 {
     kind.mode_bits() >> 12
 }
 
+/// The kind of an entry that nothing is known of (`DT_UNKNOWN`).
+pub(crate) const UNKNOWN_KIND: u32 = 0;
+
 /// What the kernel means by a time.
 pub(crate) fn set_time(is_now: bool, secs: i64, nanos: u32) -> SetTime {
     if is_now { SetTime::Now } else { SetTime::To(Timestamp { secs, nanos }) }

@@ -14,10 +14,10 @@ use vfs::{
 };
 
 use crate::acl::{self, Acl};
-use crate::convert::{Numbers, kind_bits};
+use crate::convert::{Numbers, UNKNOWN_KIND, kind_bits};
 use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
-use crate::options::{Backing, Cache, Options};
+use crate::options::{Backing, Cache, NAMES_WAIT, Options};
 use crate::panics::{self, Panics};
 use crate::threads;
 use crate::times::{Times, is_stale};
@@ -80,8 +80,8 @@ pub(crate) struct Handler {
     run: Option<Handle>,
     /// Flags of every write.
     always: IoFlags,
-    /// A change of names waits for the medium.
-    names_wait: bool,
+    /// A change of names is durable when it returns. A remount changes it.
+    names_wait: AtomicBool,
     result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     backing: Arc<dyn Backing>,
     invalidator: Invalidator,
@@ -125,7 +125,7 @@ impl Handler {
             times: Times::new(options),
             run: Handle::current(),
             always: if synchronous { IoFlags::SYNC } else { IoFlags::empty() },
-            names_wait: synchronous || options.flags.contains(MountFlags::DIRSYNC),
+            names_wait: AtomicBool::new(synchronous || options.flags.contains(MountFlags::DIRSYNC)),
             result_so_far: Arc::clone(&options.result_so_far),
             backing: Arc::clone(&options.backing),
             invalidator,
@@ -437,8 +437,9 @@ impl Handler {
         for entry in entries.all.iter_mut().filter(|entry| with_attr || entry.kind.is_none()) {
             match fs.getattr(entry.ino) {
                 Ok(attr) => (entry.kind, entry.attr) = (Some(attr.kind), Some(attr)),
-                Err(Errno::ENOENT) => entry.kind = None,
-                Err(errno) => return Err(errno),
+                Err(Errno::ENOENT) => entry.has_gone = true,
+                // A damaged inode is told of when it is used, and does not hide the names beside it.
+                Err(_) => {}
             }
         }
         Ok(())
@@ -487,12 +488,17 @@ impl Handler {
         (limit, with_attr): (usize, bool),
         reply: &mut Reply,
     ) -> bool {
-        let Some(kind) = entry.kind else { return true };
-        let dirent = (self.numbers.node(entry.ino), entry.next, kind_bits(kind));
+        if entry.has_gone {
+            return true;
+        }
+        let dirent = (self.numbers.node(entry.ino), entry.next, entry.kind.map_or(UNKNOWN_KIND, kind_bits));
         if !with_attr {
             return reply.put_entry(limit, None, dirent, name);
         }
-        let Some(attr) = &entry.attr else { return true };
+        let Some(attr) = &entry.attr else {
+            // Without a number the kernel takes the name alone, and looks it up when it is used (`fuse_direntplus_link`).
+            return reply.put_entry(limit, Some(&abi::EntryOut::default()), dirent, name);
+        };
         let fits = reply.put_entry(limit, Some(&self.entry(attr)), dirent, name);
         // `.` and `..` are not lookups.
         if fits && name != b"." && name != b".." {
@@ -584,14 +590,32 @@ impl Handler {
         self.backing.sync()
     }
 
-    /// Names have changed: with `dirsync` or `sync` that waits for the medium.
-    fn settled<T>(&self, changed: Result<T>) -> Result<T> {
-        let changed = changed?;
-        if self.names_wait {
-            threads::about_to_wait();
-            self.backing.sync()?;
+    /// Names have changed, of which these inodes know: with `dirsync` or `sync` that is made durable. What a name leads to comes
+    /// before its directory.
+    fn settle(&self, touched: &[Ino]) -> Result<()> {
+        if !self.names_wait.load(Relaxed) {
+            return Ok(());
         }
-        Ok(changed)
+        threads::about_to_wait();
+        touched.iter().try_for_each(|ino| self.fs().fsync(*ino, false))?;
+        self.backing.sync()
+    }
+
+    /// An inode with a new name in a directory.
+    fn settled(&self, made: Result<Attr>, parent: Ino) -> Result<Attr> {
+        let attr = made?;
+        self.settle(&[attr.ino, parent])?;
+        Ok(attr)
+    }
+
+    /// The mount has been remounted with these words. Says whether they are known.
+    fn remounted(&self, words: &str) -> bool {
+        let (names, times): (Vec<_>, Vec<_>) = words.split(',').partition(|word| *word == NAMES_WAIT);
+        let known = self.times.remounted(&times);
+        if known {
+            self.names_wait.store(!names.is_empty() || self.always.contains(IoFlags::SYNC), Relaxed);
+        }
+        known
     }
 
     /// Makes everything durable, and the medium with it.
@@ -609,9 +633,12 @@ impl Handler {
 /// An entry of a directory.
 struct Entry {
     ino: Ino,
-    /// None when it has gone since it was listed.
+    /// None where neither the directory nor the inode says it.
     kind: Option<FileKind>,
+    /// None where they were not asked for, or cannot be read.
     attr: Option<Attr>,
+    /// It has gone since it was listed.
+    has_gone: bool,
     next: u64,
     /// Where its name lies.
     name: std::ops::Range<usize>,
@@ -633,7 +660,8 @@ impl Entries {
     fn add(&mut self, ino: Ino, kind: Option<FileKind>, next: u64, name: &[u8]) {
         let start = self.names.len();
         self.names.extend_from_slice(name);
-        self.all.push(Entry { ino, kind, attr: None, next, name: start..self.names.len() });
+        let name = start..self.names.len();
+        self.all.push(Entry { ino, kind, attr: None, has_gone: false, next, name });
     }
 
     fn name(&self, entry: &Entry) -> &[u8] {

@@ -1,5 +1,6 @@
 //! How to mount.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +35,9 @@ pub const TRIM_XATTR: &str = "weir.trim";
 /// kernel has changed the mount ([`remount_xattr`]). The kernel itself tells nothing.
 pub(crate) const REMOUNT_XATTR: &str = "weir.remount:";
 
+/// The word of a remount after which a change of names is durable when it returns.
+pub(crate) const NAMES_WAIT: &str = "dirsync";
+
 /// The attribute of the root that tells the server of a remount with these flags; of access times only what was said.
 pub fn remount_xattr(flags: MountFlags, access_times: Option<AccessTimes>) -> String {
     let state = if flags.contains(MountFlags::RDONLY) { "ro" } else { "rw" };
@@ -43,7 +47,10 @@ pub fn remount_xattr(flags: MountFlags, access_times: Option<AccessTimes>) -> St
         AccessTimes::Relative => ",relatime",
         AccessTimes::Strict => ",strictatime",
     });
-    format!("{REMOUNT_XATTR}{state},{directories}{times}")
+    let names_wait = flags.intersects(MountFlags::DIRSYNC | MountFlags::SYNCHRONOUS);
+    // A server of an older version does not know the word.
+    let names = if names_wait { format!(",{NAMES_WAIT}") } else { String::new() };
+    format!("{REMOUNT_XATTR}{state},{directories}{times}{names}")
 }
 
 /// The beginning of an attribute of the root, in no list: root, or the user who serves, asks for it with the path of a socket, to
@@ -84,7 +91,9 @@ pub trait Backing: Send + Sync {
     /// change may be left in memory. Called once for each operation; by default the panic is only reported, and the mount goes on.
     fn panicked(&self, operation: &str, changes: bool) {
         let _ = changes;
-        eprintln!("{operation}: the file system has panicked; its callers are answered EIO");
+        // A message that cannot be written is no reason to end.
+        let what = "the file system has panicked; its callers are answered EIO";
+        let _ = writeln!(std::io::stderr(), "{operation}: {what}");
     }
 }
 

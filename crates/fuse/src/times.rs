@@ -34,16 +34,16 @@ impl Times {
     }
 
     /// The kernel has remounted: `ro` or `rw`, then what was said of access times. Says whether the words are known.
-    pub(crate) fn remounted(&self, words: &str) -> bool {
+    pub(crate) fn remounted(&self, words: &[&str]) -> bool {
         let mut state = self.0.write();
         let mut new = *state;
-        for word in words.split(',') {
-            match word {
-                "ro" | "rw" => new.read_only = word == "ro",
+        for word in words {
+            match *word {
+                "ro" | "rw" => new.read_only = *word == "ro",
                 "noatime" => new.asked = AccessTimes::Never,
                 "relatime" => new.asked = AccessTimes::Relative,
                 "strictatime" => new.asked = AccessTimes::Strict,
-                "diratime" | "nodiratime" => new.directories = word == "diratime",
+                "diratime" | "nodiratime" => new.directories = *word == "diratime",
                 _ => return false,
             }
         }

@@ -93,6 +93,9 @@ pub enum MediaError {
     /// The host has no space for a part of a file that has holes.
     #[error("the disk of the host is full: free space on it, or use another")]
     HostFull,
+    /// The host has failed to write a part of a file to its disk, and has dropped it.
+    #[error("an earlier write of the file to its disk failed, and what was stored then may be lost")]
+    NotWritten,
     /// The host refused.
     #[error("cannot {doing}: {}", std::io::Error::from_raw_os_error(*errno))]
     Io {

@@ -269,11 +269,26 @@ fn a_read_only_region_refuses_stores_and_only_those() {
 }
 
 #[test]
+fn a_file_that_is_to_be_new_is_made_or_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("image");
+    let new = |len: u64| Region::file(&path, Some(Bytes(len)), Access::New, Box::new(Null));
+    assert_eq!(new(8192).expect("it is new").len(), 8192);
+    assert!(matches!(new(1 << 20), Err(MediaError::Io { errno: libc::EEXIST, .. })));
+    assert_eq!(std::fs::metadata(&path).expect("it is there").len(), 8192, "a refusal changes nothing");
+    std::fs::remove_file(&path).expect("it is removed");
+    assert!(new(1 << 62).is_err() && !path.exists(), "nothing is left of what could not be made");
+    std::os::unix::fs::symlink(dir.path().join("other"), &path).expect("a link");
+    assert!(new(8192).is_err() && path.is_symlink());
+}
+
+#[test]
 fn an_ordinary_file_is_not_persistent_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("image");
-    let found = Region::direct(&path, Some(Bytes(1 << 20)), Box::new(Null)).err();
+    let found = Region::direct(&path, Some(Bytes(1 << 20)), Access::New, Box::new(Null)).err();
     assert_eq!(found, Some(MediaError::NotPersistent));
+    assert!(!path.exists(), "nothing is left of it");
 }
 
 #[test]

@@ -122,6 +122,9 @@ impl File {
     pub fn write_all_at(&self, mut data: &[u8], mut offset: u64) -> io::Result<()> {
         while !data.is_empty() {
             let written = self.write_at(data, offset)?;
+            if written == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
             data = &data[written..];
             offset += written as u64;
         }

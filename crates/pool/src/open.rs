@@ -131,12 +131,26 @@ impl PoolOptions {
 
     /// Opens a pool, and recovers it where its last user has not closed it.
     pub fn open_source(&self, source: &Source) -> Result<Pool, PoolError> {
+        self.mounted(source, |of| source.open(of, self.size, &self.medium).map(|(region, _)| region))
+    }
+
+    /// Makes a pool in a file, which must not exist.
+    pub(crate) fn create(&self, path: PathBuf, size: Bytes) -> Result<Pool, PoolError> {
+        let source = Source::File(path);
+        self.mounted(&source, |of| source.create(of, size, &self.medium))
+    }
+
+    /// Mounts the region that `open` opens.
+    fn mounted(
+        &self,
+        source: &Source,
+        open: impl FnOnce((&'static dyn FsType, &Options)) -> Result<Arc<Region>, PoolError>,
+    ) -> Result<Pool, PoolError> {
         let design = self.design()?;
         let refused = |error| PoolError::Design { pool: source.clone(), error };
         let options = Options::resolve(design.name(), design.options(), &self.options);
         let options = options.map_err(|error| refused(error.into()))?;
-        let model = self.medium.build().map_err(PoolError::Medium)?;
-        let (region, _) = source.open((design, &options), self.size, model)?;
+        let region = open((design, &options))?;
         let mounted = mount(design, Arc::clone(&region), options);
         let mounted =
             mounted.map_err(|what| PoolError::Failed { pool: source.clone(), what })?.map_err(refused)?;

@@ -65,11 +65,7 @@ pub struct Pool(Arc<Inner>);
 impl Pool {
     /// Makes a pool in a file of this size; `EEXIST` when the file is there.
     pub fn create(path: impl Into<PathBuf>, design: &str, size: Bytes) -> Result<Self, PoolError> {
-        let path = path.into();
-        if path.exists() {
-            return Err(PoolError::Exists(path));
-        }
-        PoolOptions::new(design).size(size).open(path)
+        PoolOptions::new(design).create(path.into(), size)
     }
 
     /// Opens the pool in a file, and recovers it where its last user has not closed it.
@@ -221,9 +217,12 @@ impl Pool {
         io_result(self.process().rmdir(bytes(path.as_ref())))
     }
 
-    /// Removes a directory and everything in it. Symbolic links are removed, not followed.
+    /// Removes a directory and everything in it. Symbolic links are removed, not followed, `path` among them.
     pub fn remove_dir_all(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
+        if self.symlink_metadata(path)?.is_symlink() {
+            return self.remove_file(path);
+        }
         for entry in self.read_dir(path)? {
             let below = path.join(entry.file_name());
             if self.symlink_metadata(&below)?.is_dir() {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use fs::{FsError, FsType, Options};
 use media::Storage;
 use media::nvmm::Access;
-use media::{CostModel, MediaError, Region};
+use media::{CostModel, MediaError, Medium, Region};
 use sim::{Bytes, Machine, RunError, Seed, Setup};
 
 use crate::open::PoolError;
@@ -42,43 +42,63 @@ impl Source {
     /// use, no space), [`PoolError::Design`] for what the design refuses. Nothing is left of a new pool.
     pub fn open(
         &self,
-        (design, options): (&'static dyn FsType, &Options),
+        of: (&'static dyn FsType, &Options),
         size: Option<Bytes>,
-        model: Box<dyn CostModel>,
+        medium: &Medium,
     ) -> Result<(Arc<Region>, bool), PoolError> {
-        let is_missing = self.path().is_none_or(|path| !path.exists());
-        if is_missing && size.is_none() {
-            return Err(PoolError::NoSize(self.clone()));
-        }
-        let size = size.filter(|_| is_missing);
-        let region = match self {
-            Self::File(path) => Region::file(path, size, Access::ReadWrite, model),
-            Self::Dax(path) => Region::direct(path, size, model),
-            Self::Memory => Region::anonymous(size.unwrap_or(Bytes(0)), model),
-        };
-        let region = region.map_err(|error| {
-            // A file that another process uses was made by that process meanwhile.
-            if is_missing && error != MediaError::InUse {
-                self.remove();
+        if self.path().is_none_or(|path| !path.exists()) {
+            let size = size.ok_or_else(|| PoolError::NoSize(self.clone()))?;
+            match self.create(of, size, medium) {
+                // Another process has made it meanwhile.
+                Err(PoolError::Exists(_)) => {}
+                made => return made.map(|region| (region, true)),
             }
-            PoolError::Media { pool: self.clone(), error }
-        });
-        let region = Arc::new(region?);
-        if !is_missing {
-            return Ok((region, false));
         }
+        let model = medium.build().map_err(PoolError::Medium)?;
+        self.region(None, Access::ReadWrite, model).map(|region| (region, false))
+    }
+
+    /// Makes the pool, with an empty file system of this design, and opens it for this process alone.
+    ///
+    /// # Errors
+    ///
+    /// [`PoolError::Exists`] when there is such a file, or a link that leads to none; otherwise as for [`Source::open`].
+    pub fn create(
+        &self,
+        (design, options): (&'static dyn FsType, &Options),
+        size: Bytes,
+        medium: &Medium,
+    ) -> Result<Arc<Region>, PoolError> {
+        let model = medium.build().map_err(PoolError::Medium)?;
+        let region = self.region(Some(size), Access::New, model)?;
         let made = match make(design, &Storage::from(&region), options) {
             Ok(made) => made.map_err(|error| PoolError::Design { pool: self.clone(), error }),
             Err(error) => Err(PoolError::Failed { pool: self.clone(), what: error.to_string() }),
         };
-        made.map(|()| (region, true)).inspect_err(|_| self.remove())
+        // A pool without a file system is of no use.
+        made.map(|()| region).inspect_err(|_| drop(self.path().map(std::fs::remove_file)))
     }
 
-    /// Removes a new file: a pool without a file system is of no use.
-    fn remove(&self) {
-        self.path().map(std::fs::remove_file);
+    fn region(
+        &self,
+        size: Option<Bytes>,
+        access: Access,
+        model: Box<dyn CostModel>,
+    ) -> Result<Arc<Region>, PoolError> {
+        let region = match self {
+            Self::File(path) => Region::file(path, size, access, model),
+            Self::Dax(path) => Region::direct(path, size, access, model),
+            Self::Memory => Region::anonymous(size.unwrap_or(Bytes(0)), model),
+        };
+        region.map(Arc::new).map_err(|error| match (error, self.path()) {
+            (MediaError::Io { errno: EXISTS, .. }, Some(path)) => PoolError::Exists(path.to_owned()),
+            (error, _) => PoolError::Media { pool: self.clone(), error },
+        })
     }
 }
+
+/// `EEXIST`.
+const EXISTS: i32 = 17;
 
 /// Makes a file system in storage. What it draws, such as a UUID, is unlike that of any other; in a run the seed of the run
 /// decides.

@@ -157,6 +157,48 @@ fn a_pool_whose_last_user_panics_is_closed() {
 }
 
 #[test]
+fn of_those_that_make_a_pool_at_a_time_one_does_and_keeps_it() {
+    let folder = tempfile::tempdir().unwrap();
+    for round in 0..40 {
+        let path = folder.path().join(format!("{round}"));
+        let start = std::sync::Barrier::new(8);
+        let make = |number: u8| {
+            start.wait();
+            let pool = match Pool::create(&path, "redo", SIZE) {
+                Ok(pool) => pool,
+                Err(PoolError::Exists(_)) => return None,
+                Err(error) => panic!("{error}"),
+            };
+            pool.write("mine", [number]).unwrap();
+            pool.close().unwrap();
+            Some(number)
+        };
+        let makers: Vec<_> = std::thread::scope(|scope| {
+            let running: Vec<_> = (0..8).map(|number| scope.spawn(move || make(number))).collect();
+            running.into_iter().filter_map(|running| running.join().unwrap()).collect()
+        });
+        assert_eq!(makers.len(), 1, "round {round}: {makers:?}");
+        assert_eq!(Pool::open(&path, "redo").unwrap().read("mine").unwrap(), makers);
+        std::fs::remove_file(&path).unwrap();
+    }
+}
+
+#[test]
+fn a_link_to_a_directory_is_removed_without_what_it_leads_to() {
+    for design in DESIGNS {
+        let pool = in_memory(design);
+        pool.create_dir_all("kept/below").unwrap();
+        pool.write("kept/file", "x").unwrap();
+        pool.symlink("kept", "link").unwrap();
+        pool.remove_dir_all("link").unwrap();
+        assert!(pool.symlink_metadata("link").is_err() && pool.exists("kept/below").unwrap());
+        assert_eq!(pool.read_to_string("kept/file").unwrap(), "x");
+        assert_eq!(pool.remove_dir_all("kept/file").unwrap_err().kind(), ErrorKind::NotADirectory);
+        assert!(pool.exists("kept/file").unwrap());
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = tempfile::tempdir().unwrap();
     let said = |result: Result<Pool, PoolError>| result.unwrap_err().to_string();

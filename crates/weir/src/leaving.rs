@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::failure::{Exit, Failure};
-use crate::mounted;
+use crate::{mounted, output};
 
 /// How often a pool that is being left is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -58,7 +58,7 @@ impl<'a> Wait<'a> {
             return Err(Failure::new(Exit::Run, what));
         }
         if waited >= self.told + TELL_EVERY {
-            anstream::eprintln!("waiting for {server}, which writes {pool} back ({secs} s)");
+            output::say(&format!("waiting for {server}, which writes {pool} back ({secs} s)"));
             self.told = waited;
         }
         Ok(())
@@ -245,6 +245,8 @@ pub(crate) struct Waiting(Vec<UnixStream>);
 impl Waiting {
     /// Connects to the socket of one more that waits.
     pub(crate) fn add(&mut self, socket: &Path) -> io::Result<()> {
+        // Those whose unmount was refused have gone.
+        self.0.retain(|stream| is_open(stream).unwrap_or(false));
         self.0.push(UnixStream::connect(socket)?);
         Ok(())
     }
@@ -258,6 +260,14 @@ impl Waiting {
         }
         self.0
     }
+}
+
+/// Whether the other end is there still; it never sends anything.
+fn is_open(mut stream: &UnixStream) -> io::Result<bool> {
+    stream.set_nonblocking(true)?;
+    let read = stream.read(&mut [0]);
+    stream.set_nonblocking(false)?;
+    Ok(read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock))
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ mod bundle;
 mod checked;
 mod cli;
 mod command;
+mod contents;
 mod experiment;
 mod failure;
 mod inputs;

@@ -1,5 +1,7 @@
 //! What is mounted where: the lists of mounts of this process and of others.
 
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags};
@@ -27,16 +29,17 @@ pub(crate) struct Mounted {
 }
 
 impl Mounted {
-    fn of(line: &str) -> Option<Self> {
-        let mut fields = line.split(' ');
-        let (source, dir, kind, words) = (fields.next()?, fields.next()?, fields.next()?, fields.next()?);
+    fn of(line: &[u8]) -> Option<Self> {
+        let mut fields = line.split(|byte| *byte == b' ');
+        let (source, dir) = (fields.next()?, fields.next()?);
+        let [kind, words] = [fields.next()?, fields.next()?].map(String::from_utf8_lossy);
         let owner = words.split(',').find_map(|word| word.strip_prefix("user_id="));
         Some(Self {
             source: plain(source).into(),
             dir: plain(dir).into(),
-            kind: kind.to_owned(),
-            words: words.to_owned(),
             owner: owner.and_then(|user| user.parse().ok()),
+            kind: kind.into_owned(),
+            words: words.into_owned(),
         })
     }
 
@@ -109,15 +112,15 @@ pub(crate) fn is_mounted(dir: &Path) -> Result<bool, Failure> {
 /// What is mounted on `dir` last. A mount whose server has gone is in the list, too.
 fn on(dir: &Path) -> Result<Option<Mounted>, Failure> {
     let list = Path::new(LIST);
-    let text = std::fs::read_to_string(list).map_err(|error| Failure::io("read", list, &error))?;
-    Ok(text.lines().filter_map(Mounted::of).rfind(|mounted| mounted.dir == dir))
+    let text = std::fs::read(list).map_err(|error| Failure::io("read", list, &error))?;
+    Ok(lines(&text).filter_map(Mounted::of).filter(|mounted| mounted.dir == dir).last())
 }
 
 /// The directories on which a pool is mounted, in the mount namespace of this process.
 pub(crate) fn places_of(pool: &Path) -> Vec<PathBuf> {
     let pool = std::path::absolute(pool).map_or_else(|_| pool.to_owned(), |pool| found(&pool));
-    let text = std::fs::read_to_string(LIST).unwrap_or_default();
-    let mounts = text.lines().filter_map(Mounted::of);
+    let text = std::fs::read(LIST).unwrap_or_default();
+    let mounts = lines(&text).filter_map(Mounted::of);
     let of_it = mounts.filter(|mounted| mounted.is_ours() && found(&mounted.source) == pool);
     of_it.map(|mounted| mounted.dir).collect()
 }
@@ -127,16 +130,16 @@ pub(crate) fn places_of(pool: &Path) -> Vec<PathBuf> {
 pub(crate) fn places_elsewhere(pool: &Path, process: u32) -> Vec<PathBuf> {
     // Each namespace numbers its mounts anew, the root first.
     let root = |list: &str| {
-        let text = std::fs::read_to_string(list).ok()?;
-        text.split(' ').next().map(str::to_owned)
+        let text = std::fs::read(list).ok()?;
+        text.split(|byte| *byte == b' ').next().map(<[u8]>::to_owned)
     };
     if root(LIST_OF_DEVICES) == root(&format!("/proc/{process}/mountinfo")) {
         return Vec::new();
     }
-    let here = std::fs::read_to_string(LIST).unwrap_or_default();
-    let there = std::fs::read_to_string(format!("/proc/{process}/mounts")).unwrap_or_default();
+    let here = std::fs::read(LIST).unwrap_or_default();
+    let there = std::fs::read(format!("/proc/{process}/mounts")).unwrap_or_default();
     let mounts =
-        there.lines().filter(|line| !here.lines().any(|known| known == *line)).filter_map(Mounted::of);
+        lines(&there).filter(|line| !lines(&here).any(|known| known == *line)).filter_map(Mounted::of);
     let of_it = mounts.filter(|mounted| mounted.is_ours() && mounted.source.file_name() == pool.file_name());
     of_it.map(|mounted| mounted.dir).collect()
 }
@@ -144,7 +147,8 @@ pub(crate) fn places_elsewhere(pool: &Path, process: u32) -> Vec<PathBuf> {
 /// The device of the mount that a file lies on, by which `/proc/locks` names it. That of stat(2) may differ, on overlay and Btrfs.
 pub(crate) fn device_of(file: &Path) -> Option<u64> {
     let known = rustix::fs::statx(CWD, file, AtFlags::empty(), StatxFlags::MNT_ID).ok()?;
-    let list = std::fs::read_to_string(LIST_OF_DEVICES).ok()?;
+    let list = std::fs::read(LIST_OF_DEVICES).ok()?;
+    let list = String::from_utf8_lossy(&list);
     StatxFlags::from_bits_retain(known.stx_mask)
         .contains(StatxFlags::MNT_ID)
         .then(|| device_in(&list, known.stx_mnt_id))
@@ -162,10 +166,27 @@ fn device_in(list: &str, mount: u64) -> Option<u64> {
     })
 }
 
+/// The loop device by which the host's kernel writes to a file, if there is one.
+pub(crate) fn loop_device_of(file: &Path) -> Option<PathBuf> {
+    let file = found(&std::path::absolute(file).ok()?);
+    let devices = std::fs::read_dir("/sys/block").ok()?.flatten().map(|device| device.path());
+    let is_on_it = |device: &PathBuf| {
+        let backing = std::fs::read(device.join("loop/backing_file")).unwrap_or_default();
+        let writes = std::fs::read(device.join("ro")).is_ok_and(|flag| flag.starts_with(b"0"));
+        writes && backing.strip_suffix(b"\n").is_some_and(|path| Path::new(OsStr::from_bytes(path)) == file)
+    };
+    devices.into_iter().find(is_on_it).and_then(|device| Some(Path::new("/dev").join(device.file_name()?)))
+}
+
+/// The lines of a list, in which a name need not be text: any user may have made it.
+fn lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
 /// A field of the list, in which spaces and the like are written as `\040`.
-fn plain(field: &str) -> String {
+fn plain(field: &[u8]) -> OsString {
     let mut bytes = Vec::new();
-    let mut rest = field.as_bytes();
+    let mut rest = field;
     while let Some((&byte, after)) = rest.split_first() {
         let code = (byte == b'\\').then(|| after.get(..3)).flatten();
         let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
@@ -180,7 +201,7 @@ fn plain(field: &str) -> String {
             }
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]
@@ -189,8 +210,9 @@ mod tests {
 
     #[test]
     fn fields_of_the_list_are_read_as_they_were_meant() {
-        assert_eq!(plain(r"/mnt/a\040b\134c"), r"/mnt/a b\c");
-        assert_eq!(plain(r"/plain\"), r"/plain\");
+        assert_eq!(plain(br"/mnt/a\040b\134c"), r"/mnt/a b\c");
+        assert_eq!(plain(br"/plain\"), r"/plain\");
+        assert_eq!(plain(b"/no text \xff").as_bytes(), b"/no text \xff");
     }
 
     #[test]

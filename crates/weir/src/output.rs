@@ -62,14 +62,14 @@ impl Output {
     /// Tells something on the standard error.
     pub(crate) fn note(&self, text: &str) {
         if !self.quiet {
-            anstream::eprintln!("{text}");
+            say(text);
         }
     }
 
     /// Tells something that matters to few.
     pub(crate) fn detail(&self, text: &str) {
         if self.verbose && !self.quiet {
-            anstream::eprintln!("{text}");
+            say(text);
         }
     }
 
@@ -82,11 +82,17 @@ impl Output {
             print_failure_json(failure);
         }
         let style = anstyle::AnsiColor::Red.on_default().bold();
-        anstream::eprintln!("{style}error:{style:#} {}", failure.message);
+        say(&format!("{style}error:{style:#} {}", failure.message));
         if let Some(topic) = topics::of(&failure.message).filter(|_| !self.quiet) {
-            anstream::eprintln!("more: weir explain {}", topic.word);
+            say(&format!("more: weir explain {}", topic.word));
         }
     }
+}
+
+/// Says a line on the standard error. Where that cannot be written, the work goes on: a server must not end because of a full disk
+/// under its log.
+pub(crate) fn say(line: &str) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// The document that stands for a result that there is not.

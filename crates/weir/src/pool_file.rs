@@ -83,11 +83,13 @@ fn too_large(path: &Path, size: Bytes, error: &std::io::Error) -> Failure {
 /// its new size. Reserved blocks that were never stored to count as space here.
 pub(crate) fn extend_holes(path: &Path, size: Bytes) -> Result<(), Failure> {
     let failed = |error| Failure::io("make larger", path, &error);
-    let data = std::fs::metadata(path).map_err(failed)?;
-    if data.blocks() * 512 >= data.len() {
+    let file = File::options().write(true).open(path).map_err(failed)?;
+    file.try_lock().map_err(|error| failed(error.into()))?;
+    // Under the lock: another command may have made it larger than this meanwhile.
+    let data = file.metadata().map_err(failed)?;
+    if data.len() >= size.0 || data.blocks() * 512 >= data.len() {
         return Ok(());
     }
-    let file = File::options().write(true).open(path).map_err(failed)?;
     file.set_len(size.0).map_err(|error| too_large(path, size, &error))?;
     file.sync_all().map_err(failed)
 }
@@ -100,6 +102,24 @@ pub(crate) fn found(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Its size may have been read before another command made it larger.
+    #[test]
+    fn holes_never_make_a_file_shorter() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        make_sparse(&path, Bytes::mib(8)).unwrap();
+        let len = || std::fs::metadata(&path).unwrap().len();
+        extend_holes(&path, Bytes::mib(4)).unwrap();
+        assert_eq!(len(), 8 << 20);
+        let in_use = File::open(&path).unwrap();
+        in_use.try_lock().unwrap();
+        assert!(extend_holes(&path, Bytes::mib(16)).is_err(), "a mount may have it");
+        assert_eq!(len(), 8 << 20);
+        drop(in_use);
+        extend_holes(&path, Bytes::mib(16)).unwrap();
+        assert_eq!(len(), 16 << 20);
+    }
 
     #[test]
     fn permissions_are_read_as_chmod_reads_them() {

@@ -151,6 +151,79 @@ fn an_unmount_fails_when_its_server_has_lost_the_pool() {
     assert!(lost.contains("the server ended before it had written everything back"), "{lost}");
 }
 
+/// Any user may have mounted it there. In a mount namespace of its own: other programs read the list of mounts as text.
+#[test]
+fn a_mount_on_a_name_that_is_no_text_is_in_nobodys_way() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("pmfs");
+    done(&["mkfs", "pmfs", "--size", "64MiB"], &[&place.pool()]);
+    for name in ["not text \\377", "strange"] {
+        let script = r#"set -e
+            other="$4/$(printf "$5")"; mkdir "$other"; mount -t tmpfs none "$other"
+            [ "$5" = strange ] && dir="$4/$(printf "pool \\376")" || dir="$3"
+            mkdir -p "$dir"; "$1" mount pmfs "$2" "$dir"
+            "$1" fsck "$2" 2>&1 | grep -q "it is mounted on"
+            "$1" sync "$dir"; "$1" umount "$dir""#;
+        let mut elsewhere = Command::new("unshare");
+        elsewhere.args(["--mount", "--propagation", "private", "sh", "-c", script, "sh"]);
+        elsewhere.arg(weir().get_program()).args([&place.pool(), &place.dir()]);
+        let output = elsewhere.arg(place.folder.path()).arg(name).output().expect("unshare runs");
+        assert!(output.status.success(), "{name}: {}", stderr(&output));
+    }
+    place.check();
+}
+
+#[test]
+fn an_unmount_that_was_refused_leaves_nothing_open_in_the_server() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("pmfs");
+    let mut server = place.serve("");
+    let open = || fs::read_dir(format!("/proc/{}/fd", server.id())).unwrap().count();
+    let in_use = File::create(place.dir().join("file")).unwrap();
+    let refuse = || {
+        let refused = run(&["umount"], &[&place.dir()]);
+        assert!(stderr(&refused).contains("is in use"), "{}", stderr(&refused));
+    };
+    refuse();
+    let before = open();
+    (0..5).for_each(|_| refuse());
+    assert_eq!(open(), before);
+    drop(in_use);
+    place.umount();
+    assert!(server.wait().unwrap().success());
+}
+
+#[test]
+fn an_image_that_a_loop_device_uses_is_not_changed() {
+    let Some(_alone) = alone() else { return };
+    let place = Place::new("ext4");
+    done(&["mkfs", "ext4", "--size", "64MiB"], &[&place.pool()]);
+    let losetup = Command::new("losetup").args(["--find", "--show"]).arg(place.pool()).output();
+    let Some(device) = losetup.ok().filter(|output| output.status.success()) else {
+        return println!("skipped: losetup is missing");
+    };
+    let device = String::from_utf8_lossy(&device.stdout).trim().to_owned();
+    let (pool, dir) = (place.pool(), place.dir());
+    let refused: Vec<_> = [
+        run(&["mount", "ext4"], &[&pool, &dir]),
+        run(&["mkfs", "ext4", "--force"], &[&pool]),
+        run(&["fsck", "--repair"], &[&pool]),
+    ]
+    .into();
+    let looked = run(&["fsck"], &[&pool]);
+    assert!(Command::new("losetup").args(["--detach", &device]).status().unwrap().success());
+    for refused in refused {
+        assert!(!refused.status.success());
+        for part in ["pool.weir", &device, "losetup --detach"] {
+            assert!(stderr(&refused).contains(part), "{}", stderr(&refused));
+        }
+    }
+    assert!(looked.status.success(), "to read it does no harm: {}", stderr(&looked));
+    done(&["mount", "ext4"], &[&pool, &dir]);
+    place.umount();
+    place.check();
+}
+
 #[test]
 fn a_pool_that_is_mounted_in_another_mount_namespace_is_refused_at_once_and_by_its_place_there() {
     let Some(_alone) = alone() else { return };

@@ -44,6 +44,22 @@ fn what_was_written_is_there_after_an_unmount() {
     }
 }
 
+#[test]
+fn names_that_begin_like_options_are_mounted() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    let folder = place.folder.path();
+    fs::create_dir(folder.join("-dir")).unwrap();
+    let mut mount = weir();
+    mount.current_dir(folder).args(["mount", "--size", "64MiB", "--", "pmfs", "-pool", "-dir"]);
+    let mounted = mount.output().unwrap();
+    assert!(mounted.status.success(), "{}", stderr(&mounted));
+    run(weir().current_dir(folder).args(["umount", "--", "-dir"]));
+    run(weir().current_dir(folder).args(["fsck", "--", "-pool"]));
+}
+
 /// The bytes of the pool's file.
 fn bytes(place: &Place) -> Vec<u8> {
     fs::read(place.pool()).expect("the pool")

@@ -4,10 +4,13 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
+use media::nvmm::Access;
+use media::nvmm::null::Null;
 use vfs::Durability;
 
 #[path = "shared/evidence.rs"]
@@ -187,6 +190,96 @@ fn a_sync_of_the_mount_makes_durable_what_no_file_was_asked_for() {
         place.umount();
         place.check();
     }
+}
+
+/// The kernel keeps them back for a while, as it may.
+#[test]
+fn a_sync_of_the_mount_covers_stores_through_a_shared_map() {
+    for design in DESIGNS.into_iter().filter(|_| can_mount()) {
+        let place = Place::new(design);
+        let mut server = place.serve("");
+        let path = place.dir().join("file");
+        File::create(&path).unwrap().set_len(100_000).unwrap();
+        let map = media::Region::file(&path, None, Access::ReadWrite, Box::new(Null)).unwrap();
+        map.store(0, &pattern(3, 100_000)).unwrap();
+        run(weir().arg("sync").arg(place.dir()));
+        server.kill().unwrap();
+        server.wait().unwrap();
+        drop(map);
+        place.umount();
+        place.mount("");
+        assert!(fs::read(&path).unwrap() == pattern(3, 100_000), "{design}");
+        place.umount();
+        place.check();
+    }
+}
+
+/// Kinds of what has a name, and every call that changes one.
+fn change_names(dir: &Path) {
+    let at = |name: &str| dir.join(name);
+    fs::create_dir(at("dir")).unwrap();
+    fs::create_dir(at("dir/gone")).unwrap();
+    fs::remove_dir(at("dir/gone")).unwrap();
+    File::create(at("file")).unwrap();
+    fs::rename(at("file"), at("dir/moved")).unwrap();
+    fs::hard_link(at("dir/moved"), at("hard")).unwrap();
+    std::os::unix::fs::symlink("dir/moved", at("soft")).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, at("pipe"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    File::create(at("gone")).unwrap();
+    fs::remove_file(at("gone")).unwrap();
+    for name in ["old", "new"] {
+        fs::write(at(name), name).unwrap();
+        File::open(at(name)).unwrap().sync_all().unwrap();
+    }
+    fs::rename(at("new"), at("old")).unwrap();
+}
+
+#[test]
+fn with_dirsync_and_sync_changes_of_names_are_durable_when_they_return() {
+    for design in designs().filter(|_| can_mount()) {
+        for (first, later) in [("dirsync", None), ("sync", None), ("", Some("remount,dirsync"))] {
+            let told = format!("{design}, {first}, {later:?}");
+            let place = Place::new(design);
+            let mut server = place.serve(first);
+            if let Some(words) = later {
+                run(weir().args(["mount", design, "-o", words]).args([place.pool(), place.dir()]));
+            }
+            change_names(&place.dir());
+            server.kill().unwrap();
+            server.wait().unwrap();
+            place.umount();
+            place.mount("");
+            let names = |dir: PathBuf| {
+                let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name());
+                let mut names: Vec<_> = names.filter(|name| name != "lost+found").collect();
+                names.sort();
+                names
+            };
+            assert_eq!(names(place.dir()), ["dir", "hard", "old", "pipe", "soft"], "{told}");
+            assert_eq!(names(place.dir().join("dir")), ["moved"], "{told}");
+            assert_eq!(fs::read_to_string(place.dir().join("old")).unwrap(), "new", "{told}");
+            assert_eq!(fs::metadata(place.dir().join("hard")).unwrap().nlink(), 2, "{told}");
+            place.umount();
+            place.check();
+        }
+    }
+}
+
+#[test]
+fn a_mount_goes_on_when_who_started_it_does_not_hear_that_it_is_ready() {
+    let Some(full) = File::options().write(true).open("/dev/full").ok().filter(|_| can_mount()) else {
+        return;
+    };
+    let place = Place::new("pmfs");
+    let mut server = place.command("").arg("--tell-ready").stdout(full).spawn().unwrap();
+    while !place.is_mounted() {
+        assert_eq!(server.try_wait().unwrap(), None, "the server has ended");
+        thread::yield_now();
+    }
+    fs::write(place.dir().join("file"), "x").unwrap();
+    place.umount();
+    assert!(server.wait().unwrap().success());
+    place.check();
 }
 
 #[test]

@@ -79,6 +79,69 @@ fn a_size_is_rounded_up_to_blocks_and_the_same_size_again_does_nothing() {
     place.check();
 }
 
+/// A file of 128 KiB that begins as `head` at `at`.
+fn file_with(at: usize, head: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0; 128 << 10];
+    bytes[at..at + head.len()].copy_from_slice(head);
+    bytes
+}
+
+#[test]
+fn mkfs_overwrites_no_file_with_data_unless_it_is_forced() {
+    let place = Place::new("pmfs");
+    let cases: [(&str, Vec<u8>); 9] = [
+        ("data", b"a letter".to_vec()),
+        ("data", file_with(100_000, &[1])),
+        ("an XFS file system", file_with(0, b"XFSB")),
+        ("a Btrfs file system", file_with(0x1_0040, b"_BHRfS_M")),
+        ("an NTFS file system", file_with(3, b"NTFS    ")),
+        ("swap space", file_with(4086, b"SWAPSPACE2")),
+        ("a GPT partition table", file_with(512, b"EFI PART")),
+        ("an MBR partition table", file_with(510, &[0x55, 0xAA])),
+        ("a LUKS volume", file_with(0, b"LUKS\xba\xbe")),
+    ];
+    for (what, bytes) in cases {
+        fs::write(place.pool(), &bytes).unwrap();
+        let refused = run(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB"]);
+        assert_eq!(refused.status.code(), Some(2), "{what}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains(&format!("holds {what}")), "{what}: {}", stderr(&refused));
+        assert!(stderr(&refused).contains("--force"), "{what}: {}", stderr(&refused));
+        assert!(fs::read(place.pool()).unwrap() == bytes, "{what}: the file has changed");
+    }
+    let journal = place.folder.path().join("journal");
+    fs::write(&journal, "a letter").unwrap();
+    let pool = place.folder.path().join("new.weir");
+    let refused = run(&["mkfs", "ext4", "--size", "64MiB", "--journal"], &journal, &[pool.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("holds data"), "{}", stderr(&refused));
+    assert_eq!(fs::read_to_string(&journal).unwrap(), "a letter");
+    done(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB", "--force"]);
+    let refused = run(&["mkfs", "pmfs"], &place.pool(), &["--size", "128MiB"]);
+    assert!(stderr(&refused).contains("holds a pmfs file system"), "{}", stderr(&refused));
+    assert_eq!(fs::metadata(place.pool()).unwrap().len(), 64 * MIB, "what was refused has changed the file");
+    // What holds nothing is for whoever wants it.
+    for empty in [0, 8 * MIB, 64 * MIB] {
+        fs::write(place.pool(), vec![0; empty as usize]).unwrap();
+        done(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB"]);
+        place.check();
+    }
+}
+
+#[test]
+fn what_could_not_be_made_takes_nothing_away() {
+    let place = Place::new("pmfs");
+    std::os::unix::fs::symlink(place.folder.path().join("not there/pool"), place.pool()).unwrap();
+    let commands: [&[&str]; 2] =
+        [&["mkfs", "pmfs", "--size", "64MiB"], &["mount", "pmfs", "--size", "64MiB"]];
+    for command in commands.into_iter().filter(|command| command[0] == "mkfs" || can_mount()) {
+        let dir = place.dir();
+        let refused =
+            run(command, &place.pool(), &[dir.to_str().unwrap()][..usize::from(command[0] == "mount")]);
+        assert!(!refused.status.success());
+        assert!(place.pool().is_symlink(), "{command:?}: the link has gone: {}", stderr(&refused));
+    }
+}
+
 #[test]
 fn a_pool_of_ext4_is_left_to_its_own_tools() {
     let place = Place::new("ext4-dax");

@@ -234,7 +234,7 @@ impl Handler {
         let made = make(name, parent, &new.begin())
             .and_then(|attr| self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, kind)));
         self.nodes.changed(parent);
-        self.tell(self.settled(made), reply)
+        self.tell(self.settled(made, parent), reply)
     }
 
     fn unlink(&self, ask: &mut Request<'_>) -> Result<()> {
@@ -243,7 +243,7 @@ impl Handler {
         let name = name(ask.name()?)?;
         let done = self.pin(parent, name).and_then(|()| self.fs().unlink(parent, name));
         self.nodes.changed(parent);
-        self.settled(done)
+        done.and_then(|()| self.settle(&[parent]))
     }
 
     fn rmdir(&self, ask: &mut Request<'_>) -> Result<()> {
@@ -252,7 +252,7 @@ impl Handler {
         let name = name(ask.name()?)?;
         let done = self.pin(parent, name).and_then(|()| self.fs().rmdir(parent, name));
         self.nodes.changed(parent);
-        self.settled(done)
+        done.and_then(|()| self.settle(&[parent]))
     }
 
     fn rename(&self, ask: &mut Request<'_>, has_flags: bool) -> Result<()> {
@@ -273,7 +273,7 @@ impl Handler {
         let done = self.fs().rename((from, old), (to, new), flags);
         self.nodes.changed(from);
         self.nodes.changed(to);
-        self.settled(done)
+        done.and_then(|()| self.settle(&[to, from]))
     }
 
     fn link(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
@@ -283,7 +283,7 @@ impl Handler {
         let made = self.fs().link(ino, parent, name(ask.name()?)?);
         self.nodes.changed(ino);
         self.nodes.changed(parent);
-        self.tell(self.settled(made), reply)
+        self.tell(self.settled(made, parent), reply)
     }
 
     fn open(&self, ask: &mut Request<'_>, reply: &mut Reply) -> Result<()> {
@@ -306,7 +306,7 @@ impl Handler {
         let made = fs.create(parent, name, &new.begin()).and_then(|attr| {
             self.inherit(&new, attr).inspect_err(|_| self.unmake(parent, name, FileKind::Regular))
         });
-        let made = self.settled(made).and_then(|attr| {
+        let made = self.settled(made, parent).and_then(|attr| {
             fs.open(attr.ino, flags)?;
             self.nodes.learn(attr.ino);
             Ok(attr)
@@ -511,7 +511,7 @@ impl Handler {
             name if name == TRIM_XATTR || name.starts_with(END_XATTR) => Some(Err(Errno::EPERM)),
             name => name.strip_prefix(REMOUNT_XATTR).map(|words| match uid {
                 0 if words.starts_with("rw") && self.backing.discards() => Err(Errno::EROFS),
-                0 if self.times.remounted(words) => Ok(Vec::new()),
+                0 if self.remounted(words) => Ok(Vec::new()),
                 0 => Err(Errno::EINVAL),
                 _ => Err(Errno::EPERM),
             }),

@@ -24,7 +24,12 @@ struct Broken {
     opens: AtomicI64,
     looks: AtomicBool,
     let_go: AtomicBool,
+    /// The root lists three directories, one of which is [`DAMAGED`].
+    lists: bool,
 }
+
+/// An inode whose attributes cannot be read.
+const DAMAGED: Ino = Ino(7);
 
 fn wait_until(flag: &AtomicBool) {
     while !flag.load(Relaxed) {
@@ -85,10 +90,22 @@ impl FileSystem for Broken {
     fn rename(&self, _: (Ino, &[u8]), _: (Ino, &[u8]), _: RenameFlags) -> Result<()> {
         Err(Errno::ENOENT)
     }
-    fn readdir(&self, _: Ino, _: u64, _: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+    fn readdir(&self, _: Ino, cursor: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        let all = [(2, &b"sound"[..]), (DAMAGED.0, b"damaged"), (3, b"last")];
+        let all = if self.lists { &all[..] } else { &[] };
+        let rest = (1..).zip(all).skip(cursor as usize);
+        let kind = Some(FileKind::Directory);
+        for (next, &(ino, name)) in rest {
+            if !sink(DirEntry { ino: Ino(ino), kind, name, next }) {
+                break;
+            }
+        }
         Ok(())
     }
     fn getattr(&self, ino: Ino) -> Result<Attr> {
+        if ino == DAMAGED {
+            return Err(Errno::EUCLEAN);
+        }
         let epoch = Timestamp { secs: 0, nanos: 0 };
         Ok(Attr {
             ino,
@@ -205,6 +222,26 @@ fn a_call_that_panics_is_answered_eio_and_reported_once_and_the_mount_goes_on() 
     assert_eq!(*told.0.lock().unwrap(), [("lookup".to_owned(), false), ("mkdir".to_owned(), true)]);
     unmounting.0.unmount().unwrap();
     soon(move || serving.join()).unwrap().unwrap();
+}
+
+#[test]
+fn an_inode_that_cannot_be_read_does_not_hide_the_other_names_of_its_directory() {
+    if !can_mount() {
+        return;
+    }
+    let (folder, told) = (tempfile::tempdir().unwrap(), Arc::new(Told::default()));
+    let design = Broken { lists: true, ..Broken::default() };
+    let server = Server::new(Arc::new(design), folder.path(), &options(&told)).unwrap();
+    let _unmounting = Unmounting(server.unmounter());
+    thread::spawn(move || server.serve());
+    let path = folder.path().to_owned();
+    let names = soon(move || {
+        let entries = fs::read_dir(path).unwrap().map(|entry| entry.map(|entry| entry.file_name()));
+        entries.collect::<std::io::Result<Vec<_>>>()
+    });
+    assert_eq!(names.unwrap(), ["sound", "damaged", "last"]);
+    let sound = folder.path().join("sound");
+    assert!(soon(move || fs::metadata(sound)).is_ok(), "the listing has told its attributes");
 }
 
 #[test]

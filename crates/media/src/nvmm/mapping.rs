@@ -8,7 +8,9 @@
 //! | direct | persistent memory itself (`MAP_SYNC`) | all that was flushed or stored past the cache |
 //! | part | a range of another region | what that of the whole makes durable |
 //!
-//! What was stored to a file survives the end of the process in any case: the page cache has it.
+//! What was stored to a file survives the end of the process in any case: the page cache has it. A write-back that fails is
+//! different: the host says so once, and takes the pages for clean, so that no later one contains them. From then on every sync
+//! fails.
 //!
 //! A new file can be read and written by its owner only: the permissions inside guard nothing that another user can read past them.
 //! A file is locked (`flock`) while it is mapped: exclusively for writing, shared for reading. The lock stops
@@ -25,6 +27,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::ptr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use rustix::fs::{FallocateFlags, fallocate};
@@ -45,13 +48,40 @@ pub enum Access {
     Private,
     /// The file is created when it is missing and a length is given.
     ReadWrite,
+    /// The file is created with the length that is given, and must not exist. When that fails nothing is left of it.
+    New,
+}
+
+impl Access {
+    fn writes(self) -> bool {
+        matches!(self, Self::ReadWrite | Self::New)
+    }
+}
+
+/// The write-back of a file.
+#[derive(Debug, Default)]
+pub(super) struct WriteBack {
+    failed: AtomicBool,
+}
+
+impl WriteBack {
+    /// Has the host write the file with `write`, unless that has failed before.
+    fn sync(&self, write: impl FnOnce() -> std::io::Result<()>) -> Result<(), MediaError> {
+        let written = write();
+        if let Err(error) = written {
+            self.failed.store(true, SeqCst);
+            return Err(MediaError::io("write the file back", &error));
+        }
+        // Looked at afterwards: the host tells one of those that sync at a time.
+        if self.failed.load(SeqCst) { Err(MediaError::NotWritten) } else { Ok(()) }
+    }
 }
 
 #[derive(Debug)]
 pub(super) enum Mapping {
     Anonymous(MmapRaw),
     /// The file holds the lock.
-    File(MmapRaw, File, Backed),
+    File(MmapRaw, File, Backed, WriteBack),
     Private(MmapRaw, File),
     Direct(Direct, File),
     /// The whole, and the range of it.
@@ -61,7 +91,7 @@ pub(super) enum Mapping {
 /// The lock goes with the region, though a child that is being started may have the file open for a moment longer.
 impl Drop for Mapping {
     fn drop(&mut self) {
-        if let Self::File(_, file, _) | Self::Private(_, file) | Self::Direct(_, file) = self {
+        if let Self::File(_, file, ..) | Self::Private(_, file) | Self::Direct(_, file) = self {
             let _ = file.unlock();
         }
     }
@@ -95,7 +125,7 @@ impl Mapping {
         let failed = |e| MediaError::io("map the file", &e);
         let map = match access {
             Access::ReadOnly => options.map_raw_read_only(&file),
-            Access::ReadWrite => options.map_raw(&file),
+            Access::ReadWrite | Access::New => options.map_raw(&file),
             Access::Private => {
                 // SAFETY: the mapping is only used as raw memory; what another program does to the file can change its bytes or
                 // end this process, as for the mappings that are shared.
@@ -104,13 +134,18 @@ impl Mapping {
             }
         };
         let backed = Backed::of(&file, size);
-        Ok(Self::File(map.map_err(failed)?, file, backed))
+        Ok(Self::File(map.map_err(failed)?, file, backed, WriteBack::default()))
     }
 
-    pub(super) fn direct(path: &Path, len: Option<Bytes>) -> Result<(Self, Instructions), MediaError> {
+    pub(super) fn direct(
+        path: &Path,
+        len: Option<Bytes>,
+        access: Access,
+    ) -> Result<(Self, Instructions), MediaError> {
         let instructions = Instructions::detect().ok_or(MediaError::NotPersistent)?;
-        let (file, size) = open(path, len, Access::ReadWrite)?;
-        Ok((Self::Direct(Direct::map(&file, size)?, file), instructions))
+        let (file, size) = open(path, len, access)?;
+        let direct = Direct::map(&file, size).inspect_err(|_| take_back(path, access))?;
+        Ok((Self::Direct(direct, file), instructions))
     }
 
     pub(super) fn base(&self) -> *mut u8 {
@@ -134,7 +169,7 @@ impl Mapping {
     #[inline]
     pub(super) fn back(&self, offset: u64, len: u64) -> bool {
         match self {
-            Self::File(map, file, backed) => backed.ensure(file, (offset, len), map.len() as u64),
+            Self::File(map, file, backed, _) => backed.ensure(file, (offset, len), map.len() as u64),
             Self::Part(whole, range) => whole.back(range.start + offset, len),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => true,
         }
@@ -143,7 +178,7 @@ impl Mapping {
     /// The first range at or after `from` that can be stored to without asking the host for blocks.
     pub(super) fn backed_from(&self, from: u64) -> Option<Range<u64>> {
         match self {
-            Self::File(map, file, backed) => backed.next_from(file, from, map.len() as u64),
+            Self::File(map, file, backed, _) => backed.next_from(file, from, map.len() as u64),
             Self::Part(whole, range) => within(range, from, |from| whole.backed_from(from)),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => {
                 (from < self.len()).then(|| from..self.len())
@@ -155,7 +190,7 @@ impl Mapping {
     pub(super) fn data_from(&self, from: u64) -> Option<Range<u64>> {
         let all = (from < self.len()).then(|| from..self.len());
         match self {
-            Self::File(map, file, _) => data_from(file, from, map.len() as u64).unwrap_or(all),
+            Self::File(map, file, ..) => data_from(file, from, map.len() as u64).unwrap_or(all),
             Self::Part(whole, range) => within(range, from, |from| whole.data_from(from)),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => all,
         }
@@ -164,7 +199,7 @@ impl Mapping {
     /// Gives the host the blocks of a range back; false where there are none to give.
     pub(super) fn punch(&self, offset: u64, len: u64) -> Result<bool, MediaError> {
         match self {
-            Self::File(map, file, backed) => {
+            Self::File(map, file, backed, _) => {
                 backed.punch(file, (offset, len), map.len() as u64).map(|()| true)
             }
             Self::Part(whole, range) => whole.mapping.punch(range.start + offset, len),
@@ -183,7 +218,7 @@ impl Mapping {
 
     pub(super) fn sync(&self) -> Result<(), MediaError> {
         match self {
-            Self::File(map, ..) => map.flush().map_err(|e| MediaError::io("write the file back", &e)),
+            Self::File(map, .., write_back) => write_back.sync(|| map.flush()),
             Self::Part(whole, _) => whole.sync(),
             Self::Anonymous(_) | Self::Private(..) | Self::Direct(..) => Ok(()),
         }
@@ -230,14 +265,34 @@ fn clear(map: &MmapRaw) -> std::io::Result<()> {
 /// Permissions of a new file, as of a disk's device: a user who can read it reads every file in it, whatever their modes are.
 const OWNER_ONLY: u32 = 0o600;
 
+/// Removes a file that this process has made.
+fn take_back(path: &Path, access: Access) {
+    if access == Access::New {
+        // It may lie where nothing can be removed.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
 /// Opens, locks and, if asked, grows a file. Returns its size.
 fn open(path: &Path, len: Option<Bytes>, access: Access) -> Result<(File, u64), MediaError> {
-    let write = access == Access::ReadWrite;
+    let (write, is_new) = (access.writes(), access == Access::New);
     let mut options = OpenOptions::new();
-    options.read(true).write(write).create(write && len.is_some()).truncate(false).mode(OWNER_ONLY);
+    options.read(true).write(write).create(write && len.is_some()).create_new(is_new).truncate(false);
     // Without waiting for the other end of a pipe.
-    options.custom_flags(libc::O_NONBLOCK);
+    options.mode(OWNER_ONLY).custom_flags(libc::O_NONBLOCK);
     let file = options.open(path).map_err(|e| MediaError::io("open the file", &e))?;
+    match prepared(&file, len, write) {
+        // Who has locked a new file meanwhile may make something of it.
+        Err(error) if error != MediaError::InUse => {
+            take_back(path, access);
+            Err(error)
+        }
+        size => Ok((file, size?)),
+    }
+}
+
+/// Locks and, if asked, grows a file that was opened. Returns its size.
+fn prepared(file: &File, len: Option<Bytes>, write: bool) -> Result<u64, MediaError> {
     let data = file.metadata().map_err(|e| MediaError::io("read the size of the file", &e))?;
     if !data.is_file() {
         return Err(MediaError::NoFile);
@@ -251,14 +306,14 @@ fn open(path: &Path, len: Option<Bytes>, access: Access) -> Result<(File, u64), 
     // Read again under the lock: its last user may have grown it.
     let mut size = file.metadata().map_err(|e| MediaError::io("read the size of the file", &e))?.len();
     if let Some(len) = len.filter(|len| write && len.0 > size) {
-        grow(&file, size, len.0)?;
+        grow(file, size, len.0)?;
         if size > 0 {
             // A superblock that says the new size may be written back at any time, and must not survive a power loss alone.
             file.sync_all().map_err(|e| MediaError::io("make the size of the file durable", &e))?;
         }
         size = len.0;
     }
-    if size == 0 { Err(MediaError::Empty) } else { Ok((file, size)) }
+    if size == 0 { Err(MediaError::Empty) } else { Ok(size) }
 }
 
 /// Gives the file blocks up to `to`; on a host file system that cannot reserve, a hole. A file that cannot have them is as before.
@@ -302,5 +357,20 @@ impl Drop for Direct {
     fn drop(&mut self) {
         // SAFETY: the range is the one that `map` made, and the region that used it is going.
         let _ = unsafe { munmap(self.base, self.len) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_write_back_that_failed_none_succeeds() {
+        let write_back = WriteBack::default();
+        assert_eq!(write_back.sync(|| Ok(())), Ok(()));
+        let broken = || Err(std::io::Error::from_raw_os_error(libc::EIO));
+        assert!(matches!(write_back.sync(broken), Err(MediaError::Io { errno: libc::EIO, .. })));
+        // The host says that all is well: it has dropped what it could not write.
+        assert_eq!(write_back.sync(|| Ok(())), Err(MediaError::NotWritten));
     }
 }

@@ -148,8 +148,8 @@ impl Region {
     }
 
     /// A file, mapped through the host's page cache and locked against other users. With `len` a missing file
-    /// is created and a shorter one grows; a longer one keeps its length. Durable against power loss only by
-    /// [`Region::sync`].
+    /// is created and a shorter one grows; a longer one keeps its length ([`Access::New`]: it is created, or refused). Durable
+    /// against power loss only by [`Region::sync`].
     pub fn file(
         path: &Path,
         len: Option<Bytes>,
@@ -163,8 +163,13 @@ impl Region {
     /// Real persistent memory: a file on a file system that maps it directly. Flushes and fences are the
     /// processor's own, and what they promise survives a power loss. The model is usually [`null::Null`]: the
     /// memory takes its own time.
-    pub fn direct(path: &Path, len: Option<Bytes>, model: Box<dyn CostModel>) -> Result<Self, MediaError> {
-        let (mapping, instructions) = Mapping::direct(path, len)?;
+    pub fn direct(
+        path: &Path,
+        len: Option<Bytes>,
+        access: Access,
+        model: Box<dyn CostModel>,
+    ) -> Result<Self, MediaError> {
+        let (mapping, instructions) = Mapping::direct(path, len, access)?;
         Ok(Self::over(mapping, Some(instructions), false, model))
     }
 
@@ -243,7 +248,7 @@ impl Region {
     }
 
     /// Makes all that was stored survive a power loss: `msync` of a file, nothing where a fence suffices or
-    /// nothing helps.
+    /// nothing helps. After one that failed none succeeds until the file is opened anew: what the host has dropped is lost.
     pub fn sync(&self) -> Result<(), MediaError> {
         self.mapping.sync()
     }

@@ -14,7 +14,7 @@ use sim::{Bytes, Machine, Seed, Setup};
 use vfs::{Credentials, Owner, SetAttr};
 
 use crate::failure::{Exit, Failure};
-use crate::leaving;
+use crate::{leaving, mounted};
 
 /// A cost model that costs nothing: these commands measure nothing.
 fn free() -> Box<dyn media::CostModel> {
@@ -24,8 +24,24 @@ fn free() -> Box<dyn media::CostModel> {
 /// Opens an image.
 pub(super) fn open(path: &Path, size: Option<Bytes>, access: Access) -> Result<Arc<Region>, Failure> {
     leaving::wait_until_left(path)?;
+    if access == Access::ReadWrite {
+        check_no_loop_device(path)?;
+    }
     let region = Region::file(path, size, access, free());
     region.map(Arc::new).map_err(|error| refused(path, &error))
+}
+
+/// Refuses to write to an image that the host's kernel writes to as well.
+pub(super) fn check_no_loop_device(path: &Path) -> Result<(), Failure> {
+    let Some(device) = mounted::loop_device_of(path) else { return Ok(()) };
+    let (path, device) = (path.display(), device.display());
+    Err(Failure::new(
+        Exit::Run,
+        format!(
+            "{path}: the host's kernel uses it as {device}: unmount what is mounted of that, and \
+             `losetup --detach {device}` first"
+        ),
+    ))
 }
 
 pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
@@ -49,6 +65,10 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
                 ),
             );
         }
+        MediaError::Io { errno: EXISTS, .. } => (
+            Exit::Usage,
+            "; another program has made it meanwhile, or it is a link to a file that does not exist",
+        ),
         MediaError::Io { errno: NO_ACCESS, .. } => {
             (Exit::Run, "; the user must be able to read and write the file (see `ls -l`)")
         }
@@ -62,7 +82,8 @@ pub(super) fn refused(path: &Path, error: &MediaError) -> Failure {
     Failure::new(exit, format!("{}: {error}{advice}", path.display()))
 }
 
-/// `EACCES`, `EFBIG`, `ENOSPC`, `EROFS`: numbers of the host's kernel.
+/// `EEXIST`, `EACCES`, `EFBIG`, `ENOSPC`, `EROFS`: numbers of the host's kernel.
+const EXISTS: i32 = 17;
 const NO_ACCESS: i32 = 13;
 const READ_ONLY: i32 = 30;
 const TOO_LARGE: i32 = 27;
@@ -210,7 +231,8 @@ pub(super) fn give_to_maker(
     given.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?
 }
 
-/// A private copy in memory: whatever is done to it, the image stays as it is.
+/// A private copy in memory: whatever is done to it, the image stays as it is. A private mapping would
+/// not do: a store to a hole of the file takes space of the host, which may have none.
 pub(super) fn copy(region: &Region, path: &Path) -> Result<Arc<Region>, Failure> {
     const PIECE: u64 = 1 << 20;
     let fail = |error: MediaError| refused(path, &error);

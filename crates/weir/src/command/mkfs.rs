@@ -11,6 +11,7 @@ use media::{Region, Storage};
 use sim::Bytes;
 
 use super::image;
+use crate::contents;
 use crate::failure::{Exit, Failure};
 use crate::output::Output;
 use crate::pool_file::{self, Mode};
@@ -34,7 +35,7 @@ pub(crate) struct Mkfs {
     /// An option of the design (`weir show DESIGN`); repeatable
     #[arg(short = 'O', long = "option", value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// Overwrite a pool that holds a file system
+    /// Overwrite a file that holds a file system or other data
     #[arg(long)]
     force: bool,
     /// Reserve the host's space for a new pool as the pool fills, not at once (`weir trim` returns it)
@@ -67,15 +68,13 @@ impl Mkfs {
             .map_err(|error| Failure::usage(error.to_string()))?;
         self.check_size(&target, &options)?;
         let (existed, had_journal) = (pool.exists(), journal.as_ref().is_none_or(|journal| journal.exists()));
+        let mut new = NewFiles::default();
         if self.sparse {
-            make_holes(&target, existed, self.size.unwrap_or_default())?;
+            make_holes(&target, existed, self.size.unwrap_or_default(), &mut new)?;
         }
-        let checks = existed && !self.force;
-        let region = make(&target, &options, self.size, checks).inspect_err(|_| {
-            // A file without a file system is of no use.
-            let new = [Some(pool).filter(|_| !existed), journal.as_ref().filter(|_| !had_journal)];
-            new.into_iter().flatten().for_each(|file| drop(std::fs::remove_file(file)));
-        })?;
+        let checks = !self.force && !self.sparse;
+        let region = make(&target, &options, self.size.filter(|_| !self.sparse), checks, &mut new)?;
+        new.keep();
         pool_file::permit(pool, !existed, self.mode, output)?;
         if let Some(journal) = journal {
             pool_file::permit(journal, !had_journal, self.mode, output)?;
@@ -119,24 +118,55 @@ impl Mkfs {
     }
 }
 
-/// Makes the file system, in a file that may have to be made, too. `checks`: not over one that is there.
+/// Files that this command has made. Unless they are kept they are removed: without a file system they are of no use.
+#[derive(Default)]
+struct NewFiles(Vec<PathBuf>);
+
+impl NewFiles {
+    fn keep(mut self) {
+        self.0.clear();
+    }
+}
+
+impl Drop for NewFiles {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|file| drop(std::fs::remove_file(file)));
+    }
+}
+
+/// Opens a file to be overwritten, or makes it. `checks`: not if it holds anything, of which it is asked before it grows.
+fn claim(file: &Path, size: Option<Bytes>, checks: bool, new: &mut NewFiles) -> Result<Arc<Region>, Failure> {
+    if !file.exists() {
+        let region = image::open(file, size, Access::New)?;
+        new.0.push(file.to_owned());
+        return Ok(region);
+    }
+    if checks && std::fs::metadata(file).is_ok_and(|data| data.is_file() && data.len() > 0) {
+        let region = image::open(file, None, Access::ReadOnly)?;
+        let holder = fs::FILE_SYSTEMS.iter().find(|design| design.recognises(&Storage::from(&region)));
+        let known = holder.map(|design| format!("a {} file system", design.name()));
+        let found = contents::found(&region).map_err(|error| image::refused(file, &error))?;
+        if let Some(what) = known.or(found.map(str::to_owned)) {
+            let file = file.display();
+            return Err(Failure::usage(format!("{file} holds {what}; overwrite it with --force")));
+        }
+    }
+    image::open(file, size, Access::ReadWrite)
+}
+
+/// Makes the file system, in files that may have to be made, too. `checks`: not over what is there.
 fn make(
     Target { design, pool, journal }: &Target,
     options: &Options,
     size: Option<Bytes>,
     checks: bool,
+    new: &mut NewFiles,
 ) -> Result<Arc<Region>, Failure> {
-    let region = image::open(pool, size, Access::ReadWrite)?;
+    let region = claim(pool, size, checks, new)?;
     let storage = match journal {
-        Some(file) => beside(*design, &region, (file, options), checks)?,
+        Some(file) => beside(*design, &region, (file, options, checks), new)?,
         None => Storage::from(&region),
     };
-    // Of a new file there is nothing to know, and to look into its holes may take space of the host.
-    let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
-    if let Some(holder) = known.find(|design| design.recognises(&Storage::from(&region))) {
-        let (pool, name) = (pool.display(), holder.name());
-        return Err(Failure::usage(format!("{pool} holds a {name} file system; overwrite it with --force")));
-    }
     let made = pool::make(*design, &storage, options);
     made.map_err(|error| Failure::new(Exit::Internal, error.to_string()))?.map_err(|error| match error {
         FsError::Media(error) => image::refused(pool, &error),
@@ -151,24 +181,19 @@ fn make(
 /// The option by which a design makes its journal outside.
 const EXTERNAL: &str = "external_journal";
 
-/// A pool, with the file for its journal beside it, which is made if it does not exist. `checks`: not over a file system.
+/// A pool, with the file for its journal beside it, which is made if it does not exist.
 fn beside(
     design: &dyn FsType,
     region: &Arc<Region>,
-    (file, options): (&Path, &Options),
-    checks: bool,
+    (file, options, checks): (&Path, &Options, bool),
+    new: &mut NewFiles,
 ) -> Result<Storage, Failure> {
     let name = design.name();
     let size = design.outside_journal_size(options, Bytes(region.len()));
     let size = size.ok_or_else(|| {
         Failure::usage(format!("{name} makes no journal in another file: leave out --journal"))
     })?;
-    let journal = image::open(file, Some(size).filter(|_| !file.exists()), Access::ReadWrite)?;
-    let mut known = fs::FILE_SYSTEMS.iter().filter(|_| checks);
-    if let Some(holder) = known.find(|design| design.recognises(&Storage::from(&journal))) {
-        let (file, name) = (file.display(), holder.name());
-        return Err(Failure::usage(format!("{file} holds a {name} file system; overwrite it with --force")));
-    }
+    let journal = claim(file, Some(size).filter(|_| !file.exists()), checks, new)?;
     image::beside(region, &journal).map_err(|error| image::refused(file, &error))
 }
 
@@ -180,13 +205,20 @@ pub(super) fn make_sparse(
     size: Bytes,
 ) -> Result<(), Failure> {
     let target = Target { design, pool: pool.to_owned(), journal: None };
-    make_holes(&target, false, size)?;
-    let made = make(&target, options, None, false);
-    made.map(drop).inspect_err(|_| drop(std::fs::remove_file(pool)))
+    let mut new = NewFiles::default();
+    make_holes(&target, false, size, &mut new)?;
+    make(&target, options, None, false, &mut new)?;
+    new.keep();
+    Ok(())
 }
 
 /// Makes the file, all of it a hole.
-fn make_holes(Target { design, pool, .. }: &Target, existed: bool, size: Bytes) -> Result<(), Failure> {
+fn make_holes(
+    Target { design, pool, .. }: &Target,
+    existed: bool,
+    size: Bytes,
+    new: &mut NewFiles,
+) -> Result<(), Failure> {
     let (shown, name) = (pool.display(), design.name());
     if existed {
         return Err(Failure::usage(format!(
@@ -197,7 +229,9 @@ fn make_holes(Target { design, pool, .. }: &Target, existed: bool, size: Bytes) 
     if !design.may_have_holes() {
         return Err(Failure::usage(format!("{name} reserves all its space at once: leave out --sparse")));
     }
-    pool_file::make_sparse(pool, size)
+    pool_file::make_sparse(pool, size)?;
+    new.0.push(pool.clone());
+    Ok(())
 }
 
 pub(super) fn options(texts: &[String]) -> Result<BTreeMap<String, String>, Failure> {

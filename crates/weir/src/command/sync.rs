@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use rustix::fs::{Mode, OFlags};
 
 use crate::failure::{Exit, Failure};
 use crate::mounted;
@@ -11,7 +12,7 @@ use crate::mounted;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The kernel does not forward sync(1) and sync(2) to a FUSE mount, so they do not write out the data that a design buffers in DRAM. \
-This command does. fsync(2) of a file needs no such command.")]
+This command does, after what programs have stored through shared maps. fsync(2) of a file needs no such command.")]
 pub(crate) struct Sync {
     /// The directory
     #[arg(value_name = "DIR")]
@@ -23,7 +24,11 @@ impl Sync {
         let dir = mounted::absolute(&self.dir)?;
         let mounted = mounted::ours(&dir, "sync -f")?;
         let mut nothing: [u8; 0] = [];
-        rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing).map(drop).map_err(|errno| {
+        let opened = rustix::fs::open(&dir, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        // The kernel writes to the server what it has kept back of shared maps.
+        let written = opened.and_then(rustix::fs::syncfs);
+        let synced = written.and_then(|()| rustix::fs::getxattr(&dir, fuse::SYNC_XATTR, &mut nothing));
+        synced.map(drop).map_err(|errno| {
             let shown = dir.display();
             let why = mounted.why_silent(errno);
             Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {why}"))

@@ -14,9 +14,12 @@ use crate::output::Output;
 pub(super) fn start(job: &Job, output: &Output) -> Result<(), Failure> {
     let program = std::env::current_exe()
         .map_err(|error| Failure::new(Exit::Internal, format!("this program's own path: {error}")))?;
+    let mut arguments = by_type::arguments(std::env::args_os());
+    // After `--` it would be a name.
+    let end = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
+    arguments.insert(end, "--tell-ready".into());
     let mut child = Command::new(program)
-        .args(by_type::arguments(std::env::args_os()).into_iter().skip(1))
-        .arg("--tell-ready")
+        .args(arguments.into_iter().skip(1))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::os::fd::IntoRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,7 +25,7 @@ use crate::command::umount::Unmounting;
 use crate::command::{image, mkfs};
 use crate::failure::{Exit, Failure};
 use crate::leaving::Waiting;
-use crate::output::Output;
+use crate::output::{self, Output};
 use crate::pool_file::Mode;
 use crate::{leaving, mounted, pool_file};
 
@@ -147,6 +148,8 @@ impl Job {
         mounted.listen(Box::new(move |what| report(&format!("{source}: {what}"))));
         let pool = Arc::new(Pool {
             regions: regions.to_vec(),
+            source: self.source.clone(),
+            told: AtomicBool::new(false),
             volatile: self.words.volatile,
             discards: self.discards(),
             waiting: Mutex::default(),
@@ -184,7 +187,9 @@ impl Job {
             )
         })?;
         let synced = regions.iter().try_for_each(|region| region.sync());
-        synced.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.source)))?;
+        synced.map_err(|error| {
+            Failure::new(Exit::Run, format!("{}: {error}; check the pool with `weir fsck`", self.source))
+        })?;
         served.map_err(|error| Failure::new(Exit::Run, format!("{}: {error}", self.dir.display())))
     }
 
@@ -276,7 +281,10 @@ impl Job {
                 .map(|region| (Arc::new(region), false))
                 .map_err(|error| image::refused(path, &error));
         }
-        let opened = self.source.open((self.design, &self.options), self.size, self.medium.build()?);
+        if let Some(path) = path {
+            image::check_no_loop_device(path)?;
+        }
+        let opened = self.source.open((self.design, &self.options), self.size, &self.medium);
         opened.map_err(|error| match (error, path) {
             (PoolError::NoSize(_), _) => Failure::usage(format!(
                 "{} does not exist: make it with `weir mkfs`, or give --size to make it now",
@@ -284,6 +292,7 @@ impl Job {
             )),
             (PoolError::Media { error, .. }, Some(pool)) => image::refused(pool, &error),
             (PoolError::Design { error, .. }, _) => self.unusable(error),
+            (PoolError::Medium(error), _) => Failure::from(error),
             (error, _) => Failure::new(Exit::Run, error.to_string()),
         })
     }
@@ -309,12 +318,12 @@ impl Job {
 
     fn say_ready(&self, quiet: bool) {
         if self.tell_ready {
-            println!("{READY}");
-            let _ = std::io::stdout().flush();
+            // Who has started this process may have ended; the mount is there all the same.
+            let _ = writeln!(std::io::stdout(), "{READY}").and_then(|()| std::io::stdout().flush());
             super::background::let_go();
         } else if !quiet {
             let (name, dir) = (&self.source, self.dir.display());
-            anstream::eprintln!("{name} is mounted on {dir}; Ctrl-C or `weir umount {dir}` ends it");
+            output::say(&format!("{name} is mounted on {dir}; Ctrl-C or `weir umount {dir}` ends it"));
         }
     }
 }
@@ -331,6 +340,9 @@ enum Ended {
 struct Pool {
     /// The pool, and its journal where that is in another file.
     regions: Vec<Arc<Region>>,
+    source: Source,
+    /// A write-back of it has failed, of which was told.
+    told: AtomicBool,
     volatile: bool,
     discards: bool,
     /// Programs that wait for the end of this server.
@@ -354,7 +366,15 @@ impl Backing for Pool {
 
     fn sync(&self) -> vfs::Result<()> {
         let mut synced = self.regions.iter().filter(|_| !self.volatile).map(|region| region.sync());
-        synced.try_for_each(|synced| synced.map_err(|_| vfs::Errno::EIO))
+        synced.try_for_each(|synced| synced).map_err(|error| {
+            if !self.told.swap(true, Relaxed) {
+                let pool = &self.source;
+                report(&format!(
+                    "{pool}: {error}; no sync succeeds until it was unmounted and checked (`weir fsck`)"
+                ));
+            }
+            vfs::Errno::EIO
+        })
     }
 
     fn discards(&self) -> bool {
@@ -415,7 +435,7 @@ fn end_on_panic() {
 /// What an operator is to hear: on the standard error, and in the log of the system, because a server in the background has no
 /// other place (RFC 3164: facility daemon, severity error).
 fn report(what: &str) {
-    anstream::eprintln!("{what}");
+    output::say(what);
     if let Ok(socket) = UnixDatagram::unbound() {
         let _ = socket.send_to(format!("<27>weir[{}]: {what}", std::process::id()).as_bytes(), "/dev/log");
     }
@@ -441,6 +461,21 @@ mod tests {
 
     /// Set in the process that is to panic.
     const PANIC: &str = "WEIR_TEST_PANIC";
+
+    #[test]
+    fn a_server_goes_on_when_nobody_can_hear_what_it_reports() {
+        if std::env::var_os(PANIC).is_some() {
+            end_on_panic();
+            report("the disk under the pool has failed");
+            std::process::exit(0);
+        }
+        let Ok(full) = std::fs::File::options().write(true).open("/dev/full") else { return };
+        let name = "command::mount::serve::tests::a_server_goes_on_when_nobody_can_hear_what_it_reports";
+        let test = std::env::current_exe().unwrap();
+        let mut reporting = Command::new(test);
+        let status = reporting.args(["--exact", name, "--nocapture"]).env(PANIC, "1").stderr(full).status();
+        assert!(status.unwrap().success());
+    }
 
     #[test]
     fn a_panic_on_any_thread_ends_the_server() {

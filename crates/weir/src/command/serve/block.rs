@@ -131,7 +131,7 @@ impl Block {
 }
 
 fn log(what: &str) {
-    anstream::eprintln!("{what}");
+    crate::output::say(what);
 }
 
 /// How late this host was: a run is no measurement when it was late by more than a twentieth of what requests take.

@@ -269,6 +269,9 @@ impl FileSystem for DiskFile {
             return Err(Errno::EISDIR);
         }
         let bytes = (buffer.len() as u64).min(self.size().saturating_sub(offset));
+        if bytes == 0 {
+            return Ok(0);
+        }
         let geometry = self.export.device.geometry();
         let block = u64::from(geometry.block_bytes);
         let (first, end) = (offset / block * block, (offset + bytes).next_multiple_of(block));
@@ -320,5 +323,29 @@ impl FileSystem for DiskFile {
         let arrived = sim::now();
         let ticket = self.export.device.submit(Request::Flush);
         self.wait(arrived, vec![ticket])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use media::block::MemoryDevice;
+    use sim::{Bytes, Machine, Seed, Setup};
+
+    use super::*;
+    use crate::nbd::Lateness;
+
+    #[test]
+    fn beyond_the_end_there_is_nothing_to_read() {
+        let device = MemoryDevice::ram(Bytes::mib(1)).unwrap();
+        let (name, description) = ("disk".to_owned(), String::new());
+        let export = Arc::new(Export { name, description, device, lateness: Lateness::default() });
+        let owner = Owner { uid: 0, gid: 0 };
+        let read = sim::run(&Setup::real_clock(Machine::unit(), Seed(0)), move || {
+            let disk = DiskFile { export, owner };
+            let end = disk.size();
+            let places = [end - 10, end, end + 1, end + 100_000, u64::MAX];
+            places.map(|offset| disk.read(DISK, offset, &mut [0; 4096], IoFlags::empty()))
+        });
+        assert_eq!(read.unwrap(), [Ok(10), Ok(0), Ok(0), Ok(0), Ok(0)]);
     }
 }
