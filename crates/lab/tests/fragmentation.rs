@@ -50,3 +50,14 @@ fn pieces_on_one_die_are_slow_whatever_the_extents_and_hints_restore_them() {
     }
     assert_eq!((extents("contiguous"), extents("append-worst"), extents("overwrite-worst")), (1, 256, 1));
 }
+
+/// SQLite asks for journals that are not there; that is how it works, and no failure of the run.
+#[test]
+fn files_that_sqlite_looks_for_in_vain_are_no_errors() {
+    let plan = PLAN.split("[[workload]]").next().unwrap().to_owned()
+        + "[[workload]]\nname = \"fragmentation/sqlite\"\nvars = { rows = 200, reads = 2 }\n[fs]"
+        + PLAN.split("[fs]").nth(1).unwrap();
+    let plan = Plan::parse("small.toml", &plan, false).unwrap();
+    let file = Runner::new(Settings::default(), &Silent).run(&plan).unwrap();
+    assert!(file.samples.iter().all(|sample| sample.is_measured() && sample.errors == 0));
+}

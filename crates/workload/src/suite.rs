@@ -312,8 +312,9 @@ pub struct Measured {
     pub written_bytes: u64,
     /// Operations that failed, where the suite counts them itself.
     pub errors: u64,
-    /// Calls that found no space, where that is an end that the workload provides for: they are no errors.
-    pub ended_full: u64,
+    /// Calls that failed in a way that the workload provides for, and are no errors: they found no space where that is its end, or
+    /// no file where it asks whether there is one.
+    pub provided_for: u64,
     /// Whether it ended too early to be compared with others.
     pub cut_short: bool,
     /// By kind of operation, where they were booked outside this process.

@@ -81,7 +81,7 @@ fn a_full_file_system_ends_the_window_and_is_no_error() {
     let measured = run("DWAL", |calls| wrapped::full_after(calls, 3)).unwrap();
     assert!(measured.ops >= 3 && measured.ops <= 6, "{}", measured.ops);
     assert!(!measured.cut_short && measured.errors == 0 && measured.elapsed < Nanos::from_micros(400));
-    assert!(measured.ended_full >= 1, "the calls that found it full are told apart from errors");
+    assert!(measured.provided_for >= 1, "the calls that found it full are told apart from errors");
 }
 
 #[test]

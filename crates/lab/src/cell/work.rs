@@ -177,14 +177,14 @@ impl Work {
         let before = before.unwrap_or_default();
         // All tasks have ended: the ledger holds whole operations.
         let window = Snapshot::of_run().since(&before.1);
-        let (errors, ended_full) = (measured.errors, measured.ended_full);
+        let (errors, provided_for) = (measured.errors, measured.provided_for);
         let elsewhere = measured.operations.clone();
         let mut sample = sample(measured);
         ledger::fill(&mut sample, &window, &tallies.sum());
         if !elsewhere.is_empty() {
             sample.operations = elsewhere;
         }
-        sample.errors = sample.errors.saturating_sub(ended_full).max(errors);
+        sample.errors = sample.errors.saturating_sub(provided_for).max(errors);
         sample.series = tallies.series(Nanos(sample.elapsed_ns));
         // A signal ends the workload between two of its operations.
         sample.partial |= self.run.interrupt.load(Relaxed);

@@ -236,7 +236,7 @@ impl Run {
         let mut outcome = Measured { elapsed, notes: self.notes.clone(), ..Measured::default() };
         outcome.ops = measured.iter().map(|worker| worker.ops).sum();
         outcome.errors = ended.iter().map(|worker| worker.errors).sum();
-        outcome.ended_full = ended.iter().filter(|worker| worker.full).count() as u64;
+        outcome.provided_for = ended.iter().filter(|worker| worker.full).count() as u64;
         let bytes = measured.iter().map(|worker| worker.bytes).sum();
         match self.plan.benchmark.work {
             Loop::Read(_) | Loop::ReadThrough | Loop::ReadSkewed => {
