@@ -11,17 +11,20 @@ use workload::{SUITES, Suite};
 /// Those that a cell can have; `kernel`: its mount stands for a kernel.
 pub fn of_cell(design: &dyn fs::FsType, suite: &dyn Suite, kernel: bool) -> Vec<&'static LockClass> {
     let kernel: &[_] = if kernel { vfs::charges::KERNEL_CLASSES } else { &[] };
-    sorted(
-        [&*design.classes(), suite.classes(), vfs::charges::CLASSES, sim::ledger::CLASSES, kernel].concat(),
-    )
+    sorted([&*design.classes(), suite.classes(), &between(), kernel].concat())
+}
+
+/// Those of what every cell can have between its design and its suite, and below the design.
+fn between() -> Vec<&'static LockClass> {
+    [vfs::charges::CLASSES, media::block::CLASSES, sim::ledger::CLASSES].concat()
 }
 
 /// All of them.
 pub fn all() -> Vec<&'static LockClass> {
     let designs = fs::FILE_SYSTEMS.iter().flat_map(|design| design.classes());
     let suites = SUITES.iter().flat_map(|suite| suite.classes().iter().copied());
-    let others = [vfs::charges::CLASSES, vfs::charges::KERNEL_CLASSES, sim::ledger::CLASSES].concat();
-    sorted(designs.chain(suites).chain(others).collect())
+    let kernel = vfs::charges::KERNEL_CLASSES.iter().copied();
+    sorted(designs.chain(suites).chain(between()).chain(kernel).collect())
 }
 
 /// In the order of names, each name once.

@@ -48,7 +48,7 @@ mod ssd;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use sim::{Bytes, Nanos};
+use sim::{Bytes, LockClass, Nanos};
 
 use crate::cost::Turn;
 use crate::event::Tap;
@@ -60,6 +60,9 @@ pub use model::{BlockModel, Built};
 pub use port::Port;
 pub use queue::{Piece, Queue};
 pub use ssd::SsdDevice;
+
+/// The classes of locks of devices.
+pub static CLASSES: &[&LockClass] = &[&ssd::ROOM];
 
 /// What a device is: sizes, limits, whether it forgets what was not flushed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

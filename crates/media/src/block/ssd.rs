@@ -18,8 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use sim::ledger::LockClass;
-use sim::{Bytes, Nanos, sync};
+use sim::{Bytes, LockClass, Nanos, sync};
 
 use super::port::now;
 use super::{BlockDevice, Geometry, Hint, Port, Request, Ticket, WriteFlags};
@@ -29,7 +28,7 @@ use crate::flash::config::Kind;
 use crate::flash::{self, Command, Config, Data, FlashError, Op, Outcome, SECTOR, Ssd};
 
 /// Waits for the write that waits for room in the write buffer.
-static ROOM: LockClass = LockClass::new("ssd.write_buffer");
+pub(super) static ROOM: LockClass = LockClass::new("ssd.write_buffer");
 
 /// The device.
 #[derive(Debug)]
