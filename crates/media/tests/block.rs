@@ -192,7 +192,7 @@ fn a_large_write_to_an_ssd_with_a_full_buffer_is_not_overtaken_for_ever() {
         let began = sim::now();
         disk.write(1 << 30, &vec![2; bytes], WriteFlags::default()).expect("in range");
         let large = sim::now().since(began);
-        let small = tasks.into_iter().map(|task| task.join()).max().expect("eight");
+        let small = tasks.into_iter().map(sim::JoinHandle::join).max().expect("eight");
         (large, small.since(began))
     })
     .expect("no task waits for ever");

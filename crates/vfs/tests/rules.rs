@@ -565,7 +565,10 @@ fn a_thread_that_panics_wakes_those_that_wait_for_a_name_that_it_changes() {
             let _temporary = temporary;
             panic!("as planned");
         });
-        sim::sleep(Nanos::from_millis(100));
+        // The name is claimed from here on, for as long as the removal takes.
+        while fs.unlinks.load(Relaxed) == 0 {
+            sim::sleep(Nanos::from_millis(1));
+        }
         let (answer, answered) = std::sync::mpsc::channel();
         std::thread::spawn(move || answer.send(root.stat(b"/f")));
         assert!(removing.join().is_err());

@@ -81,7 +81,7 @@ fn table(compared: &Compared) -> Table {
     let (varied, common) = split(&axes);
     let all = if common.is_empty() { String::new() } else { format!("; in all {}", name(&common)) };
     let own = |axes: &Axes| name(&only(axes, &varied));
-    let mut table = Table::new(&format!("Throughput of each cell{all}"));
+    let mut table = Table::new(format!("Throughput of each cell{all}"));
     table.words("cell");
     for head in [&compared.baseline, &compared.new] {
         table.numbers(head);

@@ -38,6 +38,8 @@ pub struct MemFs {
     pub lookups: AtomicU64,
     /// What `unlink` takes, and what freeing an inode at its last release takes, in nanoseconds.
     pub takes_ns: [AtomicU64; 2],
+    /// Calls of `unlink` that have begun.
+    pub unlinks: AtomicU64,
 }
 
 struct State {
@@ -213,7 +215,12 @@ impl MemFs {
         let dir = Dir { parent: ROOT, next_cookie: FIRST_NAME, ..Dir::default() };
         let root = state.allocate(FileKind::Directory, Body::Dir(dir), 0, &NewInode { perm: 0o755, owner });
         assert_eq!(root, Ino(ROOT));
-        Self { state: Mutex::new(&STATE, state), lookups: AtomicU64::new(0), takes_ns: Default::default() }
+        Self {
+            state: Mutex::new(&STATE, state),
+            lookups: AtomicU64::new(0),
+            takes_ns: Default::default(),
+            unlinks: AtomicU64::new(0),
+        }
     }
 
     /// An empty file system of root's.
@@ -337,6 +344,7 @@ impl FileSystem for MemFs {
     }
 
     fn unlink(&self, parent: Ino, name: &[u8]) -> Result<()> {
+        self.unlinks.fetch_add(1, Relaxed);
         sim::medium(Nanos(self.takes_ns[0].load(Relaxed)));
         let mut state = self.state();
         let ino = state.child(parent, name)?;
