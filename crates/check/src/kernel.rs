@@ -96,7 +96,7 @@ impl Scratch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = format!("weir-check-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let path = below.join(name);
-        // Nobody else may put symbolic links there, which calls would follow.
+        // Calls follow symbolic links: other users must not be able to create any here.
         let made = std::fs::DirBuilder::new().mode(0o700).create(&path);
         made.map_err(|error| format!("cannot make {}: {error}", path.display()))?;
         Ok(Self(path))

@@ -134,7 +134,7 @@ fn only_a_workload_that_ends_by_itself_needs_no_time() {
 fn calls_over_time_are_those_of_the_time_that_the_job_took() {
     let mut plan = plan("", "[[axis]]\nfs = [\"pmfs\"]", &[("fio/sequential", SHORT)]);
     let ended = run(&plan, false);
-    assert_eq!(ended.samples[0].series, None, "nobody knows beforehand how long it takes");
+    assert_eq!(ended.samples[0].series, None, "the length of the run is not known beforehand");
     plan.stop = "1s".parse().unwrap();
     let limited = run(&plan, false);
     let series = limited.samples[0].series.as_ref().expect("it has a limit");

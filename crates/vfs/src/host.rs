@@ -72,8 +72,8 @@ const EAGAIN_TRIES: usize = 100;
 const DIRENTS_BYTES: usize = 16 << 10;
 
 impl Host {
-    /// Uses `directory`. Each call is one system call, which follows what leads out: for paths without `..` in a directory where
-    /// nobody else makes symbolic links, as those of the suites in a folder of their own.
+    /// Uses `directory`. Each call is one system call, which follows `..` and symbolic links out of the directory. The caller gives
+    /// paths without `..`, in a directory in which other users cannot create symbolic links.
     pub fn new(directory: &Path) -> Result<Self, HostError> {
         Self::open_root(directory, false)
     }

@@ -1,4 +1,4 @@
-//! What a file holds that is to become a pool: nobody wants it overwritten by a slip.
+//! What a file contains before `weir mkfs` writes to it. Without --force it refuses a file with data.
 
 use media::{MediaError, Region};
 

@@ -119,7 +119,7 @@ fn mkfs_overwrites_no_file_with_data_unless_it_is_forced() {
     let refused = run(&["mkfs", "pmfs"], &place.pool(), &["--size", "128MiB"]);
     assert!(stderr(&refused).contains("holds a pmfs file system"), "{}", stderr(&refused));
     assert_eq!(fs::metadata(place.pool()).unwrap().len(), 64 * MIB, "what was refused has changed the file");
-    // What holds nothing is for whoever wants it.
+    // A file without data needs no --force.
     for empty in [0, 8 * MIB, 64 * MIB] {
         fs::write(place.pool(), vec![0; empty as usize]).unwrap();
         done(&["mkfs", "pmfs"], &place.pool(), &["--size", "64MiB"]);

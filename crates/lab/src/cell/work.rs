@@ -140,7 +140,7 @@ impl Work {
 
     fn tallies(&self) -> Arc<Tallies> {
         let window = match self.spec.stop {
-            // It ends by itself, nobody knows when.
+            // The workload ends by itself; the length of the run is not known beforehand.
             Stop::After(Nanos::MAX) | Stop::Operations(_) => None,
             Stop::After(time) => Some(time),
         };
@@ -243,7 +243,7 @@ impl Folder {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let name = format!(".weir-{}-{}", std::process::id(), NUMBER.fetch_add(1, Relaxed));
         let folder = Self(parent.join(name));
-        // Nobody else may put symbolic links there, which calls on the host would follow.
+        // Calls on the host follow symbolic links: other users must not be able to create any here.
         std::fs::DirBuilder::new().mode(0o700).create(&folder.0)?;
         Ok(folder)
     }
