@@ -2,8 +2,8 @@
 //!
 //! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
 //! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
-//! Otherwise the paragraph says that no difference was detected, with the interval, that the cells ran too few times to tell, or
-//! that the host was busy meanwhile. Beside a directory of the host, which has no medium, it speaks of each medium by itself.
+//! Otherwise the paragraph says that no difference was detected, with the interval, that the cells ran too few times to tell, that
+//! the host was busy meanwhile, or that an interrupt ended a run before its time. Beside a directory of the host, which has no medium, it speaks of each medium by itself.
 
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};
@@ -84,6 +84,7 @@ fn alone(cells: &[Cell<'_>], design: &str) -> String {
     let (least, most) =
         rates.iter().fold((f64::INFINITY, 0.0_f64), |(low, high), r| (low.min(*r), high.max(*r)));
     let runs = match rates.len() {
+        1 if only.is_cut_short() => "in one run that was cut short".to_owned(),
         1 => "in one run".to_owned(),
         runs => format!("in the median of {runs} runs, from {} to {}", rate(least), rate(most)),
     };
@@ -123,6 +124,8 @@ enum Standing<'c> {
     Unknown,
     /// The host was busy during a run of them: their times cannot be relied on.
     Noisy,
+    /// An interrupt ended a run of them before its time.
+    CutShort,
 }
 
 impl<'c> Contest<'c> {
@@ -177,6 +180,9 @@ impl<'c> Contest<'c> {
         if place.iter().any(|cell| cell.is_noisy()) {
             standing = Standing::Noisy;
         }
+        if place.iter().any(|cell| cell.is_cut_short()) {
+            standing = Standing::CutShort;
+        }
         let runs = || ranked.iter().map(|(_, values)| values.len());
         let repeats = (runs().min()?, runs().max()?);
         let level = others
@@ -208,7 +214,7 @@ impl<'c> Contest<'c> {
             let high = ties.iter().map(|i| i.high).fold(0.0, f64::max);
             let what = if ties.iter().any(Interval::is_range) { "ranges" } else { "95 % intervals" };
             parts.push(format!(
-                "between the highest and the next no difference is detectable at {} ({what} of the ratio within {} to {})",
+                "no difference between the two highest is detectable at {} ({what} of the ratio within {} to {})",
                 points(ties.len()),
                 number(low),
                 number(high)
@@ -234,6 +240,10 @@ impl<'c> Contest<'c> {
         let noisy = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::Noisy)).count();
         if noisy > 0 {
             parts.push(format!("at {} the host was busy, so no winner is named there", points(noisy)));
+        }
+        let short = outcomes.iter().filter(|outcome| matches!(outcome.standing, Standing::CutShort)).count();
+        if short > 0 {
+            parts.push(format!("at {} a run was cut short, so no winner is named there", points(short)));
         }
         parts.join("; ")
     }
@@ -294,6 +304,7 @@ impl Outcome<'_> {
                 ratio(against.ratio),
                 interval(against)
             ),
+            Standing::CutShort => "a run was cut short, so no winner is named".to_owned(),
             Standing::Noisy => format!(
                 "{best} had {} the throughput of {rival} ({}) while the host was busy, which names no winner: measure again on a \
                  quiet host",

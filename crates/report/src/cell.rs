@@ -80,6 +80,11 @@ impl<'a> Cell<'a> {
         self.samples.iter().any(|sample| sample.host.as_ref().is_some_and(|host| !host.noise.is_empty()))
     }
 
+    /// Whether an interrupt ended a repeat before its time.
+    pub fn is_cut_short(&self) -> bool {
+        self.samples.iter().any(|sample| sample.partial)
+    }
+
     /// The latencies of all operations of all repeats.
     pub fn latency_ns(&self) -> Histogram {
         let mut all = Histogram::new();

@@ -130,6 +130,7 @@ struct Summary<'c> {
     errors: bool,
     failures: bool,
     noise: bool,
+    cut_short: bool,
 }
 
 impl<'c> Summary<'c> {
@@ -154,6 +155,7 @@ impl<'c> Summary<'c> {
             errors: cells.iter().any(|cell| cell.errors() > 0),
             failures: cells.iter().any(|cell| cell.failure().is_some()),
             noise: cells.iter().any(Cell::is_noisy),
+            cut_short: cells.iter().any(Cell::is_cut_short),
         }
     }
 
@@ -175,6 +177,9 @@ impl<'c> Summary<'c> {
         }
         if self.noise {
             table.words("host");
+        }
+        if self.cut_short {
+            table.words("run");
         }
         if self.failures {
             table.words("failed");
@@ -215,6 +220,9 @@ impl<'c> Summary<'c> {
         }
         if self.noise {
             row.push(if cell.is_noisy() { "busy" } else { "" }.to_owned());
+        }
+        if self.cut_short {
+            row.push(if cell.is_cut_short() { "cut short" } else { "" }.to_owned());
         }
         if self.failures {
             row.push(cell.failure().unwrap_or_default().to_owned());

@@ -478,6 +478,25 @@ fn a_headline_beside_the_host_names_each_medium_and_compares_on_each() {
 }
 
 #[test]
+fn a_headline_names_no_winner_where_a_run_was_cut_short_and_the_table_marks_the_cell() {
+    let mut file =
+        rates(&[(PMFS, &[100.0; 6]), (NOVA, &[900.0; 6]), (PMFS_8, &[100.0; 6]), (NOVA_8, &[900.0; 6])]);
+    let cut = file.samples.iter_mut().find(|sample| sample.axis("threads") == Some("8")).expect("a sample");
+    cut.partial = true;
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(text.contains("nova is fastest at 1 of 2 points: 9.00x pmfs"), "{text}");
+    assert!(text.contains("at 1 of 2 points a run was cut short, so no winner is named there"), "{text}");
+    let tables = report::summary::tables(&file);
+    let rows = tables.iter().flat_map(|table| &table.rows);
+    let marked = rows.filter(|row| row.iter().any(|text| text == "cut short"));
+    assert_eq!(marked.count(), 1, "{tables:?}");
+    file.samples.retain(|sample| sample.axis("threads") == Some("8"));
+    let text = report::answer::sentences(&file).join(" ");
+    assert!(text.contains("a run was cut short, so no winner is named"), "{text}");
+    assert!(!text.contains("9.00x"), "{text}");
+}
+
+#[test]
 fn a_headline_names_no_winner_where_the_host_was_busy() {
     let mut file =
         rates(&[(PMFS, &[100.0; 6]), (NOVA, &[900.0; 6]), (PMFS_8, &[100.0; 6]), (NOVA_8, &[900.0; 6])]);

@@ -114,9 +114,10 @@ impl Progress for Bar {
         };
         let busy = sample.host.as_ref().filter(|host| !host.noise.is_empty());
         let busy = busy.map_or_else(String::new, |host| format!("   (busy host: {})", host.noise.join(", ")));
-        self.drawn.println(format!("  {title}   {came}{busy}"));
+        let short = if sample.partial { "   (cut short)" } else { "" };
+        self.drawn.println(format!("  {title}   {came}{short}{busy}"));
         if self.lines {
-            anstream::eprintln!("  {finished}/{all} {title}   {came}{busy}");
+            anstream::eprintln!("  {finished}/{all} {title}   {came}{short}{busy}");
         }
         if finished == 1 {
             let style = ProgressStyle::with_template("{prefix} {bar:24} {pos}/{len} left {eta} {wide_msg}");
