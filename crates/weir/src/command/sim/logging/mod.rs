@@ -56,7 +56,8 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Instead, crash each scheme that promises recovery at least N times, and each seeded bug until a crash shows it or N are tried
+    /// Instead, crash each scheme that promises recovery at least N times, and each seeded bug until a crash shows it or N
+    /// are tried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     crash: Option<u64>,
     /// Instead, print what each part of the machine does during this transaction, counted from 0
