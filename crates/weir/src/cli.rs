@@ -54,7 +54,7 @@ pub(crate) enum Command {
     List(c::list::List),
     /// Show everything about a design, medium, workload, plan, paper or machine
     Show(c::show::Show),
-    /// Show where the time of a result went, or explain a term or an error
+    /// Explain where a result's time went, what a file's extents cost, a term or an error
     Explain(c::explain::Explain),
     /// Run the SSD simulator or the logging simulator by itself
     Sim(c::sim::Sim),

@@ -25,7 +25,7 @@ pub(crate) struct How {
     /// Write a report to a .html .json[.gz] .csv .parquet .md .txt file
     #[arg(short = 'o', long = "output", value_name = "FILE")]
     pub(crate) outputs: Vec<PathBuf>,
-    /// Seed of all random numbers [default: the plan's]
+    /// Seed of all random numbers [default: the plan's, or 1]
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
     /// Runs in parallel under the virtual clock [default: one for each core]

@@ -36,7 +36,7 @@ pub(crate) struct Bench {
     /// The clock: virtual, real, or both
     #[arg(long, value_enum, default_value_t = Clocks::Virtual, hide_possible_values = true)]
     clock: Clocks,
-    /// The modelled machine (`weir list machines`) or a file: what CPU work costs under the virtual clock
+    /// The machine, or its file, that sets the costs of CPU work under the virtual clock (`weir list machines`)
     #[arg(long, default_value = "hinfs-server", value_name = "NAME", hide_short_help = true)]
     machine: String,
     /// How long to measure: 10s, or "1M ops" [default: the suite's]

@@ -45,7 +45,7 @@ pub(crate) struct Compare {
     /// Compare those cells of BASELINE that differ in this axis only; `clock`: results of the two clocks
     #[arg(long, value_name = "AXIS")]
     by: Option<String>,
-    /// Report smaller differences as no difference; never more than --fail-over
+    /// Report smaller differences as no difference; a smaller --fail-over replaces this limit
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "2%")]
     threshold: f64,
     /// Fail (exit code 1) when a cell is slower by more than this, fails more often, or is gone

@@ -23,7 +23,7 @@ pub(crate) struct Fsck {
     /// Recover and repair the pool in place; make a copy first
     #[arg(long)]
     repair: bool,
-    /// The file that has the journal of the pool, if it is not in the pool (ext4) [default: a file beside the pool]
+    /// The file with the journal, if the journal is not in the pool (ext4) [default: a file beside the pool]
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     /// The pool

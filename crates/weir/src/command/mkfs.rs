@@ -29,7 +29,7 @@ pub(crate) struct Mkfs {
     words: Vec<PathBuf>,
     #[arg(long, hide = true, value_name = "FS")]
     fs: Option<String>,
-    /// Size of the pool; required for a new pool
+    /// Size of the pool, required for a new one; an existing pool that is larger keeps its size
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// An option of the design (`weir show DESIGN`); repeatable

@@ -12,7 +12,8 @@ use crate::mounted;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 The kernel does not forward sync(1) and sync(2) to a FUSE mount, so they do not write out the data that a design buffers in DRAM. \
-This command does, after what programs have stored through shared maps. fsync(2) of a file needs no such command.")]
+This command first writes back what programs have stored through shared mappings, then the buffered data. fsync(2) does both for \
+one file.")]
 pub(crate) struct Sync {
     /// The directory
     #[arg(value_name = "DIR")]

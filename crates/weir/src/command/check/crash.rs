@@ -28,7 +28,7 @@ const NESTED: [usize; 3] = [20, 3, 1];
 pub(super) struct CrashCheck {
     #[command(flatten)]
     shared: Shared,
-    /// Programs of 1: one operation; 2: every pair; 3: every triple of operations that change names (see --sample, --time)
+    /// Operations in each program; 2: every pair; 3: every triple of operations that change names (see --sample, --time)
     #[arg(long, default_value_t = 1, value_name = "1|2|3", value_parser = clap::value_parser!(u32).range(1..=3))]
     depth: u32,
     /// Run every pair of operations concurrently in two tasks, under several schedules

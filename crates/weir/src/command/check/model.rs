@@ -45,7 +45,7 @@ pub(super) struct ModelCheck {
     /// Include mapped files: mmap, loads, stores and msync, which are not run on the host
     #[arg(long)]
     mapped: bool,
-    /// Size of the region [default: 8 MiB, and in every second round one in which space runs out]
+    /// Size of the region [default: 8 MiB; in every second round so small that space runs out]
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
     /// Canary: the Nth store of each round fails, which must be found

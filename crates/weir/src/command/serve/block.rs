@@ -26,7 +26,8 @@ use crate::{interrupt, nbd::listen};
                   If the kernel has no nbd: weir serve block --medium ssd --mount DIR\n\
                   Then, as root: losetup --direct-io=on --find --show DIR/disk")]
 pub(crate) struct Block {
-    /// ssd, ram, an SSD preset (fast24,allocation=on), or a memory medium (hinfs), which is served as an NVMMBD
+    /// ssd, ram, an SSD preset (fast24,allocation=on), or a memory medium (hinfs), which is served as an
+    /// NVMMBD, a block device over memory
     #[arg(long, default_value = "ssd", value_name = "MEDIUM")]
     medium: String,
     /// Size of the device

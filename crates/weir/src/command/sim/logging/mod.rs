@@ -35,7 +35,7 @@ const LAST_OF_TIMELINE: u64 = 1_000_000;
 #[derive(Args, Debug)]
 #[command(after_help = "Example: weir sim logging --scheme undo-clwb,fwb --workload hash --threads 4")]
 pub(super) struct Logging {
-    /// Logging schemes (--list names them), or "all"
+    /// Logging schemes (--list names them), "unsafe-base": the faster of the two unsafe ones, or "all"
     #[arg(long, value_delimiter = ',', default_value = "unsafe-base,undo-clwb,redo-clwb,hwl,fwb,non-pers")]
     scheme: Vec<String>,
     /// Workloads (--list names them), or "micro": all micro-benchmarks
@@ -56,7 +56,8 @@ pub(super) struct Logging {
     /// Transactions to measure, all threads together
     #[arg(long, default_value_t = 20_000)]
     ops: u64,
-    /// Instead, crash each scheme at least this many times, and each seeded bug until a crash shows it or there are as many
+    /// Instead, crash each scheme that promises recovery at least N times, and each seeded bug until a crash shows it or N
+    /// are tried
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     crash: Option<u64>,
     /// Instead, print what each part of the machine does during this transaction, counted from 0
