@@ -3,7 +3,8 @@
 //! A *place* is a point of the plan at which the designs are compared: everything but the design is the same. At each place a
 //! design is the fastest only if `results::statistics::compare`, the rule of `weir compare`, finds it faster than every other.
 //! Otherwise the paragraph says that no difference was detected, with the interval, that the cells ran too few times to tell, that
-//! the host was busy meanwhile, or that an interrupt ended a run before its time. Beside a directory of the host, which has no medium, it speaks of each medium by itself.
+//! the host was busy meanwhile, or that an interrupt ended a run before its time. Beside a directory of the host, which has no
+//! medium, it speaks of each medium by itself.
 
 use crate::axis;
 use crate::cell::{self, BOOTSTRAP_SEED, Cell};

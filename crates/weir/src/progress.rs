@@ -11,7 +11,7 @@ use lab::{Plan, Progress};
 use report::units::Unit;
 use results::Sample;
 
-use crate::output::Output;
+use crate::output::{Output, several};
 
 /// So often it is said what is running, where there is no terminal.
 const HEARTBEAT: Duration = Duration::from_secs(30);
@@ -89,7 +89,7 @@ impl Progress for Bar {
         self.drawn.enable_steady_tick(Duration::from_millis(500));
         self.change(|state| (state.finished, state.all) = (0, runs));
         if self.lines {
-            anstream::eprintln!("{}: {runs} runs", names.join(" "));
+            anstream::eprintln!("{}: {}", names.join(" "), several(runs, "run"));
         }
     }
 
