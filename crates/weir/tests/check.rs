@@ -264,6 +264,7 @@ fn what_cannot_be_checked_is_said() {
         ("schedules --fs pmfs --scenario fly", 2, "no action is called \"fly\""),
         ("fuzz --fs pmfs --mutant x", 2, "a mutant is like"),
         ("--evidence --ledger HERE/none", 4, "cannot read"),
+        ("crash --fs pmfs --depth 2 --ledger HERE", 4, "cannot append to the ledger"),
         ("", 2, "name a check"),
     ] {
         let output = check(arguments);

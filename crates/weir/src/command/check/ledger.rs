@@ -64,9 +64,16 @@ pub(super) struct Ledger<'a> {
 }
 
 impl<'a> Ledger<'a> {
-    /// The file that was named, or the user's own.
-    pub(super) fn new(named: Option<PathBuf>, output: &'a Output) -> Self {
-        Self { path: named.or_else(|| own().ok()), began: Instant::now(), output }
+    /// The file that was named, or the user's own. A named file that cannot be appended to is an error before anything runs.
+    pub(super) fn new(named: Option<PathBuf>, output: &'a Output) -> Result<Self, Failure> {
+        if let Some(path) = &named {
+            let is_new = !path.exists();
+            append(path, "").map_err(|error| Failure::io("append to the ledger", path, &error))?;
+            if is_new {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        Ok(Self { path: named.or_else(|| own().ok()), began: Instant::now(), output })
     }
 
     /// Appends what was done by this command, as [`Ledger::record_build`] does.

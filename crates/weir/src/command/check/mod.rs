@@ -100,7 +100,8 @@ struct Shared {
 
 impl Check {
     pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
-        let ledger = Ledger::new(self.ledger.clone(), output);
+        let named = self.ledger.clone().filter(|_| self.what.is_some());
+        let ledger = Ledger::new(named, output)?;
         let done = match (self.evidence, self.what) {
             (true, None) => evidence::print(self.ledger.as_deref(), output),
             (false, Some(What::Model(check))) => check.run(output, &ledger),
