@@ -1,5 +1,6 @@
 //! Where results lie: the user's data folder, a folder for each run.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use lab::environment;
@@ -52,14 +53,18 @@ pub(crate) fn new_folder(name: &str) -> Result<PathBuf, Failure> {
 pub(crate) fn new_folder_in(runs: &Path, name: &str) -> Result<PathBuf, Failure> {
     let when = environment::utc(now()).replace(' ', "-").replace(':', "");
     let stem = format!("{when}-{name}");
-    let taken = |path: &PathBuf| path.exists();
-    let numbered = (1..).map(|number| match number {
-        1 => runs.join(&stem),
-        number => runs.join(format!("{stem}-{number:03}")),
-    });
-    let path = numbered.into_iter().find(|path| !taken(path)).expect("numbers do not end");
-    std::fs::create_dir_all(&path).map_err(|error| Failure::io("make the folder", &path, &error))?;
-    Ok(path)
+    std::fs::create_dir_all(runs).map_err(|error| Failure::io("make the folder", runs, &error))?;
+    for number in 1_u64.. {
+        let ending = if number == 1 { String::new() } else { format!("-{number:03}") };
+        let path = runs.join(format!("{stem}{ending}"));
+        match std::fs::create_dir(&path) {
+            Ok(()) => return Ok(path),
+            // Another run of this minute has it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failure::io("make the folder", &path, &error)),
+        }
+    }
+    unreachable!("numbers do not end")
 }
 
 /// Seconds since 1970.
