@@ -112,7 +112,7 @@ impl Command {
             Self::Doctor(command) => command.run(output),
             Self::Mkfs(command) => command.run(output),
             Self::Mount(command) => command.run(output),
-            Self::Sync(command) => command.run(),
+            Self::Sync(command) => command.run(output),
             Self::Umount(command) => command.run(output),
             Self::Resize(command) => command.run(output),
             Self::Trim(command) => command.run(output),

@@ -2,6 +2,7 @@
 //!
 //! It takes root and `/dev/fuse`; without them the tests say that they are skipped.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
@@ -42,6 +43,29 @@ fn what_was_written_is_there_after_an_unmount() {
         place.umount();
         place.check();
     }
+}
+
+#[test]
+fn a_mount_a_sync_and_an_unmount_print_a_document_where_it_is_asked_for() {
+    if !can_mount() {
+        return;
+    }
+    let place = Place::new("pmfs");
+    let (pool, dir) = (place.pool(), place.dir());
+    let words = |words: &[&str]| -> Vec<OsString> { words.iter().map(OsString::from).collect() };
+    let document = |arguments: Vec<OsString>| -> serde_json::Value {
+        let ended = weir().args(&arguments).arg("--json").output().unwrap();
+        assert!(ended.status.success(), "{arguments:?}: {}", stderr(&ended));
+        serde_json::from_slice(&ended.stdout).expect("one document")
+    };
+    let paths = [pool.clone().into(), dir.clone().into()];
+    let mounted = document([words(&["mount", "pmfs", "--size", "64MiB"]), paths.to_vec()].concat());
+    assert_eq!((&mounted["schema"], &mounted["fs"]), (&"weir.mount/1".into(), &"pmfs".into()));
+    assert!(mounted["server"].is_u64(), "{mounted}");
+    let of_dir = |name: &str| [words(&[name]), vec![dir.clone().into()]].concat();
+    assert_eq!(document(of_dir("sync"))["schema"], "weir.sync/1");
+    let left = document(of_dir("umount"));
+    assert_eq!((&left["schema"], &left["clean"]), (&"weir.umount/1".into(), &true.into()));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::failure::{Exit, Failure};
 use crate::mounted;
+use crate::output::Output;
 
 /// Make everything on a mount durable
 #[derive(Args, Debug)]
@@ -21,7 +22,7 @@ pub(crate) struct Sync {
 }
 
 impl Sync {
-    pub(crate) fn run(self) -> Result<(), Failure> {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
         let dir = mounted::absolute(&self.dir)?;
         let mounted = mounted::ours(&dir, "sync -f")?;
         let mut nothing: [u8; 0] = [];
@@ -33,6 +34,10 @@ impl Sync {
             let shown = dir.display();
             let why = mounted.why_silent(errno);
             Failure::new(Exit::Run, format!("cannot make everything on {shown} durable: {why}"))
-        })
+        })?;
+        if output.is_json() {
+            output.document(&serde_json::json!({ "schema": "weir.sync/1", "dir": dir }));
+        }
+        Ok(())
     }
 }

@@ -41,12 +41,15 @@ impl Umount {
         let has_file = mount.source.is_absolute() && !self.lazy;
         let report = if has_file { Report::ask(&dir, &mount.source)? } else { None };
         Unmounting { dir: &dir, lazy: self.lazy }.run()?;
-        if !has_file {
-            return Ok(());
+        if has_file {
+            output.detail(&format!("waiting until {} is clean", mount.source.display()));
+            let left = report.map_or(Ok(()), |report| report.wait(&mount.source));
+            left.and(leaving::wait_until_left(&mount.source))?;
         }
-        output.detail(&format!("waiting until {} is clean", mount.source.display()));
-        let left = report.map_or(Ok(()), |report| report.wait(&mount.source));
-        left.and(leaving::wait_until_left(&mount.source))
+        if output.is_json() {
+            output.document(&serde_json::json!({ "schema": "weir.umount/1", "dir": dir, "clean": has_file }));
+        }
+        Ok(())
     }
 }
 

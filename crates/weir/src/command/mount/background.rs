@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
 
+use serde_json::json;
+
 use super::by_type;
 use super::serve::{Job, READY};
 use crate::failure::{Exit, Failure};
@@ -31,6 +33,10 @@ pub(super) fn start(job: &Job, output: &Output) -> Result<(), Failure> {
     }
     if line.trim_end() == READY {
         output.detail(&format!("{} is mounted; process {} serves it", job.dir.display(), child.id()));
+        if output.is_json() {
+            let (fs, dir) = (job.design.name(), &job.dir);
+            output.document(&json!({ "schema": "weir.mount/1", "fs": fs, "dir": dir, "server": child.id() }));
+        }
         return Ok(());
     }
     // It has said why: on the standard error, and with --json in a document.

@@ -32,7 +32,7 @@ use crate::{leaving, mounted, pool_file};
 /// Everything that a mount needs, checked as far as it can be without opening the pool.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    design: &'static dyn FsType,
+    pub(super) design: &'static dyn FsType,
     options: Options,
     words: Words,
     source: Source,
