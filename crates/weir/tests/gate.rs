@@ -211,13 +211,14 @@ fn a_baseline_is_saved_compared_with_listed_and_removed() {
 fn every_command_prints_one_json_document_where_it_is_asked_to() {
     let home = tempfile::tempdir().unwrap();
     put(home.path(), "old.json", [1000.0, 500.0], 6);
-    let cases: [&[&str]; 6] = [
+    let cases: [&[&str]; 7] = [
         &["plan", "new", "mine.toml"],
         &["plan", "check", "mine.toml"],
         &["plan", "check", "mine.toml", "quick"],
         &["baseline", "save", "main", "old.json"],
         &["baseline", "remove", "main"],
         &["reproduce", "hinfs", "--list", "--readings"],
+        &["reproduce", "hw-logging", "--list", "--readings"],
     ];
     for arguments in cases {
         let json = document(&run(home.path(), &[arguments, &["--json"]].concat()));

@@ -15,7 +15,7 @@ use results::{ClaimOutcome, ClaimsFile, ResultFile};
 use super::sim::claims as simulated;
 use crate::experiment::{self, How};
 use crate::failure::{Exit, Failure};
-use crate::output::{Output, columns};
+use crate::output::{Output, columns, several};
 
 /// Measure a paper's figures and print the published values beside the measured ones.
 #[derive(Args, Debug)]
@@ -266,9 +266,9 @@ fn list(wanted: &[Wanted], output: &Output) {
                 (None, None) => claim.claim.figure == *figure,
                 _ => false,
             };
-            let claims = paper.claims.iter().filter(of).count();
+            let claims = several(paper.claims.iter().filter(of).count(), "claim");
             let by = plan.as_ref().map_or("no plan".to_owned(), |plan| format!("plan {plan}"));
-            (format!("{}/{figure}", paper.name), format!("{by}, {claims} claims"))
+            (format!("{}/{figure}", paper.name), format!("{by} ({claims})"))
         });
         output.data(&format!("{}\n{}", paper.paper, columns(&rows.collect::<Vec<_>>())));
     }

@@ -64,7 +64,7 @@ pub(crate) struct Flash {
     /// Run an experiment instead: interface, alignment, degree, pseudo, sequences, hypothetical
     #[arg(long, conflicts_with = "trace", value_name = "NAME")]
     experiment: Option<String>,
-    /// Instead, measure those claims of the FAST 2024 study that need only the device
+    /// Instead, measure the claims of the FAST 2024 study that need only the device; the others have no value
     #[arg(long, conflicts_with_all = ["trace", "experiment"])]
     claims: bool,
     /// The machine that models the host's part of an experiment

@@ -294,6 +294,7 @@ fn table(ran: &[(Config, Outcome)]) -> Table {
 
 fn list(output: &Output) {
     let schemes = scheme::SCHEMES.iter().map(|scheme| (scheme.name, scheme.summary.to_owned()));
+    let schemes = schemes.chain([(UNSAFE_BASE, "the faster of unsafe-undo and unsafe-redo".to_owned())]);
     let workloads = workload::WORKLOADS.iter().map(|known| (known.name, known.summary.to_owned()));
     let keys = machine::KEYS.iter().map(|key| (key.name, format!("{}; {}", key.summary, key.range())));
     let tables: [(&str, Vec<(&str, String)>); 4] = [
