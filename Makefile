@@ -41,7 +41,7 @@ SHORT_MOUNTS = for script in calls stacked second_user; do tests/mount/$$script.
 test-mount-short: build
 	$(SHORT_MOUNTS)
 
-# Public suites, written elsewhere, on a mount of each design. As root; cargo installs them.
+# Public suites, written elsewhere, on mounts of pmfs and hinfs. As root; cargo installs them.
 test-suites: build
 	tests/mount/suites.sh $(WEIR)
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Public suites on a mounted design, which others wrote: pjdfstest (calls, and what each answers) and fsx (the contents of one file
-# under reads, writes, maps, truncations, holes and copies in any order). Cargo installs them, at the versions below.
+# Public suites on mounted designs (default: pmfs hinfs), which others wrote: pjdfstest (calls, and what each answers) and fsx (the
+# contents of one file under reads, writes, maps, truncations, holes and copies in any order). Cargo installs them, at the versions
+# below.
 #
 #   tests/mount/suites.sh WEIR [DESIGN…]
 #

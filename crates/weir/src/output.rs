@@ -122,6 +122,12 @@ pub(crate) fn unwritten() -> Option<Failure> {
     Some(Failure::new(Exit::Run, format!("cannot write the standard output: {error}")))
 }
 
+/// `1 run`, `8 runs`.
+pub(crate) fn several(count: usize, what: &str) -> String {
+    let ending = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{ending}")
+}
+
 /// Words in columns of equal width, the last one free.
 pub(crate) fn columns(rows: &[(String, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);

@@ -51,7 +51,8 @@ fn plain(text: &str) -> String {
 /// A row of a table: its first cell is the term.
 fn term(row: &str) -> String {
     let cells: Vec<&str> = row.trim_end_matches('|').split(" | ").map(str::trim).collect();
-    format!(".TP\n.B {}\n{}", plain(cells[0]), plain(&cells[1..].join(". Default: ")))
+    let text = cells[1..].join(". Default: ").replace(". Default: required", ". Required");
+    format!(".TP\n.B {}\n{}", plain(cells[0]), plain(&text))
 }
 
 fn paragraph(line: &str, code: bool) -> String {

@@ -74,7 +74,7 @@ fn check_all(names: &[String], quick: bool, output: &Output) -> Result<(), Failu
     }
     if !output.is_json() {
         for (name, plan, cells) in &right {
-            output.data(&format!("{name}: {} cells, {} repeats each\n", cells.len(), plan.repeats));
+            output.data(&format!("{name}: {}\n", run::size(cells.len(), plan)));
         }
     }
     if let Some(error) = lab::Error::together(wrong) {

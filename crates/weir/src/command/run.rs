@@ -6,7 +6,7 @@ use results::InputRecord;
 
 use crate::experiment::{self, How};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, several};
 use crate::{inputs, store};
 
 /// Run a plan; without NAME, the plan `quick`.
@@ -48,6 +48,11 @@ pub(crate) fn check(plan: &Plan) -> Result<Vec<lab::CellSpec>, lab::Error> {
             Err(lab::Error::together(wrong).expect("one of them is wrong"))
         }
     }
+}
+
+/// `4 cells, 6 repeats each`.
+pub(crate) fn size(cells: usize, plan: &Plan) -> String {
+    format!("{}, {} each", several(cells, "cell"), several(plan.repeats as usize, "repeat"))
 }
 
 /// The plan of this name and its cells, or all that is wrong with it: of a plan that can be read in part only, what is wrong with
@@ -101,7 +106,7 @@ impl Run {
             output.note(&format!("taken from the result, because here they differ: {}", replaced.join(", ")));
         }
         if self.dry {
-            output.note(&format!("{cells} cells, {} repeats each", plan.repeats));
+            output.note(&size(cells, &plan));
             output.document(&plan.to_json());
             return Ok(());
         }

@@ -256,8 +256,11 @@ fn suite(name: &str) -> Option<Result<Shown, Failure>> {
     }
     workloads.rows =
         suite.entries().iter().map(|entry| vec![entry.name.into(), entry.summary.into()]).collect();
-    let switches = switches(suite);
     let shown = Shown::of_table(&workloads, "workloads").with("summary", suite.summary());
+    let switches = switches(suite);
+    if switches.rows.is_empty() {
+        return Some(Ok(shown.with("switches", rows(&switches))));
+    }
     Some(Ok(shown.and(&format!("\n{}", switches.to_text())).with("switches", rows(&switches))))
 }
 

@@ -55,7 +55,7 @@ const OLD_STATEMENTS: &[(&str, Old)] = &[
     ("load", Old::Refused("a script is one file since 1.5", "name the script on the command line")),
     ("foreach", Old::Refused("the language has no loops since 1.5", "sweep the variable from a plan")),
     ("fscheck", Old::Refused("it ran a tool of the host", "use: weir fsck")),
-    ("fsflush", Old::Refused("it ran a tool of the host", "choose the cache state in the plan")),
+    ("fsflush", Old::Refused("it ran a tool of the host", "leave it out: Weir does not drop caches")),
     ("warmup", Old::Refused("it is not part of the language", "use the plan's warm-up time")),
     ("enable_osprof", Old::Refused("it needs a special kernel", "see: weir explain")),
     ("disable_osprof", Old::Refused("it needs a special kernel", "see: weir explain")),

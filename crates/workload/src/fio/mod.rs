@@ -225,8 +225,9 @@ fn engine(job: &JobSpec) -> Option<String> {
         Engine::Tasks { name, spread } => {
             let place = if spread { "on cores of their own" } else { "on the job's core" };
             let depth = job.depth;
+            let tasks = if depth == 1 { "one task".to_owned() } else { format!("{depth} tasks") };
             Some(format!(
-                "ioengine={name} with iodepth={depth} is {depth} tasks {place}, each with one call at a time"
+                "ioengine={name} with iodepth={depth} is {tasks} {place}, with one call at a time each"
             ))
         }
     }

@@ -232,7 +232,7 @@ impl<'a> Checker<'a> {
             Statement::System(_) => (
                 "system",
                 "a workload runs inside Weir and cannot start programs of the host",
-                "run the command before or after weir; for dropped caches choose the cache state in the plan",
+                "run the command before or after weir; Weir does not drop caches between preparation and work",
             ),
             Statement::EnableMulti(_) => (
                 "enable multi",
