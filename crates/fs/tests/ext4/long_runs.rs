@@ -107,13 +107,18 @@ fn random_operations_on_an_image_of_mkfs_leave_what_e2fsck_finds_clean_and_the_k
         let made = Arc::new(Made { judged: judged("ext4", &[]), features, last: Mutex::default() });
         let design = Arc::clone(&made) as Arc<dyn Design>;
         let size = Bytes::mib(MIB);
-        let mut program = Round { design: Arc::clone(&design), size, seed, ops, maps: false }.program();
+        // A few more, because some are left out.
+        let drawn = ops + ops / 16;
+        let mut program =
+            Round { design: Arc::clone(&design), size, seed, ops: drawn, maps: false }.program();
         // A target must fit into a block (ENAMETOOLONG), which the reference does not know.
         let longest = if features.contains(&"1024") { 1023 } else { 4095 };
         program.retain(|op| !matches!(op, Op::Symlink(_, len) if *len > longest));
         // Inodes of 128 bytes have whole seconds until 2038.
         let whole_seconds = features.contains(&"128");
         program.retain(|op| !(whole_seconds && matches!(op, Op::Utimes(..))));
+        assert!(program.len() >= ops, "more than a sixteenth is left out");
+        program.truncate(ops);
         let with_checks = program.chunks(999).flat_map(|some| some.iter().cloned().chain([Op::Remount]));
         let program: Vec<Op> = with_checks.collect();
         let (seen, _) = in_lockstep(&design, size, seed, &program, None)
