@@ -40,6 +40,7 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
         let names: Vec<Option<&str>> =
             if workloads.is_empty() { vec![None] } else { workloads.iter().copied().map(Some).collect() };
         let media = media_beside_host(&cells, all.get("medium").map_or(&[], Vec::as_slice));
+        let mut contests: Vec<(String, Contest<'_>)> = Vec::new();
         for (workload, medium) in
             names.iter().take(MOST_WORKLOADS).flat_map(|name| media.iter().map(move |m| (name, m)))
         {
@@ -53,8 +54,18 @@ pub fn sentences(results: &ResultFile) -> Vec<String> {
                 medium.map(|name| format!("on medium {}", axis::label(name, &[]))),
             ];
             let place = place.into_iter().flatten().collect::<Vec<_>>().join(" ");
-            sentences.extend(Contest { cells, design, first }.sentence(&place));
+            contests.push((place, Contest { cells, design, first, told: false }));
         }
+        let compared: Vec<bool> =
+            contests.iter().filter_map(|(_, contest)| contest.is_of_one_run_each()).collect();
+        if compared.len() > 1 && compared.iter().all(|one_run| *one_run) {
+            sentences
+                .push(format!("With one run of each no winner is named: take --repeats {LEAST_REPEATS}."));
+            for (_, contest) in &mut contests {
+                contest.told = true;
+            }
+        }
+        sentences.extend(contests.iter().filter_map(|(place, contest)| contest.sentence(place)));
         if names.len() > MOST_WORKLOADS {
             sentences.push(format!("{} more workloads are in the tables.", names.len() - MOST_WORKLOADS));
         }
@@ -98,6 +109,8 @@ struct Contest<'c> {
     cells: Vec<&'c Cell<'c>>,
     design: &'static str,
     first: &'c str,
+    /// Whether a sentence before has said that one run of each names no winner.
+    told: bool,
 }
 
 /// What a place shows.
@@ -135,11 +148,21 @@ impl<'c> Contest<'c> {
             self.places().iter().filter_map(|place| self.outcome(place)).collect();
         let text = match &outcomes[..] {
             [] => return None,
-            [only] => only.sentence(),
+            [only] => only.sentence(self.told),
             several => self.over(several),
         };
         let start = if place.is_empty() { String::new() } else { format!("O{}, ", &place[1..]) };
         Some(format!("{start}{text}."))
+    }
+
+    /// Whether all of its outcomes are of single runs that nothing else disturbed; none where nothing is compared.
+    fn is_of_one_run_each(&self) -> Option<bool> {
+        let places = self.places();
+        let outcomes: Vec<Outcome<'_>> = places.iter().filter_map(|place| self.outcome(place)).collect();
+        let one_run = |outcome: &Outcome<'_>| {
+            outcome.repeats == (1, 1) && matches!(outcome.standing, Standing::Unknown)
+        };
+        (!outcomes.is_empty()).then(|| outcomes.iter().all(one_run))
     }
 
     /// The cells grouped by everything but the design.
@@ -226,7 +249,9 @@ impl<'c> Contest<'c> {
         if let Some(repeats) = unknown.iter().map(|outcome| outcome.repeats).reduce(both) {
             let are = if repeats == (1, 1) { "is" } else { "are" };
             let runs = runs_of_each(repeats);
-            parts.push(format!("at {} {runs} {are} too few to name a winner", points(unknown.len())));
+            if !self.told {
+                parts.push(format!("at {} {runs} {are} too few to name a winner", points(unknown.len())));
+            }
             let (level, ahead): (Vec<&Outcome<'_>>, Vec<_>) =
                 unknown.iter().copied().partition(|o| o.level.is_some());
             if let Some(name) = by_frequency(ahead.iter().map(|outcome| outcome.best)).first() {
@@ -275,10 +300,14 @@ impl Outcome<'_> {
     }
 
     /// The only place of a workload.
-    fn sentence(&self) -> String {
+    fn sentence(&self, told: bool) -> String {
         let Self { best, rival, against, .. } = self;
         let runs = runs_of_each(self.repeats);
         match self.standing {
+            Standing::Unknown if told => match self.level {
+                Some(level) => format!("{best} and {level} had the same throughput"),
+                None => format!("{best} had {} the throughput of {rival}", ratio(against.ratio)),
+            },
             Standing::Unknown
                 if self.repeats.0 == 1
                     && let Some(level) = self.level =>

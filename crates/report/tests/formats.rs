@@ -275,10 +275,7 @@ fn the_first_paragraph_says_when_nothing_is_compared_or_ran_once() {
     let mut file = sample::bars();
     file.samples.retain(|sample| sample.repeat == 0);
     let once = report::answer::sentences(&file).join(" ");
-    assert!(
-        once.contains("in one run of each, which names no winner") && !once.contains("fastest"),
-        "{once}"
-    );
+    assert!(once.contains("With one run of each no winner is named") && !once.contains("fastest"), "{once}");
     file.samples.truncate(1);
     assert!(report::answer::sentences(&file).join(" ").contains("Only pmfs was measured"));
 }
@@ -422,10 +419,31 @@ fn a_headline_names_none_of_designs_that_are_exactly_equal() {
 }
 
 #[test]
+fn a_headline_of_several_workloads_says_once_that_one_run_of_each_names_no_winner() {
+    let of = |fs: &'static str, workload: &'static str| {
+        [("fs", fs), ("medium", "hinfs"), ("threads", "1"), ("workload", workload)]
+    };
+    let (pmfs, nova) = (of("pmfs", "v"), of("nova", "v"));
+    let cells: [Rates<'_>; 4] = [(PMFS, &[100.0]), (NOVA, &[150.0]), (&pmfs, &[80.0]), (&nova, &[80.0])];
+    let text = answer(&cells);
+    assert!(
+        text.starts_with("With one run of each no winner is named: take --repeats 6. On w, nova had"),
+        "{text}"
+    );
+    assert!(text.contains("nova had 1.50x the throughput of pmfs. On v,"), "{text}");
+    assert!(text.contains("had the same throughput.") && text.matches("one run").count() == 1, "{text}");
+    let more = answer(&[cells[0], cells[1], (&pmfs, &[80.0, 81.0]), (&nova, &[80.0, 79.0])]);
+    assert!(more.contains("in one run of each, which names no winner"), "{more}");
+}
+
+#[test]
 fn a_headline_names_no_winner_where_intervals_overlap() {
     let (near, far) = ([100.0, 180.0, 60.0, 140.0, 90.0, 110.0], [101.0, 190.0, 70.0, 150.0, 95.0, 120.0]);
     let text = answer(&[(PMFS, &near), (NOVA, &far), (PMFS_8, &near), (NOVA_8, &far)]);
-    assert!(text.contains("the next no difference is detectable at both points (95 % intervals"), "{text}");
+    assert!(
+        text.contains("no difference between the two highest is detectable at both points (95 % intervals"),
+        "{text}"
+    );
     assert!(!text.contains("fastest"), "{text}");
     let clear = far.map(|rate| rate * 9.0);
     let text = answer(&[(PMFS, &near), (NOVA, &far), (PMFS_8, &near), (NOVA_8, &clear)]);
