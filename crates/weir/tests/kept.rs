@@ -152,7 +152,7 @@ fn folders_of_results_sort_by_the_time_at_which_they_were_made() {
 fn progress_is_told_where_there_is_no_terminal_and_never_with_quiet() {
     let home = tempfile::tempdir().unwrap();
     let told_all = told(&bench(home.path(), &[]));
-    assert!(told_all.contains("bench: 1 runs") && told_all.contains("1/1 varmail pmfs"), "{told_all}");
+    assert!(told_all.contains("bench: 1 run\n") && told_all.contains("1/1 varmail pmfs"), "{told_all}");
     assert!(!told(&bench(home.path(), &["--quiet"])).contains("varmail"));
 }
 
