@@ -509,6 +509,8 @@ fn a_headline_names_no_winner_where_a_run_was_cut_short_and_the_table_marks_the_
     let marked = rows.filter(|row| row.iter().any(|text| text == "cut short"));
     assert_eq!(marked.count(), 1, "{tables:?}");
     file.samples.retain(|sample| sample.axis("threads") == Some("8"));
+    let page = render("html", &one(file.clone()));
+    assert!(page.contains("; cut short"), "the table of the figure");
     let text = report::answer::sentences(&file).join(" ");
     assert!(text.contains("a run was cut short, so no winner is named"), "{text}");
     assert!(!text.contains("9.00x"), "{text}");

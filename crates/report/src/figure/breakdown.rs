@@ -137,7 +137,7 @@ fn segments(x: usize, cell: usize, operation: &OperationRecord, activities: &[St
     let estimate = |value| Estimate { value, interval: None, repeats: 1 };
     let values = activities.iter().map(each).enumerate();
     let point = |(series, value): (usize, Option<f64>)| {
-        value.map(|value| Point { x, series, y: estimate(value), cell, failed: (0, 0) })
+        value.map(|value| Point { x, series, y: estimate(value), cell, failed: (0, 0), cut_short: false })
     };
     values.filter_map(point).collect()
 }

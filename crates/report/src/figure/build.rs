@@ -122,7 +122,14 @@ impl<'a> Builder<'a> {
                 let Some(cell) = self.cell(panel, x_value, name)? else { continue };
                 match self.estimate(panel, x_value, name)? {
                     Some(y) => {
-                        points.push(Point { x, series, y, cell: cell.number, failed: cell.failures() });
+                        points.push(Point {
+                            x,
+                            series,
+                            y,
+                            cell: cell.number,
+                            failed: cell.failures(),
+                            cut_short: cell.is_cut_short(),
+                        });
                     }
                     None if cell.failure().is_some() => failed.push((x, series)),
                     None => {}

@@ -106,6 +106,8 @@ pub struct Point {
     pub cell: usize,
     /// Runs of the cell that failed, and all of them.
     pub failed: (usize, usize),
+    /// Whether an interrupt ended a run of the cell before its time.
+    pub cut_short: bool,
 }
 
 /// A published number and its band at one point.
@@ -235,10 +237,12 @@ impl Figure {
     }
 
     fn text(&self, point: &Point) -> String {
-        match point.failed {
-            (0, _) => self.human(&point.y),
-            (failed, all) => format!("{}; {failed} of {all} runs failed", self.human(&point.y)),
-        }
+        let failed = match point.failed {
+            (0, _) => String::new(),
+            (failed, all) => format!("; {failed} of {all} runs failed"),
+        };
+        let cut_short = if point.cut_short { "; cut short" } else { "" };
+        format!("{}{failed}{cut_short}", self.human(&point.y))
     }
 
     /// The cells behind the entries of the table's rows, of which the first `heads` entries are words.
