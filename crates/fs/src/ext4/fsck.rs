@@ -37,7 +37,7 @@ use super::inode::{Inode, InodeState};
 use super::layout::{
     RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
 };
-use super::{Settings, Volume, block_map, extent, htree};
+use super::{Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
 
@@ -58,6 +58,11 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) 
             return report;
         }
     };
+    // What a feature adds that only a mount for reading may ignore, nothing here could check.
+    if let Err(error) = superblock::check_mountable(&volume.superblock.lock(), false) {
+        report.violate("superblock_valid", error.to_string());
+        return report;
+    }
     report.notes.extend(volume.notes.iter().cloned());
     for note in &volume.notes {
         report.violate("superblock_valid", note.clone());

@@ -436,6 +436,10 @@ fn check_rename(
 ) -> Result<bool> {
     let exchange = flags.contains(RenameFlags::EXCHANGE);
     let below = Error::Invalid("a directory into its own subtree");
+    // A damaged directory may have an entry of itself, and it is locked already.
+    if moved.ino == from[0] || target.is_some_and(|target| target.ino == to[0]) {
+        return Err(Error::Invalid("a directory is not in itself"));
+    }
     match target {
         Some(_) if flags.contains(RenameFlags::NOREPLACE) => Err(Error::Exists),
         None if exchange => Err(Error::NoEntry),

@@ -8,9 +8,9 @@ use zerocopy::FromBytes;
 use zerocopy::little_endian::U32;
 
 use super::layout::{
-    DESCRIPTOR_BYTES, FLAG_UNSIGNED_HASH, GroupDescriptor, MAGIC, OLD_DESCRIPTOR_BYTES, OLD_INODE_BYTES,
-    STATE_CLEAN, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c, group_flag, incompat, le16,
-    put16, ro_compat,
+    DESCRIPTOR_BYTES, FIRST_INO, FLAG_UNSIGNED_HASH, GroupDescriptor, MAGIC, OLD_DESCRIPTOR_BYTES,
+    OLD_INODE_BYTES, STATE_CLEAN, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSET, Superblock, compat, crc32c,
+    group_flag, incompat, le16, put16, ro_compat,
 };
 use super::{Settings, mutant};
 use crate::error::{Error, Result};
@@ -107,7 +107,7 @@ impl Geo {
             groups,
             inode_bytes,
             descriptor_bytes,
-            first_ino: if old { 11 } else { u64::from(sb.first_ino.get()) },
+            first_ino: u64::from(if old { FIRST_INO } else { sb.first_ino.get() }),
             reserved_gdt_blocks: u32::from(sb.reserved_gdt_blocks.get()),
             backup_groups: backup_groups.then(|| sb.backup_bgs.map(U32::get)),
             orphan_file: orphan_file.then(|| u64::from(sb.orphan_file_inum.get())).filter(|ino| *ino != 0),
@@ -275,6 +275,10 @@ fn check_sizes(
         ),
         (inodes > 0 && inodes <= bits && inodes.is_multiple_of(8), "inodes_per_group is not possible"),
         (sb.blocks() > first_data_block, "the file system has no blocks"),
+        (
+            sb.rev_level.get() == 0 || (FIRST_INO..=sb.inodes_count.get()).contains(&sb.first_ino.get()),
+            "first_ino is not possible",
+        ),
         (
             sb.clusters_per_group.get() == per_group || sb.clusters_per_group.get() == 0,
             "clusters differ from blocks",
