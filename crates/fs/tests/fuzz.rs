@@ -38,13 +38,20 @@ fn mutants_are_refused_or_used_and_nothing_panics() {
 }
 
 /// What campaigns of `weir check fuzz` have found: the design and the edits.
-const FOUND: [(&str, &str); 3] = [
+const FOUND: [(&str, &str); 7] = [
     // A directory has an entry of itself, and a rename took its lock twice.
     ("ext4", "3 1077264:0c 1077272:0c0000000c000301 1077280:62617200 1077292:66"),
     // fsck was content with a feature for which a mount that writes refuses the image.
     ("ext2", "8 1125:08"),
     // The first inode that is not special has number 0, and the repair counted from one below it.
     ("ext2", "3 1108:00"),
+    // The size of a block is no number.
+    ("ext4", "4 1048:ffffffff"),
+    ("ext2", "6 1048:ffffffff"),
+    // fsck was content without the device of the journal, for which a mount refuses the image.
+    ("ext2", "10 1116:ff 1237:01"),
+    // The file of orphans has a number beyond the inodes.
+    ("ext2", "10 1117:ff 1665:b0"),
 ];
 
 #[test]

@@ -472,7 +472,10 @@ impl FsType for ExtType {
 
     fn fsck(&self, storage: &Storage) -> FsckReport {
         match self.device(storage) {
-            Ok(device) => fsck::check(&device, self.memory(storage)),
+            Ok(device) => {
+                let journal = beside(storage).ok().flatten();
+                fsck::check(&device, self.memory(storage), journal.is_some())
+            }
             Err(error) => FsckReport::unchecked(error.to_string()),
         }
     }

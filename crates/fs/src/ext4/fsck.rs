@@ -43,8 +43,12 @@ use crate::fs_type::{FsckReport, Violation};
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 
-/// Checks an image; one in memory may wait for a replay.
-pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) -> FsckReport {
+/// Checks an image; one in memory may wait for a replay. `has_journal_device`: whether a device for its journal was given.
+pub(crate) fn check(
+    device: &Arc<dyn BlockDevice>,
+    memory: Option<Arc<Region>>,
+    has_journal_device: bool,
+) -> FsckReport {
     let mut report = FsckReport::default();
     let settings = Settings { read_only: true, memory, ..Settings::default() };
     let volume = match Volume::open(device, settings.clone()) {
@@ -61,6 +65,10 @@ pub(crate) fn check(device: &Arc<dyn BlockDevice>, memory: Option<Arc<Region>>) 
     // What a feature adds that only a mount for reading may ignore, nothing here could check.
     if let Err(error) = superblock::check_mountable(&volume.superblock.lock(), false) {
         report.violate("superblock_valid", error.to_string());
+        return report;
+    }
+    if !has_journal_device && volume.has_journal_elsewhere() {
+        report.violate("journal_sound", "it is on another device, which was not given".to_owned());
         return report;
     }
     report.notes.extend(volume.notes.iter().cloned());

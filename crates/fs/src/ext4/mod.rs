@@ -422,17 +422,21 @@ impl Volume {
         Ok((replayed, map, format, superblock))
     }
 
+    /// Whether the superblock names a journal on a device of its own.
+    pub(crate) fn has_journal_elsewhere(&self) -> bool {
+        let superblock = self.superblock.lock();
+        superblock.has_compat(compat::HAS_JOURNAL)
+            && superblock.journal_inum.get() == 0
+            && superblock.journal_uuid != [0; 16]
+    }
+
     /// What a mount would hold against the journal; nothing where there is none.
     pub(crate) fn check_journal(&self) -> std::result::Result<(), String> {
-        if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) {
+        // On a device of its own a mount looks at it.
+        if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) || self.has_journal_elsewhere() {
             return Ok(());
         }
-        let superblock = self.superblock.lock().clone();
-        let number = u64::from(superblock.journal_inum.get());
-        if number == 0 && superblock.journal_uuid != [0; 16] {
-            // On a device of its own, which a mount looks at.
-            return Ok(());
-        }
+        let number = u64::from(self.superblock.lock().journal_inum.get());
         let map = self.journal_map(number).map_err(|error| error.to_string())?;
         let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
         let superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES);

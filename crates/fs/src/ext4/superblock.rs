@@ -76,7 +76,9 @@ impl Geo {
         let sb = superblock;
         let log = sb.log_block_size.get();
         if log > 2 {
-            return Err(format!("a block size of 2^{} bytes is not supported: 1, 2 or 4 KiB are", log + 10));
+            return Err(format!(
+                "a block size of 1024 times 2^{log} bytes is not supported: 1, 2 or 4 KiB are"
+            ));
         }
         let block_bytes = 1024_u32 << log;
         let old = sb.rev_level.get() == 0;
@@ -278,6 +280,10 @@ fn check_sizes(
         (
             sb.rev_level.get() == 0 || (FIRST_INO..=sb.inodes_count.get()).contains(&sb.first_ino.get()),
             "first_ino is not possible",
+        ),
+        (
+            !sb.has_compat(compat::ORPHAN_FILE) || sb.orphan_file_inum.get() <= sb.inodes_count.get(),
+            "orphan_file_inum is not possible",
         ),
         (
             sb.clusters_per_group.get() == per_group || sb.clusters_per_group.get() == 0,
