@@ -213,9 +213,7 @@ impl Ground<'_> {
             // What it shows now may be older than the operation, with directories of fewer blocks; none may be lost.
             let left = self.end(None)?;
             if free.iter().all(|free| left < *free) {
-                return Err(format!(
-                    "{left} blocks are free when all is removed, {free:?} without a failure"
-                ));
+                return Err(other_space(left, free));
             }
             return Ok(Outcome::Stopped);
         }
@@ -320,12 +318,14 @@ impl Ground<'_> {
         unmount(self.fs())?;
         fsck(&*self.subject.design, &self.region)?;
         match free {
-            Some(free) if !free.contains(&left) => {
-                Err(format!("{left} blocks are free when all is removed, {free:?} without a failure"))
-            }
+            Some(free) if !free.contains(&left) => Err(other_space(left, free)),
             _ => Ok(left),
         }
     }
+}
+
+fn other_space(left: u64, free: Free) -> String {
+    format!("{left} blocks are free when all is removed, {free:?} without a failure")
 }
 
 /// Whether an errno names what has failed.

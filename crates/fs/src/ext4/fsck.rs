@@ -37,7 +37,7 @@ use super::inode::{Inode, InodeState};
 use super::layout::{
     RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
 };
-use super::{Settings, Volume, block_map, extent, htree, superblock};
+use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
 
@@ -68,7 +68,7 @@ pub(crate) fn check(
         return report;
     }
     if !has_journal_device && volume.has_journal_elsewhere() {
-        report.violate("journal_sound", "it is on another device, which was not given".to_owned());
+        report.violate("journal_sound", JOURNAL_ELSEWHERE.to_owned());
         return report;
     }
     report.notes.extend(volume.notes.iter().cloned());

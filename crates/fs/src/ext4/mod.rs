@@ -236,6 +236,10 @@ pub(crate) struct Volume {
     writeback: Writeback,
 }
 
+/// What is said where the device of the journal was not given.
+pub(crate) const JOURNAL_ELSEWHERE: &str = "its journal is on another device: name that (`weir fsck --journal FILE`, `weir mount \
+    -o journal_path=FILE`), or give it a journal of its own (tune2fs -O ^has_journal, then tune2fs -j)";
+
 impl Volume {
     /// Reads a file system as it is, without journal or recovery: for checking, and as the first part of a mount.
     pub(crate) fn open(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Self, FsError> {
@@ -373,12 +377,7 @@ impl Volume {
             return Ok(JournalPlace { device: Arc::clone(&self.device), map });
         }
         let Some(device) = &self.settings.journal_device else {
-            return Err(FsError::WrongFormat {
-                design: "ext4",
-                found: "its journal is on another device: name that (`weir fsck --journal FILE`, `weir mount -o \
-                        journal_path=FILE`), or give it a journal of its own (tune2fs -O ^has_journal, then tune2fs -j)"
-                    .to_owned(),
-            });
+            return Err(FsError::WrongFormat { design: "ext4", found: JOURNAL_ELSEWHERE.to_owned() });
         };
         external::place(device, self.geo.block_bytes, &superblock.journal_uuid)
     }
