@@ -44,7 +44,9 @@ pub enum MountError {
     #[error("{0} is not empty, and a mount would hide its contents: use another directory, or -o nonempty")]
     NotEmpty(PathBuf),
     /// An earlier server has gone without unmounting.
-    #[error("{0} is a mount whose server has gone: unmount it first (`weir umount {0}`)")]
+    #[error(
+        "{0} is a mount whose server has gone: unmount it first (`weir umount {0}`), or mount with --replace-stale"
+    )]
     Stale(PathBuf),
     /// Anything else.
     #[error("cannot mount on {dir}: {error}")]

@@ -12,7 +12,7 @@ use crate::claims;
 use crate::readings;
 use crate::units::{Unit, number, ratio};
 use results::ResultFile;
-use results::statistics::{self, Comparison, Interval, LEAST_REPEATS, Verdict};
+use results::statistics::{self, Comparison, LEAST_REPEATS, Verdict};
 
 /// Differences below this are not called differences.
 pub const THRESHOLD: f64 = 0.02;
@@ -232,13 +232,16 @@ impl<'c> Contest<'c> {
                 wins.iter().copied().filter(|outcome| outcome.best == name).collect();
             parts.push(format!("{name} is fastest at {}{}", points(own.len()), self.range(&own)));
         }
-        let ties: Vec<Interval> = outcomes.iter().filter_map(Outcome::tie).collect();
+        let ties: Vec<Comparison> = outcomes.iter().filter_map(Outcome::tie).collect();
         if !ties.is_empty() {
-            let low = ties.iter().map(|i| i.low).fold(f64::INFINITY, f64::min);
-            let high = ties.iter().map(|i| i.high).fold(0.0, f64::max);
-            let what = if ties.iter().any(Interval::is_range) { "ranges" } else { "95 % intervals" };
+            let intervals = || ties.iter().filter_map(|tie| tie.interval);
+            let low = intervals().map(|i| i.low).fold(f64::INFINITY, f64::min);
+            let high = intervals().map(|i| i.high).fold(0.0, f64::max);
+            let what = if intervals().any(|i| i.is_range()) { "ranges" } else { "95 % intervals" };
+            let none = ties.iter().map(|tie| none_of(tie.verdict)).max_by(f64::total_cmp).unwrap_or_default();
             parts.push(format!(
-                "no difference between the two highest is detectable at {} ({what} of the ratio within {} to {})",
+                "no difference of {} or more between the two highest is detectable at {} ({what} of the ratio within {} to {})",
+                percent(none),
                 points(ties.len()),
                 number(low),
                 number(high)
@@ -292,9 +295,9 @@ impl<'c> Contest<'c> {
 }
 
 impl Outcome<'_> {
-    fn tie(&self) -> Option<Interval> {
+    fn tie(&self) -> Option<Comparison> {
         match self.standing {
-            Standing::Ties(_, compared) => compared.interval,
+            Standing::Ties(_, compared) => Some(compared),
             _ => None,
         }
     }
@@ -320,7 +323,8 @@ impl Outcome<'_> {
                 format!("{best} is fastest: {} {rival} ({})", ratio(against.ratio), interval(against))
             }
             Standing::Ties(other, compared) => format!(
-                "no difference between {best} and {other} is detectable: {} ({})",
+                "no difference of {} or more between {best} and {other} is detectable: {} ({})",
+                percent(none_of(compared.verdict)),
                 ratio(compared.ratio),
                 interval(&compared)
             ),
@@ -370,6 +374,19 @@ pub(crate) fn interval(compared: &Comparison) -> String {
     };
     let what = if interval.is_range() { "range of the runs" } else { "95 % interval" };
     format!("{what} {} to {}", number(interval.low), number(interval.high))
+}
+
+/// The smallest difference, in percent, that a comparison without one would have found.
+fn none_of(verdict: Verdict) -> f64 {
+    match verdict {
+        Verdict::NoDifference { at_percent } => at_percent,
+        _ => 0.0,
+    }
+}
+
+/// `2 %`, `2.4 %`: rounded up, so that what is said of differences of this size stays true.
+pub(crate) fn percent(value: f64) -> String {
+    format!("{} %", (value * 10.0 - 1e-6).ceil() / 10.0)
 }
 
 /// Each name once, the most frequent first.

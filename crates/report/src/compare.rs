@@ -373,7 +373,10 @@ impl Compared {
         match comparison.verdict {
             Verdict::Faster => format!("{new} is faster than {old}: {centre} ({interval})"),
             Verdict::Slower => format!("{new} is slower than {old}: {centre} ({interval})"),
-            Verdict::NoDifference { .. } => format!("no difference detectable: {centre} ({interval})"),
+            Verdict::NoDifference { at_percent } => {
+                let none = crate::answer::percent(at_percent);
+                format!("no difference of {none} or more is detectable: {centre} ({interval})")
+            }
             Verdict::TooFew { chance_percent } => format!(
                 "{new} has {centre} the throughput of {old} ({interval}); equal sides are as far apart in {chance_percent:.0} % of \
                  cases with so few runs: repeat both to judge"

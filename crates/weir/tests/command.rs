@@ -92,6 +92,15 @@ fn a_count_is_listed_with_its_unit_and_meaning() {
     assert_eq!(shown["things"][0]["counts"][0]["name"], "nova.fast_cleanings");
 }
 
+#[test]
+fn the_nearest_name_is_one_of_the_kind_that_was_asked_for() {
+    let told = |words: &[&str]| String::from_utf8(run(words).stderr).unwrap();
+    let plan = told(&["show", "plan", "hinfs"]);
+    assert!(plan.contains("no plan called \"hinfs\"") && !plan.contains("mean \"hinfs\""), "{plan}");
+    let any = told(&["show", "hinsf"]);
+    assert!(any.contains("did you mean \"hinfs\""), "{any}");
+}
+
 /// A page that the index leaves out is not found.
 #[test]
 fn the_index_of_the_documents_has_every_page_and_folder() {

@@ -51,7 +51,7 @@ fn exit_codes_of_compare_are_those_that_are_documented() {
     other.samples.iter_mut().for_each(|sample| drop(sample.axes.insert("workload".into(), "other".into())));
     other.write(home.join("other.json")).unwrap();
     let cases: [(&[&str], i32, &str); 8] = [
-        (&["old.json", "same.json", "--fail-over", "5%"], 0, "no difference detectable"),
+        (&["old.json", "same.json", "--fail-over", "5%"], 0, "no difference of 2 % or more is detectable"),
         (&["old.json", "slow.json"], 0, "slow.json is slower than old.json"),
         (&["old.json", "slow.json", "--fail-over", "5%"], 1, "1 cell is slower by more than 5.0 %"),
         (&["old.json", "slow.json", "--fail-over", "10%"], 0, "slower than"),
@@ -162,7 +162,7 @@ fn the_two_clocks_are_compared_only_when_asked_for() {
     assert!(text.contains("give --by clock"), "{text}");
     let (found, text) = against(real, &["--by", "clock"]);
     assert_eq!(found, Some(0), "{text}");
-    assert!(text.contains("no difference detectable: 1.00x"), "{text}");
+    assert!(text.contains("% or more is detectable: 1.00x"), "{text}");
     let (found, text) = against(|_| {}, &["--by", "clock"]);
     assert!(found == Some(2) && text.contains("no result is of the real clock"), "{text}");
 }

@@ -151,7 +151,7 @@ fn a_server_that_was_killed_leaves_what_it_had_promised() {
             }
             let stale = place.command("").output().unwrap();
             assert_eq!(stale.status.code(), Some(2), "{}", stderr(&stale));
-            assert!(stderr(&stale).contains("whose server has gone"), "{}", stderr(&stale));
+            assert!(stderr(&stale).contains("or mount with --replace-stale"), "{}", stderr(&stale));
             place.umount();
         }
         place.mount("");

@@ -7,7 +7,7 @@ use fs::{FsType, OptionKind};
 use lab::claims::Paper;
 use lab::plan::Plan;
 use lab::plan::matrix::DEVICE;
-use lab::presets::{MACHINES, PAPERS, PLANS};
+use lab::presets::{MACHINES, PAPERS, PLANS, Preset};
 use lab::{Error, MachinePreset};
 use media::Medium;
 use media::block::BlockModel;
@@ -72,7 +72,7 @@ impl Show {
         let found = wanted.filter_map(|(kind, show)| Some((*kind, show(name)?)));
         let found = found.map(|(kind, shown)| Ok((kind, shown?))).collect::<Result<Vec<_>, Failure>>()?;
         if found.is_empty() {
-            return Err(unknown(name));
+            return Err(unknown(prefix, name));
         }
         if output.is_json() {
             let things = found.into_iter().map(|(kind, shown)| shown.document(kind)).collect::<Vec<_>>();
@@ -126,22 +126,35 @@ fn unknown_kind(kind: &str) -> Failure {
     Error::Unknown { what: "kind", name: kind.to_owned(), advice }.into()
 }
 
-fn unknown(name: &str) -> Failure {
+fn unknown(prefix: Option<&str>, name: &str) -> Failure {
     if let Some((kind, _)) = KINDS.iter().find(|(kind, _)| *kind == name) {
         return Failure::usage(format!("weir show {kind}: give a name as well; `weir list` prints all"));
     }
-    let designs = fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name);
-    let presets = PLANS.iter().chain(PAPERS).chain(MACHINES).map(|preset| preset.name);
-    let suites = workload::SUITES.iter().map(|suite| suite.name());
-    let workloads = suite::all().map(|(_, entry)| entry.name).chain(suites);
-    let ssds = PRESETS.iter().map(|(name, _)| *name).chain(BlockModel::names());
-    let known = designs.chain(media::medium::names()).chain(ssds).chain(presets).chain(workloads);
-    let advice = match lab::error::nearest(name, known) {
+    let kind = KINDS.iter().find(|(kind, _)| Some(*kind) == prefix).map(|(kind, _)| *kind);
+    let known = KINDS.iter().filter(|(other, _)| kind.is_none_or(|kind| kind == *other));
+    let advice = match lab::error::nearest(name, known.flat_map(|(kind, _)| names(kind))) {
         near if near.starts_with("did") => near,
         _ => "`weir list` prints all names".to_owned(),
     };
-    Error::Unknown { what: "design, medium, workload, plan, paper or machine", name: name.to_owned(), advice }
-        .into()
+    let what = kind.unwrap_or("design, medium, workload, plan, paper or machine");
+    Error::Unknown { what, name: name.to_owned(), advice }.into()
+}
+
+/// The names of a kind.
+fn names(kind: &str) -> Vec<&'static str> {
+    let of = |presets: &[Preset]| presets.iter().map(|preset| preset.name).collect();
+    match kind {
+        "fs" => fs::FILE_SYSTEMS.iter().copied().map(fs::FsType::name).collect(),
+        "medium" => {
+            let ssds = PRESETS.iter().map(|(name, _)| *name).chain(BlockModel::names());
+            media::medium::names().into_iter().chain(ssds).collect()
+        }
+        "suite" => workload::SUITES.iter().map(|suite| suite.name()).collect(),
+        "workload" => suite::all().map(|(_, entry)| entry.name).collect(),
+        "plan" => of(PLANS),
+        "paper" => of(PAPERS),
+        _ => of(MACHINES),
+    }
 }
 
 fn design(name: &str) -> Option<Result<Shown, Failure>> {
