@@ -263,7 +263,7 @@ fn the_first_paragraph_names_winners_only_where_there_is_a_difference() {
     let sentences = report::answer::sentences(&sample::bars()).join(" ");
     let wins = "On fileserver, hinfs is fastest: 2.70x pmfs (95 % interval 2.";
     assert!(sentences.contains(wins), "{sentences}");
-    let tie = "On webserver, no difference of 2 % or more between hinfs and pmfs is detectable: 1.01x (95 % interval ";
+    let tie = "On webserver, no difference of 2.9 % or more between hinfs and pmfs is detectable: 1.01x (95 % interval ";
     assert!(sentences.contains(tie), "{sentences}");
     assert!(sentences.contains("2 of 5 published claims hold"), "{sentences}");
     let scaling = report::answer::sentences(&sample::lines()[0]).join(" ");
