@@ -1,0 +1,405 @@
+//! The format. All numbers are little endian.
+//!
+//! ```text
+//! 0       superblock A
+//! 4 KiB   superblock B
+//! 8 KiB   zone table A, then zone table B: one word of 8 bytes for each zone
+//! …       zones
+//! ```
+//!
+//! A superblock is replaced by storing A, a fence, storing B, a fence: of those whose checksum is right, the one of the larger
+//! generation counts. Of the two words of a zone, A counts if its check is right, otherwise B.
+
+use twox_hash::XxHash3_64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// "WEIRCRST".
+pub const MAGIC: u64 = u64::from_le_bytes(*b"WEIRCRST");
+/// The version that this code writes and reads.
+pub const VERSION: u32 = 1;
+/// Bytes of a line: records begin at lines and take whole lines.
+pub const LINE: usize = 64;
+/// Bytes of a block of data.
+pub const BLOCK: u64 = 4096;
+/// Bytes of the first line of a record that its kind determines.
+pub const BODY: usize = 40;
+/// Most lines of a record: half of the smallest zone.
+pub const RECORD_LINES_MAX: usize = 128;
+/// The smallest and the largest zone, in bytes.
+pub const ZONE_BYTES: std::ops::RangeInclusive<u64> = 16 << 10..=2 << 20;
+/// Where the two superblocks begin.
+pub const SUPERBLOCKS: [u64; 2] = [0, 4096];
+/// Where the table of zones begins.
+pub const TABLE: u64 = 8192;
+/// How many times its size a pool can become without a further table.
+pub const GROWTH: u64 = 8;
+/// Openings of zones, and inode numbers, that the superblock reserves at a time.
+pub const RESERVED: u64 = 1 << 16;
+/// The root directory.
+pub const ROOT_INO: u64 = 1;
+/// Most blocks of one extent: 64 MiB.
+pub const EXTENT_BLOCKS_MAX: u16 = (1 << 14) - 1;
+/// Numbers of blocks, and openings of zones, have 40 bits.
+pub const BITS_40: u64 = (1 << 40) - 1;
+/// Sizes of files and inode numbers have 48 bits.
+pub const BITS_48: u64 = (1 << 48) - 1;
+
+/// Bytes of a zone in a pool of `size` bytes: a 256th of it as a power of two, within [`ZONE_BYTES`].
+pub fn zone_bytes(size: u64) -> u64 {
+    let part = (size / 256).max(1);
+    (1 << part.ilog2()).clamp(*ZONE_BYTES.start(), *ZONE_BYTES.end())
+}
+
+/// Where the first zone of a pool begins that was made with `size` bytes.
+pub fn first_zone(size: u64) -> u64 {
+    let zone = zone_bytes(size);
+    (TABLE + 2 * table_bytes(size)).next_multiple_of(zone)
+}
+
+/// Bytes of one copy of the table of zones, with room to grow.
+pub fn table_bytes(size: u64) -> u64 {
+    (size / zone_bytes(size) * GROWTH * 8).next_multiple_of(BLOCK)
+}
+
+/// A number of 40 bits.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct U40([u8; 5]);
+
+/// A number of 48 bits.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned,
+)]
+#[repr(C)]
+pub struct U48([u8; 6]);
+
+impl U40 {
+    /// The low 40 bits of a number.
+    pub fn new(value: u64) -> Self {
+        Self(std::array::from_fn(|byte| (value >> (8 * byte)) as u8))
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+}
+
+impl U48 {
+    /// The low 48 bits of a number.
+    pub fn new(value: u64) -> Self {
+        Self(std::array::from_fn(|byte| (value >> (8 * byte)) as u8))
+    }
+
+    /// The number.
+    pub fn get(self) -> u64 {
+        self.0.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
+    }
+}
+
+/// The superblock. Its first 8 bytes after the magic number say whether this code may read the rest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub struct Superblock {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// Shards that the pool has.
+    pub shards: u32,
+    /// Features that other code may ignore.
+    pub compat: u64,
+    /// Features without which the pool may only be read.
+    pub ro_compat: u64,
+    /// Features without which the pool may not be mounted.
+    pub incompat: u64,
+    /// Bytes of the pool.
+    pub size: u64,
+    /// Bytes of the pool when it was made: they determine the zones.
+    pub made: u64,
+    /// Random at mkfs: seeds every seal.
+    pub secret: [u64; 2],
+    /// Grows with each store of the superblock.
+    pub generation: u64,
+    /// The device's count of dirty shutdowns.
+    pub shutdowns: u64,
+    /// Openings of zones below this number may have been used.
+    pub openings: u64,
+    /// Inode numbers below this one may have been used.
+    pub inodes: u64,
+    /// XXH3-64 of the other bytes.
+    pub checksum: u64,
+}
+
+/// The first line of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Head {
+    /// XXH3-64 of all other bytes of the record, seeded with the secret and the record's place.
+    pub(super) seal: u64,
+    /// See [`kind`].
+    pub(super) kind: u8,
+    /// Lines of the record.
+    pub(super) lines: u8,
+    /// Lines of its group before this record; a copy keeps it.
+    pub(super) part: u16,
+    /// Lines of its group; 0: the record stands alone.
+    pub(super) group: u16,
+    /// What the record sets: see [`sets`].
+    pub(super) sets: u8,
+    /// Items of [`kind::NAMES`].
+    pub(super) items: u8,
+    /// Operation: see `record::Id`.
+    pub(super) id: u64,
+    /// By kind.
+    pub(super) body: [u8; BODY],
+}
+
+/// Kinds of records.
+pub mod kind {
+    /// The first record of a log zone.
+    pub const OPEN: u8 = 1;
+    /// A new inode, with its name.
+    pub const CREATE: u8 = 2;
+    /// Names come and go: link, unlink, rmdir, rename, exchange.
+    pub const NAMES: u8 = 3;
+    /// Blocks of a file get places; the file may grow.
+    pub const WRITE: u8 = 4;
+    /// A file becomes shorter.
+    pub const CUT: u8 = 5;
+    /// A range becomes a hole.
+    pub const HOLE: u8 = 6;
+    /// Mode and owner.
+    pub const OWNER: u8 = 7;
+    /// Times that a call set explicitly, or that were copied.
+    pub const TIMES: u8 = 8;
+    /// An extended attribute.
+    pub const XATTR: u8 = 9;
+    /// Records of an operation that failed.
+    pub const VOID: u8 = 10;
+    /// Kinds that are reserved: bytes of a block (`Inline`), `Fenced`, `Snapshot`, `Forget`.
+    pub const RESERVED: std::ops::RangeInclusive<u8> = 11..=14;
+}
+
+/// Bits of [`Head::sets`].
+pub mod sets {
+    /// The size of the file is set (Write).
+    pub const SIZE: u8 = 1;
+    /// The times are set (Write).
+    pub const TIMES: u8 = 2;
+    /// The extents have checksums (Write).
+    pub const CHECKED: u8 = 4;
+    /// The attribute is removed (Xattr).
+    pub const REMOVED: u8 = 8;
+}
+
+/// Bits of [`RawTimes::mask`].
+pub mod times {
+    /// The time of the last access is set.
+    pub const ATIME: u8 = 1;
+    /// The time of the last change of the data is set.
+    pub const MTIME: u8 = 2;
+    /// The time of the last change is set, to the stamp.
+    pub const CTIME: u8 = 4;
+}
+
+/// Body of [`kind::OPEN`].
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawOpen {
+    /// The shard's zone before this one, and the opening of that; 0 if this mount had none.
+    pub(super) zone: [u8; 4],
+    pub(super) opening: U40,
+    /// Lines of that zone that hold records.
+    pub(super) lines: [u8; 2],
+    pub(super) shard: [u8; 2],
+    pub(super) epoch: [u8; 2],
+    pub(super) zero: [u8; 25],
+}
+
+/// Body of [`kind::CREATE`]. The name follows, then the target of a symbolic link.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawCreate {
+    pub(super) ino: U48,
+    pub(super) dir: U48,
+    pub(super) mode: [u8; 2],
+    pub(super) target_len: [u8; 2],
+    pub(super) uid: [u8; 4],
+    pub(super) gid: [u8; 4],
+    pub(super) rdev: [u8; 4],
+    pub(super) time: [u8; 8],
+    pub(super) name_len: u8,
+    pub(super) zero: [u8; 3],
+}
+
+/// Body of [`kind::NAMES`]: the time and the first item. Further items follow, then the names of all in order.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawNames {
+    pub(super) time: [u8; 8],
+    pub(super) zero: [u8; 8],
+    pub(super) item: RawItem,
+}
+
+/// A name that comes or goes.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawItem {
+    /// See [`item`].
+    pub(super) what: u8,
+    /// Which add of its operation; of a removal, which add of the operation that added the name.
+    pub(super) index: u8,
+    pub(super) name_len: u8,
+    pub(super) zero: u8,
+    pub(super) dir: U48,
+    pub(super) ino: U48,
+    /// Of a removal: the operation that added the name.
+    pub(super) added: [u8; 8],
+}
+
+/// Bits of [`RawItem::what`].
+pub mod item {
+    /// A name comes.
+    pub const ADD: u8 = 1;
+    /// A name goes.
+    pub const REMOVE: u8 = 2;
+    /// The directory's times are set.
+    pub const DIR: u8 = 4;
+    /// The inode's time of change is set.
+    pub const INODE: u8 = 8;
+}
+
+/// Body of [`kind::WRITE`]. Further extents follow, then checksums of the blocks of extents of several blocks.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawWrite {
+    pub(super) ino: U48,
+    pub(super) extents: [u8; 2],
+    pub(super) size: U48,
+    pub(super) zero: [u8; 2],
+    pub(super) time: [u8; 8],
+    pub(super) extent: RawExtent,
+}
+
+/// Blocks of a file that lie side by side, and where.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawExtent {
+    pub(super) file: U40,
+    pub(super) place: U40,
+    /// Low 14 bits: blocks. Bit 14: shared with another file. Bit 15: allocated, not written.
+    pub(super) count: [u8; 2],
+    /// CRC-32C of the block, if there is one and it has a checksum.
+    pub(super) checksum: [u8; 4],
+}
+
+/// Body of [`kind::CUT`] and [`kind::HOLE`]: fields by kind.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawRange {
+    pub(super) ino: U48,
+    /// Cut: the size. Hole: the first block.
+    pub(super) from: U48,
+    /// Hole: the number of blocks.
+    pub(super) count: U48,
+    /// Log zones of smaller openings may hold what this record hides.
+    pub(super) before: U40,
+    pub(super) zero: [u8; 9],
+    pub(super) time: [u8; 8],
+}
+
+/// Body of [`kind::OWNER`]: always all of it.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawOwner {
+    pub(super) ino: U48,
+    pub(super) mode: [u8; 2],
+    pub(super) uid: [u8; 4],
+    pub(super) gid: [u8; 4],
+    pub(super) time: [u8; 8],
+    pub(super) zero: [u8; 16],
+}
+
+/// Body of [`kind::TIMES`].
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawTimes {
+    pub(super) ino: U48,
+    /// See [`times`].
+    pub(super) mask: u8,
+    pub(super) zero: u8,
+    /// When the call was made.
+    pub(super) stamp: [u8; 8],
+    pub(super) atime: [u8; 8],
+    pub(super) mtime: [u8; 8],
+    pub(super) zero2: [u8; 8],
+}
+
+/// Body of [`kind::XATTR`]. The name follows, then the value, unless that lies in blocks.
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawXattr {
+    pub(super) ino: U48,
+    pub(super) name_len: u8,
+    pub(super) zero: u8,
+    pub(super) before: U40,
+    /// First block of a long value; 0: the value is in the record.
+    pub(super) place: U40,
+    pub(super) value_len: [u8; 4],
+    pub(super) time: [u8; 8],
+    pub(super) zero2: [u8; 10],
+}
+
+/// Body of [`kind::VOID`].
+#[derive(Clone, Copy, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+pub(super) struct RawVoid {
+    pub(super) zone: [u8; 4],
+    pub(super) opening: U40,
+    pub(super) zero: [u8; 7],
+    /// The operation whose records do not count.
+    pub(super) id: [u8; 8],
+    pub(super) zero2: [u8; 16],
+}
+
+/// Bytes of an item.
+pub(super) const ITEM_BYTES: usize = size_of::<RawItem>();
+/// Bytes of an extent.
+pub(super) const EXTENT_BYTES: usize = size_of::<RawExtent>();
+
+const _: () = {
+    assert!(size_of::<Superblock>() == 112 && size_of::<Head>() == LINE);
+    assert!(size_of::<RawOpen>() == BODY && size_of::<RawCreate>() == BODY && size_of::<RawNames>() == BODY);
+    assert!(size_of::<RawWrite>() == BODY && size_of::<RawRange>() == BODY && size_of::<RawOwner>() == BODY);
+    assert!(size_of::<RawTimes>() == BODY && size_of::<RawXattr>() == BODY && size_of::<RawVoid>() == BODY);
+    assert!(ITEM_BYTES == 24 && EXTENT_BYTES == 16);
+};
+
+impl Superblock {
+    /// The checksum that the superblock should have.
+    pub fn sum(&self) -> u64 {
+        let bytes = self.as_bytes();
+        XxHash3_64::oneshot(bytes.get(..bytes.len() - 8).unwrap_or(bytes))
+    }
+
+    /// Whether these are the bytes of a superblock of this format.
+    pub fn is_sound(&self) -> bool {
+        self.magic == MAGIC && self.checksum == self.sum()
+    }
+
+    /// Of the two copies, the one that counts; none if both are damaged.
+    pub fn newest(copies: [Self; 2]) -> Option<Self> {
+        copies.into_iter().filter(Self::is_sound).max_by_key(|copy| copy.generation)
+    }
+
+    /// The same after a change.
+    #[must_use]
+    pub fn next(mut self) -> Self {
+        self.generation += 1;
+        self.checksum = self.sum();
+        self
+    }
+}

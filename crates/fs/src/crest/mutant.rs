@@ -1,0 +1,94 @@
+//! Seeded bugs: one for each rule of the design, which the model check must find.
+//!
+//! A rule is left out in one instance, which has [`Rules::without`]; no option of mkfs or mount does it.
+
+use crate::mutant::Mutant;
+
+/// The rules that an instance keeps: all of them, or all but one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Rules(Option<Mutant>);
+
+impl Rules {
+    /// All rules.
+    pub const ALL: Self = Self(None);
+
+    /// All rules but the one that this mutant breaks.
+    pub const fn without(mutant: Mutant) -> Self {
+        Self(Some(mutant))
+    }
+
+    /// Whether the rule is left out that this mutant breaks.
+    pub fn lacks(self, mutant: Mutant) -> bool {
+        self.0.is_some_and(|left_out| left_out.name() == mutant.name())
+    }
+}
+
+macro_rules! mutants {
+    ($($constant:ident $name:literal $class:literal;)*) => {
+        $(#[doc = $class] pub const $constant: Mutant = Mutant::new($name, $class);)*
+        /// All of them.
+        pub const ALL: &[Mutant] = &[$($constant),*];
+    };
+}
+
+mutants! {
+    SEAL_OF_FIRST_LINE "seal-of-first-line" "the seal covers the first line of a record only";
+    SEAL_WITHOUT_OPENING "seal-without-opening" "the seal does not depend on the opening of the zone";
+    GROUP_IN_PART "group-in-part" "members of an incomplete group count";
+    TORN_GROUP_IS_DAMAGE "torn-group-is-damage" "a group torn by a crash is reported as damage";
+    GAP_IS_TAIL "gap-is-tail" "a lost record with others behind it is not reported";
+    LAST_RECORDS_UNKNOWN "last-records-unknown" "a new zone does not note where the shard's last one ended";
+    EITHER_WORD "either-word" "a mount leaves the words of a zone different";
+    OPENING_FROM_TABLE "opening-from-table" "openings are numbered from the largest in the table of zones";
+    INODES_FROM_LOG "inodes-from-log" "inode numbers continue after the largest live one";
+    SUPERBLOCKS_TOGETHER "superblocks-together" "both superblocks are stored under one fence";
+    DATA_UNFENCED "data-unfenced" "a record is stored before its data is fenced";
+    WORD_UNFLUSHED "word-unflushed" "the word of a new zone is not flushed before the record counts";
+    FREED_BEFORE_FENCE "freed-before-fence" "a zone is used again before the word that freed it is durable";
+    WAITER_BEFORE_FENCE "waiter-before-fence" "what waits for a zone dies before the word that freed it is durable";
+    CLEANED_BEFORE_FENCE "cleaned-before-fence" "a zone is freed before the copies of its records are durable";
+    APPENDED_AFTER_CRASH "appended-after-crash" "a mount appends to a zone of an earlier one";
+    CLOCK_OF_SHARD "clock-of-shard" "an operation's id depends on the shard's clock only";
+    CLOCK_FROM_ZERO "clock-from-zero" "clocks start at zero after a mount";
+    COPY_WITH_NEW_ID "copy-with-new-id" "a copied record gets a new id";
+    COPY_OF_DEAD_PARTS "copy-of-dead-parts" "a copied record keeps extents and sizes that do not count";
+    REMOVAL_DIES_AT_ONCE "removal-dies-at-once" "a removal is dropped while its add is in the log";
+    REMOVAL_AWAITS_ONE_COPY "removal-awaits-one-copy" "a removal waits for the newest copy of its add only";
+    CUT_DIES_AT_ONCE "cut-dies-at-once" "a cut is dropped while older records are in the log";
+    CUT_AWAITS_OLDER_OPENINGS "cut-awaits-older-openings" "a cut waits only for zones that were opened before its own";
+    CUTS_NEVER_DIE "cuts-never-die" "a later cut of the file does not replace an earlier one";
+    HOLE_DIES_AT_ONCE "hole-dies-at-once" "a hole is dropped while older records are in the log";
+    XATTR_REMOVAL_DIES_AT_ONCE "xattr-removal-dies-at-once" "the removal of an attribute is dropped";
+    WAITS_FORGOTTEN "waits-forgotten" "a mount forgets what waits for zones of earlier mounts";
+    BIRTH_NOT_HELD "birth-not-held" "a create dies with its name and its mode, though its inode lives";
+    OWNER_IN_PART "owner-in-part" "a change of the mode does not carry the owner";
+    SIZE_NOT_HELD "size-not-held" "the record with the size of a file dies with its extents";
+    HOLDER_BY_ID "holder-by-id" "the record of the largest id is kept for the times, not the one of the latest time";
+    DIRECTORY_TIME_NOT_HELD "directory-time-not-held" "the record that set the times of a directory dies with its names";
+    LINK_TIME_NOT_HELD "link-time-not-held" "the record of a link that set the time of change dies with its name";
+    EVERY_WRITE_HAS_SIZE "every-write-has-size" "a write that does not extend the file carries the size";
+    TIMES_BY_ID "times-by-id" "times of the largest id count, not the latest";
+    STAMP_FROM_CLOCK "stamp-from-clock" "a stamp is the clock's time, though that may have gone back";
+    CUT_PASSES_NOTHING "cut-passes-nothing" "a cut does not wait for writers beyond the new end";
+    TAIL_NOT_ZEROED "tail-not-zeroed" "bytes beyond the end are not zeroed when the file grows over them";
+    VOID_MISSING "void-missing" "a failed call leaves no void record";
+    BAD_ZONE_STAYS "bad-zone-stays" "a bad zone never counts as freed";
+    CLONES_NOT_COUNTED "clones-not-counted" "a block of two files is free when one of them is gone";
+    SHARED_IN_PLACE "shared-in-place" "a block of two files is changed in place";
+    CHECKED_IN_PLACE "checked-in-place" "a block with a checksum is changed in place";
+    NO_RESERVE "no-reserve" "data may take the last zones";
+    CLEANER_WITHOUT_RESERVE "cleaner-without-reserve" "no zone is kept for copies";
+    CLEANER_NEVER_RESTS "cleaner-never-rests" "zones are cleaned however much of them is live";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mutants_have_names_of_their_own() {
+        let names: std::collections::BTreeSet<_> = ALL.iter().map(Mutant::name).collect();
+        assert_eq!(names.len(), ALL.len());
+        assert!(Rules::without(EITHER_WORD).lacks(EITHER_WORD) && !Rules::ALL.lacks(EITHER_WORD));
+    }
+}
