@@ -19,6 +19,7 @@ use crate::invalidate::Invalidator;
 use crate::nodes::Nodes;
 use crate::options::{Backing, Cache, NAMES_WAIT, Options};
 use crate::panics::{self, Panics};
+use crate::record::{Recorder, Seen};
 use crate::threads;
 use crate::times::{Times, is_stale};
 use crate::wire::abi::{self, InHeader, init, opcode};
@@ -62,8 +63,8 @@ const WISHES: u64 = init::ASYNC_READ
 enum Answer {
     /// It is sent.
     Now,
-    /// Another thread sends it.
-    Later,
+    /// Another thread sends it: so many bytes were written.
+    Later(u32),
     /// The kernel expects none.
     Never,
     /// It is sent, and no request follows.
@@ -90,6 +91,7 @@ pub(crate) struct Handler {
     /// The kernel sends the long form of `SETXATTR`.
     long_setxattr: AtomicBool,
     panics: Panics,
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// What a new inode is to be.
@@ -132,6 +134,7 @@ impl Handler {
             lists: options.lists,
             long_setxattr: AtomicBool::new(false),
             panics: Panics::default(),
+            recorder: options.recorder.clone(),
         }
     }
 
@@ -159,7 +162,7 @@ impl Handler {
         if panics::is_change(number) && self.backing.discards() {
             return Self::answer(Err(Errno::EROFS), unique, reply, device);
         }
-        if let Some(done) = panics::caught(|| self.dispatch(request, reply)) {
+        if let Some(done) = panics::caught(|| self.recorded(request, reply)) {
             return Self::answer(done, unique, reply, device);
         }
         let unanswered = [opcode::FORGET, opcode::BATCH_FORGET].contains(&number);
@@ -170,10 +173,38 @@ impl Handler {
         true
     }
 
+    /// Does what a request asks for, and records it if there is a recorder.
+    fn recorded(&self, request: Request<'_>, reply: &mut Reply) -> Result<Answer> {
+        let Some(recorder) = &self.recorder else { return self.dispatch(request, reply) };
+        let seen = Seen::of(request, recorder.now_ns()).filter(|_| !Self::is_command(request));
+        let done = self.dispatch(request, reply);
+        if let Some(mut seen) = seen {
+            let (error, later) = match done {
+                Err(errno) => (-errno.number(), None),
+                Ok(Answer::Later(bytes)) => (0, Some(bytes)),
+                Ok(_) => (0, None),
+            };
+            seen.done(error, later, reply, recorder.now_ns());
+            if let Some(target) =
+                seen.is_found_link().and_then(|node| self.fs().readlink(self.numbers.ino(node)).ok())
+            {
+                seen.set_target(&target);
+            }
+            recorder.seen(seen);
+        }
+        done
+    }
+
+    /// The handle of a file that is opened. It needs none of its own, because what a request depends on comes with it; a recorder
+    /// gives it one to tell descriptors apart.
+    fn handle(&self) -> u64 {
+        self.recorder.as_ref().map_or(0, |recorder| recorder.handle())
+    }
+
     /// Sends what has come of a request. False when no other follows.
     fn answer(done: Result<Answer>, unique: u64, reply: &mut Reply, device: &Device) -> bool {
         let error = match done {
-            Ok(Answer::Later | Answer::Never) => return true,
+            Ok(Answer::Later(_) | Answer::Never) => return true,
             Ok(_) => 0,
             Err(errno) => -errno.number(),
         };

@@ -19,6 +19,7 @@
 //! | `panics` | what becomes of a request in which the design panics |
 //! | `attach` | the directory and the kernel: mount(2), or `fusermount3` for users |
 //! | `serve` | [`Server`]: mounting, threads, unmounting |
+//! | `record` | a trace of the requests |
 //! | `invalidate` | dropping cached pages after direct writes |
 //! | `times` | when reading sets access times |
 //! | `writeback` | how much of shared maps the kernel may keep back |
@@ -59,6 +60,7 @@ mod nodes;
 mod options;
 mod panics;
 mod polling;
+mod record;
 mod serve;
 mod threads;
 mod times;
@@ -70,6 +72,7 @@ pub use options::{
     result_of, time_flags,
 };
 pub use panics::is_serving;
+pub use record::Recorder;
 pub use rustix::mount::MountFlags;
 pub use serve::{MountError, Server, Unmounter, check_directory};
 pub use writeback::become_flusher;

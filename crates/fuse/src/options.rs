@@ -8,6 +8,8 @@ use std::time::Duration;
 use rustix::mount::MountFlags;
 use vfs::{AccessTimes, Errno, Result};
 
+use crate::record::Recorder;
+
 /// An attribute of the root that is computed when it is asked for, and in no list.
 pub(crate) const RESULT_XATTR: &str = "weir.result";
 
@@ -152,6 +154,8 @@ pub struct Options {
     pub result_so_far: Arc<dyn Fn() -> Vec<u8> + Send + Sync>,
     /// The medium.
     pub backing: Arc<dyn Backing>,
+    /// Records the requests.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 impl Options {

@@ -17,9 +17,6 @@ use crate::wire::{Reply, Request};
 /// What ls(1) and others ask of each file. A kernel with SELinux answers it by itself.
 const SELINUX: &[u8] = b"security.selinux";
 
-/// Open files need no number of their own: what a request depends on comes with it.
-const NO_HANDLE: u64 = 0;
-
 /// The name of an extended attribute. The kernel has checked who may use it, but not that there is such a namespace.
 fn attribute(name: &[u8], lists: bool) -> Result<&[u8]> {
     if lists && acl::is_list(name) { Ok(name) } else { xattr::namespace(name).map(|_| name) }
@@ -97,7 +94,10 @@ impl Handler {
         }
         let has = u64::from(kernel.flags) | u64::from(kernel.flags2) << 32;
         let lists = if self.lists { abi::init::POSIX_ACL | abi::init::DONT_MASK } else { 0 };
-        let wants = has & (WISHES | lists);
+        // A recorder is to see every inode by its name.
+        let plus = abi::init::DO_READDIRPLUS | abi::init::READDIRPLUS_AUTO;
+        let wishes = if self.recorder.is_some() { WISHES & !plus } else { WISHES };
+        let wants = has & (wishes | lists);
         self.long_setxattr.store(wants & abi::init::SETXATTR_EXT != 0, Relaxed);
         reply.put(&abi::InitOut {
             major: abi::MAJOR,
@@ -292,7 +292,7 @@ impl Handler {
         let (ino, flags) = (self.numbers.ino(ask.header.nodeid), open_flags(given.flags));
         self.fs().open(ino, flags)?;
         let open_flags = self.opened(ino, flags);
-        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+        reply.put(&abi::OpenOut { fh: self.handle(), open_flags, backing_id: 0 });
         Ok(())
     }
 
@@ -335,7 +335,7 @@ impl Handler {
     fn put_opened(&self, attr: &vfs::Attr, flags: vfs::OpenFlags, reply: &mut Reply) {
         let open_flags = self.opened(attr.ino, flags);
         reply.put(&self.entry(attr));
-        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+        reply.put(&abi::OpenOut { fh: self.handle(), open_flags, backing_id: 0 });
     }
 
     fn release(&self, ask: &mut Request<'_>) -> Result<()> {
@@ -383,7 +383,7 @@ impl Handler {
         let bytes = written?;
         if self.cache == Cache::Pages && is_direct && bytes > 0 && self.nodes.may_be_cached(ino) {
             self.invalidator.answer(Written::new(node, given.offset, bytes, ask.header.unique));
-            return Ok(Answer::Later);
+            return Ok(Answer::Later(bytes as u32));
         }
         reply.put(&abi::WriteOut { size: bytes as u32, unused: 0 });
         Ok(Answer::Now)
@@ -403,7 +403,7 @@ impl Handler {
         let ino = self.numbers.ino(ask.header.nodeid);
         self.fs().open(ino, open_flags(given.flags))?;
         let open_flags = self.opened_directory(ino);
-        reply.put(&abi::OpenOut { fh: NO_HANDLE, open_flags, backing_id: 0 });
+        reply.put(&abi::OpenOut { fh: self.handle(), open_flags, backing_id: 0 });
         Ok(())
     }
 

@@ -182,6 +182,7 @@ fn options(told: &Arc<Told>) -> Options {
         lists: false,
         result_so_far: Arc::new(Vec::new),
         backing: Arc::clone(told) as Arc<dyn Backing>,
+        recorder: None,
     }
 }
 

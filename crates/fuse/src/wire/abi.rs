@@ -129,6 +129,7 @@ incoming! {
     ForgetIn { lookups: u64, }
     ForgetOne { nodeid: u64, lookups: u64, }
     BatchForgetIn { count: u32, unused: u32, }
+    GetattrIn { flags: u32, unused: u32, fh: u64, }
     SetattrIn {
         valid: u32, unused: u32, fh: u64, size: u64, lock_owner: u64, atime: i64, mtime: i64, ctime: i64,
         atime_nanos: u32,

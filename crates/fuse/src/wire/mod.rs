@@ -150,6 +150,11 @@ impl Reply {
         self.len - HEAD
     }
 
+    /// What follows the head.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[HEAD..self.len]
+    }
+
     /// Adds `len` bytes, which the caller overwrites.
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         let start = self.len;

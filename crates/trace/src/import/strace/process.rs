@@ -1,0 +1,175 @@
+//! Threads and processes: who begins, who ends, who waits.
+
+use std::io::{self, Write};
+
+use super::line::{Outcome, parse};
+use super::{HELD_MAX, Half, Importer, Runner, args};
+use crate::call::{Call, Op};
+use crate::record::{Shares, Status};
+
+/// Whether a call makes a thread or process.
+pub(super) fn makes_thread(name: &[u8]) -> bool {
+    matches!(name, b"clone" | b"clone3" | b"fork" | b"vfork")
+}
+
+/// What a new thread shares, and whether the working directory is among it.
+fn shared(name: &[u8], args: &[u8]) -> (Shares, bool) {
+    let has = |word| args::has(args, word);
+    let shares = Shares {
+        process: has("CLONE_THREAD"),
+        files: has("CLONE_FILES"),
+        vfork: name == b"vfork" || has("CLONE_VFORK"),
+    };
+    (shares, has("CLONE_FS"))
+}
+
+impl<W: Write> Importer<W> {
+    /// A thread shows itself for the first time. False: it is not known yet whose child it is.
+    pub(super) fn begin(&mut self, tid: u32, at_ns: u64) -> io::Result<bool> {
+        let open = |half: &Half| makes_thread(&half.name) && half.child.is_none();
+        let mut making = self.threads.iter().filter(|(_, runner)| runner.half.as_ref().is_some_and(open));
+        let (first, second) = (making.next().map(|(tid, _)| *tid), making.next());
+        match first {
+            None => self.begin_alone(tid, at_ns)?,
+            Some(_) if second.is_some() => return Ok(false),
+            Some(parent) => {
+                let half = self.runner(parent).half.clone();
+                let half = half.expect("it is making a thread");
+                self.child(parent, tid, (&half.name, &half.args), half.at_ns)?;
+                if let Some(half) = &mut self.runner(parent).half {
+                    half.child = Some(tid);
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps a line until it is known whose child its thread is.
+    pub(super) fn hold(&mut self, tid: u32, text: &[u8]) -> io::Result<()> {
+        self.held.entry(tid).or_default().push_back(text.into());
+        self.held_lines += 1;
+        if self.held_lines < HELD_MAX {
+            return Ok(());
+        }
+        while let Some(tid) = self.held.keys().next().copied() {
+            self.begin_alone(tid, self.now_ns)?;
+        }
+        Ok(())
+    }
+
+    /// A thread without a known parent: the program itself, or one of a process that strace was attached to.
+    pub(super) fn begin_alone(&mut self, tid: u32, at_ns: u64) -> io::Result<()> {
+        let number = self.out.thread((tid, tid), b"", at_ns)?;
+        self.tables.push(rustc_hash::FxHashMap::default());
+        self.directories.push(Some(self.start_directory.clone()));
+        let (table, cwd) = (self.tables.len() - 1, self.directories.len() - 1);
+        self.threads.insert(tid, Runner { number, pid: tid, table, cwd, half: None });
+        self.mains.insert(tid, number);
+        self.release(tid)
+    }
+
+    /// A thread that `parent` makes by a call that began at `at_ns`.
+    fn child(&mut self, parent: u32, tid: u32, (name, args): (&[u8], &[u8]), at_ns: u64) -> io::Result<()> {
+        let (shares, shares_cwd) = shared(name, args);
+        let Runner { number, pid, table, cwd, .. } = *self.runner(parent);
+        let pid = if shares.process { pid } else { tid };
+        let child = self.out.fork(number, (pid, tid), b"", shares, at_ns)?;
+        let table = if shares.files {
+            table
+        } else {
+            self.tables.push(self.tables[table].clone());
+            self.tables.len() - 1
+        };
+        let cwd = if shares_cwd {
+            cwd
+        } else {
+            self.directories.push(self.directories[cwd].clone());
+            self.directories.len() - 1
+        };
+        self.threads.insert(tid, Runner { number: child, pid, table, cwd, half: None });
+        if !shares.process {
+            self.mains.insert(pid, child);
+        }
+        self.release(tid)
+    }
+
+    /// Takes the lines that were held of a thread.
+    fn release(&mut self, tid: u32) -> io::Result<()> {
+        let lines = self.held.remove(&tid).unwrap_or_default();
+        self.held_lines -= lines.len();
+        for text in lines {
+            let line = parse(&text).expect("a line is held after it was understood");
+            self.take(&text, line)?;
+        }
+        Ok(())
+    }
+
+    /// A call that makes a thread has returned.
+    pub(super) fn forked(
+        &mut self,
+        tid: u32,
+        (name, args): (&[u8], &[u8]),
+        outcome: Outcome<'_>,
+        times: (u64, u64),
+        child: Option<u32>,
+    ) -> io::Result<()> {
+        let made =
+            args::number(outcome.text).and_then(|made| u32::try_from(made).ok()).filter(|made| *made > 0);
+        let Some(made) = made.or(child) else {
+            let number = self.runner(tid).number;
+            self.out.skip(number, times.1, "calls that made no thread");
+            return Ok(());
+        };
+        // In another PID namespace the parent hears another number than strace; the child that was seen is the one.
+        let made = child.unwrap_or(made);
+        let at = self.runner(tid).number;
+        let is_new = !self.threads.contains_key(&made) && child.is_none();
+        if is_new {
+            self.child(tid, made, (name, args), times.0)?;
+        }
+        let mut call = Call::new(Op::Fork);
+        call.mode = self
+            .threads
+            .get(&made)
+            .map_or_else(|| self.mains.get(&made).copied().unwrap_or_default(), |runner| runner.number);
+        self.out.call(at, times, call, 0)
+    }
+
+    /// A call that waits for a child has returned.
+    pub(super) fn waited(&mut self, tid: u32, outcome: Outcome<'_>, times: (u64, u64)) -> io::Result<()> {
+        let number = self.runner(tid).number;
+        let pid = args::number(outcome.text).and_then(|pid| u32::try_from(pid).ok());
+        match pid.filter(|pid| !self.threads.contains_key(pid)).and_then(|pid| self.mains.remove(&pid)) {
+            Some(child) => {
+                let mut call = Call::new(Op::Wait);
+                call.mode = child;
+                self.out.call(number, times, call, 0)
+            }
+            None => {
+                self.out.skip(number, times.1, "waits");
+                Ok(())
+            }
+        }
+    }
+
+    /// A thread ends.
+    pub(super) fn ended(&mut self, tid: u32, at_ns: u64, status: Status) -> io::Result<()> {
+        let Some(runner) = self.threads.remove(&tid) else { return Ok(()) };
+        self.out.exit(runner.number, at_ns, status)?;
+        if !self.threads.values().any(|other| other.table == runner.table) {
+            self.tables[runner.table] = rustc_hash::FxHashMap::default();
+            self.mappings.remove(&runner.table);
+        }
+        Ok(())
+    }
+
+    /// Another thread of the process has called exec, and goes on under the number of this one.
+    pub(super) fn superseded(&mut self, tid: u32, by: u32, at_ns: u64) -> io::Result<()> {
+        self.ended(tid, at_ns, Status::Replaced)?;
+        if let Some(runner) = self.threads.remove(&by) {
+            self.mains.insert(runner.pid, runner.number);
+            self.threads.insert(tid, runner);
+        }
+        Ok(())
+    }
+}

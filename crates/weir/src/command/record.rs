@@ -1,0 +1,491 @@
+//! `weir record`: a program's calls of files as a trace.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, IsTerminal};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use clap::{Args, ValueEnum};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_getfl, fcntl_setfl, mknodat};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use serde_json::json;
+use trace::Writer;
+use trace::import::strace::{FLAGS, Importer, Start};
+use trace::import::{Emitter, Sums};
+use trace::record::Head;
+use trace::scope::Scope;
+use trace::snapshot::Snapshot;
+
+use super::trace::notes_of_counts;
+use crate::failure::{Exit, Failure};
+use crate::output::{self, Output};
+
+/// Run a program and record its calls of files.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Contents of files are never stored. By strace a recorded call takes 30 to 120 us instead of one, so the trace's times are those of \
+a slowed program; its computing between calls is taken from its CPU time. The exit code is the program's. \
+Example: weir record -o cp.wtrace -- cp -a src dst")]
+pub(crate) struct Record {
+    /// The trace [default: PROGRAM.wtrace]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What records: strace sees every call of every process; preload is not built
+    #[arg(long, value_enum, default_value_t = How::Strace, hide_possible_values = true, value_name = "strace|preload")]
+    how: How,
+    /// Store calls on files below this directory; may be given several times [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    root: Vec<PathBuf>,
+    /// What the trace says of files that existed before: those that the calls touch, all below the roots, or none
+    #[arg(long, value_enum, default_value_t = Before::Touched, hide_possible_values = true, value_name = "touched|all|none")]
+    snapshot: Before,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum How {
+    Strace,
+    Preload,
+}
+
+#[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    Touched,
+    All,
+    None,
+}
+
+/// How often what was recorded is handed to the file, so that whatever happens little is lost.
+const FLUSH_EVERY: Duration = Duration::from_secs(2);
+/// How long to wait before looking again whether strace has begun.
+const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// A clock tick of the CPU times in `/proc` (`USER_HZ`; proc(5)).
+const TICK_NS: u64 = 10_000_000;
+
+type Out = BufWriter<File>;
+
+impl Record {
+    pub(crate) fn run(self, output: &Output) -> Result<(), Failure> {
+        if self.how == How::Preload {
+            return Err(Failure::new(
+                Exit::Host,
+                "--how preload is not built; --how strace records every call, more slowly (docs/traces.md has the design)",
+            ));
+        }
+        let version = strace_version()?;
+        let program = find(&self.program[0])?;
+        let (scope, roots) = self.scope()?;
+        let place = Place::new(&self.file(), &roots)?;
+        let snapshot = self.take_snapshot(&scope, output)?;
+        let head = self.head(&scope, &version, snapshot.as_ref());
+        let (file, out) = place.create()?;
+        let mut emitter = Writer::new(out, &head, true).map(Emitter::new).map_err(place.unwritten())?;
+        let start = self.start(snapshot, &mut emitter).map_err(place.unwritten())?;
+        let directory = std::env::current_dir().unwrap_or_default();
+        let importer = Importer::new(emitter, scope, start, directory.as_os_str().as_bytes());
+        place.tell(output);
+        let recorded = self.record(importer, &program, output, &place)?;
+        let path = place.settle(&file)?;
+        Self::report(&recorded, &path, output);
+        // The caller asked for this program, and hears of it as if Weir were not there.
+        let code = recorded.status.code().unwrap_or_else(|| 128 + recorded.status.signal().unwrap_or(0));
+        if code == 0 { Ok(()) } else { std::process::exit(code) }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.output.clone().unwrap_or_else(|| {
+            let mut name =
+                Path::new(&self.program[0]).file_name().unwrap_or(OsStr::new("program")).to_owned();
+            name.push(".wtrace");
+            name.into()
+        })
+    }
+
+    /// The roots, and what the program may call them.
+    fn scope(&self) -> Result<(Scope, Vec<PathBuf>), Failure> {
+        let here = [PathBuf::from(".")];
+        let given = if self.root.is_empty() { &here[..] } else { &self.root };
+        let absolute = |root: &PathBuf| {
+            let real = fs::canonicalize(root).map_err(|error| Failure::io("use the root", root, &error))?;
+            if real.is_dir() {
+                Ok(real)
+            } else {
+                Err(Failure::usage(format!("{}: a root is a directory", root.display())))
+            }
+        };
+        let roots = given.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        let bytes: Vec<&[u8]> = roots.iter().map(|root| root.as_os_str().as_bytes()).collect();
+        let mut scope = Scope::new(&bytes);
+        for (given, real) in given.iter().zip(&roots) {
+            if let Ok(alias) = std::path::absolute(given) {
+                scope.alias(alias.as_os_str().as_bytes(), real.as_os_str().as_bytes());
+            }
+        }
+        Ok((scope, roots))
+    }
+
+    fn take_snapshot(&self, scope: &Scope, output: &Output) -> Result<Option<Snapshot>, Failure> {
+        if self.snapshot == Before::None {
+            return Ok(None);
+        }
+        let snapshot = Snapshot::take(scope)
+            .map_err(|error| Failure::new(Exit::Run, format!("cannot look at the roots: {error}")))?;
+        if snapshot.unread() > 0 {
+            output
+                .note(&format!("note: {} directories below the roots could not be read", snapshot.unread()));
+        }
+        Ok(Some(snapshot))
+    }
+
+    fn head(&self, scope: &Scope, version: &str, snapshot: Option<&Snapshot>) -> Head {
+        let mut head =
+            Head::new(&format!("weir record {}, {version}", env!("CARGO_PKG_VERSION")), scope.base());
+        let release = rustix::system::uname();
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        let host = format!("Linux {}, {cpus} cpus", release.release().to_string_lossy());
+        head.set("host", host.as_bytes());
+        // Gaps and durations contain what tracing costs.
+        head.set("clock", b"traced");
+        let words: Vec<&[u8]> = self.program.iter().map(|word| word.as_bytes()).collect();
+        head.set("command", &words.join(&b' '));
+        let known = match (snapshot, self.snapshot) {
+            (None, _) => "none",
+            (Some(_), Before::All) => "all",
+            (Some(_), _) => "touched",
+        };
+        head.set("snapshot", known.as_bytes());
+        head
+    }
+
+    fn start(&self, snapshot: Option<Snapshot>, emitter: &mut Emitter<Out>) -> std::io::Result<Start> {
+        let Some(mut snapshot) = snapshot else { return Ok(Start::Unknown) };
+        if self.snapshot == Before::All {
+            snapshot.rest(&mut |entry| emitter.record(&trace::record::Record::Entry(entry)))?;
+        }
+        Ok(Start::Snapshot(snapshot))
+    }
+
+    fn record(
+        &self,
+        mut importer: Importer<Out>,
+        program: &Path,
+        output: &Output,
+        place: &Place,
+    ) -> Result<Recorded, Failure> {
+        let pipe = Pipe::new()?;
+        let began = Instant::now();
+        let child_pid = Arc::new(AtomicU32::new(0));
+        leave_signals_to(&child_pid);
+        let mut child = self.spawn(&pipe, program, output)?;
+        child_pid.store(child.id(), Relaxed);
+        let lines = pipe.lines(&mut child)?;
+        let mut flushed = Instant::now();
+        let mut any = false;
+        if let Some(mut lines) = lines {
+            let mut text = Vec::new();
+            loop {
+                text.clear();
+                let bytes = lines.read_until(b'\n', &mut text);
+                if bytes.map_err(|error| Failure::new(Exit::Run, format!("strace: {error}")))? == 0 {
+                    break;
+                }
+                any = true;
+                importer.line(text.trim_ascii_end()).map_err(place.unwritten())?;
+                if flushed.elapsed() > FLUSH_EVERY {
+                    importer.flush().map_err(place.unwritten())?;
+                    flushed = Instant::now();
+                }
+            }
+        }
+        let (status, user_ns) = ended(&mut child)?;
+        child_pid.store(0, Relaxed);
+        if !any {
+            let why = "strace has recorded nothing; what it says stands above. It needs ptrace(2), which containers may forbid";
+            return Err(Failure::new(Exit::Host, why));
+        }
+        let strange = importer.strange();
+        let (out, sums) = importer.finish(user_ns).map_err(place.unwritten())?;
+        out.into_inner().map_err(|error| place.unwritten()(error.into_error()))?;
+        Ok(Recorded { status, sums, user_ns, took: began.elapsed(), strange })
+    }
+
+    fn spawn(&self, pipe: &Pipe, program: &Path, output: &Output) -> Result<Child, Failure> {
+        let mut strace = Command::new("strace");
+        // With -D the program stays our child, so that its exit code and CPU time are its own.
+        strace
+            .arg("-D")
+            .args(FLAGS)
+            .arg("-o")
+            .arg(&pipe.path)
+            .arg("--")
+            .arg(program)
+            .args(&self.program[1..]);
+        if output.is_json() {
+            // The one document of the standard output is ours.
+            strace.stdout(Stdio::from(std::io::stderr()));
+        }
+        strace.spawn().map_err(|error| Failure::new(Exit::Host, format!("cannot start strace: {error}")))
+    }
+
+    fn report(recorded: &Recorded, path: &Path, output: &Output) {
+        let Recorded { status, sums, user_ns, took, strange } = recorded;
+        if output.is_json() {
+            output.document(&json!({
+                "schema": "weir.record/1",
+                "file": path,
+                "exit_code": status.code(),
+                "signal": status.signal(),
+                "calls": sums.calls,
+                "threads": sums.threads,
+                "span_ns": sums.span_ns,
+                "user_ns": user_ns,
+                "level_ns": sums.level_ns,
+                "not_stored": sums.counts,
+                "lost": strange.map_or(0, |(lines, ..)| lines),
+            }));
+        }
+        let (took, level) = (took.as_secs_f64(), sums.level_ns as f64 / 1e3);
+        output.note(&format!(
+            "{}: {} calls of {} threads in {took:.2} s, recorded by strace ({level:.0} us of each gap between calls are its own)",
+            path.display(),
+            sums.calls,
+            sums.threads
+        ));
+        for line in notes_of_counts(&sums.counts) {
+            output.detail(&format!("  not stored: {line}"));
+        }
+        if let Some((lines, first, why)) = strange {
+            output.note(&format!(
+                "note: {lines} lines of strace were not understood, the first is line {first} ({why})"
+            ));
+        }
+        if let Some(signal) = status.signal() {
+            output.note(&format!(
+                "note: the program was killed by signal {signal}; the trace has what it did before"
+            ));
+        }
+    }
+}
+
+/// What came of a recording.
+struct Recorded {
+    status: ExitStatus,
+    sums: Sums,
+    user_ns: Option<u64>,
+    took: Duration,
+    strange: Option<(u64, u64, &'static str)>,
+}
+
+/// Signals that ask to end are the program's: the trace ends when it does. From a terminal the program hears them itself, and again
+/// from us when they come a second time.
+fn leave_signals_to(child: &Arc<AtomicU32>) {
+    let (child, first) = (Arc::clone(child), AtomicBool::new(std::io::stdin().is_terminal()));
+    // Where no handler can be set, a signal ends the recording, which leaves the trace up to there.
+    let _ = ctrlc::set_handler(move || {
+        if first.swap(false, Relaxed) {
+            return;
+        }
+        if let Some(pid) = Pid::from_raw(child.load(Relaxed).cast_signed()) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+    });
+}
+
+fn strace_version() -> Result<String, Failure> {
+    let missing = "strace is not installed: install Debian's package strace (`apt install strace`), or the one of your system";
+    let told = Command::new("strace").arg("-V").output().map_err(|_| Failure::new(Exit::Host, missing))?;
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    Ok(text.lines().next().unwrap_or("strace").to_owned())
+}
+
+/// The program's file, as a shell finds it.
+fn find(program: &OsStr) -> Result<PathBuf, Failure> {
+    let is_program =
+        |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.mode() & 0o111 != 0);
+    let path = Path::new(program);
+    let shown = path.display();
+    if program.as_bytes().contains(&b'/') {
+        return match fs::metadata(path) {
+            Err(error) => Err(Failure::usage(format!("cannot run {shown}: {error}"))),
+            Ok(_) if is_program(path) => Ok(path.to_owned()),
+            Ok(_) => Err(Failure::usage(format!("cannot run {shown}: it is not a program (chmod +x?)"))),
+        };
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path));
+    found.ok_or_else(|| Failure::usage(format!("cannot run {shown}: no folder of PATH has it")))
+}
+
+/// The pipe to which strace writes: a FIFO in a folder of its own, because strace opens its output by name.
+struct Pipe {
+    folder: PathBuf,
+    path: PathBuf,
+    reader: File,
+}
+
+impl Pipe {
+    fn new() -> Result<Self, Failure> {
+        let folder = std::env::temp_dir().join(format!("weir-record-{}", std::process::id()));
+        let failed = |error: std::io::Error| Failure::io("make a pipe in", &folder, &error);
+        fs::create_dir(&folder).map_err(failed)?;
+        let path = folder.join("strace");
+        let made = mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0);
+        made.map_err(|errno| failed(errno.into()))?;
+        // Not to wait here for a strace that may never come.
+        let mut options = File::options();
+        options.read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed());
+        let reader = options.open(&path).map_err(failed)?;
+        Ok(Self { folder, path, reader })
+    }
+
+    /// What strace writes; none when it has ended without a word.
+    fn lines(&self, child: &mut Child) -> Result<Option<BufReader<File>>, Failure> {
+        let failed = |error: std::io::Error| Failure::io("read", &self.path, &error);
+        loop {
+            let mut ready = [PollFd::new(&self.reader, PollFlags::IN)];
+            match poll(&mut ready, Some(&LOOK_EVERY)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => break,
+                Err(errno) => return Err(failed(errno.into())),
+            }
+            if has_ended(child) {
+                // It may have written and ended between the two looks.
+                let mut last = [PollFd::new(&self.reader, PollFlags::IN)];
+                if poll(&mut last, Some(&LOOK_EVERY)).map_err(|errno| failed(errno.into()))? == 0 {
+                    return Ok(None);
+                }
+                break;
+            }
+        }
+        let flags = fcntl_getfl(&self.reader).map_err(|errno| failed(errno.into()))?;
+        fcntl_setfl(&self.reader, flags - OFlags::NONBLOCK).map_err(|errno| failed(errno.into()))?;
+        let reader = self.reader.try_clone().map_err(failed)?;
+        Ok(Some(BufReader::with_capacity(1 << 20, reader)))
+    }
+}
+
+impl Drop for Pipe {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    Pid::from_raw(child.id().cast_signed())
+}
+
+/// Whether a child has ended; it is not reaped, so that its CPU time can still be read.
+fn has_ended(child: &Child) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    pid_of(child).is_some_and(|pid| waitid(WaitId::Pid(pid), options).is_ok_and(|status| status.is_some()))
+}
+
+/// Waits for the program: how it ended, and its user CPU time with that of the children that it has waited for (proc(5): fields 14
+/// and 16 of `stat`, in ticks).
+fn ended(child: &mut Child) -> Result<(ExitStatus, Option<u64>), Failure> {
+    if let Some(pid) = pid_of(child) {
+        let _ = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    }
+    let stat = fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap_or_default();
+    // The name in the second field may contain anything; its bracket is the last.
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |at: usize| fields.get(at).and_then(|word| word.parse::<u64>().ok());
+    // The third field is the first behind the bracket.
+    let user_ns = ticks(11).zip(ticks(13)).map(|(own, children)| (own + children) * TICK_NS);
+    let status = child.wait().map_err(|error| Failure::new(Exit::Run, format!("the program: {error}")))?;
+    Ok((status, user_ns))
+}
+
+/// Where the trace is written, and where it is to be.
+struct Place {
+    wanted: PathBuf,
+    /// Outside the roots, so that a program which lists, copies or removes its tree does not meet the trace.
+    written: PathBuf,
+}
+
+impl Place {
+    fn new(wanted: &Path, roots: &[PathBuf]) -> Result<Self, Failure> {
+        if wanted.exists() {
+            let what = format!("{} exists: name another file with -o, or remove it", wanted.display());
+            return Err(Failure::usage(what));
+        }
+        let absolute = std::path::absolute(wanted).map_err(|error| Failure::io("use", wanted, &error))?;
+        let folder = absolute.parent().unwrap_or(Path::new("/"));
+        let real = fs::canonicalize(folder).map_err(|error| Failure::io("write to", folder, &error))?;
+        let is_inside = roots.iter().any(|root| real.starts_with(root));
+        let name = format!("weir-record-{}.wtrace", std::process::id());
+        let written = if is_inside { std::env::temp_dir().join(name) } else { absolute.clone() };
+        Ok(Self { wanted: absolute, written })
+    }
+
+    fn create(&self) -> Result<(File, Out), Failure> {
+        let mut options = File::options();
+        let file = options.read(true).write(true).create_new(true).open(&self.written);
+        let file = file.map_err(|error| Failure::io("create", &self.written, &error))?;
+        let copy = file.try_clone().map_err(|error| Failure::io("create", &self.written, &error))?;
+        Ok((file, BufWriter::new(copy)))
+    }
+
+    fn unwritten(&self) -> impl Fn(std::io::Error) -> Failure + '_ {
+        |error| Failure::io("write", &self.written, &error)
+    }
+
+    fn tell(&self, output: &Output) {
+        if self.written != self.wanted {
+            output.detail(&format!("recording to {} until the program ends", self.written.display()));
+        }
+    }
+
+    /// Puts the trace where it is wanted. Where that is gone, or has been taken meanwhile, it stays where it is, of which is told.
+    fn settle(&self, file: &File) -> Result<PathBuf, Failure> {
+        let failed = |error: std::io::Error| Failure::io("write", &self.wanted, &error);
+        let own = file.metadata().map_err(failed)?;
+        let is_own = fs::symlink_metadata(&self.written)
+            .is_ok_and(|about| (about.dev(), about.ino()) == (own.dev(), own.ino()));
+        if !is_own {
+            return Self::rescue(file);
+        }
+        if self.written == self.wanted {
+            return Ok(self.wanted.clone());
+        }
+        if !self.wanted.exists() && fs::rename(&self.written, &self.wanted).is_ok() {
+            return Ok(self.wanted.clone());
+        }
+        let copied = File::create_new(&self.wanted)
+            .and_then(|mut new| std::io::copy(&mut File::open(&self.written)?, &mut new));
+        match copied {
+            Ok(_) => {
+                let _ = fs::remove_file(&self.written);
+                Ok(self.wanted.clone())
+            }
+            Err(error) => {
+                let (wanted, written) = (self.wanted.display(), self.written.display());
+                output::say(&format!("note: the trace cannot be put at {wanted} ({error}); it is {written}"));
+                Ok(self.written.clone())
+            }
+        }
+    }
+
+    /// The program has removed the trace: its contents are still there as long as it is open.
+    fn rescue(mut file: &File) -> Result<PathBuf, Failure> {
+        use std::io::{Seek, SeekFrom};
+        let place = std::env::temp_dir().join(format!("weir-record-{}-removed.wtrace", std::process::id()));
+        let failed = |error: std::io::Error| Failure::io("save the trace at", &place, &error);
+        file.seek(SeekFrom::Start(0)).map_err(failed)?;
+        let mut new = File::create_new(&place).map_err(failed)?;
+        std::io::copy(&mut file, &mut new).map_err(failed)?;
+        output::say(&format!("note: the program has removed the trace; it was saved at {}", place.display()));
+        Ok(place)
+    }
+}
