@@ -47,6 +47,33 @@ def weir_rates(path):
     return rates
 
 
+def fio_counts(text):
+    """I/Os and bytes of each direction in fio's JSON, all jobs together."""
+    counts = {}
+    for job in json.loads(text[text.index("{"):])["jobs"]:
+        for direction in ("read", "write"):
+            side = job[direction]
+            add(counts, direction, side["total_ios"], side["io_bytes"])
+    return counts
+
+
+def weir_counts(text):
+    """The same of Weir's; what is read back to be verified counts as read, as at fio."""
+    counts = {}
+    for sample in samples(json.loads(text)):
+        for job in sample["jobs"]:
+            direction = "read" if job["direction"] == "verify" else job["direction"]
+            if direction in ("read", "write") and not job["name"].startswith("group "):
+                add(counts, direction, job["count"], job["bytes"])
+    return counts
+
+
+def add(counts, direction, ios, moved):
+    if ios:
+        before = counts.get(direction, (0, 0))
+        counts[direction] = (before[0] + ios, before[1] + moved)
+
+
 def main():
     work, rounds, jobs = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     print(f"{'job file':<14} {'job':<10} {'direction':<9} {'fio IOPS':>10} {'weir IOPS':>10} {'weir/fio':>8} {'best/best':>9} {'range of the ratio':>18}   p50 of a call in us: fio, weir, weir/fio")
@@ -73,4 +100,5 @@ def main():
             print(f"{name:<14} {key[0]:<10} {key[1]:<9} {fio:>10.0f} {weir:>10.0f} {ratio:>8.2f} {best:>9.2f} {spread:>18}   {latency}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -4,7 +4,9 @@
 //! job file never touches what was there before.
 //!
 //! Sizes, as the HOWTO has them: without `filesize` each file has its share of `size` behind `offset`; with it, the part of
-//! the file behind `offset`, and `size` only says how much of that is done.
+//! the file behind `offset`, and `size` only says how much of that is done. A percentage is one of the whole file: of `filesize`,
+//! or of the share. (fio takes it of what the file has when the job is set up, which is nothing for a file that does not exist
+//! yet; here it is what fio does on the second run.)
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use sim::Seed;
 
 use super::job::{Direction, Engine, Fallocate, JobSpec};
 use super::parse::Problem;
+use super::value::Amount;
 
 /// The directory of all files.
 pub(super) const ROOT: &str = "/fio";
@@ -91,33 +94,67 @@ pub(super) fn all(jobs: &[Arc<JobSpec>], problems: &mut Vec<Problem>) -> Vec<Job
     clones
 }
 
-/// Bytes of a pass and of all.
+/// Bytes of a pass and of all. As at fio, a percentage of `io_size` is taken of each file, and makes the pass shorter.
 fn amounts(spec: &JobSpec, files: &[FileSpec]) -> (u64, u64) {
     let reached: u64 = files.iter().map(|file| file.bytes).sum();
-    let mut pass = reached;
-    if let (Some(size), Some(_)) = (spec.size, spec.file_size) {
-        pass = size.of(reached).min(reached);
+    if spec.log.is_some() {
+        return (reached, 0);
     }
-    let wanted = spec.io_size.map_or(pass, |size| size.of(pass));
+    let mut pass = reached;
+    if let (Some(Amount::Bytes(size)), Some(_)) = (spec.size, spec.file_size) {
+        pass = size.min(reached);
+    }
+    let wanted = match spec.io_size {
+        None | Some(Amount::Bytes(0)) => pass,
+        Some(Amount::Bytes(bytes)) => bytes,
+        Some(percent) => {
+            let share = share(spec, files.len() as u64);
+            let whole = |file: &FileSpec| if spec.file_size.is_some() { file.bytes } else { share };
+            files.iter().map(|file| percent.of(whole(file))).sum::<u64>().min(pass)
+        }
+    };
     (pass.min(wanted), wanted.saturating_mul(spec.loops))
 }
 
+/// The part of `size` that one of `count` files has, where there is no `filesize`.
+fn share(spec: &JobSpec, count: u64) -> u64 {
+    spec.size.map_or(0, |size| size.of(0)) / count
+}
+
+/// Where the I/O of clone `sub` begins in a file of `whole` bytes: where a percentage is part of it, at the next multiple of
+/// `offset_align`, or of the smallest block.
+fn start(spec: &JobSpec, whole: u64, sub: u64) -> u64 {
+    let step = spec.offset_increment.of(whole).saturating_mul(sub);
+    let start = spec.offset.of(whole).saturating_add(step);
+    let percent = |amount| matches!(amount, Amount::Percent(1..));
+    if !percent(spec.offset) && !percent(spec.offset_increment) {
+        return start;
+    }
+    let align = if spec.offset_align > 0 { spec.offset_align } else { spec.smallest() };
+    start.checked_next_multiple_of(align).unwrap_or(u64::MAX)
+}
+
 fn files(spec: &JobSpec, sub: u64, number: u64) -> Result<Vec<FileSpec>, String> {
+    if let Some(log) = &spec.log {
+        let file = |(index, bytes): (u64, &u64)| {
+            Ok(FileSpec { path: path(spec, sub, number, index)?, offset: 0, bytes: *bytes })
+        };
+        return (0..).zip(&log.ends).map(file).collect();
+    }
     let count = if spec.names.is_empty() { spec.files } else { spec.names.len() as u64 };
     let least = spec.min_size();
     let mut rng = SIZES.derive(&spec.name, sub).rng();
-    let size = |amount: Option<super::value::Amount>| amount.map_or(0, |amount| amount.of(0));
-    let share = size(spec.size) / count / least * least;
+    let share = share(spec, count) / least * least;
     let file = |index: u64| {
         let given = spec.file_size.map(|(low, high)| rng.random_range(low..=high));
         let whole = given.unwrap_or(share);
-        let align = if spec.offset_align > 0 { spec.offset_align } else { least };
-        let place = |amount: super::value::Amount| match amount {
-            super::value::Amount::Bytes(bytes) => bytes,
-            percent @ super::value::Amount::Percent(_) => percent.of(whole) / align * align,
-        };
-        let offset = place(spec.offset).saturating_add(place(spec.offset_increment).saturating_mul(sub));
-        let bytes = if given.is_some() { whole.saturating_sub(offset) } else { share };
+        let offset = start(spec, whole, sub);
+        let mut bytes = if given.is_some() { whole.saturating_sub(offset) } else { share };
+        if let Some(percent @ Amount::Percent(0..100)) = spec.size {
+            // Of the whole file, wherever the I/O begins in it.
+            bytes = percent.of(whole).min(bytes);
+            bytes -= bytes % spec.smallest();
+        }
         if bytes < least {
             return Err(format!(
                 "file {index} of \"{}\" has {bytes} bytes for its I/O, and an I/O has at least {least}: \
@@ -240,6 +277,22 @@ mod tests {
         assert_eq!((laid(&clones).len(), data_bytes(&clones)), (2, 2 << 20));
     }
 
+    /// Values of fio 3.33 on files that have their size already.
+    #[test]
+    fn percentages_are_of_the_whole_file_and_offsets_are_rounded_up() {
+        let place = |text: &str| {
+            let clones = clones(&format!("[a]\nfilename=x\nfilesize=1m\nnumjobs=3\n{text}\n")).unwrap();
+            clones.iter().map(|c| (c.files[0].offset, c.files[0].bytes)).collect::<Vec<_>>()
+        };
+        // 40 % of a MiB are 102.4 blocks.
+        assert_eq!(place("offset=40%\nsize=40%")[0], (103 * 4096, 102 * 4096));
+        assert_eq!(place("offset=80%\nsize=40%")[0], (205 * 4096, 51 * 4096));
+        assert_eq!(place("offset=40%\noffset_align=64k\nsize=10%")[0], (7 << 16, 25 * 4096));
+        let stepped = place("offset=1k\noffset_increment=10%\nsize=5%");
+        assert_eq!(stepped.iter().map(|(at, _)| at / 4096).collect::<Vec<_>>(), [1, 26, 52]);
+        assert_eq!(place("offset=1k\nsize=100%")[0], (1024, (1 << 20) - 1024));
+    }
+
     #[test]
     fn no_name_of_a_job_leads_out_of_the_directory() {
         for text in ["[..]\nfilename_format=$jobname/$jobname/x", "[.]\nfilename_format=.$jobname/x"] {
@@ -258,6 +311,8 @@ mod tests {
         assert_eq!(of("io_size=256k"), (256 << 10, 256 << 10));
         assert_eq!(of("io_size=4m"), (1 << 20, 4 << 20));
         assert_eq!(of("loops=3"), (1 << 20, 3 << 20));
+        assert_eq!(of("io_size=30%"), (314_572, 314_572));
+        assert_eq!(of("io_size=50%\nnrfiles=3\nloops=2"), (524_286, 1_048_572));
         // As fio 3.33: a size beyond the end of the files is their end, and `io_size` alone makes another pass.
         assert_eq!(of("filesize=100k\nnrfiles=4"), (400 << 10, 400 << 10));
         assert_eq!(of("filesize=1m\noffset=768k\nloops=2"), (256 << 10, 512 << 10));

@@ -7,7 +7,7 @@
 //! | `zipf:θ` | proportional to 1 / (rank + 1)^θ |
 //! | `pareto:h` | P(rank < x·n) = x^(ln(1-h) / ln h): a part h of the blocks gets 1-h of the accesses |
 //! | `normal:d` | a deviation of d % of the blocks around the centre; what falls outside comes in again at the other end |
-//! | `zoned:a/s:…` | a % of the accesses go to the next s % of the blocks, evenly (`zoned_abs`: to the next s bytes) |
+//! | `zoned:a/s:…` | a % of the accesses go to the next s % of the blocks, without s to part of the rest (`zoned_abs`: bytes) |
 //!
 //! A rank becomes a block by a multiplication modulo the number of blocks, so that neighbours in rank are no neighbours on the
 //! medium; with a centre (`zipf:1.2:0.25`) ranks follow each other from there. fio has a hash in place of the multiplication,
@@ -16,7 +16,7 @@
 
 use rand::RngExt as _;
 use rand_distr::{Distribution as _, Normal, Zipf};
-use sim::Rng;
+use sim::{Rng, math};
 
 use super::value::{self, Base, Parsed};
 
@@ -43,6 +43,8 @@ pub(super) enum Zone {
     Percent(f64),
     /// Absolute.
     Bytes(u64),
+    /// What the others leave, shared with others of this kind.
+    Rest,
 }
 
 /// The distributions of reads, writes and trims.
@@ -88,26 +90,27 @@ pub(super) fn parse(text: &str, base: Base) -> Parsed<[Distribution; 3]> {
     Ok([distribution.clone(), distribution.clone(), distribution])
 }
 
+/// The zones of one direction. Zones without a size share what the others leave; those of `zoned_abs` do at the end of the file,
+/// whose size is not known here.
 fn zones(text: &str, absolute: bool, base: Base) -> Parsed<Distribution> {
     let mut zones = Vec::new();
-    for zone in text.split(':') {
-        let Some((share, size)) = zone.split_once('/') else {
-            return Err(format!("\"{zone}\" is no zone: write ACCESSES/SIZE, such as 60/10"));
-        };
-        let size = if absolute {
-            Zone::Bytes(value::int(size, base)?)
-        } else {
-            Zone::Percent(f64::from(value::percent(size)?))
+    for zone in text.trim_end_matches(':').split(':') {
+        let (share, size) = zone.split_once('/').unwrap_or((zone, ""));
+        let size = match size.trim() {
+            "" => Zone::Rest,
+            size if absolute => Zone::Bytes(value::int(size, base)?),
+            size => Zone::Percent(f64::from(value::percent(size)?)),
         };
         zones.push((f64::from(value::percent(share)?), size));
     }
     let accesses: f64 = zones.iter().map(|(share, _)| share).sum();
     let percent = |zone: Zone| if let Zone::Percent(percent) = zone { percent } else { 0.0 };
     let sizes: f64 = zones.iter().map(|(_, zone)| percent(*zone)).sum();
-    let whole = |sum: f64| (sum - 100.0).abs() < 0.01;
-    if !whole(accesses) || !(absolute || whole(sizes)) {
-        let sizes = if absolute { String::new() } else { format!(" and the sizes to {sizes}") };
-        return Err(format!("\"{text}\": the accesses sum to {accesses}{sizes}; each must sum to 100"));
+    if (accesses - 100.0).abs() >= 0.01 {
+        return Err(format!("\"{text}\": the accesses sum to {accesses}, and must sum to 100"));
+    }
+    if sizes > 100.0 {
+        return Err(format!("\"{text}\": the sizes sum to {sizes}, more than 100 % of the file"));
     }
     Ok(Distribution::Zoned(zones))
 }
@@ -175,7 +178,7 @@ impl Sampler {
                 Kind::Zipf(zipf, Spread::new(blocks, centre))
             }
             Distribution::Pareto { h, centre } => {
-                Kind::Pareto(h.ln() / (1.0 - h).ln(), Spread::new(blocks, centre))
+                Kind::Pareto(math::ln(h) / math::ln(1.0 - h), Spread::new(blocks, centre))
             }
             Distribution::Normal { deviation, centre } => {
                 let spread = (blocks as f64 * deviation / 100.0).min(blocks as f64 / 2.0);
@@ -197,7 +200,7 @@ impl Sampler {
             }
             Kind::Pareto(power, spread) => {
                 let part: f64 = rng.random();
-                let rank = (blocks as f64 * part.powf(*power)) as u64;
+                let rank = (blocks as f64 * math::powf(part, *power)) as u64;
                 spread.block(rank.min(blocks - 1), blocks)
             }
             Kind::Normal(normal) => {
@@ -217,14 +220,19 @@ impl Sampler {
 }
 
 fn ends(zones: &[(f64, Zone)], blocks: u64, block: u64) -> Vec<(f64, u64)> {
-    let (mut accesses, mut bytes) = (0.0, 0.0);
     let whole = blocks as f64 * block as f64;
+    let given = |zone: &Zone| match zone {
+        Zone::Percent(percent) => whole * percent / 100.0,
+        Zone::Bytes(bytes) => *bytes as f64,
+        Zone::Rest => 0.0,
+    };
+    let open = zones.iter().filter(|(_, zone)| *zone == Zone::Rest).count();
+    let taken: f64 = zones.iter().map(|(_, zone)| given(zone)).sum();
+    let rest = (whole - taken).max(0.0) / open.max(1) as f64;
+    let (mut accesses, mut bytes) = (0.0, 0.0);
     let end = |(share, zone): &(f64, Zone)| {
         accesses += share / 100.0;
-        bytes += match zone {
-            Zone::Percent(percent) => whole * percent / 100.0,
-            Zone::Bytes(bytes) => *bytes as f64,
-        };
+        bytes += if *zone == Zone::Rest { rest } else { given(zone) };
         (accesses, ((bytes / block as f64).round() as u64).min(blocks))
     };
     zones.iter().map(end).collect()
@@ -261,9 +269,9 @@ mod tests {
             let blocks = 1000;
             let mut counts = counts(&format!("zipf:{theta}"), blocks);
             counts.sort_unstable_by(|a, b| b.cmp(a));
-            let sum: f64 = (1..=blocks).map(|rank| (rank as f64).powf(-theta)).sum();
+            let sum: f64 = (1..=blocks).map(|rank| math::powf(rank as f64, -theta)).sum();
             for rank in 1..=5_u64 {
-                let probability = (rank as f64).powf(-theta) / sum;
+                let probability = math::powf(rank as f64, -theta) / sum;
                 is_near(counts[rank as usize - 1], probability, &format!("theta {theta}, rank {rank}"));
             }
         }
@@ -311,6 +319,21 @@ mod tests {
     }
 
     #[test]
+    fn zones_without_a_size_share_the_rest_and_zones_may_leave_a_part_out() {
+        let shares = |text: &str, ranges: &[(std::ops::Range<usize>, f64)]| {
+            let counts = counts(text, 1000);
+            for (range, share) in ranges {
+                is_near(counts[range.clone()].iter().sum(), *share, text);
+            }
+        };
+        shares("zoned:60/10:30/20:10/", &[(0..100, 0.6), (100..300, 0.3), (300..1000, 0.1)]);
+        shares("zoned:60/10:20:20/", &[(0..100, 0.6), (100..550, 0.2), (550..1000, 0.2)]);
+        shares("zoned:60/10:40/20", &[(0..100, 0.6), (100..300, 0.4), (300..1000, 0.0)]);
+        shares("zoned_abs:60/40k:40/", &[(0..10, 0.6), (10..1000, 0.4)]);
+        shares("zoned:100", &[(0..500, 0.5), (500..1000, 0.5)]);
+    }
+
+    #[test]
     fn every_block_has_one_rank() {
         for blocks in [1, 2, 3, 10, 64, 1000, 4095] {
             let spread = Spread::new(blocks, None);
@@ -328,7 +351,9 @@ mod tests {
             ("pareto:2", "between 0 and 1"),
             ("zipf:x", "not a number"),
             ("zipf:1:3", "a centre is between 0 and 1"),
-            ("zoned:60/10:30/20", "the accesses sum to 90 and the sizes to 30"),
+            ("zoned:60/10:30/20", "the accesses sum to 90, and must sum to 100"),
+            ("zoned:60/10:40/91", "the sizes sum to 101, more than 100 %"),
+            ("zoned:60/10:/20", "\"\" is not a percentage"),
         ] {
             assert!(parse(text, Base::Old).unwrap_err().contains(told), "{text}");
         }

@@ -1,8 +1,12 @@
 //! A job with the values of all its options. [`super::read`] makes it from the settings of a section.
 
+use std::sync::Arc;
+
 use sim::Nanos;
 
 use super::distribution::Distribution;
+use super::limits::{Limits, Target};
+use super::log::Log;
 use super::value::{Amount, Piece};
 use super::verify::Verify;
 
@@ -25,8 +29,16 @@ pub(super) struct Mode {
     pub(super) reads: bool,
     pub(super) writes: bool,
     pub(super) trims: bool,
-    /// Random: I/Os for each random offset. Sequential: bytes that are skipped after each.
-    pub(super) modifier: u64,
+    /// Random: I/Os for each random offset. Sequential: bytes that are skipped after each, backwards if negative.
+    pub(super) modifier: i64,
+}
+
+/// `zonemode=strided`: `size` bytes of I/O in each `range`, behind which `skip` bytes are left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Zones {
+    pub(super) size: u64,
+    pub(super) range: u64,
+    pub(super) skip: u64,
 }
 
 /// What an engine of fio is here.
@@ -176,6 +188,7 @@ pub(super) struct JobSpec {
     pub(super) distribution: [Distribution; 3],
     pub(super) random_percent: [u32; 3],
     pub(super) map: bool,
+    pub(super) zones: Option<Zones>,
     pub(super) engine: Engine,
     pub(super) depth: u64,
     pub(super) serialize: bool,
@@ -186,6 +199,10 @@ pub(super) struct JobSpec {
     pub(super) end_fsync: bool,
     pub(super) fsync_on_close: bool,
     pub(super) pace: Pace,
+    pub(super) limits: Limits,
+    /// What is replayed, instead of what the options above say.
+    pub(super) log: Option<Arc<Log>>,
+    pub(super) target: Option<Target>,
     pub(super) thinking: Option<Thinking>,
     // files
     pub(super) directory: String,
@@ -263,6 +280,11 @@ impl JobSpec {
         let random: &[bool] = if self.mode.random { &[false, true] } else { &[false] };
         directions
             .flat_map(move |direction| random.iter().map(move |random| self.sizes_of(direction, *random)))
+    }
+
+    /// The smallest block of any direction, also of those that it does not do: fio rounds percentages to it.
+    pub(super) fn smallest(&self) -> u64 {
+        self.sizes.iter().map(Sizes::min).min().unwrap_or(1)
     }
 
     /// The least size of an I/O.

@@ -18,7 +18,9 @@
 //! | `source` | which I/O is next, and when it is due |
 //! | `content`, `verify` | what is written, and how it is checked |
 //! | `layout` | files before the measured time |
-//! | `task` | the tasks of a clone, their I/Os and latencies |
+//! | `log` | recorded I/O that is replayed |
+//! | `limits` | rates and latencies that a job must keep; the search for a depth |
+//! | `task`, `tally` | the tasks of a clone, their I/Os and latencies |
 //! | `run` | a [`Job`] of all that |
 //!
 //! # What engines are
@@ -41,12 +43,15 @@ mod content;
 mod distribution;
 mod job;
 mod layout;
+mod limits;
+mod log;
 mod map;
 mod options;
 mod parse;
 mod read;
 mod run;
 mod source;
+mod tally;
 mod task;
 mod value;
 mod verify;

@@ -44,9 +44,7 @@ pub(super) fn find(name: &str) -> Option<&'static Known> {
 
 /// The name that is most like `name`, if one is like it at all.
 pub(super) fn nearest(name: &str) -> Option<&'static str> {
-    let names = TABLE.iter().flat_map(|known| known.names.iter().copied());
-    let near = |known: &&str| strsim::damerau_levenshtein(known, name);
-    names.min_by_key(near).filter(|known| near(known) <= (name.len() / 3).max(1))
+    document::nearest_of(name, TABLE.iter().flat_map(|known| known.names.iter().copied()))
 }
 
 macro_rules! table {
@@ -80,7 +78,7 @@ table! {
     Honoured "thread": "the clones of a job share a process";
     Honoured "unified_rw_reporting": "none, mixed, both";
     Honoured "percentile_list": "the columns of the table of latencies; at most 20";
-    Honoured "kb_base": "1024 (k is 1024, ki is 1000) or 1000 (k is 1000, ki is 1024)";
+    Honoured "kb_base": "1024 (k, kb, ki are 1024; kib is 1000) or 1000 (k, kb, ki are 1000; kib is 1024), as fio reads them";
     // ---- files ----
     Honoured "directory": "a path in the file system under test, below /fio";
     Honoured "filename": "names separated by colons, below /fio; a device or stdin is refused";
@@ -91,12 +89,12 @@ table! {
     Honoured "nrfiles"|"nr_files": "number of files; `size` is divided among them unless `filesize` is given";
     Honoured "openfiles": "all files of a job stay open; a smaller number is refused";
     Honoured "file_service_type": "roundrobin, random and sequential, with `:N`; zipf, pareto and normal are refused";
-    Honoured "size": "bytes, or a percentage of `filesize` x `nrfiles`; at most what the files have";
-    Honoured "io_size"|"io_limit": "bytes, or a percentage of `size`";
+    Honoured "size": "bytes, or a percentage of each file, which needs `filesize`; at most what is behind `offset`";
+    Honoured "io_size"|"io_limit": "bytes, or a percentage of what `size` gives";
     Honoured "filesize": "a size or a range; sizes within a range are drawn from a fixed seed";
-    Honoured "offset": "bytes, or a percentage of the file";
-    Honoured "offset_increment": "is multiplied by the number of the clone";
-    Honoured "offset_align": "an offset given as a percentage is rounded down to a multiple of this";
+    Honoured "offset": "bytes, or a percentage of the file, rounded up to a block";
+    Honoured "offset_increment": "bytes or a percentage of the file; is multiplied by the number of the clone";
+    Honoured "offset_align": "an offset given as a percentage is rounded up to a multiple of this";
     Honoured "fallocate": "none, native, posix, keep, truncate; native is skipped on a design without fallocate";
     Honoured "create_on_open": "the first open creates the file, within the measured time";
     Ignored "create_serialize": "files are always laid out one after the other, before anything is measured";
@@ -111,7 +109,7 @@ table! {
     Refused["0"] "file_append": "offsets begin at `offset`";
     Refused["0"] "fill_device"|"fill_fs": "the region is sized from the files; `weir bench fxmark/DWAL` fills a file system";
     // ---- what is done ----
-    Honoured "rw"|"readwrite": "all modes, with `:N`; trims are holes punched by fallocate(2), where the design has them";
+    Honoured "rw"|"readwrite": "all modes, with `:N`, also negative; trims punch holes by fallocate(2), where the design has it";
     Honoured "rw_sequencer": "sequential, identical";
     Honoured "rwmixread": "percent of reads, drawn for each I/O";
     Honoured "rwmixwrite": "100 less `rwmixread`";
@@ -121,14 +119,14 @@ table! {
     Honoured "bs_unaligned"|"blocksize_unaligned": "any size within `bsrange`; needs `direct=0`";
     Honoured "bs_is_seq_rand": "the first size is for sequential I/O, the second for random";
     Honoured "ba"|"blockalign": "random offsets are multiples of this; default: the smallest `bs`";
-    Honoured "number_ios": "ends the job after this many I/Os";
+    Honoured "number_ios": "ends the job after this many I/Os, times `loops`";
     Honoured "randrepeat": "default 1: offsets are the same in every run; 0: they follow the run's --seed";
     Honoured "allrandrepeat": "all random numbers are the same in every run";
     Honoured "randseed": "the seed of all random numbers";
     Honoured "norandommap": "blocks may repeat within a pass";
     Ignored "softrandommap": "the map of blocks always fits in memory: one bit per block";
     Honoured "random_generator": "any name selects xoshiro256++; with `lfsr` a map ensures that each block is used once";
-    Honoured "random_distribution": "random, zipf, pareto, normal, zoned, zoned_abs, with a centre as in fio";
+    Honoured "random_distribution": "random, zipf, pareto, normal, zoned, zoned_abs, as in fio, also open-ended zones";
     Honoured "percentage_random": "the other I/Os of a random job continue sequentially from the last I/O";
     Honoured "ioengine": "see above";
     Honoured "iodepth": "number of tasks that each wait for one call: see above";
@@ -153,18 +151,18 @@ table! {
     Honoured "thinktime_blocks": "number of I/Os between two pauses";
     Honoured "thinktime_blocks_type": "complete; issue is treated as complete";
     Honoured "thinktime_iotime": "time between two pauses";
-    Honoured "rate": "bytes per second; latency is measured from the scheduled start";
+    Honoured "rate": "bytes per second; a direction without one is not held back; latency counts from the scheduled start";
     Honoured "rate_iops": "I/Os per second; latency is measured from the scheduled start";
     Honoured "rate_process": "linear, poisson";
     Honoured "rate_ignore_thinktime": "the schedule pauses during `thinktime`";
-    Refused["0"] "rate_min": "a job is not ended for being slow: look at its rate";
-    Refused["0"] "rate_iops_min": "a job is not ended for being slow: look at its rate";
-    Ignored "rate_cycle": "it belongs to `rate_min`";
-    Refused["0"] "latency_target": "Weir does not search for a depth: use a plan with an axis that sets `var.iodepth`";
-    Ignored "latency_window": "it belongs to `latency_target`";
-    Ignored "latency_percentile": "it belongs to `latency_target`";
-    Ignored "latency_run": "it belongs to `latency_target`";
-    Refused["0"] "max_latency": "a job is not ended for a slow I/O: the table has the largest latency";
+    Honoured "rate_min": "bytes per second; a job that falls below it in a `rate_cycle` fails, after its first two seconds";
+    Honoured "rate_iops_min": "the same in I/Os per second";
+    Honoured "rate_cycle": "the time over which `rate_min` is judged, in ms; default 1000";
+    Honoured "latency_target": "searches as fio does for the greatest depth up to `iodepth` within it; a note has the depth";
+    Honoured "latency_window": "the time over which `latency_target` is judged";
+    Honoured "latency_percentile": "percent of the I/Os that must be within `latency_target`; default 100";
+    Honoured "latency_run": "1: the job goes on when the depth is found";
+    Honoured "max_latency": "a job with a slower I/O fails";
     Refused["0"] "flow": "jobs do not wait for each other's progress";
     Ignored "flow_id": "it belongs to `flow`";
     Ignored "flow_sleep": "it belongs to `flow`";
@@ -179,7 +177,7 @@ table! {
     Ignored "dedupe_mode": "it belongs to `dedupe_percentage`";
     Ignored "dedupe_working_set_percentage": "it belongs to `dedupe_percentage`";
     Ignored "dedupe_global": "it belongs to `dedupe_percentage`";
-    Honoured "verify": "crc7, crc16, crc32, crc32c, crc64, md5, sha256, sha512, pattern, meta, null; others are refused";
+    Honoured "verify": "crc7, crc16, crc32, crc32c, crc64, md5, sha1, sha256, sha512, xxhash, pattern, meta, null; sha3 is refused";
     Honoured "do_verify": "0: blocks are written for a later verification and not read back";
     Honoured "verify_interval": "a header for each interval of this many bytes of a block";
     Honoured "verify_pattern": "as `buffer_pattern`, and %o for the offset of the block";
@@ -264,32 +262,32 @@ table! {
     Ignored "clat_percentiles": "all latencies are printed";
     Ignored "lat_percentiles": "all latencies are printed";
     Ignored "slat_percentiles": "all latencies are printed";
-    Refused[] "steadystate"|"ss": "a job ends only by its size or time";
+    Refused[] "steadystate"|"ss": "a job ends by its size or time until Weir's own detector of steady states can end it";
     Ignored "steadystate_duration"|"ss_dur": "it belongs to `steadystate`";
     Ignored "steadystate_ramp_time"|"ss_ramp": "it belongs to `steadystate`";
     // ---- other I/O than that of files ----
-    Refused[] "read_iolog": "recorded accesses are not replayed on files: `weir sim flash` replays traces of blocks";
+    Honoured "read_iolog": "a file of the host: fio's iolog of version 2 or 3, also packed; it is replayed once";
     Ignored "read_iolog_chunked": "it belongs to `read_iolog`";
-    Ignored "replay_no_stall": "it belongs to `read_iolog`";
-    Ignored "replay_redirect": "it belongs to `read_iolog`";
-    Ignored "replay_scale": "it belongs to `read_iolog`";
-    Ignored "replay_align": "it belongs to `read_iolog`";
-    Ignored "replay_time_scale": "it belongs to `read_iolog`";
-    Ignored "replay_skip": "it belongs to `read_iolog`";
+    Honoured "replay_no_stall": "1: each I/O of a log follows the one before at once";
+    Honoured "replay_redirect": "all I/Os of a log go to this file";
+    Honoured "replay_scale": "offsets of a log are divided by this";
+    Honoured "replay_align": "offsets of a log are rounded down to a multiple of this power of 2";
+    Honoured "replay_time_scale": "percent of the recorded speed";
+    Ignored "replay_skip": "fio follows it in traces of blktrace only, which `weir sim flash` replays";
     Refused[] "merge_blktrace_file": "traces are not merged";
     Ignored "merge_blktrace_scalars": "it belongs to `merge_blktrace_file`";
     Ignored "merge_blktrace_iters": "it belongs to `merge_blktrace_file`";
-    Refused["none"] "zonemode": "files have no zones";
-    Refused["0"] "zonesize": "files have no zones: use random_distribution=zoned";
-    Refused["0"] "zonerange": "files have no zones";
-    Refused["0"] "zoneskip": "files have no zones: use rw=write:SKIP";
-    Refused["0"] "zonecapacity": "files have no zones";
-    Ignored "read_beyond_wp": "files have no zones";
-    Ignored "max_open_zones": "files have no zones";
-    Ignored "job_max_open_zones": "files have no zones";
-    Ignored "ignore_zone_limits": "files have no zones";
-    Ignored "zone_reset_threshold": "files have no zones";
-    Ignored "zone_reset_frequency": "files have no zones";
+    Honoured "zonemode": "none, strided; zbd is refused: only `weir sim flash` simulates zones with write pointers";
+    Honoured "zonesize": "bytes of I/O in a zone before the next one; needs `zonemode=strided`";
+    Honoured "zonerange": "bytes of a zone; default: `zonesize`";
+    Honoured "zoneskip": "bytes between two zones that are left out";
+    Refused["0"] "zonecapacity": "it belongs to `zonemode=zbd`, which is refused";
+    Ignored "read_beyond_wp": "it belongs to `zonemode=zbd`";
+    Ignored "max_open_zones": "it belongs to `zonemode=zbd`";
+    Ignored "job_max_open_zones": "it belongs to `zonemode=zbd`";
+    Ignored "ignore_zone_limits": "it belongs to `zonemode=zbd`";
+    Ignored "zone_reset_threshold": "it belongs to `zonemode=zbd`";
+    Ignored "zone_reset_frequency": "it belongs to `zonemode=zbd`";
     // ---- options of engines ----
     Ignored "userspace_reap": "there is no kernel queue";
     Ignored "hipri": "completions are not polled";

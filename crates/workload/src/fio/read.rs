@@ -3,13 +3,19 @@
 //! [`Reader`] takes settings by name, reports what is wrong with each, and goes on with the default, so that one look shows
 //! everything. Options that agree only together are compared in [`check`].
 
+use std::sync::Arc;
+
 use sim::Nanos;
 
 use super::distribution::{self, Distribution};
 use super::job::{
     Direction, Engine, Fallocate, Fill, JobSpec, Mode, Pace, Rate, Service, Sizes, Sync, Thinking, Unified,
+    Zones,
 };
+use super::limits::{Limits, Target};
+use super::log::{self, Log};
 use super::parse::{Problem, Section, Setting, Settings};
+use super::source::Kind;
 use super::value::{self, Amount, Base, Parsed, Piece};
 use super::verify::{self, Verify};
 
@@ -133,6 +139,7 @@ pub(super) fn read(section: &Section, problems: &mut Vec<Problem>) -> JobSpec {
     how(r, &mut spec);
     files(r, &mut spec);
     course(r, &mut spec);
+    replay(r, &mut spec);
     if r.problems.len() == known && !section.incomplete {
         check(&spec, r);
     }
@@ -150,6 +157,10 @@ fn what(r: &mut Reader<'_>, spec: &mut JobSpec) {
     let uniform = distribution.iter().all(|one| *one == Distribution::Uniform);
     spec.align = align(r, least);
     spec.map = mode.random && uniform && !r.flag("norandommap", false);
+    spec.zones = zones(r);
+    if spec.zones.is_some() && mode.modifier != 0 && !mode.random {
+        r.wrong("rw", "a skip and zonemode=strided both decide where the next I/O is: give one of the two");
+    }
     spec.mode = mode;
     spec.sizes = sizes;
     spec.distribution = distribution;
@@ -192,6 +203,8 @@ fn how(r: &mut Reader<'_>, spec: &mut JobSpec) {
     spec.end_fsync = r.flag("end_fsync", false);
     spec.fsync_on_close = r.flag("fsync_on_close", false);
     spec.pace = pace(r);
+    spec.limits = limits(r, &spec.pace);
+    spec.target = target(r);
     spec.thinking = thinking(r);
     spec.fill = fill;
     spec.verify = verify;
@@ -246,9 +259,12 @@ const READ: Mode = Mode { random: false, reads: true, writes: false, trims: fals
 
 fn mode(text: &str) -> Parsed<Mode> {
     let (name, modifier) = match text.split_once(':') {
-        Some((name, modifier)) => (name, value::int(modifier, Base::Old)?),
+        Some((name, modifier)) => (name, signed(modifier)?),
         None => (text, 0),
     };
+    if modifier < 0 && name.starts_with("rand") {
+        return Err(format!("{text}: the number of I/Os for each random offset cannot be negative"));
+    }
     let (random, rest) = match name.strip_prefix("rand") {
         Some(rest) => (true, rest),
         None => (false, name),
@@ -268,6 +284,38 @@ fn mode(text: &str) -> Parsed<Mode> {
         }
     };
     Ok(Mode { random, reads, writes, trims, modifier })
+}
+
+/// A number of bytes that may be negative.
+fn signed(text: &str) -> Parsed<i64> {
+    let (digits, sign) = text.trim().strip_prefix('-').map_or((text, 1), |digits| (digits, -1));
+    let number = i64::try_from(value::int(digits, Base::Old)?);
+    number.map(|number| sign * number).map_err(|_| format!("{text} is too large"))
+}
+
+/// `zonemode` and its options.
+fn zones(r: &mut Reader<'_>) -> Option<Zones> {
+    let strided = r.get("zonemode", false, |text| match text {
+        "none" => Ok(false),
+        "strided" => Ok(true),
+        "zbd" => Err("a file has no write pointers, and no block device here takes zone appends: the zoned presets are \
+                      simulated by weir sim flash alone"
+            .to_owned()),
+        other => Err(format!("\"{other}\" is neither none nor strided")),
+    });
+    let (size, range, skip) = (r.int("zonesize", 0), r.int("zonerange", 0), r.int("zoneskip", 0));
+    if !strided {
+        let given = [("zonesize", size), ("zonerange", range), ("zoneskip", skip)];
+        if let Some((name, _)) = given.into_iter().find(|(_, bytes)| *bytes > 0) {
+            r.wrong(name, "it needs zonemode=strided");
+        }
+        return None;
+    }
+    if size == 0 {
+        r.wrong("zonemode", "strided needs zonesize=…");
+        return None;
+    }
+    Some(Zones { size, range: if range == 0 { size } else { range }, skip })
 }
 
 fn sizes(r: &mut Reader<'_>) -> [Sizes; 3] {
@@ -339,6 +387,42 @@ fn pace(r: &mut Reader<'_>) -> Pace {
     }
 }
 
+fn limits(r: &mut Reader<'_>, pace: &Pace) -> Limits {
+    let base = r.base;
+    let numbers = |text: &str| value::three(text, &0, |part| value::int(part, base));
+    let (bytes, ios) = (r.get("rate_min", [0; 3], numbers), r.get("rate_iops_min", [0; 3], numbers));
+    let latency = r.get("max_latency", [Nanos::ZERO; 3], |text| {
+        value::three(text, &Nanos::ZERO, |part| value::time(part, Nanos::from_micros(1)))
+    });
+    let above = |least: &[u64; 3], of: fn(Rate) -> Option<u64>| {
+        let rate = |at: usize| pace.rates[at].and_then(of);
+        (0..3).any(|at| rate(at).is_some_and(|rate| least[at] > rate))
+    };
+    if above(&bytes, |rate| if let Rate::Bytes(rate) = rate { Some(rate) } else { None }) {
+        r.wrong("rate_min", "it is more than rate=…, which a job never exceeds");
+    }
+    if above(&ios, |rate| if let Rate::Ios(rate) = rate { Some(rate) } else { None }) {
+        r.wrong("rate_iops_min", "it is more than rate_iops=…, which a job never exceeds");
+    }
+    let cycle = r.time("rate_cycle", Nanos::from_millis(1)).unwrap_or(SECOND);
+    Limits { bytes, ios, cycle, latency }
+}
+
+fn target(r: &mut Reader<'_>) -> Option<Target> {
+    let micro = Nanos::from_micros(1);
+    let latency = r.time("latency_target", micro).unwrap_or(Nanos::ZERO);
+    let window = r.time("latency_window", micro).unwrap_or(Nanos::ZERO);
+    let percentile = r.get("latency_percentile", 100.0, |text| {
+        let number = text.trim().parse::<f64>().ok().filter(|number| *number > 0.0 && *number <= 100.0);
+        number.ok_or_else(|| format!("\"{text}\" is no number above 0 up to 100"))
+    });
+    let runs_on = r.flag("latency_run", false);
+    if latency > Nanos::ZERO && window == Nanos::ZERO {
+        r.wrong("latency_target", "it needs latency_window=…, the time over which latencies are judged");
+    }
+    (latency > Nanos::ZERO).then_some(Target { latency, window, percentile, runs_on })
+}
+
 fn thinking(r: &mut Reader<'_>) -> Option<Thinking> {
     let micro = Nanos::from_micros(1);
     let time = r.time("thinktime", micro).unwrap_or(Nanos::ZERO);
@@ -350,6 +434,43 @@ fn thinking(r: &mut Reader<'_>) -> Option<Thinking> {
     r.one_of("thinktime_blocks_type", (), &[("complete", ()), ("issue", ())]);
     let blocks = r.count("thinktime_blocks", if after.is_some() { u64::MAX } else { 1 });
     (time > Nanos::ZERO).then_some(Thinking { time, blocks, after })
+}
+
+/// `read_iolog` and its options: the log says what is done, and on which files.
+fn replay(r: &mut Reader<'_>, spec: &mut JobSpec) {
+    let how = log::How {
+        no_stall: r.flag("replay_no_stall", false),
+        redirect: path(r, "replay_redirect"),
+        speed: r.count("replay_time_scale", 100),
+        scale: r.int("replay_scale", 0),
+        align: r.int("replay_align", 0),
+    };
+    if how.align > 0 && !how.align.is_power_of_two() {
+        r.wrong("replay_align", format!("{} is not a power of 2", how.align));
+    }
+    let Some(file) = r.text("read_iolog") else { return };
+    let name = |name: &str| {
+        let path = checked_path(name)?;
+        if path.is_empty() { Err(format!("\"{name}\" is no name of a file")) } else { Ok(path) }
+    };
+    let Some(log) = r.get("read_iolog", None, |_| Log::read(file.as_ref(), &how, &name).map(Some)) else {
+        return;
+    };
+    if spec.verify.is_some() {
+        r.wrong("verify", "what a log writes is not verified: leave verify or read_iolog out");
+    }
+    let longest = log.longest().max(1);
+    spec.mode = Mode {
+        // A log of syncs alone opens its files, too.
+        reads: log.has(Kind::Read) || !(log.has(Kind::Write) || log.has(Kind::Trim)),
+        writes: log.has(Kind::Write),
+        trims: log.has(Kind::Trim),
+        ..Mode::default()
+    };
+    spec.sizes = [const { Sizes::Fixed(1) }; 3].map(|_| Sizes::Fixed(longest));
+    (spec.map, spec.zones, spec.names, spec.time_based) = (false, None, log.files.clone(), false);
+    (spec.loops, spec.number_ios) = (1, None);
+    spec.log = Some(Arc::new(log));
 }
 
 /// A path in the file system under test: it must not lead out of it.
@@ -507,7 +628,7 @@ fn percentiles(text: &str) -> Parsed<Vec<f64>> {
 
 /// What options say only together.
 fn check(spec: &JobSpec, r: &mut Reader<'_>) {
-    if spec.size.is_none() && spec.file_size.is_none() {
+    if spec.log.is_none() && spec.size.is_none() && spec.file_size.is_none() {
         let what = "no size is given: each run lays out its own files, so give size=… or filesize=…";
         r.problems.push(Problem { line: spec.line, what: what.to_owned() });
     }
@@ -608,6 +729,7 @@ mod tests {
         }
         assert_eq!(spec("rw=randread:8").unwrap().mode.modifier, 8);
         assert_eq!(spec("rw=write:4k").unwrap().mode.modifier, 4096);
+        assert_eq!(spec("rw=read:-8k").unwrap().mode.modifier, -8192);
     }
 
     #[test]
@@ -686,6 +808,10 @@ mod tests {
             ("rw=write\nverify=pattern", "t.fio:4: verify: pattern needs verify_pattern"),
             ("rw=write\nverify=md5\nbs=16", "t.fio:4: verify: a block of 16 bytes has no room"),
             ("size=10%", "t.fio:3: size: a percentage needs filesize"),
+            ("rw=randread:-8", "t.fio:3: rw: randread:-8: the number of I/Os"),
+            ("zonemode=zbd\nzonesize=1m", "t.fio:3: zonemode: a file has no write pointers"),
+            ("zonesize=1m", "t.fio:3: zonesize: it needs zonemode=strided"),
+            ("zonemode=strided", "t.fio:3: zonemode: strided needs zonesize"),
         ] {
             let error = spec(text).unwrap_err();
             assert!(error.contains(told), "{text}: {error}");

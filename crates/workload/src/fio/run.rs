@@ -22,7 +22,8 @@ use super::content::Buffer;
 use super::job::{Engine, Unified};
 use super::layout;
 use super::source::{Kind, Source};
-use super::task::{KINDS, Left, RunState, Tallies, Tally, Worker};
+use super::tally::{KINDS, Tallies, Tally};
+use super::task::{Left, RunState, Worker};
 use crate::suite::{How, Job, JobError, Measured, Phase, Processes, Stop};
 use crate::tree::{self, CallFailed};
 
@@ -150,7 +151,7 @@ impl Run {
             task = task.pinned();
         }
         let rng = self.how.seed.derive("fio.content", clone.number << 16 | slot).rng();
-        sim::spawn(task, move || worker.run(rng))
+        sim::spawn(task, move || worker.run(slot, rng))
     }
 
     /// Runs the stages.
@@ -224,6 +225,12 @@ impl Run {
                 .push(format!("{}; the cell ended there, and its numbers are not valid", failure.what));
             outcome.errors = outcome.errors.max(1);
             outcome.cut_short = true;
+        }
+        for (clone, one) in self.clones.iter().zip(ended) {
+            if let Some(depth) = one.left.depth {
+                let what = format!("{}: latency_target: a depth of {depth}", clone.label);
+                outcome.notes.push(what);
+            }
         }
         let verified: u64 = ended.iter().map(|one| one.tallies[4].count).sum();
         if verified > 0 && outcome.errors == 0 {

@@ -4,7 +4,7 @@
 //!
 //! | decided by | how |
 //! |---|---|
-//! | direction | `rwmixread`, drawn for each I/O; where both have a rate and the drawn one is not due yet, the one due earlier |
+//! | direction | `rwmixread`, drawn for each I/O; of one that is not due yet the other one, if it has no rate or is due earlier |
 //! | file | `file_service_type`, among those that are not finished |
 //! | offset | next in sequence, or drawn (`distribution`), or drawn among blocks that were not visited (`map`) |
 //! | length | `bs`, `bsrange`, `bssplit`; shortened at the end of a file and before a visited block |
@@ -23,6 +23,7 @@ use sim::{Nanos, Rng, Seed};
 use super::clones::JobClone;
 use super::distribution::Sampler;
 use super::job::{Direction, JobSpec, Rate, Service, Sizes};
+use super::log::Recorded;
 use super::map::BlockMap;
 use super::verify::Stamp;
 
@@ -70,6 +71,8 @@ pub(super) enum Next {
 struct State {
     first: u64,
     bytes: u64,
+    /// Where the current zone begins (`zonemode=strided`).
+    zone: u64,
     next: [u64; 3],
     map: Option<BlockMap>,
     samplers: [Option<Sampler>; 3],
@@ -98,6 +101,10 @@ pub(super) struct Source {
     burst: u64,
     /// Bytes of a map's block.
     unit: u64,
+    /// Bytes of I/O in the current zone.
+    zone_bytes: u64,
+    /// I/Os of the log that were given out.
+    replayed: usize,
     pass: u64,
     pass_left: u64,
     /// I/Os and bytes by direction, of the whole job.
@@ -141,13 +148,17 @@ impl Source {
         let (spec, seeds) = (Arc::clone(&clone.spec), Seeds::of(&clone.spec, run));
         let stream = |label: &str| seeds.others.derive(label, clone.number).rng();
         let unit = spec.min_size();
-        let state = |file: &super::clones::FileSpec| State {
-            first: file.offset,
-            bytes: file.bytes,
-            next: [0; 3],
-            map: spec.map.then(|| BlockMap::new(file.bytes / unit)),
-            samplers: Direction::ALL.map(|d| sampler(&spec, d, file.bytes)),
-            finished: false,
+        let state = |file: &super::clones::FileSpec| {
+            let drawn = spec.zones.map_or(file.bytes, |zones| zones.range.min(file.bytes));
+            State {
+                first: file.offset,
+                bytes: file.bytes,
+                zone: 0,
+                next: [0; 3],
+                map: spec.map.then(|| BlockMap::new(drawn / unit)),
+                samplers: Direction::ALL.map(|d| sampler(&spec, d, drawn)),
+                finished: false,
+            }
         };
         let files = clone.files.iter().map(state).collect();
         let mut source = Self {
@@ -160,6 +171,8 @@ impl Source {
             seeds,
             files,
             unit,
+            zone_bytes: 0,
+            replayed: 0,
             current: usize::MAX,
             stay: 0,
             burst: 0,
@@ -187,10 +200,10 @@ impl Source {
     pub(super) fn restart(&mut self, left: u64) {
         self.pass_left = self.pass.min(left);
         for file in &mut self.files {
-            (file.next, file.finished) = ([0; 3], false);
+            (file.zone, file.next, file.finished) = (0, [0; 3], false);
             file.map.as_mut().map(BlockMap::clear);
         }
-        (self.current, self.stay, self.burst) = (usize::MAX, 0, 0);
+        (self.current, self.stay, self.burst, self.zone_bytes) = (usize::MAX, 0, 0, 0);
         if self.spec.rand_repeat {
             self.offsets = self.seeds.offsets.derive("offsets", self.clone).rng();
         }
@@ -204,7 +217,7 @@ impl Source {
     /// Whether `number_ios` has been reached.
     pub(super) fn is_exhausted(&self) -> bool {
         let done: u64 = self.ios.iter().sum();
-        self.spec.number_ios.is_some_and(|number| done >= number)
+        self.spec.number_ios.is_some_and(|number| done >= number.saturating_mul(self.spec.loops))
     }
 
     /// What is to be read back, in the order of files and offsets; it is forgotten here.
@@ -235,6 +248,9 @@ impl Source {
         if let Some(next) = self.read_back(under_way).or_else(|| self.think(now, under_way)) {
             return next;
         }
+        if self.spec.log.is_some() {
+            return self.replay(limit);
+        }
         if self.pass_left == 0 || self.is_exhausted() {
             return Next::End;
         }
@@ -246,6 +262,25 @@ impl Source {
         let Some(mut io) = self.place(direction) else { return Next::End };
         io.due = due;
         self.count(direction, &io);
+        Next::Io(io)
+    }
+
+    /// The next I/O of the log.
+    fn replay(&mut self, limit: Nanos) -> Next {
+        let found = self.spec.log.as_ref().and_then(|log| log.ios.get(self.replayed).copied());
+        let Some(Recorded { kind, file, offset, len, at }) = found else { return Next::End };
+        let due = at.map(|at| at + self.shift);
+        if due.is_some_and(|due| due >= limit) {
+            return Next::Late;
+        }
+        self.replayed += 1;
+        let io = Io { kind, file, offset, len, number: self.writes, due };
+        match kind {
+            Kind::Read => self.count(Direction::Read, &io),
+            Kind::Write => self.count(Direction::Write, &io),
+            Kind::Trim => self.ios[Direction::Trim as usize] += 1,
+            Kind::Fsync | Kind::Fdatasync | Kind::Verify(_) => {}
+        }
         Next::Io(io)
     }
 
@@ -290,13 +325,15 @@ impl Source {
         match (self.spec.mode.reads, self.spec.mode.writes, self.spec.mode.trims) {
             (true, true, _) => {
                 let drawn = self.mix.random_range(0..100) < self.spec.reads_percent;
-                let (drawn, other) = if drawn {
-                    (Direction::Read, Direction::Write)
+                let (drawn, other, percent) = if drawn {
+                    (Direction::Read, Direction::Write, 100 - self.spec.reads_percent)
                 } else {
-                    (Direction::Write, Direction::Read)
+                    (Direction::Write, Direction::Read, self.spec.reads_percent)
                 };
                 match (self.due(drawn), self.due(other)) {
                     (Some(due), Some(earlier)) if due > now && earlier < due => other,
+                    // A direction without a rate is not held back by the other one's.
+                    (Some(due), None) if due > now && percent > 0 => other,
                     _ => drawn,
                 }
             }
@@ -432,8 +469,52 @@ impl Source {
         Some(chosen)
     }
 
+    /// Goes on to the next zone when the current one has had its bytes (`zonemode=strided`).
+    fn stride(&mut self, file: usize, direction: Direction) {
+        let Some(zones) = self.spec.zones else { return };
+        let state = &mut self.files[file];
+        if self.zone_bytes >= zones.size {
+            self.zone_bytes = 0;
+            state.zone += zones.range + zones.skip;
+            if state.zone >= state.bytes {
+                state.zone = 0;
+            }
+        }
+        if self.zone_bytes.is_multiple_of(zones.range) {
+            state.next = [state.zone; 3];
+            state.map.as_mut().map(BlockMap::clear);
+        }
+        let next = &mut state.next[direction as usize];
+        if *next >= state.zone + zones.range {
+            *next = state.zone;
+        }
+    }
+
+    /// Where a sequential I/O begins, by the arithmetic of fio 3.33. With a skip (`rw=read:8k`, `rw=read:-8k`) an I/O that would
+    /// begin beyond an end of the file begins at the other end, until `size` is done; behind an `offset` it often ends there.
+    fn sequential(&self, file: usize, direction: Direction) -> u64 {
+        let State { first, bytes, .. } = self.files[file];
+        let (mut next, skip) = (self.files[file].next[direction as usize], self.spec.mode.modifier);
+        if skip == 0 || next >= bytes {
+            return next;
+        }
+        let whole = first + bytes;
+        if skip < 0 && next == 0 && first > 0 {
+            next = bytes.wrapping_sub(first);
+        }
+        if next == 0 {
+            return 0;
+        }
+        match next.wrapping_add_signed(skip) {
+            beyond if beyond >= whole && skip > 0 => first,
+            beyond if beyond >= whole => bytes.wrapping_add_signed(skip),
+            next => next,
+        }
+    }
+
     /// Offset and length within the region of a file.
     fn place_in(&mut self, file: usize, direction: Direction) -> Option<(u64, u64)> {
+        self.stride(file, direction);
         let (random, again) = self.is_random(direction);
         let wanted = self.length(direction, random);
         let least = self.spec.sizes_of(direction, random).min();
@@ -443,8 +524,8 @@ impl Source {
             None if !self.spec.mode.random => return None,
             None => self.draw(file, direction, (wanted, least))?,
         };
-        let skip = if self.spec.mode.random { 0 } else { self.spec.mode.modifier };
-        self.files[file].next[direction as usize] = start + len + skip;
+        self.files[file].next[direction as usize] = start + len;
+        self.zone_bytes += len;
         Some((start, len))
     }
 
@@ -455,8 +536,8 @@ impl Source {
         }
         let at = direction as usize;
         let sampler = self.files[file].samplers[at].as_ref().expect("the direction is one of the job's");
-        let start = sampler.draw(&mut self.offsets) * self.spec.align[at];
-        Some((start, self.fit(self.files[file].bytes - start, (wanted, least))?))
+        let start = self.files[file].zone + sampler.draw(&mut self.offsets) * self.spec.align[at];
+        Some((start, self.fit(self.files[file].bytes.saturating_sub(start), (wanted, least))?))
     }
 
     /// The place after the last I/O, or the same once more (`again`); none at the end, or where the map knows it.
@@ -468,12 +549,17 @@ impl Source {
         again: bool,
     ) -> Option<(u64, u64)> {
         let next = self.files[file].next[direction as usize];
-        let start = if again { next.checked_sub(wanted)? } else { next };
+        let start = match (again, self.spec.mode.random) {
+            (true, _) => next.checked_sub(wanted)?,
+            (_, true) => next,
+            _ => self.sequential(file, direction),
+        };
         let len = self.fit(self.files[file].bytes.saturating_sub(start), (wanted, least))?;
+        let zone = self.files[file].zone;
         match self.files[file].map.as_mut().filter(|_| !again) {
             None => Some((start, len)),
             Some(map) => {
-                let visited = map.visit(start / self.unit, len.div_ceil(self.unit));
+                let visited = map.visit(start.checked_sub(zone)? / self.unit, len.div_ceil(self.unit));
                 (visited > 0).then_some((start, len.min(visited * self.unit)))
             }
         }
@@ -488,7 +574,7 @@ impl Source {
             self.burst -= 1;
             return (false, self.spec.identical);
         }
-        self.burst = self.spec.mode.modifier.saturating_sub(1);
+        self.burst = self.spec.mode.modifier.saturating_sub(1).max(0).cast_unsigned();
         let percent = self.spec.random_percent[direction as usize];
         (percent == 100 || self.mix.random_range(0..100) < percent, false)
     }
@@ -522,7 +608,9 @@ impl Source {
     /// A random place among the blocks of a file that were not visited in this pass.
     fn unvisited(&mut self, file: usize, (wanted, least): (u64, u64)) -> Option<(u64, u64)> {
         let align = (least / self.unit).max(1);
-        let blocks = self.files[file].bytes / self.unit;
+        let zone = self.files[file].zone;
+        let blocks =
+            self.spec.zones.map_or(u64::MAX, |zones| zones.range).min(self.files[file].bytes) / self.unit;
         let map = self.files[file].map.as_mut().expect("asked only with a map");
         if map.left() == 0 {
             return None;
@@ -530,7 +618,7 @@ impl Source {
         let drawn = self.offsets.random_range(0..blocks) / align * align;
         let block = map.next_free(drawn)?;
         let visited = map.visit(block, wanted.div_ceil(self.unit));
-        Some((block * self.unit, wanted.min(visited * self.unit)))
+        Some((zone + block * self.unit, wanted.min(visited * self.unit)))
     }
 }
 
@@ -657,7 +745,7 @@ mod tests {
     #[test]
     fn offset_modifiers_skip_or_make_runs() {
         let holes = ios("rw=write:4k\nsize=64k");
-        assert!(holes.iter().map(|io| io.offset).eq((0..8).map(|k| k * 8192)));
+        assert!(holes.iter().map(|io| io.offset).eq((0..16).map(|k| k % 8 * 8192)));
         let runs = ios("rw=randread:4\nsize=16m\nnorandommap");
         let follows = runs.windows(2).filter(|pair| pair[1].offset == pair[0].offset + 4096).count() as f64;
         assert!((follows / runs.len() as f64 - 0.75).abs() < 0.01);
@@ -665,6 +753,43 @@ mod tests {
         assert!(same.chunks(2).all(|pair| pair[0].offset == pair[1].offset));
         let straight = ios("rw=randread\npercentage_random=0\nsize=1m\nnorandommap");
         assert!(straight.iter().map(|io| io.offset).eq((0..256).map(|k| k * 4096)));
+    }
+
+    /// Offsets that fio 3.33 writes to its log (`write_iolog`).
+    #[test]
+    fn skips_wrap_around_until_the_size_is_done() {
+        let first = |text: &str| -> (Vec<u64>, usize) {
+            let ios = ios(&format!("bs=4k\n{text}"));
+            (ios.iter().take(6).map(|io| io.offset).collect(), ios.len())
+        };
+        assert_eq!(first("rw=read:4k\nsize=1m"), (vec![0, 8192, 16384, 24576, 32768, 40960], 256));
+        let back = vec![0, 1_040_384, 1_036_288, 1_032_192, 1_028_096, 1_024_000];
+        assert_eq!(first("rw=read:-8k\nsize=1m"), (back, 256));
+        assert_eq!(first("rw=read:-4k\nsize=1m"), (vec![0; 6], 256));
+        let behind = vec![1_036_288, 1_028_096, 1_019_904, 1_011_712, 1_003_520, 995_328];
+        assert_eq!(first("rw=read:-12k\nsize=1m\noffset=256k"), (behind, 256));
+        assert_eq!(first("rw=read:4k\nsize=1m\noffset=128k").1, 128);
+    }
+
+    #[test]
+    fn strided_zones_have_their_bytes_and_leave_out_what_is_between_them() {
+        let strided = |text: &str| ios(&format!("bs=4k\nsize=1m\nzonemode=strided\n{text}"));
+        let offsets = |ios: &[Io]| ios.iter().take(6).map(|io| io.offset).collect::<Vec<_>>();
+        let read = strided("rw=read\nzonesize=16k\nzoneskip=48k");
+        assert_eq!((offsets(&read), read.len()), (vec![0, 4096, 8192, 12288, 65536, 69632], 256));
+        let twice = strided("rw=read\nzonesize=64k\nzonerange=32k\nzoneskip=32k");
+        assert_eq!((twice[8].offset, twice[16].offset, twice.len()), (0, 65_536, 256));
+        let random = strided("rw=randread\nzonesize=32k\nzonerange=32k\nzoneskip=32k");
+        assert!(random.iter().all(|io| io.offset / 32_768 % 2 == 0) && random.len() == 256);
+        let zone: BTreeSet<_> = random[..8].iter().map(|io| io.offset).collect();
+        assert!(zone.len() == 8 && zone.iter().all(|offset| *offset < 32_768), "each block of a zone once");
+    }
+
+    #[test]
+    fn a_direction_without_a_rate_is_not_held_back() {
+        let mut source = source("rw=randrw\nrwmixread=50\nsize=1m\nrate_iops=,10\nnorandommap", 1);
+        let ios = pass(&mut source);
+        assert_eq!((ios.len(), share(&ios, |io| io.kind == Kind::Write)), (256, 1.0 / 256.0));
     }
 
     #[test]

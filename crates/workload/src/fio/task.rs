@@ -6,22 +6,12 @@
 //!
 //! A step between two phases is made by the task that finds it due, while the others wait (`busy`).
 //!
-//! | latency | from | to |
-//! |---|---|---|
-//! | slat | the start that the rate intends; kept only with a rate | the call |
-//! | clat | the call | its return |
-//! | lat | the intended start, or else the call | its return |
-//!
-//! So a slow I/O makes those behind it late by their schedule, and is not hidden by the I/Os that it kept from being issued
-//! (coordinated omission).
-//!
 //! Lock order: `fio.clone`, then nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use results::Histogram;
 use sim::{Condvar, LockClass, Mutex, MutexGuard, Nanos, Rng};
 use vfs::mapping::PAGE;
 use vfs::{Errno, FallocateMode, Fd, Mapping, OpenFlags, Protection, Syscalls, Whence};
@@ -30,7 +20,10 @@ use super::clones::JobClone;
 use super::content::{self, Buffer};
 use super::job::{Engine, Sync};
 use super::layout;
+use super::limits::{Found, Search, Watch};
 use super::source::{Io, Kind, Next, Source};
+use super::tally::{KINDS, Tallies, kind};
+use super::value::Amount;
 
 pub(super) static CLONE: LockClass = LockClass::new("fio.clone");
 pub(super) static RUN: LockClass = LockClass::new("fio.run");
@@ -140,53 +133,6 @@ impl RunState {
     }
 }
 
-/// Latencies and bytes of one kind of I/O.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
-    pub(super) count: u64,
-    pub(super) bytes: u64,
-    pub(super) total: Histogram,
-    pub(super) call: Histogram,
-    pub(super) late: Histogram,
-}
-
-impl Tally {
-    #[inline]
-    fn note(&mut self, bytes: u64, due: Option<Nanos>, start: Nanos, end: Nanos) {
-        self.count += 1;
-        self.bytes += bytes;
-        self.call.record(end.since(start).0);
-        self.total.record(end.since(due.unwrap_or(start).min(start)).0);
-        if let Some(due) = due {
-            self.late.record(start.since(due).0);
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.bytes += other.bytes;
-        self.total.merge(&other.total);
-        self.call.merge(&other.call);
-        self.late.merge(&other.late);
-    }
-}
-
-/// The kinds by which tallies are kept.
-pub(super) const KINDS: [&str; 5] = ["read", "write", "trim", "sync", "verify"];
-
-fn kind(kind: Kind) -> usize {
-    match kind {
-        Kind::Read => 0,
-        Kind::Write => 1,
-        Kind::Trim => 2,
-        Kind::Fsync | Kind::Fdatasync => 3,
-        Kind::Verify(_) => 4,
-    }
-}
-
-/// What a task has seen, by [`KINDS`].
-pub(super) type Tallies = [Tally; 5];
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Closed,
@@ -203,7 +149,11 @@ pub(super) struct Worker {
     /// Clones of the job that this one waits for.
     pub(super) waits: Option<(usize, u64)>,
     state: Mutex<State>,
+    /// Raised when what was measured before does not count.
+    epoch: AtomicU64,
     changed: Condvar,
+    /// Where tasks wait whose number is not below the depth that is searched for: others do not wake them at each I/O.
+    parked: Condvar,
 }
 
 struct State {
@@ -223,6 +173,12 @@ struct State {
     reads: VecDeque<Io>,
     clock: Times,
     mismatches: u64,
+    /// Passes that have ended.
+    passes: u64,
+    watch: Watch,
+    search: Option<Search>,
+    /// Whether the search for a depth has ended the job.
+    found: bool,
     /// Which blocks the last pass has left, for the check after a mount.
     left: Vec<Io>,
     tasks_left: u64,
@@ -267,11 +223,24 @@ struct Frame {
     buffer: Buffer,
     rng: Rng,
     begin: Nanos,
+    /// The epoch of the tallies.
+    epoch: u64,
     tallies: Tallies,
+}
+
+impl Frame {
+    /// Forgets what was measured before `epoch`.
+    fn renew(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            (self.epoch, self.tallies) = (epoch, Tallies::default());
+        }
+    }
 }
 
 /// What a clone has left behind.
 pub(super) struct Left {
+    /// The depth that `latency_target` has found.
+    pub(super) depth: Option<u64>,
     pub(super) times: Times,
     pub(super) mismatches: u64,
     pub(super) blocks: Vec<Io>,
@@ -293,11 +262,16 @@ impl Worker {
             reads: VecDeque::new(),
             clock: Times::default(),
             mismatches: 0,
+            passes: 0,
+            watch: Watch::default(),
+            search: clone.spec.target.map(|target| Search::new(target, clone.spec.tasks())),
+            found: false,
             left: Vec::new(),
             tasks_left: tasks,
         };
         let (state, changed) = (Mutex::new(&CLONE, state), Condvar::of_class(&CLONE));
-        Self { clone, calls, run, waits: None, state, changed }
+        let (parked, epoch) = (Condvar::of_class(&CLONE), AtomicU64::new(0));
+        Self { clone, calls, run, waits: None, state, epoch, changed, parked }
     }
 
     /// Says when it starts.
@@ -313,7 +287,8 @@ impl Worker {
     pub(super) fn left(&self) -> Left {
         let mut state = self.state.lock();
         let blocks = std::mem::take(&mut state.left);
-        Left { times: state.clock, mismatches: state.mismatches, blocks }
+        let depth = state.search.as_ref().map(|search| search.depth);
+        Left { depth, times: state.clock, mismatches: state.mismatches, blocks }
     }
 
     fn wait<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
@@ -324,7 +299,7 @@ impl Worker {
     }
 
     /// The whole of a task's part.
-    pub(super) fn run(&self, mut rng: Rng) -> Tallies {
+    pub(super) fn run(&self, slot: u64, mut rng: Rng) -> Tallies {
         let start = self.state.lock().clock.start;
         if let Some((job, clones)) = self.waits {
             self.run.wait_for(job, clones);
@@ -335,11 +310,12 @@ impl Worker {
         let largest = spec.max_size() as usize;
         let buffer = Buffer::filled(largest, &spec.fill, &mut rng);
         let begin = self.state.lock().clock.begin;
-        let mut frame = Frame { buffer, rng, begin, tallies: Tallies::default() };
-        while let Some(taken) = self.take() {
-            self.carry_out(&taken, &mut frame);
-            self.complete(&taken.io);
+        let mut frame = Frame { buffer, rng, begin, epoch: 0, tallies: Tallies::default() };
+        while let Some(taken) = self.take(slot) {
+            let times = self.carry_out(&taken, &mut frame);
+            self.complete(&taken.io, times);
         }
+        frame.renew(self.epoch.load(Relaxed));
         let mut state = self.state.lock();
         state.tasks_left -= 1;
         let last = state.tasks_left == 0;
@@ -365,11 +341,15 @@ impl Worker {
     }
 
     /// The next I/O; none at the end.
-    fn take(&self) -> Option<Taken> {
+    fn take(&self, slot: u64) -> Option<Taken> {
         let mut state = self.state.lock();
         loop {
             if state.phase == Phase::Ended {
                 return None;
+            }
+            if state.search.as_ref().is_some_and(|search| slot >= search.depth) {
+                state = self.parked.wait(state);
+                continue;
             }
             if state.busy {
                 state = self.wait(state);
@@ -420,6 +400,9 @@ impl Worker {
         if state.waiting > 0 {
             self.changed.notify_all();
         }
+        if state.search.is_some() && state.phase == Phase::Ended {
+            self.parked.notify_all();
+        }
         state
     }
 
@@ -434,7 +417,7 @@ impl Worker {
                 if let Some(io) = state.held.take().or_else(|| state.source.owed()) {
                     return Next::Io(io);
                 }
-                if now >= clock.deadline || self.run.is_over_for(self.clone.group, now) {
+                if now >= clock.deadline || state.found || self.run.is_over_for(self.clone.group, now) {
                     return Next::End;
                 }
                 let limit = clock.deadline.since(clock.start);
@@ -455,12 +438,46 @@ impl Worker {
         state.under_way.iter().any(overlaps)
     }
 
-    fn complete(&self, io: &Io) {
+    /// An I/O has ended; `times` are its start and end, where its call was made and did not fail.
+    fn complete(&self, io: &Io, times: Option<(Nanos, Nanos)>) {
         let mut state = self.state.lock();
+        if let Some(times) = times.filter(|_| kind(io.kind) < 3) {
+            self.judge(&mut state, io, times);
+        }
         let at = state.under_way.iter().position(|other| other == io).expect("it was taken");
         state.under_way.swap_remove(at);
         if state.waiting > 0 {
             self.changed.notify_all();
+        }
+    }
+
+    /// What an I/O says of the limits of the job, and of the depth that it searches for.
+    fn judge(&self, state: &mut State, io: &Io, (start, end): (Nanos, Nanos)) {
+        let limits = &self.clone.spec.limits;
+        if !limits.are_none() {
+            let ran = end.since(state.clock.start);
+            let told = state.watch.note(limits, (kind(io.kind), io.len), (start, end), ran);
+            if let Some(told) = told {
+                self.run.fail(format!("{}: {told}", self.clone.label), None);
+            }
+        }
+        let Some(search) = &mut state.search else { return };
+        let depth = search.depth;
+        let found = search.note(start, end);
+        if search.depth > depth {
+            self.parked.notify_all();
+        }
+        match found {
+            Found::Nothing => {}
+            Found::Done => state.found = true,
+            Found::Missed => {
+                let what = "latency_target is not met by one I/O at a time";
+                self.run.fail(format!("{}: {what}", self.clone.label), None);
+            }
+            Found::Forget => {
+                (state.clock.begin, state.clock.work) = (state.clock.begin.max(end), Nanos::ZERO);
+                self.epoch.fetch_add(1, Relaxed);
+            }
         }
     }
 
@@ -580,10 +597,15 @@ impl Worker {
         let now = sim::now();
         let over = now >= state.clock.deadline
             || self.run.is_over_for(self.clone.group, now)
+            || state.found
             || state.source.is_exhausted();
         let left =
             if spec.time_based { u64::MAX } else { self.clone.total.saturating_sub(state.source.moved()) };
-        let again = !over && left >= spec.min_size();
+        state.passes += 1;
+        // As at fio, only an `io_size` makes up for what a pass has left undone, because no file had room for its next I/O.
+        let more =
+            spec.time_based || state.passes < spec.loops || matches!(spec.io_size, Some(Amount::Bytes(1..)));
+        let again = !over && more && left >= spec.min_size();
         if again {
             state.source.restart(left);
         }
@@ -603,8 +625,8 @@ impl Worker {
         Ok(if again { Phase::Closed } else { Phase::Ended })
     }
 
-    /// One I/O with its latencies.
-    fn carry_out(&self, taken: &Taken, frame: &mut Frame) {
+    /// One I/O with its latencies; when its call began and ended.
+    fn carry_out(&self, taken: &Taken, frame: &mut Frame) -> Option<(Nanos, Nanos)> {
         let io = &taken.io;
         sim::work(crate::charges::GENERATOR, 1);
         let due = io.due.map(|due| taken.start + due);
@@ -620,12 +642,15 @@ impl Worker {
             let (call, file) = (KINDS[kind(io.kind)], &self.clone.files[io.file].path);
             let place = format!("{call} of {} bytes at {} of {file}", io.len, io.offset);
             let hint = hint(errno, self.clone.spec.direct);
-            return self.run.fail(format!("{}: {place}{hint}: {errno}", self.clone.label), Some(errno));
+            self.run.fail(format!("{}: {place}{hint}: {errno}", self.clone.label), Some(errno));
+            return None;
         }
         self.compare(io, data);
+        frame.renew(self.epoch.load(Relaxed));
         if end >= frame.begin && (kind(io.kind) > 2 || self.run.counts()) {
             frame.tallies[kind(io.kind)].note(io.len, due, start, end);
         }
+        Some((start, end))
     }
 
     fn fill(&self, io: &Io, data: &mut [u8], rng: &mut Rng) {

@@ -5,12 +5,12 @@
 
 use sim::Nanos;
 
-/// What a unit prefix stands for (`kb_base`).
+/// What a unit prefix stands for (`kb_base`). As fio 3.33 reads them, k, kb and ki are one unit, and only kib is the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Base {
-    /// k is 1024 and ki is 1000: fio's default, so that old job files keep their meaning.
+    /// k, kb and ki are 1024, and kib is 1000: fio's default, so that old job files keep their meaning.
     Old,
-    /// k is 1000 and ki is 1024, as IEC 80000-13 has it.
+    /// k, kb and ki are 1000, and kib is 1024.
     Iec,
 }
 
@@ -36,11 +36,14 @@ fn suffixed(text: &str, base: Base) -> Parsed<u64> {
     let end = lower.find(|c: char| !c.is_ascii_digit()).unwrap_or(lower.len());
     let number: u64 = lower[..end].parse().map_err(|_| wrong())?;
     let unit = lower[end..].trim_start();
-    let unit = unit.strip_suffix('b').unwrap_or(unit);
-    let (prefix, binary) = match unit.strip_suffix('i') {
+    if unit == "z" {
+        return Err(format!("{text} counts zones, which only zonemode=zbd has: write bytes"));
+    }
+    let (prefix, binary) = match unit.strip_suffix("ib") {
         Some(prefix) if !prefix.is_empty() => (prefix, base == Base::Iec),
-        _ => (unit, base == Base::Old),
+        _ => (unit.trim_end_matches('b'), base == Base::Old),
     };
+    let prefix = if prefix.len() == 2 { prefix.trim_end_matches('i') } else { prefix };
     let power = ["", "k", "m", "g", "t", "p"].iter().position(|name| *name == prefix).ok_or_else(wrong)?;
     let factor = if binary { 1024_u64 } else { 1000 }.pow(power as u32);
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too large"))
@@ -311,16 +314,40 @@ mod tests {
         for text in ["1048576", "1m", "1024k"] {
             assert_eq!(int(text, Base::Old), Ok(1 << 20), "{text}");
         }
-        assert_eq!(int("1mi", Base::Old), Ok(1_000_000));
-        assert_eq!(int("1tb", Base::Old), Ok(1 << 40));
-        for (text, value) in
-            [("4ki", 4096), ("4KiB", 4096), ("1mi", 1 << 20), ("1m", 1_000_000), ("1000k", 1_000_000)]
-        {
-            assert_eq!(int(text, Base::Iec), Ok(value), "{text}");
+        // What fio 3.33 does an I/O of, by `bs`: ki is k, and kib is the other base.
+        for (power, unit) in [(1, "k"), (2, "m"), (3, "g"), (4, "t"), (5, "p")] {
+            let (binary, decimal) = (2 * 1024_u64.pow(power), 2 * 1000_u64.pow(power));
+            for ending in ["", "b", "B", "i"] {
+                for text in [format!("2{unit}{ending}"), format!("2{}{ending}", unit.to_uppercase())] {
+                    assert_eq!(int(&text, Base::Old), Ok(binary), "{text}");
+                    assert_eq!(int(&text, Base::Iec), Ok(decimal), "{text}");
+                }
+            }
+            for text in [format!("2{unit}ib"), format!("2{}iB", unit.to_uppercase())] {
+                assert_eq!(int(&text, Base::Old), Ok(decimal), "{text}");
+                assert_eq!(int(&text, Base::Iec), Ok(binary), "{text}");
+            }
         }
+        assert!(int("3z", Base::Old).unwrap_err().contains("counts zones"));
         assert_eq!(int("(10+2*3-1)", Base::Old), Ok(15));
         assert_eq!(int("((1+2)*4k%7)", Base::Old), Ok(12288 % 7));
-        for wrong in ["", "k", "4q", "1.5g", "-1", "4 k k", "(1", "(1/0)", "(1-2)", "99999999999t"] {
+        for wrong in [
+            "",
+            "k",
+            "4q",
+            "4i",
+            "4ib",
+            "4kbb",
+            "4kii",
+            "4bk",
+            "1.5g",
+            "-1",
+            "4 k k",
+            "(1",
+            "(1/0)",
+            "(1-2)",
+            "99999999999t",
+        ] {
             assert!(int(wrong, Base::Old).is_err(), "{wrong}");
         }
     }

@@ -14,8 +14,10 @@
 
 use md5::{Digest as _, Md5};
 use rand::Rng as _;
+use sha1::Sha1;
 use sha2::{Sha256, Sha512};
 use sim::Seed;
+use twox_hash::XxHash32;
 
 use super::content;
 use super::value::{Parsed, Piece};
@@ -37,9 +39,12 @@ pub(super) enum Kind {
     Null,
     /// No header: the pattern is compared.
     Pattern,
+    Sha1,
+    /// XXH32 of seed 0.
+    XxHash,
 }
 
-const KINDS: [(&str, Kind); 12] = [
+const KINDS: [(&str, Kind); 14] = [
     ("crc7", Kind::Crc7),
     ("crc16", Kind::Crc16),
     ("crc32", Kind::Crc32),
@@ -47,8 +52,10 @@ const KINDS: [(&str, Kind); 12] = [
     ("crc32c-intel", Kind::Crc32c),
     ("crc64", Kind::Crc64),
     ("md5", Kind::Md5),
+    ("sha1", Kind::Sha1),
     ("sha256", Kind::Sha256),
     ("sha512", Kind::Sha512),
+    ("xxhash", Kind::XxHash),
     ("meta", Kind::Meta),
     ("null", Kind::Null),
     ("pattern", Kind::Pattern),
@@ -105,6 +112,8 @@ impl Kind {
             Self::Md5 => Md5::digest(data).to_vec(),
             Self::Sha256 => Sha256::digest(data).to_vec(),
             Self::Sha512 => Sha512::digest(data).to_vec(),
+            Self::Sha1 => Sha1::digest(data).to_vec(),
+            Self::XxHash => XxHash32::oneshot(0, data).to_le_bytes().into(),
             Self::Meta | Self::Null | Self::Pattern => Vec::new(),
         }
     }
@@ -113,9 +122,10 @@ impl Kind {
         match self {
             Self::Crc7 => 1,
             Self::Crc16 => 2,
-            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc32 | Self::Crc32c | Self::XxHash => 4,
             Self::Crc64 => 8,
             Self::Md5 => 16,
+            Self::Sha1 => 20,
             Self::Sha256 => 32,
             Self::Sha512 => 64,
             Self::Meta | Self::Null | Self::Pattern => 0,
@@ -286,7 +296,8 @@ mod tests {
         assert!(verify.check(&[0; 512], 0, None).unwrap_err().contains("no header there"));
     }
 
-    /// RFC 1321 and FIPS 180-4: the digests of "abc"; the check values of the catalogue of CRCs.
+    /// RFC 1321 and FIPS 180-4: the digests of "abc"; xxHash's specification: that of nothing; the check values of the catalogue
+    /// of CRCs.
     #[test]
     fn digests_are_those_of_their_standards() {
         let hex = |kind: Kind, data: &[u8]| {
@@ -295,6 +306,8 @@ mod tests {
             text
         };
         assert_eq!(hex(Kind::Md5, b"abc"), "900150983cd24fb0d6963f7d28e17f72");
+        assert_eq!(hex(Kind::Sha1, b"abc"), "a9993e364706816aba3e25717850c26c9cd0d89d");
+        assert_eq!(Kind::XxHash.digest(b""), 0x02cc_5d05_u32.to_le_bytes());
         assert!(hex(Kind::Sha256, b"abc").starts_with("ba7816bf8f01cfea"));
         assert!(hex(Kind::Sha512, b"abc").starts_with("ddaf35a193617aba"));
         assert_eq!(Kind::Crc32c.digest(b"123456789"), 0xe306_9283_u32.to_le_bytes());

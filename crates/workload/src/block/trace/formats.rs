@@ -1,153 +1,114 @@
-//! A line of each format.
+//! A line of the formats that are more than columns: fio's iolog and blkparse's text.
 
 use std::io::BufRead;
 
+use super::columns::{decimal, shown, whole};
 use super::{Line, Reader};
 use crate::block::{Op, Request};
 
 const SECTOR: u64 = 512;
 
 impl<R: BufRead> Reader<R> {
-    pub(super) fn fio(&mut self, text: &str) -> Result<Line, String> {
-        if let Some(version) = text.trim().strip_prefix("fio version ") {
-            self.version = version.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    pub(super) fn fio(&mut self, line: &[u8]) -> Result<Line, String> {
+        if let Some(version) = line.trim_ascii().strip_prefix(b"fio version ") {
+            let word = version.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            self.version = whole(word, "a version").unwrap_or(0) as u32;
             return match self.version {
                 2 | 3 => Ok(Line::Other),
                 _ => Err("only versions 2 and 3 of fio's iolog are known".to_owned()),
             };
         }
-        let mut words: Vec<&str> = text.split_whitespace().collect();
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let at_ns = match self.version {
             0 => return Err("the first line must be \"fio version 3 iolog\"".to_owned()),
             2 => self.waited_ns,
-            _ => scaled(number(words.first().copied(), "a time in microseconds")?, 1_000)?,
+            _ => scaled(whole(words.next().unwrap_or_default(), "a time in microseconds")?, 1_000)?,
         };
-        if self.version == 3 {
-            words.remove(0);
-        }
-        let [file, action, rest @ ..] = &words[..] else {
+        let (Some(file), Some(action)) = (words.next(), words.next()) else {
             return Err("a line has a file and an action".to_owned());
         };
-        let op = match *action {
-            "add" | "open" | "close" | "unlink" => return Ok(Line::Other),
-            "wait" => {
-                let us = number(rest.first().copied(), "microseconds to wait")?;
+        let op = match action {
+            b"add" | b"open" | b"close" | b"unlink" => return Ok(Line::Other),
+            b"wait" => {
+                let us = whole(words.next().unwrap_or_default(), "a number of microseconds to wait")?;
                 self.waited_ns = self.waited_ns.saturating_add(scaled(us, 1_000)?);
                 return Ok(Line::Other);
             }
-            "read" => Op::Read,
-            "write" => Op::Write,
-            "trim" => Op::Discard,
-            "sync" | "datasync" => Op::Flush,
-            _ => return Err(format!("no action of fio is called \"{action}\"")),
+            b"read" => Op::Read,
+            b"write" => Op::Write,
+            b"trim" => Op::Discard,
+            b"sync" | b"datasync" => Op::Flush,
+            _ => return Err(format!("no action of fio is called \"{}\"", shown(action))),
         };
-        if self.other_device(file)? {
+        self.name.extend_from_slice(file);
+        if self.other_device()? {
             return Ok(Line::Other);
         }
         if op == Op::Flush {
             return Ok(Line::Request(Request { at_ns, ..Request::new(op, 0, 0) }));
         }
-        let offset = number(rest.first().copied(), "an offset in bytes")?;
-        let bytes = number(rest.get(1).copied(), "a length in bytes")?;
+        let offset = whole(words.next().unwrap_or_default(), "an offset in bytes")?;
+        let bytes = whole(words.next().unwrap_or_default(), "a length in bytes")?;
         Ok(Line::Request(Request { at_ns, ..Request::new(op, offset, bytes) }))
     }
 
-    /// `8,0 3 11 0.009507758 697 D W 223490 + 8 [kjournald]`; totals follow at the end.
-    pub(super) fn blktrace(&mut self, text: &str) -> Result<Line, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        if ["CPU", "Total", "Throughput", "Events", "Skips"].iter().any(|word| text.starts_with(word)) {
+    /// `8,0 3 11 0.009507758 697 D W 223490 + 8 [kjournald]`; totals follow at the end. A command that is passed through to the
+    /// device has bytes and its descriptor in place of sectors: `D R 36 (12 01 00 00 24 00 ..) [smartd]`.
+    pub(super) fn blktrace(&mut self, line: &[u8]) -> Result<Line, String> {
+        if [&b"CPU"[..], b"Total", b"Throughput", b"Events", b"Skips"]
+            .iter()
+            .any(|word| line.starts_with(word))
+        {
             return Ok(Line::End);
         }
-        if words.len() < 6 || !words[0].contains(',') {
+        let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+        let mut word = || words.next().unwrap_or_default();
+        let (device, _, _, time, _, action) = (word(), word(), word(), word(), word(), word());
+        if action.is_empty() || !device.contains(&b',') {
             return Err("not a line of blkparse: device, processor, number, time, process, action".to_owned());
         }
-        if words[5] != "D" || self.other_device(words[0])? {
+        let queued = action == b"Q";
+        self.queued += u64::from(queued);
+        let wanted: &[u8] = if self.takes_queued { b"Q" } else { b"D" };
+        if action != wanted {
             return Ok(Line::Other);
         }
-        let at_ns = seconds(words[3]).ok_or("the fourth word is no time in seconds")?;
-        let flags = words.get(6).copied().unwrap_or_default();
-        let op = match flags.trim_start_matches('F').chars().next() {
-            Some('R') => Op::Read,
-            Some('W') => Op::Write,
-            Some('D') => Op::Discard,
-            None if flags.starts_with('F') => Op::Flush,
-            Some('N') | None => return Ok(Line::Other),
-            Some(_) => return Err(format!("flags \"{flags}\" name neither read nor write nor discard")),
-        };
-        if op == Op::Flush {
-            return Ok(Line::Request(Request { at_ns, ..Request::new(op, 0, 0) }));
+        self.name.extend_from_slice(device);
+        if self.other_device()? {
+            return Ok(Line::Other);
         }
-        let sector = number(words.get(7).copied(), "a sector")?;
-        if words.get(8) != Some(&"+") {
+        let at_ns = decimal(time, 1_000_000_000)?;
+        let (flags, place, plus, count) = (word(), word(), word(), word());
+        if plus.starts_with(b"(") {
+            self.passed_through += 1;
+            return Ok(Line::Other);
+        }
+        let kind = flags.iter().find(|flag| **flag != b'F');
+        let op = match kind {
+            Some(b'R') => Op::Read,
+            Some(b'W') => Op::Write,
+            Some(b'D') => Op::Discard,
+            None if flags.starts_with(b"F") => {
+                return Ok(Line::Request(Request { at_ns, ..Request::new(Op::Flush, 0, 0) }));
+            }
+            Some(b'N') | None => return Ok(Line::Other),
+            Some(_) => {
+                return Err(format!("flags \"{}\" name neither read nor write nor discard", shown(flags)));
+            }
+        };
+        let sector = whole(place, "a sector")?;
+        if plus != b"+" {
             return Err("\"+\" and a number of sectors must follow the sector".to_owned());
         }
-        let sectors = number(words.get(9).copied(), "a number of sectors")?;
+        let sectors = whole(count, "a number of sectors")?;
         if sectors == 0 {
             return Ok(Line::Other); // an empty barrier
         }
         let (offset, bytes) = (scaled(sector, SECTOR)?, scaled(sectors, SECTOR)?);
         Ok(Line::Request(Request { at_ns, ..Request::new(op, offset, bytes) }))
     }
-
-    /// `128166372003061629,usr,0,Read,7014609920,24576,41286`: time in steps of 100 ns since 1601.
-    pub(super) fn msr(&mut self, text: &str) -> Result<Line, String> {
-        let fields: Vec<&str> = text.trim_end().split(',').map(str::trim).collect();
-        if fields.len() < 6 {
-            return Err("not seven fields: time, host, disk, type, offset, size, response time".to_owned());
-        }
-        if fields[0].eq_ignore_ascii_case("timestamp") {
-            return Ok(Line::Other);
-        }
-        let at_ns = number(fields.first().copied(), "a time in steps of 100 ns")?;
-        let op = match fields[3].to_ascii_lowercase().as_str() {
-            "read" => Op::Read,
-            "write" => Op::Write,
-            other => return Err(format!("type \"{other}\" is neither Read nor Write")),
-        };
-        if self.other_device(&format!("{}.{}", fields[1], fields[2]))? {
-            return Ok(Line::Other);
-        }
-        let offset = number(fields.get(4).copied(), "an offset in bytes")?;
-        let bytes = number(fields.get(5).copied(), "a size in bytes")?;
-        Ok(Line::Request(Request { at_ns, ..Request::new(op, offset, bytes) }))
-    }
-
-    /// `0 0 1024 8 1`: time, device, sector, sectors, 1 for a read.
-    pub(super) fn mqsim(&mut self, text: &str) -> Result<Line, String> {
-        let words: Vec<&str> = text.split_whitespace().collect();
-        if words.len() != 5 {
-            return Err("not five numbers: time, device, sector, sectors, type".to_owned());
-        }
-        let at_ns = number(Some(words[0]), "a time in nanoseconds")?;
-        let sector = number(Some(words[2]), "a sector")?;
-        let sectors = number(Some(words[3]), "a number of sectors")?;
-        let op = match words[4] {
-            "0" => Op::Write,
-            "1" => Op::Read,
-            other => return Err(format!("type \"{other}\" is neither 0, a write, nor 1, a read")),
-        };
-        if self.other_device(words[1])? {
-            return Ok(Line::Other);
-        }
-        let (offset, bytes) = (scaled(sector, SECTOR)?, scaled(sectors, SECTOR)?);
-        Ok(Line::Request(Request { at_ns, ..Request::new(op, offset, bytes) }))
-    }
-}
-
-fn number(word: Option<&str>, what: &str) -> Result<u64, String> {
-    let word = word.ok_or_else(|| format!("{what} is missing"))?;
-    word.parse().map_err(|_| format!("\"{word}\" is not {what}"))
 }
 
 fn scaled(value: u64, by: u64) -> Result<u64, String> {
     value.checked_mul(by).ok_or_else(|| format!("{value} is too large"))
-}
-
-/// `0.009507758` in ns, exactly.
-fn seconds(word: &str) -> Option<u64> {
-    let (whole, fraction) = word.split_once('.').unwrap_or((word, ""));
-    let digits = fraction.get(..fraction.len().min(9))?;
-    let fraction = if digits.is_empty() { 0 } else { digits.parse::<u64>().ok()? };
-    let fraction = fraction * 10_u64.pow(9 - digits.len() as u32);
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
 }

@@ -5,61 +5,132 @@
 //! | [`fio`](Format::Fio) version 3 | `TIME FILE read\|write\|trim\|sync\|datasync OFFSET LENGTH` | us | bytes |
 //! | fio version 2 | `FILE ACTION OFFSET LENGTH`, `FILE wait US` | only that of `wait` | bytes |
 //! | [`blktrace`](Format::Blktrace) | `8,0 CPU SEQ SECONDS PID D WS SECTOR + SECTORS [NAME]`: blkparse's default | s | 512 B |
-//! | [`msr`](Format::Msr) | `TIMESTAMP,HOST,DISK,Read\|Write,OFFSET,SIZE,RESPONSE`: MSR Cambridge | 100 ns | bytes |
-//! | [`mqsim`](Format::Mqsim) | `TIME DEVICE SECTOR SECTORS 0\|1`, 1 being a read | ns | 512 B |
+//! | `msr` | `TIMESTAMP,HOST,DISK,Read\|Write,OFFSET,SIZE,RESPONSE`: MSR Cambridge | 100 ns | bytes |
+//! | `mqsim` | `TIME DEVICE SECTOR SECTORS 0\|1`, 1 being a read | ns | 512 B |
+//! | `alibaba` | `DEVICE,R\|W,OFFSET,LENGTH,TIMESTAMP`: Alibaba's block traces of 2020 | us | bytes |
+//! | `tencent` | `TIMESTAMP,OFFSET,SIZE,0\|1,VOLUME`, 0 being a read: Tencent's cloud block storage | s | 512 B |
+//! | `spc` | `ASU,LBA,SIZE,R\|W,TIMESTAMP`: SPC, as the UMass repository has it | s | 512 B, size in bytes |
+//! | `fiu` | `TIMESTAMP PID PROCESS LBA SECTORS R\|W MAJOR MINOR MD5`: FIU's traces | ns | 512 B |
+//! | `systor17` | `TIMESTAMP,RESPONSE,R\|W,LUN,OFFSET,SIZE`: SYSTOR '17 | s | bytes |
+//! | [`Format::Columns`] | as [`Columns`] describe it | | |
 //!
 //! Times become relative to the first request. A line that is none of its format is an error with its number; the reader
-//! decides whether it ends there. Of blktrace only the requests that were issued to the device (`D`) count. A trace of
-//! several devices has to be restricted to one of them.
+//! decides whether it ends there. Of blktrace only the requests that were issued to the device (`D`) count; in a trace without
+//! such, as device mappers leave, those that were queued (`Q`), if the caller asks. A trace of several devices is restricted to
+//! one of them, or they are put one behind the other, or on top of each other ([`Devices`]). [`packed`] unpacks files.
 //!
 //! References: fio's manual, "Trace file format v2/v3"; blkparse(1); Narayanan and others, "Write Off-Loading" (FAST 2008),
-//! and the README of its traces; MQSim's README, "Trace-based workloads".
+//! and the README of its traces; MQSim's README, "Trace-based workloads"; the READMEs of Alibaba's and Tencent's block traces
+//! (Li and others, IISWC 2020; Zhang and others, ATC 2020); "SPC Trace File Format Specification", revision 1.0.1; Koller and
+//! Rangaswami, "I/O Deduplication" (FAST 2010); Lee and others, "Understanding Storage Traffic Characteristics on Enterprise
+//! Virtual Desktop Infrastructure" (SYSTOR 2017).
 
+mod columns;
 mod formats;
+pub mod packed;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead};
 
 use super::{Op, Request};
+pub use columns::Columns;
+use columns::shown;
 
 /// A format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     /// fio's iolog, version 2 or 3.
     Fio,
     /// What blkparse prints.
     Blktrace,
-    /// MSR Cambridge CSV.
-    Msr,
-    /// MQSim's ASCII.
-    Mqsim,
+    /// Columns, by the word of the format.
+    Columns(&'static str, Columns),
 }
 
+/// The formats of columns: word, separator, description.
+const TABLES: [(&str, u8, &str); 7] = [
+    ("msr", b',', "time:100ns,device,device,op,offset,size"),
+    ("mqsim", b' ', "time:ns,device,offset:512,size:512,op:1/0"),
+    ("alibaba", b',', "device,op,offset,size,time:us"),
+    ("tencent", b',', "time:s,offset:512,size:512,op:0/1,device"),
+    ("spc", b',', "device,offset:512,size,op,time:s"),
+    ("fiu", b' ', "time:ns,-,-,offset:512,size:512,op,device,device,-"),
+    ("systor17", b',', "time:s,-,op,device,offset,size"),
+];
+
+/// The word of a trace whose columns the user describes.
+pub const DESCRIBED: &str = "columns";
+
 /// Every format by its word.
-pub const FORMATS: [(&str, Format); 4] =
-    [("fio", Format::Fio), ("blktrace", Format::Blktrace), ("msr", Format::Msr), ("mqsim", Format::Mqsim)];
+pub const FORMATS: [&str; 9] =
+    ["fio", "blktrace", "msr", "mqsim", "alibaba", "tencent", "spc", "fiu", "systor17"];
 
 impl Format {
-    /// The format of a trace by its first line that is not blank.
-    pub fn detect(line: &str) -> Option<Self> {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let number = |at: usize| words.get(at).is_some_and(|word| word.parse::<u64>().is_ok());
-        if line.starts_with("fio version") {
-            Some(Self::Fio)
-        } else if line.split(',').count() >= 7 && words.len() == 1 {
-            Some(Self::Msr)
-        } else if words.len() == 5 && (0..5).all(number) {
-            Some(Self::Mqsim)
-        } else if words.len() >= 6 && words[0].contains(',') {
-            Some(Self::Blktrace)
-        } else {
-            None
+    /// The format of that word.
+    pub fn of(word: &str) -> Option<Self> {
+        match word {
+            "fio" => Some(Self::Fio),
+            "blktrace" => Some(Self::Blktrace),
+            _ => {
+                let (word, separator, text) = TABLES.iter().find(|(known, ..)| *known == word)?;
+                Some(Self::Columns(word, Columns::parse(text, *separator).ok()?))
+            }
         }
     }
 
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        FORMATS.iter().find(|(_, format)| *format == self).map_or("", |(word, _)| word)
+    /// The format that a user describes; the separator is the one that `line`, a line of the trace, has.
+    ///
+    /// # Errors
+    /// What is wrong with the description.
+    pub fn described(description: &str, line: &str) -> Result<Self, String> {
+        let separator = [b',', b';', b'\t'].into_iter().find(|byte| line.as_bytes().contains(byte));
+        Ok(Self::Columns(DESCRIBED, Columns::parse(description, separator.unwrap_or(b' '))?))
     }
+
+    /// The format of a trace by its first line that is not blank.
+    pub fn detect(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let fields: Vec<&str> = line.trim().split(',').map(str::trim).collect();
+        let number = |word: &str| word.parse::<f64>().is_ok();
+        let letter = |list: &[&str], at: usize| {
+            list.get(at).is_some_and(|word| ["r", "w"].contains(&word.to_ascii_lowercase().as_str()))
+        };
+        let numbers = |list: &[&str]| list.iter().all(|word| number(word));
+        let word = match (fields.len(), words.len()) {
+            _ if line.starts_with("fio version") => "fio",
+            (1, 5) if numbers(&words) => "mqsim",
+            (1, 7..) if letter(&words, 5) && number(words[0]) => "fiu",
+            (_, 6..) if words[0].contains(',') => "blktrace",
+            (7.., 1) => "msr",
+            (6, _) if letter(&fields, 2) || fields[2].eq_ignore_ascii_case("iotype") => "systor17",
+            (5, _) if letter(&fields, 1) => "alibaba",
+            (5.., _) if letter(&fields, 3) => "spc",
+            (5, _) if numbers(&fields) => "tencent",
+            _ => return None,
+        };
+        Self::of(word)
+    }
+
+    /// Its word.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Fio => "fio",
+            Self::Blktrace => "blktrace",
+            Self::Columns(word, _) => word,
+        }
+    }
+}
+
+/// What is done with the requests of several devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Devices {
+    /// They are an error, unless one device is chosen.
+    #[default]
+    Refuse,
+    /// Each device has a range of its own: [`Reader::placed`].
+    Merge,
+    /// They share their addresses: the name of the device does not matter.
+    Overlay,
 }
 
 /// Why there is no next request.
@@ -73,7 +144,7 @@ pub enum TraceError {
         line: u64,
         /// What is wrong.
         why: String,
-        /// The line, cut.
+        /// The line, cut; bytes that are no text are escaped.
         text: String,
     },
     /// The file could not be read.
@@ -81,7 +152,7 @@ pub enum TraceError {
     Io {
         /// The last line read.
         line: u64,
-        /// What the host said.
+        /// What the host said, or what is wrong with a packed file.
         source: io::Error,
     },
 }
@@ -96,21 +167,37 @@ enum Line {
     End,
 }
 
+/// The longest line of a trace in bytes: what has none is no text.
+const LONGEST: u64 = 1 << 16;
+
 /// Reads a trace.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
     format: Format,
     line: u64,
-    text: String,
+    text: Vec<u8>,
     /// The device that counts; without one, the first that is seen.
-    only: Option<String>,
+    only: Option<Vec<u8>>,
     given: bool,
+    devices: Devices,
+    /// The device of the line, and its number among those that were seen.
+    name: Vec<u8>,
+    device: usize,
+    seen: BTreeMap<Vec<u8>, usize>,
+    /// The device of the line before.
+    last: Vec<u8>,
+    /// Where each device begins.
+    bases: Vec<u64>,
     /// The clock of the first request, in the format's unit.
     start: Option<u64>,
     /// fio: the version, and of version 2 the waits so far in ns.
     version: u32,
     waited_ns: u64,
+    /// blktrace: whether queued requests count instead of issued ones; what was seen of both.
+    takes_queued: bool,
+    queued: u64,
+    passed_through: u64,
     /// The latest clock, in the format's unit.
     latest: u64,
     clamp: bool,
@@ -124,12 +211,21 @@ impl<R: BufRead> Reader<R> {
             input,
             format,
             line: 0,
-            text: String::new(),
-            only,
+            text: Vec::new(),
+            only: only.map(String::into_bytes),
             given,
+            devices: Devices::Refuse,
+            name: Vec::new(),
+            device: 0,
+            seen: BTreeMap::new(),
+            last: Vec::new(),
+            bases: Vec::new(),
             start: None,
             version: 0,
             waited_ns: 0,
+            takes_queued: false,
+            queued: 0,
+            passed_through: 0,
             latest: 0,
             clamp: false,
         }
@@ -141,9 +237,31 @@ impl<R: BufRead> Reader<R> {
         Self { clamp, ..self }
     }
 
+    /// What is done with requests of several devices.
+    #[must_use]
+    pub fn devices(self, devices: Devices) -> Self {
+        Self { devices, ..self }
+    }
+
+    /// Where each device begins that [`Devices::Merge`] finds, in the order in which they are seen. Those without a place begin
+    /// at 0.
+    #[must_use]
+    pub fn placed(self, bases: Vec<u64>) -> Self {
+        Self { bases, ..self }
+    }
+
+    /// Takes the requests of blktrace where they were queued, and not where they were issued.
+    #[must_use]
+    pub fn queued(self, takes_queued: bool) -> Self {
+        Self { takes_queued, ..self }
+    }
+
     /// A span of the format's clock in ns.
     fn ns(&self, units: u64) -> u64 {
-        units.saturating_mul(if self.format == Format::Msr { 100 } else { 1 })
+        match &self.format {
+            Format::Columns(_, columns) => units.saturating_mul(columns.factor()),
+            _ => units,
+        }
     }
 
     /// The number of the line that was read last.
@@ -151,39 +269,94 @@ impl<R: BufRead> Reader<R> {
         self.line
     }
 
-    /// Whether requests have times: those of fio version 2 have not.
+    /// Whether requests have times: those of fio version 2 have not, nor those of columns without a time.
     pub fn has_times(&self) -> bool {
-        self.format != Format::Fio || self.version != 2
-    }
-
-    /// Whether the request of another device is to be left out; an error if none was chosen.
-    fn other_device(&mut self, device: &str) -> Result<bool, String> {
-        match &self.only {
-            None => {
-                self.only = Some(device.to_owned());
-                Ok(false)
-            }
-            Some(only) if only == device => Ok(false),
-            Some(_) if self.given => Ok(true),
-            Some(only) => Err(format!("a request of {device} in a trace of {only}: choose one with --only")),
+        match &self.format {
+            Format::Fio => self.version != 2,
+            Format::Blktrace => true,
+            Format::Columns(_, columns) => columns.has_times(),
         }
     }
 
+    /// The format, and where the devices begin.
+    pub fn into_parts(self) -> (Format, Vec<u64>) {
+        (self.format, self.bases)
+    }
+
+    /// Requests of blktrace that were queued, so far.
+    pub fn seen_queued(&self) -> u64 {
+        self.queued
+    }
+
+    /// Commands of blktrace that were passed through to the device and are left out, so far.
+    pub fn passed_through(&self) -> u64 {
+        self.passed_through
+    }
+
+    /// The number of the device of the last request, in the order in which devices are seen.
+    pub fn device(&self) -> usize {
+        self.device
+    }
+
+    /// Whether the request of the device called `name` is to be left out; an error if none was chosen.
+    fn other_device(&mut self) -> Result<bool, String> {
+        if self.name == self.last && self.device < self.seen.len() {
+            return Ok(false);
+        }
+        match (self.devices, &self.only) {
+            (Devices::Overlay, _) => return Ok(false),
+            (Devices::Merge, _) => {
+                let next = self.seen.len();
+                self.device = *self.seen.entry(self.name.clone()).or_insert(next);
+            }
+            (Devices::Refuse, None) => {
+                self.only = Some(self.name.clone());
+                self.seen.insert(self.name.clone(), 0);
+            }
+            (Devices::Refuse, Some(only)) if *only == self.name => {
+                self.seen.insert(self.name.clone(), 0);
+            }
+            (Devices::Refuse, Some(_)) if self.given => return Ok(true),
+            (Devices::Refuse, Some(only)) => {
+                return Err(format!(
+                    "a request of {} in a trace of {}: choose one with --only, or give --devices merge",
+                    shown(&self.name),
+                    shown(only)
+                ));
+            }
+        }
+        self.last.clone_from(&self.name);
+        Ok(false)
+    }
+
     fn bad(&self, why: String) -> TraceError {
-        let text: String = self.text.trim_end().chars().take(80).collect();
-        TraceError::BadLine { line: self.line, why, text }
+        TraceError::BadLine { line: self.line, why, text: shown(self.text.trim_ascii_end()) }
     }
 
     fn parse(&mut self) -> Result<Line, String> {
         let text = std::mem::take(&mut self.text);
-        let line = match self.format {
+        self.name.clear();
+        let line = match &self.format {
             Format::Fio => self.fio(&text),
             Format::Blktrace => self.blktrace(&text),
-            Format::Msr => self.msr(&text),
-            Format::Mqsim => self.mqsim(&text),
+            Format::Columns(..) => self.columns(&text),
         };
         self.text = text;
         line
+    }
+
+    fn columns(&mut self, line: &[u8]) -> Result<Line, String> {
+        let Format::Columns(_, columns) = &self.format else { return Ok(Line::Other) };
+        if line.starts_with(b"#") || (self.start.is_none() && columns.is_header(line)) {
+            return Ok(Line::Other);
+        }
+        let fields = columns.split(line)?;
+        let request = columns.request(&fields)?;
+        columns.device(&fields, &mut self.name);
+        if self.other_device()? {
+            return Ok(Line::Other);
+        }
+        Ok(Line::Request(request))
     }
 
     /// Checks what every format promises, and makes the time relative.
@@ -195,9 +368,12 @@ impl<R: BufRead> Reader<R> {
         if request.bytes == 0 && request.op != Op::Flush {
             return Err("a request of nothing".to_owned());
         }
-        if request.offset.checked_add(request.bytes).is_none() {
+        let base = self.bases.get(self.device).copied().unwrap_or(0);
+        let end = request.offset.checked_add(request.bytes).and_then(|end| end.checked_add(base));
+        if end.is_none() {
             return Err("an address beyond any device".to_owned());
         }
+        request.offset += base;
         let start = *self.start.get_or_insert(request.at_ns);
         if request.at_ns < self.latest && !self.clamp {
             let behind = self.ns(self.latest - request.at_ns);
@@ -209,6 +385,25 @@ impl<R: BufRead> Reader<R> {
         request.at_ns = self.ns(self.latest - start);
         Ok(request)
     }
+
+    /// The next line that is not blank; false at the end.
+    fn read(&mut self) -> Result<bool, TraceError> {
+        loop {
+            self.text.clear();
+            let read = io::Read::take(&mut self.input, LONGEST).read_until(b'\n', &mut self.text);
+            match read {
+                Ok(0) => return Ok(false),
+                Ok(_) => self.line += 1,
+                Err(source) => return Err(TraceError::Io { line: self.line, source }),
+            }
+            if self.text.len() as u64 == LONGEST {
+                return Err(self.bad(format!("a line of more than {LONGEST} bytes: this is no text")));
+            }
+            if !self.text.trim_ascii().is_empty() {
+                return Ok(true);
+            }
+        }
+    }
 }
 
 impl<R: BufRead> Iterator for Reader<R> {
@@ -216,14 +411,10 @@ impl<R: BufRead> Iterator for Reader<R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            self.text.clear();
-            match self.input.read_line(&mut self.text) {
-                Ok(0) => return None,
-                Ok(_) => self.line += 1,
-                Err(source) => return Some(Err(TraceError::Io { line: self.line, source })),
-            }
-            if self.text.trim().is_empty() {
-                continue;
+            match self.read() {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
             }
             let request = match self.parse() {
                 Ok(Line::Request(request)) => self.finish(request),
