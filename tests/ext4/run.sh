@@ -11,7 +11,7 @@
 #            weir's mount changes again; after each step the other side must show the same files
 #   journal  the same of images with their journal on another device, made by mke2fs and by weir
 #
-# The first two are tests of crates/fs/tests/ext4; PROFILE=release lets cargo build them so.
+# The first two are tests of crates/fs/tests/it/ext4; PROFILE=release lets cargo build them so.
 set -euo pipefail
 
 source=$(realpath "$(dirname "$0")/../..")
@@ -21,7 +21,7 @@ host=$work/host
 mkdir "$host"
 
 run_tests() {
-    (cd "$source" && nice cargo test --workspace ${PROFILE:+--profile "$PROFILE"} --test ext4 "$1" -- --nocapture)
+    (cd "$source" && nice cargo test --workspace ${PROFILE:+--profile "$PROFILE"} --test it -- "$1" --nocapture)
 }
 
 part_random() {

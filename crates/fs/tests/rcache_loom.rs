@@ -2,7 +2,8 @@
 //! atomics in place of those of `sim::sync`.
 //!
 //! A write goes to a new block and uses the old one again at once, unless the copier keeps it; a block that is used again while
-//! the copier reads it is found, and so is a reader that gets other bytes than those of the last write. `WEIR_LOOM_PREEMPTIONS=n` allows more
+//! the copier reads it is found, and so is a reader that gets other bytes than those of the last write. `WEIR_LOOM_PREEMPTIONS=n`
+//! allows more
 //! changes of thread than the three of a usual run.
 
 #![allow(unreachable_pub, dead_code)] // modules of the library, and not all of them is used here
@@ -306,7 +307,8 @@ fn a_broken_rule_is_found() {
     }
 }
 
-/// Two readers put requests into a queue of `size`, the copier takes them out: each comes out whole and once, unless it was refused.
+/// Two readers put requests into a queue of `size`, the copier takes them out: each comes out whole and once, unless it was
+/// refused.
 fn two_readers_ask(size: usize) {
     let ring = Arc::new(ring::Ring::new(size));
     let ask = |who: u64| {

@@ -4,6 +4,7 @@
 //! The search for room looks at neither them nor what is set aside (`free_map.rs`).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -437,6 +438,50 @@ impl Volume {
         }
     }
 
+    /// Makes the bits of blocks say that they are in use, or free, whatever they say now; returns those that said otherwise.
+    /// Nothing waits for a commit: the caller gives none of them out before that.
+    pub(crate) fn mark_blocks(
+        &self,
+        handle: &Handle<'_>,
+        blocks: Range<u64>,
+        used: bool,
+    ) -> Result<Vec<u64>> {
+        let mut groups = self.groups.lock();
+        let (mut at, mut all) = (blocks.start, Vec::new());
+        while at < blocks.end {
+            let (group, offset) = self.geo.group_of(at);
+            let len = (blocks.end - at).min(u64::from(self.geo.group_blocks(group) - offset)) as u32;
+            let mut descriptor = groups.descriptors[group as usize].clone();
+            self.init_block_bitmap(handle, group, &mut descriptor)?;
+            let range = offset..offset + len;
+            let other = |bitmap: &[u8]| range.clone().filter(|at| bit(bitmap, *at) != used).collect();
+            let other: Vec<u32> = self.look(descriptor.block_bitmap(), other)?;
+            let changes = other.len() as u32;
+            all.extend(other.iter().map(|other| self.geo.group_start(group) + u64::from(*other)));
+            let free = descriptor.free_blocks();
+            descriptor.set_free_blocks(if used { free.saturating_sub(changes) } else { free + changes });
+            self.change_block_bitmap(handle, group, &mut descriptor, |bitmap| {
+                range.clone().for_each(|at| if used { set_bit(bitmap, at) } else { clear_bit(bitmap, at) });
+            })?;
+            groups.descriptors[group as usize] = descriptor;
+            // It is made anew when it is needed.
+            groups.maps[group as usize] = None;
+            Space::add(&groups.space.blocks, i64::from(changes) * if used { -1 } else { 1 });
+            at += u64::from(len);
+        }
+        Ok(all)
+    }
+
+    /// Takes an inode number that a replay names.
+    pub(crate) fn claim_inode(&self, handle: &Handle<'_>, ino: u64, directory: bool) -> Result<()> {
+        if self.inode_in_use(ino)? {
+            return Ok(());
+        }
+        let per_group = u64::from(self.geo.inodes_per_group);
+        let (group, index) = (((ino - 1) / per_group) as u32, ((ino - 1) % per_group) as u32);
+        self.take_number(handle, &mut self.groups.lock(), group, index, directory)
+    }
+
     /// Allocates an inode number near `parent`.
     pub(crate) fn allocate_inode(&self, handle: &Handle<'_>, parent: u64, directory: bool) -> Result<u64> {
         if !self.grants_space() {
@@ -480,15 +525,34 @@ impl Volume {
         group: u32,
         directory: bool,
     ) -> Result<Option<u32>> {
-        let mut descriptor = groups.descriptors[group as usize].clone();
         let per_group = self.geo.inodes_per_group;
         let reserved = if group == 0 { (self.geo.first_ino - 1) as u32 } else { 0 };
+        let descriptor = &groups.descriptors[group as usize];
+        let found = if descriptor.has(group_flag::INODE_UNINIT) {
+            Some(reserved)
+        } else {
+            self.look(descriptor.inode_bitmap(), |bitmap| next_free(bitmap, reserved, per_group))?
+        };
+        let Some(index) = found else { return Ok(None) };
+        self.take_number(handle, groups, group, index, directory)?;
+        Ok(Some(index))
+    }
+
+    /// Takes a number of a group that is free.
+    fn take_number(
+        &self,
+        handle: &Handle<'_>,
+        groups: &mut Groups,
+        group: u32,
+        index: u32,
+        directory: bool,
+    ) -> Result<()> {
+        let per_group = self.geo.inodes_per_group;
+        let mut descriptor = groups.descriptors[group as usize].clone();
         if descriptor.has(group_flag::INODE_UNINIT) {
             self.change_new(handle, descriptor.inode_bitmap(), |bitmap| set_padding(bitmap, per_group))?;
             descriptor.clear(group_flag::INODE_UNINIT);
         }
-        let found = self.look(descriptor.inode_bitmap(), |bitmap| next_free(bitmap, reserved, per_group))?;
-        let Some(index) = found else { return Ok(None) };
         self.init_table(handle, &mut descriptor, index)?;
         descriptor.set_free_inodes(descriptor.free_inodes() - 1);
         if directory {
@@ -497,10 +561,11 @@ impl Volume {
         self.change_inode_bitmap(handle, group, &mut descriptor, |bitmap| set_bit(bitmap, index))?;
         groups.descriptors[group as usize] = descriptor;
         Space::add(&groups.space.inodes, -1);
-        Ok(Some(index))
+        Ok(())
     }
 
-    /// Raises the part of the inode table that is in use to hold `index`; blocks that were never used become zero.
+    /// Raises the part of the inode table that is in use to hold `index`; blocks that were never used become zero. What the
+    /// descriptor says is a hint: a block with an inode that the bitmap has in use was used.
     fn init_table(&self, handle: &Handle<'_>, descriptor: &mut GroupDescriptor, index: u32) -> Result<()> {
         if !self.geo.gdt_csum {
             return Ok(());
@@ -513,7 +578,12 @@ impl Volume {
         if !descriptor.has(group_flag::INODE_ZEROED) {
             let first = used.div_ceil(per_block);
             for block in first..=index / per_block {
-                self.change_new(handle, descriptor.inode_table() + u64::from(block), |_| ())?;
+                let inodes = block * per_block..((block + 1) * per_block).min(self.geo.inodes_per_group);
+                let is_used = self
+                    .look(descriptor.inode_bitmap(), |bitmap| inodes.into_iter().any(|at| bit(bitmap, at)))?;
+                if !is_used {
+                    self.change_new(handle, descriptor.inode_table() + u64::from(block), |_| ())?;
+                }
             }
         }
         descriptor.set_itable_unused(self.geo.inodes_per_group - index - 1);

@@ -249,6 +249,42 @@ impl Removal<'_> {
     }
 }
 
+/// Makes a map of these blocks without holes, with tables at these places, of which it takes as many as it needs from the first on;
+/// returns how many. The caller writes the inode.
+pub(crate) fn lay_out(
+    volume: &Volume,
+    handle: &Handle<'_>,
+    state: &mut InodeState,
+    blocks: &[u32],
+    tables: &[u64],
+) -> Result<usize> {
+    let (per_block, mut used) = (per_block(volume) as usize, 0);
+    state.raw.block.fill(0);
+    let (direct, mut rest) = blocks.split_at(blocks.len().min(DIRECT as usize));
+    direct.iter().enumerate().for_each(|(slot, block)| put32(&mut state.raw.block, slot * 4, *block));
+    for levels in 1..=3_u32 {
+        let (here, behind) = rest.split_at(rest.len().min(per_block.pow(levels)));
+        rest = behind;
+        let mut below = here.to_vec();
+        for _ in 0..levels {
+            let mut above = Vec::new();
+            for some in below.chunks(per_block) {
+                let table = *tables.get(used).ok_or(Error::NoSpace)?;
+                used += 1;
+                volume.change_new(handle, table, |bytes| {
+                    some.iter().enumerate().for_each(|(slot, block)| put32(bytes, slot * 4, *block));
+                })?;
+                above.push(table as u32);
+            }
+            below = above;
+        }
+        if let Some(table) = below.first() {
+            put32(&mut state.raw.block, (DIRECT as usize + levels as usize - 1) * 4, *table);
+        }
+    }
+    Ok(used)
+}
+
 /// Shows everything that a file's map leads to.
 pub(crate) fn visit(
     volume: &Volume,

@@ -22,6 +22,8 @@ use super::layout::{crc32c, entry_kind, flag, kind_of_entry, le16, le32, put16, 
 use super::map::{Mapped, damaged};
 use crate::error::{Error, Result};
 
+/// The shortest record: one with a name of up to four bytes.
+pub(crate) const LEAST_RECORD: usize = 12;
 /// Length of the record at the end of a block that holds its checksum.
 const TAIL_BYTES: usize = 12;
 const TAIL_KIND: u8 = 0xde;
@@ -63,7 +65,7 @@ fn record_at(block: &[u8], at: usize, end: usize) -> Result<Record<'_>, &'static
     let (ino, len, name_len) =
         (le32(block, at), usize::from(le16(block, at + 4)), usize::from(block[at + 6]));
     // In the index a record covers the checksum, too.
-    if len < 8 || len % 4 != 0 || at + len > block.len() || 8 + name_len > len {
+    if len < LEAST_RECORD || len % 4 != 0 || at + len > block.len() || 8 + name_len > len {
         return Err("a directory record has an impossible length");
     }
     if ino != 0 && name_len == 0 {
@@ -158,7 +160,11 @@ impl Volume {
     /// Whether the checksum of a directory block is right.
     pub(crate) fn dir_is_sealed(&self, seed: u32, block: &[u8]) -> bool {
         let end = self.records_end();
-        !self.geo.metadata_csum || le32(block, end + 8) == crc32c(seed, &block[..end])
+        if !self.geo.metadata_csum {
+            return true;
+        }
+        let head = [0, 0, 0, 0, TAIL_BYTES as u8, 0, 0, TAIL_KIND];
+        block[end..end + 8] == head && le32(block, end + 8) == crc32c(seed, &block[..end])
     }
 
     /// How many blocks a directory has.

@@ -18,6 +18,8 @@ const MAGIC: u16 = 0xf30a;
 const ENTRY_BYTES: usize = 12;
 /// Deepest tree: what a file of 2^32 blocks can need.
 const MOST_DEPTH: u16 = 5;
+/// Depth of a tree that a repair reads, to write it anew.
+const MOST_READ_DEPTH: u16 = 32;
 /// Longest extent of written blocks; of unwritten ones it is one less.
 pub(crate) const MOST_BLOCKS: u32 = 32_768;
 /// Extents that one transaction takes away at most: each may touch the bitmap and descriptor of another group.
@@ -39,7 +41,7 @@ impl Extent {
         u64::from(self.index) + u64::from(self.len)
     }
 
-    fn read(bytes: &[u8]) -> Self {
+    pub(crate) fn read(bytes: &[u8]) -> Self {
         let len = u32::from(le16(bytes, 4));
         let unwritten = len > MOST_BLOCKS;
         let start = u64::from(le32(bytes, 8)) | u64::from(le16(bytes, 6)) << 32;
@@ -174,7 +176,7 @@ impl<'a> Tree<'a> {
         let possible = le16(bytes, 0) == MAGIC
             && entries <= max
             && max <= self.capacity(at)
-            && own <= MOST_DEPTH
+            && own <= if self.volume.settings.repairs { MOST_READ_DEPTH } else { MOST_DEPTH }
             && depth.is_none_or(|depth| depth == own);
         possible.then_some((own, entries))
     }
@@ -672,13 +674,13 @@ impl Tree<'_> {
             saved.sound = false;
             return;
         };
-        saved.sound &= self.is_sealed(bytes, at) && (own == 0 || entries > 0);
+        saved.sound &= self.is_sealed(bytes, at) && (own == 0 || entries > 0) && own <= MOST_DEPTH;
         saved.sound &= key.is_none_or(|key| entries > 0 && le32(bytes, ENTRY_BYTES) == key);
         for entry in bytes[ENTRY_BYTES..].chunks_exact(ENTRY_BYTES).take(entries) {
             if own == 0 {
                 let extent = Extent::read(entry);
                 let before = saved.extents.last().map_or(0, Extent::end);
-                let inside = extent.start > geo.first_data_block
+                let inside = extent.start >= geo.first_data_block.max(1)
                     && extent.start + u64::from(extent.len) <= geo.blocks
                     && u32::try_from(extent.end()).is_ok();
                 if extent.len > 0 && u64::from(extent.index) >= before && inside {
@@ -705,22 +707,23 @@ impl Tree<'_> {
 /// Gives an inode a tree of these extents, which are in order. `take` finds a block for a node; returns how many were taken.
 pub(crate) fn rebuild(
     volume: &Volume,
+    handle: &Handle<'_>,
     inode: &Inode,
     state: &mut InodeState,
     extents: &[Extent],
     take: &mut dyn FnMut() -> Result<u64>,
 ) -> Result<u64> {
-    let (tree, handle) = (Tree::of(volume, inode, state), Handle::none());
+    let tree = Tree::of(volume, inode, state);
     let capacity = tree.capacity(At::Block(0));
     if extents.len() <= ROOT_ENTRIES {
-        tree.write(&handle, state, At::Root, &Node::Leaf(extents.to_vec()))?;
+        tree.write(handle, state, At::Root, &Node::Leaf(extents.to_vec()))?;
         return Ok(0);
     }
     let mut taken = 0;
     let mut put = |node: Node| {
         let block = take()?;
         taken += 1;
-        tree.write(&handle, state, At::Block(block), &node)?;
+        tree.write(handle, state, At::Block(block), &node)?;
         Ok((node.first().unwrap_or_default(), block))
     };
     let leaves = extents.chunks(capacity).map(|some| put(Node::Leaf(some.to_vec())));
@@ -729,6 +732,6 @@ pub(crate) fn rebuild(
         let nodes = children.chunks(capacity).map(|some| put(Node::Index(depth, some.to_vec())));
         (children, depth) = (nodes.collect::<Result<Vec<_>>>()?, depth + 1);
     }
-    tree.write(&handle, state, At::Root, &Node::Index(depth, children))?;
+    tree.write(handle, state, At::Root, &Node::Index(depth, children))?;
     Ok(taken)
 }

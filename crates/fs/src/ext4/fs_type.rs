@@ -1,6 +1,7 @@
 //! ext2, ext4 and ext4-dax in the table of designs.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use ::vfs::{Atomicity, Durability, FileSystem, Promises, SyncScope};
@@ -12,10 +13,13 @@ use super::journal::DataMode;
 use super::layout::compat;
 use super::mkfs::{LEAST_JOURNAL, Plan, usual_journal};
 use super::vfs::Mounted;
-use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock};
-use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, Needs};
+use super::{Settings, Volume, damaged, fsck, mutant, repair, superblock, words};
+use crate::fs_type::{Checking, FsError, FsType, FsckReport, Given, MountWord, Needs};
 use crate::mutant::Mutant;
 use crate::options::{OptionError, OptionKind, OptionSpec, Options};
+
+/// Page cache of a recovery and a check, which see only metadata.
+pub(super) const CHECK_CACHE: Bytes = Bytes::mib(16);
 
 /// A line of the table: what mkfs makes under the name.
 pub(crate) struct ExtType {
@@ -78,8 +82,21 @@ const STREAM_REQUEST: OptionSpec = OptionSpec {
     help: "mount: files up to this size share preallocated blocks (Linux: mb_stream_req, 16 blocks)",
 };
 
+const OFFSET: OptionSpec = OptionSpec {
+    name: "offset",
+    kind: OptionKind::Size,
+    default: "0",
+    help: "mount: where the file system begins in the pool, as in the image of a disk with partitions (mount(8): offset=)",
+};
+const MINIXDF: OptionSpec = OptionSpec {
+    name: "minixdf",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "mount: the size that df(1) shows includes inode tables, bitmaps and the journal (Linux: minixdf)",
+};
+
 /// ext2's options.
-const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE];
+const EXT2_OPTIONS: &[OptionSpec] = &[BLOCK_SIZE, DIR_INDEX, LOST_FOUND, RESERVED, CACHE, OFFSET, MINIXDF];
 
 /// ext4's options.
 const EXT4_OPTIONS: &[OptionSpec] = &[
@@ -126,6 +143,14 @@ const EXT4_OPTIONS: &[OptionSpec] = &[
         kind: OptionKind::Flag,
         default: "true",
         help: "mount: write back old dirty pages periodically (Linux: dirty_writeback_centisecs above 0)",
+    },
+    OFFSET,
+    MINIXDF,
+    OptionSpec {
+        name: "noload",
+        kind: OptionKind::Flag,
+        default: "false",
+        help: "mount: with -o ro, show the image without what its journal has (Linux: noload)",
     },
 ];
 
@@ -243,9 +268,18 @@ impl ExtType {
             settings.stream_request = options.size("stream_request");
             settings.commit = options.time("commit");
         }
+        settings.counts_overhead = !self.dax && options.flag("minixdf");
         if self.dax {
             settings.memory = Some(Arc::clone(storage.memory()?));
         } else if self.modern {
+            settings.skips_log = options.flag("noload");
+            if settings.skips_log && !settings.discards {
+                let (name, value) = ("noload".to_owned(), "true".to_owned());
+                let expected =
+                    "-o ro beside it: what is written to a file system with an old journal would be lost"
+                        .to_owned();
+                return Err(OptionError::Value { name, value, expected }.into());
+            }
             settings.writes_back = options.flag("writeback");
             settings.journal_device = beside(storage)?;
             settings.delays = options.flag("delalloc");
@@ -288,6 +322,16 @@ impl ExtType {
 
 fn over_memory(storage: &Storage) -> Result<Arc<dyn BlockDevice>, FsError> {
     Ok(MemoryDevice::whole(Arc::clone(storage.memory()?))?)
+}
+
+/// The part of a pool in a file from byte `offset` on, as a device.
+fn behind(storage: &Storage, offset: u64) -> Result<Arc<dyn BlockDevice>, FsError> {
+    let outside = |_| OptionError::Value {
+        name: "offset".to_owned(),
+        value: offset.to_string(),
+        expected: "the byte of the pool where the partition begins, a multiple of 512".to_owned(),
+    };
+    Ok(MemoryDevice::behind(Arc::clone(storage.memory()?), offset).map_err(outside)?)
 }
 
 impl FsType for ExtType {
@@ -423,13 +467,24 @@ impl FsType for ExtType {
     }
 
     fn mount(&self, storage: &Storage, options: &Options) -> Result<Arc<dyn FileSystem>, FsError> {
-        Ok(Arc::new(Mounted(Volume::mount(&self.device(storage)?, self.settings(storage, options)?)?)))
+        let offset = if self.dax { 0 } else { options.size("offset").0 };
+        let device = if offset == 0 { self.device(storage)? } else { behind(storage, offset)? };
+        Ok(Arc::new(Mounted(Volume::mount(&device, self.settings(storage, options)?)?)))
+    }
+
+    fn mount_word(&self, key: &str, value: Option<&str>) -> MountWord {
+        words::word((self.modern, self.dax), key, value)
     }
 
     fn recognises(&self, storage: &Storage) -> bool {
         let Ok(device) = self.device(storage) else { return false };
-        let Ok(found) = superblock::load(&device) else { return false };
-        found.geo.extents == self.modern
+        let modern = match superblock::load(&device) {
+            Ok(found) => Some(found.geo.extents),
+            // What it uses is told by a mount and a check.
+            Err(FsError::Unsupported { .. }) => superblock::is_modern(&*device),
+            Err(_) => None,
+        };
+        modern == Some(self.modern)
     }
 
     fn recover(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
@@ -437,6 +492,7 @@ impl FsType for ExtType {
         let settings = Settings {
             journal_device: beside(storage)?,
             memory: self.memory(storage),
+            cache: CHECK_CACHE,
             ..Settings::default()
         };
         let found = superblock::load_to_replay(&device, &settings)?;
@@ -459,6 +515,17 @@ impl FsType for ExtType {
         Ok(volume.notes.clone())
     }
 
+    fn replay(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
+        let device = self.device(storage)?;
+        let settings = Settings { memory: self.memory(storage), ..Settings::default() };
+        let superblock = superblock::load_to_replay(&device, &settings)?.superblock;
+        superblock::check_mountable(&superblock, false)?;
+        if superblock.has_compat(compat::HAS_JOURNAL) || !superblock.needs_recovery() {
+            return self.recover(storage);
+        }
+        Ok(vec!["it was not unmounted, and has no journal".to_owned()])
+    }
+
     fn repair(&self, storage: &Storage) -> Result<Vec<String>, FsError> {
         let settings = Settings { journal_device: beside(storage)?, ..Settings::default() };
         repair::ask(&self.device(storage)?, &settings)
@@ -468,6 +535,15 @@ impl FsType for ExtType {
         let advice =
             "its format is Linux's, whose tools grow it: `truncate -s SIZE POOL`, then `resize2fs POOL`";
         Err(FsError::NoGrowth { design: self.name(), advice })
+    }
+
+    fn may_have_holes(&self) -> bool {
+        false
+    }
+
+    fn journal(&self, _: &Storage) -> Result<Vec<Range<u64>>, FsError> {
+        let why = "its transactions change a cache of blocks in DRAM, whose stores a processor need not log";
+        Err(FsError::NoJournal { design: self.name, why })
     }
 
     fn fsck(&self, storage: &Storage) -> FsckReport {

@@ -23,7 +23,7 @@
 //!
 //! e2fsck is the second opinion; the tests of this design ask it about every image that they leave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ::vfs::FileKind;
@@ -33,15 +33,18 @@ use media::block::BlockDevice;
 use super::alloc::{bit, set_bit};
 use super::dir::records;
 use super::extent::Visited;
+use super::fields::{self, Needed};
+use super::fs_type::CHECK_CACHE;
 use super::inode::{Inode, InodeState};
 use super::layout::{
-    RESIZE_INO, ROOT_INO, compat, flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
+    BAD_INO, DESCRIPTOR_BYTES, GroupDescriptor, LINK_MAX, RESIZE_INO, ROOT_INO, RawInode, compat, crc32c,
+    flag, group_flag, incompat, kind_of_entry, le32, ro_compat,
 };
 use super::{JOURNAL_ELSEWHERE, Settings, Volume, block_map, extent, htree, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::{FsckReport, Violation};
 
-static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
+pub(super) static INODE: sim::LockClass = sim::LockClass::new("ext4.fsck_inode");
 
 /// Checks an image; one in memory may wait for a replay. `has_journal_device`: whether a device for its journal was given.
 pub(crate) fn check(
@@ -50,7 +53,7 @@ pub(crate) fn check(
     has_journal_device: bool,
 ) -> FsckReport {
     let mut report = FsckReport::default();
-    let settings = Settings { read_only: true, memory, ..Settings::default() };
+    let settings = Settings { read_only: true, memory, cache: CHECK_CACHE, ..Settings::default() };
     let volume = match Volume::open(device, settings.clone()) {
         Ok(volume) => volume,
         Err(error) => {
@@ -79,7 +82,8 @@ pub(crate) fn check(
     // In memory a mount mends what words have torn of it.
     if waits
         && volume.settings.memory.is_none()
-        && let Err(what) = volume.check_journal()
+        && let Err(what) =
+            volume.check_journal().and_then(|()| volume.check_log().map_err(|error| error.to_string()))
     {
         report.violate("journal_sound", format!("it has transactions, and cannot be read: {what}"));
         return report;
@@ -94,6 +98,8 @@ pub(crate) fn check(
         report,
         inodes: BTreeMap::new(),
         names: BTreeMap::new(),
+        listed: Vec::new(),
+        needed: Needed::default(),
         blocks: 0,
     };
     check.run();
@@ -119,22 +125,34 @@ struct Check<'a> {
     inodes: BTreeMap<u64, Known>,
     /// How many names lead to an inode.
     names: BTreeMap<u64, u32>,
+    /// What is on the list of orphans, or in the file of them.
+    listed: Vec<u64>,
+    /// Features that inodes in use need.
+    needed: Needed,
 }
 
 impl Check<'_> {
     fn run(&mut self) {
         self.claim_metadata();
+        self.claim_bad_blocks();
+        self.check_reserved();
         if let Err(what) = self.volume.check_journal() {
             self.report.violate("journal_sound", what);
         }
+        self.listed = self.orphans();
         for ino in 1..=self.volume.geo.inodes() {
             match self.volume.inode_in_use(ino) {
                 Ok(true) => self.check_inode(ino),
+                Ok(false) if self.was_used(ino) => self.check_free_inode(ino),
                 Ok(false) => {}
                 Err(error) => self.report.violate("bitmap_right", error.to_string()),
             }
         }
         self.check_names();
+        for feature in self.needed.missing(self.volume) {
+            let what = format!("files use the feature {feature}, which it does not have");
+            self.report.violate("superblock_valid", what);
+        }
         self.check_bitmaps();
         self.report.checked = vec![("inodes", self.inodes.len() as u64), ("blocks", self.blocks)];
     }
@@ -166,7 +184,27 @@ impl Check<'_> {
         }
     }
 
+    /// A bad block may lie in a copy of the superblock or of the descriptors, which is then of no use.
+    fn claim_bad_blocks(&mut self) {
+        match self.volume.bad_blocks() {
+            Ok(runs) => {
+                for block in runs.into_iter().flat_map(|(start, len)| start..start + len) {
+                    if bit(&self.used, block as u32) && !self.volume.is_copy_of_metadata(block) {
+                        let what = format!("bad block {block} lies in metadata, or is there twice");
+                        self.report.violate("block_used_once", what);
+                    }
+                    self.blocks += u64::from(!bit(&self.used, block as u32));
+                    set_bit(&mut self.used, block as u32);
+                }
+            }
+            Err(error) => self.report.violate("map_sound", format!("the list of bad blocks: {error}")),
+        }
+    }
+
     fn check_inode(&mut self, ino: u64) {
+        if ino == BAD_INO {
+            return;
+        }
         let special = ino < self.volume.geo.first_ino && ino != ROOT_INO;
         let (raw, extra) = match self.volume.read_inode(ino) {
             Ok(read) => read,
@@ -188,6 +226,15 @@ impl Check<'_> {
             }
             return;
         };
+        if !special {
+            self.needed.add(Needed::by(&state.raw));
+            if fields::is_too_large(self.volume, &state.raw) {
+                self.report.violate("inode_valid", format!("inode {ino} has an impossible size"));
+            }
+            for what in fields::correct(self.volume, &mut state.raw.clone()) {
+                self.report.violate("inode_valid", format!("inode {ino}: {what}"));
+            }
+        }
         let inode = Inode::alone(ino, &INODE, state);
         let state = inode.state.read();
         if let Err(error) = self.check_map(&inode, &state) {
@@ -207,6 +254,59 @@ impl Check<'_> {
             && let Err(error) = self.check_directory(&inode, &state)
         {
             self.report.violate("directory_sound", format!("inode {ino}: {error}"));
+        }
+    }
+
+    /// Whether the descriptor says that this part of the table was used.
+    fn was_used(&self, ino: u64) -> bool {
+        let geo = &self.volume.geo;
+        let (group, index) = (
+            (ino - 1) / u64::from(geo.inodes_per_group),
+            ((ino - 1) % u64::from(geo.inodes_per_group)) as u32,
+        );
+        let groups = self.volume.groups.lock();
+        let descriptor = &groups.descriptors[group as usize];
+        let unused = if geo.gdt_csum { descriptor.itable_unused() } else { 0 };
+        !(geo.gdt_csum && descriptor.has(group_flag::INODE_UNINIT))
+            && index < geo.inodes_per_group.saturating_sub(unused)
+    }
+
+    /// An inode that the bitmap has as free has no links, and says when it went.
+    fn check_free_inode(&mut self, ino: u64) {
+        let special = ino < self.volume.geo.first_ino;
+        let (raw, _) = match self.volume.read_inode(ino) {
+            Ok(read) => read,
+            Err(Error::Corrupt(what)) if !special => return self.report.violate("inode_valid", what),
+            Err(_) => return,
+        };
+        if raw.links.get() > 0 && !special {
+            self.report.violate("bitmap_right", format!("inode {ino} has links, and is free in the bitmap"));
+        }
+        self.check_dtime(ino, &raw);
+    }
+
+    /// An inode without links has a time of deletion, which is no place in the list of orphans unless it is on it.
+    fn check_dtime(&mut self, ino: u64, raw: &RawInode) {
+        let dtime = raw.dtime.get();
+        if raw.links.get() > 0 || raw.mode.get() == 0 || self.listed.contains(&ino) {
+            return;
+        }
+        if dtime == 0 {
+            self.report.violate("inode_valid", format!("inode {ino} has no links and no time of deletion"));
+        } else if self.volume.is_orphan_number(dtime) {
+            let what = format!("inode {ino} leads to inode {dtime} as if it were on the list of orphans");
+            self.report.violate("orphans_sound", what);
+        }
+    }
+
+    /// The fields of the inode of bad blocks, which has pointers and nothing else, and of other reserved inodes that are not used.
+    fn check_reserved(&mut self) {
+        let reserved = (BAD_INO..self.volume.geo.first_ino).filter(|ino| *ino != ROOT_INO);
+        for ino in reserved {
+            if self.volume.is_foreign(ino).unwrap_or(false) {
+                self.report
+                    .violate("inode_valid", format!("inode {ino} is reserved, and holds what it cannot"));
+            }
         }
     }
 
@@ -233,7 +333,9 @@ impl Check<'_> {
         if state.raw.file_acl() != 0 {
             found.push(Visited::Map(state.raw.file_acl()));
         }
-        let end = state.raw.size().div_ceil(u64::from(volume.geo.block_bytes));
+        let block_bytes = u64::from(volume.geo.block_bytes);
+        let end = state.raw.size().div_ceil(block_bytes);
+        let slack = u64::from(state.raw.is_regular() && state.raw.size().is_multiple_of(block_bytes));
         let (mut count, owner) = (0, format!("inode {}", inode.ino));
         for visited in found {
             match visited {
@@ -245,7 +347,8 @@ impl Check<'_> {
                 Visited::Data(index, start, len, unwritten) => {
                     count += len;
                     self.claim(start, len, &owner);
-                    if index + len > end && !unwritten {
+                    // A file may have one block behind its end, as for e2fsck.
+                    if index + len > end + slack && !unwritten {
                         let what =
                             format!("{owner}: block {} lies beyond the size {}", index, state.raw.size());
                         self.report.violate("size_covers_blocks", what);
@@ -271,7 +374,7 @@ impl Check<'_> {
     fn check_directory(&mut self, inode: &Inode, state: &InodeState) -> Result<()> {
         let volume = self.volume;
         let seed = state.seed(volume, inode.ino);
-        let (mut dots, mut position) = ((0, 0), 0);
+        let (mut dots, mut position, mut names) = ((0, 0), 0, BTreeSet::new());
         if !state.raw.size().is_multiple_of(u64::from(volume.geo.block_bytes)) {
             self.report
                 .violate("directory_sound", format!("inode {}: its size is no whole block", inode.ino));
@@ -289,10 +392,18 @@ impl Check<'_> {
             for record in records(&bytes, volume.records_end()) {
                 let record = record.map_err(|what| Error::Corrupt(format!("block {index}: {what}")))?;
                 position += 1;
+                let at_end = record.at + record.len > volume.records_end();
+                if at_end && !indexed {
+                    let what = format!("inode {}: block {index}: a record lies over the checksum", inode.ino);
+                    self.report.violate("directory_sound", what);
+                }
                 match (position, record.name) {
-                    (1, b".") => dots.0 = u64::from(record.ino),
-                    (2, b"..") => dots.1 = u64::from(record.ino),
+                    (1, b".") if bytes[9..12] == [0; 3] => dots.0 = u64::from(record.ino),
+                    (2, b"..") if bytes[record.at + 10..record.at + 12] == [0; 2] => {
+                        dots.1 = u64::from(record.ino);
+                    }
                     _ if record.ino == 0 => {}
+                    (_, name) if !self.is_new_name(inode.ino, name, &mut names) => {}
                     _ => self.check_name(inode, state, record.name, (u64::from(record.ino), record.kind))?,
                 }
             }
@@ -304,6 +415,21 @@ impl Check<'_> {
             known.parent = dots.1;
         }
         Ok(())
+    }
+
+    /// Whether a name may be, and is the first of its kind in a directory.
+    fn is_new_name(&mut self, dir: u64, name: &[u8], names: &mut BTreeSet<Vec<u8>>) -> bool {
+        let shown = String::from_utf8_lossy(name);
+        let what = match name {
+            b"." | b".." => format!("inode {dir}: a second \"{shown}\""),
+            _ if name.iter().any(|byte| matches!(byte, 0 | b'/')) => {
+                format!("inode {dir}: the name \"{shown}\"")
+            }
+            _ if !names.insert(name.to_vec()) => format!("inode {dir}: \"{shown}\" is there twice"),
+            _ => return true,
+        };
+        self.report.violate("directory_sound", what);
+        false
     }
 
     fn check_name(
@@ -328,7 +454,8 @@ impl Check<'_> {
         }
         let says = kind_of_entry(kind);
         let is = self.volume.read_inode(ino).ok().and_then(|(raw, _)| raw.kind());
-        if self.volume.geo.filetype && says != is {
+        // A record may say nothing.
+        if self.volume.geo.filetype && kind != 0 && says != is {
             let what = format!("inode {}: \"{shown}\" says {says:?}, inode {ino} is {is:?}", inode.ino);
             self.report.violate("names_lead_to_inodes", what);
         }
@@ -341,7 +468,7 @@ impl Check<'_> {
     }
 
     fn check_names(&mut self) {
-        let orphans = self.orphans();
+        let orphans = std::mem::take(&mut self.listed);
         let reserved = self.volume.geo.first_ino;
         let mut found = Vec::new();
         let special =
@@ -353,7 +480,14 @@ impl Check<'_> {
             if known.deleted != 0 && !orphans.contains(ino) {
                 found.push(("inode_valid", format!("inode {ino} is in use, and says that it was deleted")));
             }
+            // One that ever had more subdirectories than links can count keeps that.
             let overflown = is_dir && known.links == 1 && self.volume.geo.dir_nlink;
+            if is_dir && should >= u32::from(LINK_MAX) {
+                self.needed.add(Needed::many_links());
+            }
+            if known.links == 0 && !orphans.contains(ino) {
+                found.push(("link_count_right", format!("inode {ino} is in use and has no links")));
+            }
             match names {
                 0 if orphans.contains(ino) => {}
                 0 => found.push(("nothing_lost", format!("inode {ino} has no name"))),
@@ -413,47 +547,160 @@ impl Check<'_> {
     }
 
     fn check_bitmaps(&mut self) {
-        let geo = self.volume.geo.clone();
         let descriptors = self.volume.groups.lock().descriptors.clone();
         let (mut free_blocks, mut free_inodes) = (0, 0);
         for (group, descriptor) in descriptors.iter().enumerate() {
             free_blocks += u64::from(descriptor.free_blocks());
             free_inodes += u64::from(descriptor.free_inodes());
             let group = group as u32;
-            let start = geo.group_start(group);
-            let used = |at: u32| bit(&self.used, (start + u64::from(at)) as u32);
-            let is_free = (0..geo.group_blocks(group)).filter(|at| !used(*at)).count() as u32;
-            if is_free != descriptor.free_blocks() {
-                let what =
-                    format!("group {group} counts {} free blocks, has {is_free}", descriptor.free_blocks());
-                self.report.violations.push(Violation { predicate: "counts_right", what });
+            self.check_hint(group, descriptor);
+            self.check_inode_bitmap(group, descriptor);
+            self.check_block_bitmap(group, descriptor);
+        }
+        let superblock = self.volume.superblock.lock().clone();
+        let counted = u64::from(superblock.free_blocks_count_lo.get())
+            | if superblock.has_incompat(incompat::IS_64BIT) {
+                u64::from(superblock.free_blocks_count_hi.get()) << 32
+            } else {
+                0
+            };
+        // After a crash with a journal they are those of the last unmount, and a mount counts anew.
+        let clean = superblock.state.get() & 1 != 0 || !superblock.has_compat(compat::HAS_JOURNAL);
+        let inodes = u64::from(superblock.free_inodes_count.get());
+        for (kind, says, has) in [("blocks", counted, free_blocks), ("inodes", inodes, free_inodes)] {
+            if clean && says != has {
+                let what = format!("the superblock counts {says} free {kind}, the groups {has}");
+                self.report.violate("counts_right", what);
             }
-            if descriptor.has(group_flag::BLOCK_UNINIT) {
-                continue;
-            }
+        }
+    }
+
+    /// The bitmap of blocks has those in use, and the descriptor counts the others.
+    fn check_block_bitmap(&mut self, group: u32, descriptor: &GroupDescriptor) {
+        let geo = &self.volume.geo;
+        let (start, blocks) = (geo.group_start(group), geo.group_blocks(group));
+        let used = |at: u32| bit(&self.used, (start + u64::from(at)) as u32);
+        let is_free = (0..blocks).filter(|at| !used(*at)).count() as u32;
+        let counted = descriptor.free_blocks();
+        let mut found = Vec::new();
+        if is_free != counted {
+            found
+                .push(("counts_right", format!("group {group} counts {counted} free blocks, has {is_free}")));
+        }
+        let has_bitmap = !(geo.gdt_csum && descriptor.has(group_flag::BLOCK_UNINIT));
+        if has_bitmap {
             let differs = self.volume.look(descriptor.block_bitmap(), |bitmap| {
-                (0..geo.group_blocks(group)).find(|at| bit(bitmap, *at) != used(*at))
+                (0..blocks).find(|at| bit(bitmap, *at) != used(*at))
             });
             match differs {
                 Ok(None) => {}
                 Ok(Some(at)) => {
-                    let what = format!(
-                        "block {} is {} in the bitmap",
-                        start + u64::from(at),
-                        if used(at) { "free" } else { "in use" }
-                    );
-                    self.report.violations.push(Violation { predicate: "bitmap_right", what });
+                    let is = if used(at) { "free" } else { "in use" };
+                    let what = format!("block {} is {is} in the bitmap", start + u64::from(at));
+                    found.push(("bitmap_right", what));
                 }
-                Err(error) => self.report.violate("bitmap_right", error.to_string()),
+                Err(error) => found.push(("bitmap_right", error.to_string())),
             }
         }
-        let superblock = self.volume.superblock.lock().clone();
-        let counted = u64::from(superblock.free_blocks_count_lo.get())
-            | u64::from(superblock.free_blocks_count_hi.get()) << 32;
-        // After a crash with a journal they are those of the last unmount, and a mount counts anew.
-        let clean = superblock.state.get() & 1 != 0 || !superblock.has_compat(compat::HAS_JOURNAL);
-        if clean && (counted, u64::from(superblock.free_inodes_count.get())) != (free_blocks, free_inodes) {
-            let what = format!("the superblock counts {counted} free blocks, the groups {free_blocks}");
+        // Each group tells its own.
+        let found = found.into_iter().map(|(predicate, what)| Violation { predicate, what });
+        self.report.violations.extend(found);
+        if has_bitmap {
+            self.check_bitmap_ends(group, descriptor, true);
+        }
+    }
+
+    /// The bitmap of inodes has as many free ones as the descriptor says, which also counts the directories.
+    fn check_inode_bitmap(&mut self, group: u32, descriptor: &GroupDescriptor) {
+        let geo = &self.volume.geo;
+        let per_group = u64::from(geo.inodes_per_group);
+        let first = u64::from(group) * per_group + 1;
+        let inodes = self.inodes.range(first..first + per_group);
+        let directories = inodes.filter(|(_, known)| known.kind == FileKind::Directory).count() as u32;
+        let uninit = geo.gdt_csum && descriptor.has(group_flag::INODE_UNINIT);
+        let free = self.volume.look(descriptor.inode_bitmap(), |bitmap| {
+            (0..geo.inodes_per_group).filter(|at| !bit(bitmap, *at)).count() as u32
+        });
+        let free = match free {
+            _ if uninit => geo.inodes_per_group,
+            Ok(free) => free,
+            Err(error) => return self.report.violate("bitmap_right", error.to_string()),
+        };
+        let counts = [
+            ("free inodes", descriptor.free_inodes(), free),
+            ("directories", descriptor.used_dirs(), directories),
+        ];
+        for (kind, says, has) in counts.into_iter().filter(|(_, says, has)| says != has) {
+            self.report.violate("counts_right", format!("group {group} counts {says} {kind}, has {has}"));
+        }
+        if geo.gdt_csum && descriptor.itable_unused() > descriptor.free_inodes() {
+            let what = format!("group {group} says that more inodes were never used than are free");
+            self.report.violate("counts_right", what);
+        }
+        if !uninit {
+            self.check_bitmap_ends(group, descriptor, false);
+        }
+    }
+
+    /// What a bitmap has beyond its group is in use, and its checksum is right.
+    fn check_bitmap_ends(&mut self, group: u32, descriptor: &GroupDescriptor, of_blocks: bool) {
+        let geo = &self.volume.geo;
+        let (name, at, bits, whole, checksum) = match of_blocks {
+            true => {
+                let whole = geo.blocks_per_group as usize / 8;
+                (
+                    "blocks",
+                    descriptor.block_bitmap(),
+                    geo.group_blocks(group),
+                    whole,
+                    descriptor.block_bitmap_csum(),
+                )
+            }
+            false => {
+                let whole = geo.inodes_per_group as usize / 8;
+                (
+                    "inodes",
+                    descriptor.inode_bitmap(),
+                    geo.inodes_per_group,
+                    whole,
+                    descriptor.inode_bitmap_csum(),
+                )
+            }
+        };
+        let wide = geo.descriptor_bytes >= DESCRIPTOR_BYTES;
+        let looked = self.volume.look(at, |bitmap| {
+            let padded = (bits..bitmap.len() as u32 * 8).all(|at| bit(bitmap, at));
+            let sum = crc32c(geo.checksum_seed, &bitmap[..whole]);
+            let right = if wide { sum } else { sum & 0xffff };
+            (padded, !geo.metadata_csum || right == checksum)
+        });
+        match looked {
+            Ok((padded, sealed)) => {
+                for (holds, what) in
+                    [(padded, "has free ones beyond its end"), (sealed, "has a wrong checksum")]
+                {
+                    if !holds {
+                        self.report
+                            .violate("bitmap_right", format!("group {group}: the bitmap of {name} {what}"));
+                    }
+                }
+            }
+            Err(error) => self.report.violate("bitmap_right", error.to_string()),
+        }
+    }
+
+    /// No inode in use lies in the part of the table that was never used, as the descriptor has it.
+    fn check_hint(&mut self, group: u32, descriptor: &GroupDescriptor) {
+        let geo = &self.volume.geo;
+        let first = u64::from(group) * u64::from(geo.inodes_per_group) + 1;
+        let end = first + u64::from(geo.inodes_per_group);
+        let unused = if geo.gdt_csum { u64::from(descriptor.itable_unused()) } else { 0 };
+        let named = self.names.range(end - unused..end).next().map(|(ino, _)| *ino);
+        let known = self.inodes.range(end - unused..end).next().map(|(ino, _)| *ino);
+        if let Some(ino) = named.or(known) {
+            let what = format!(
+                "group {group} says that its last {unused} inodes were never used; inode {ino} is in use"
+            );
             self.report.violate("counts_right", what);
         }
     }

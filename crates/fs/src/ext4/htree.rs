@@ -20,6 +20,8 @@ use crate::error::{Error, Result};
 /// Where the info of the root lies, and its length.
 const INFO: usize = 24;
 const INFO_BYTES: usize = 8;
+/// A flag of the root that says that only later code can read the index.
+const INCOMPATIBLE: u8 = 1;
 /// Where entries begin in the root and in a node.
 const ROOT_ENTRIES: usize = INFO + INFO_BYTES;
 const NODE_ENTRIES: usize = 8;
@@ -120,10 +122,12 @@ pub(crate) fn check(volume: &Volume, inode: &Inode, state: &InodeState) -> Resul
 /// Version of the hash, and levels of nodes below the root.
 fn info(volume: &Volume, inode: &Inode, state: &InodeState) -> Result<(u8, u8)> {
     let block = volume.dir_block(inode, state, 0)?;
-    let (version, len, levels) =
-        volume.look(block, |bytes| (bytes[INFO + 4], bytes[INFO + 5], bytes[INFO + 6]))?;
+    let (version, len, levels, plain) = volume.look(block, |bytes| {
+        let plain = le32(bytes, INFO) == 0 && bytes[INFO + 7] & INCOMPATIBLE == 0;
+        (bytes[INFO + 4], bytes[INFO + 5], bytes[INFO + 6], plain)
+    })?;
     let known = volume.name_hash(b"", version).is_some();
-    if known && usize::from(len) == INFO_BYTES && levels <= MOST_LEVELS {
+    if plain && known && usize::from(len) == INFO_BYTES && levels <= MOST_LEVELS {
         return Ok((version, levels));
     }
     Err(damaged(volume, inode, "the root of its index is not possible"))

@@ -17,7 +17,9 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::Volume;
 use super::delayed::Delayed;
 use super::journal::Handle;
-use super::layout::{EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16};
+use super::layout::{
+    BAD_INO, EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, ROOT_INO, RawInode, crc32c, flag, put16,
+};
 use super::readahead::Readahead;
 use crate::cache::Mapping;
 use crate::error::{Error, Result};
@@ -320,6 +322,15 @@ impl Volume {
         crc32c(seed, &generation.to_le_bytes())
     }
 
+    /// Whether a time of deletion may be the next inode of the list of orphans: it is a number of one, and the file system was made
+    /// when the time was larger than that (e2fsck: `low_dtime_check`).
+    pub(crate) fn is_orphan_number(&self, dtime: u32) -> bool {
+        let inodes = self.geo.inodes();
+        let superblock = self.superblock.lock();
+        let made = [superblock.wtime.get(), superblock.mkfs_time.get()];
+        u64::from(dtime) < inodes && !made.iter().any(|time| *time != 0 && u64::from(*time) < inodes)
+    }
+
     /// Block and offset of an inode in the table.
     pub(crate) fn inode_at(&self, ino: u64) -> Result<(u64, usize)> {
         if ino == 0 || ino > self.geo.inodes() {
@@ -328,6 +339,9 @@ impl Volume {
         let per_group = u64::from(self.geo.inodes_per_group);
         let (group, index) = ((ino - 1) / per_group, (ino - 1) % per_group);
         let table = self.inode_tables[group as usize];
+        if table == 0 {
+            return Err(Error::NoEntry); // lost, and a repair looks for a place
+        }
         let offset = index * self.geo.inode_bytes as u64;
         let block_bytes = u64::from(self.geo.block_bytes);
         Ok((table + offset / block_bytes, (offset % block_bytes) as usize))
@@ -356,7 +370,12 @@ impl Volume {
         let len = bytes.len().min(RAW_INODE_BYTES);
         whole[..len].copy_from_slice(&bytes[..len]);
         let mut raw = RawInode::read_from_bytes(&whole).expect("the size is right");
-        if raw.links.get() == 0 && raw.mode.get() == 0 {
+        let is_none = match ino {
+            // It has pointers and nothing else, whether or not its checksum was ever made.
+            BAD_INO => raw.block == [0; 60],
+            _ => raw.links.get() == 0 && raw.mode.get() == 0,
+        };
+        if is_none {
             return Err(Error::NoEntry);
         }
         if self.geo.inode_bytes == OLD_INODE_BYTES {
@@ -398,6 +417,9 @@ impl Volume {
         state.tid = handle.tid;
         if state.orphan {
             self.orphans.pass();
+        }
+        if state.raw.is_regular() {
+            self.use_size(handle, state.delayed.disk_size.unwrap_or(state.raw.size()))?;
         }
         let (block, at) = self.inode_at(inode.ino)?;
         let len = self.geo.inode_bytes;

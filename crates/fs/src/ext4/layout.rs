@@ -15,6 +15,8 @@ pub(crate) const SUPERBLOCK_OFFSET: u64 = 1024;
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 /// `s_magic`.
 pub(crate) const MAGIC: u16 = 0xef53;
+/// Inode of the blocks that the medium cannot use (`mke2fs -l`); its pointers are all that it has.
+pub(crate) const BAD_INO: u64 = 1;
 /// Inode of the root directory.
 pub(crate) const ROOT_INO: u64 = 2;
 /// Inode that keeps blocks for more group descriptors.
@@ -337,6 +339,10 @@ fn wide(lo: U32, hi: U32) -> u64 {
     u64::from(lo.get()) | u64::from(hi.get()) << 32
 }
 
+fn split(block: u64) -> (U32, U32) {
+    ((block as u32).into(), ((block >> 32) as u32).into())
+}
+
 fn wide_count(lo: U16, hi: U16) -> u32 {
     u32::from(lo.get()) | u32::from(hi.get()) << 16
 }
@@ -382,6 +388,18 @@ impl GroupDescriptor {
         wide_count(self.itable_unused_lo, self.itable_unused_hi)
     }
 
+    pub(crate) fn set_block_bitmap(&mut self, block: u64) {
+        (self.block_bitmap_lo, self.block_bitmap_hi) = split(block);
+    }
+
+    pub(crate) fn set_inode_bitmap(&mut self, block: u64) {
+        (self.inode_bitmap_lo, self.inode_bitmap_hi) = split(block);
+    }
+
+    pub(crate) fn set_inode_table(&mut self, block: u64) {
+        (self.inode_table_lo, self.inode_table_hi) = split(block);
+    }
+
     pub(crate) fn set_free_blocks(&mut self, count: u32) {
         (self.free_blocks_lo, self.free_blocks_hi) = split_count(count);
     }
@@ -396,6 +414,14 @@ impl GroupDescriptor {
 
     pub(crate) fn set_itable_unused(&mut self, count: u32) {
         (self.itable_unused_lo, self.itable_unused_hi) = split_count(count);
+    }
+
+    pub(crate) fn block_bitmap_csum(&self) -> u32 {
+        wide_count(self.block_bitmap_csum_lo, self.block_bitmap_csum_hi)
+    }
+
+    pub(crate) fn inode_bitmap_csum(&self) -> u32 {
+        wide_count(self.inode_bitmap_csum_lo, self.inode_bitmap_csum_hi)
     }
 
     pub(crate) fn set_block_bitmap_csum(&mut self, csum: u32) {

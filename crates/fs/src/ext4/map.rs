@@ -31,7 +31,10 @@ impl Volume {
     pub(crate) fn max_file_bytes(&self, state: &InodeState) -> u64 {
         let block_bytes = u64::from(self.geo.block_bytes);
         if state.raw.has(flag::EXTENTS) {
-            return u64::from(u32::MAX) * block_bytes;
+            // Without `huge_file` an inode counts its space in 32 bits, in units of 512 bytes (Linux: `ext4_max_size`).
+            let sectors = block_bytes / 512;
+            let most = if self.geo.huge_file { u32::MAX } else { u32::MAX / sectors as u32 };
+            return u64::from(most) * block_bytes;
         }
         let per_block = block_bytes / 4;
         // i_blocks counts 512-byte units in 32 bits.

@@ -20,6 +20,7 @@
 //! | `layout`, `superblock` | the format; reading a superblock, its backups, its features |
 //! | `meta`, `journal` | blocks of metadata: read, changed inside a handle, committed, replayed |
 //! | `alloc`, `preallocation` | bitmaps and group descriptors; free blocks that are set aside for files |
+//! | `bad_blocks` | blocks that the medium cannot use |
 //! | `inode`, `map`, `extent`, `block_map` | the inode table; which block of the device holds a block of a file |
 //! | `dir`, `hash`, `htree` | directories |
 //! | `namei`, `orphan`, `orphan_file` | names; inodes without names, on the list and in the kernel's file |
@@ -29,8 +30,12 @@
 //! | `dax` | contents in memory, without a cache; what a power loss may tear there |
 //! | `mapped` | mapped files |
 //! | `external` | a journal on a device of its own |
+//! | `fast_commit` | replays what the kernel's fast commits change |
+//! | `fields` | fields of inodes that follow from others |
 //! | `mkfs`, `fsck`, `fs_type`, `vfs` | making, checking, the table of designs, the adapter |
+//! | `words` | the options of the kernel's driver |
 //! | `repair` | what e2fsck does for an image without a journal |
+//! | `feature`, `statfs` | feature flags that are set at first use; space as the kernel counts it |
 //! | `errors` | what happens when something is wrong |
 //! | `mutant` | seeded bugs |
 //!
@@ -55,6 +60,7 @@
 
 mod acl;
 mod alloc;
+mod bad_blocks;
 mod block_map;
 mod dax;
 mod delayed;
@@ -64,6 +70,9 @@ mod dump;
 mod errors;
 mod extent;
 mod external;
+mod fast_commit;
+mod feature;
+mod fields;
 mod file;
 mod free_map;
 pub(crate) mod fs_type;
@@ -84,8 +93,10 @@ mod orphan_file;
 mod preallocation;
 mod readahead;
 mod repair;
+mod statfs;
 mod superblock;
 mod vfs;
+mod words;
 mod writeback;
 mod xattr;
 
@@ -107,10 +118,11 @@ use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 use crate::mutant::Mutant;
 use alloc::{Groups, Space};
+use feature::Features;
 use inode::{Inode, Inodes};
-use journal::format::{Format, SUPERBLOCK_BYTES as JOURNAL_SUPERBLOCK_BYTES, be32};
-use journal::recovery::{Log, Replayed, mend_torn, set_features};
-use journal::{DataMode, Handle, Journal, JournalMap};
+use journal::attach::{JOURNAL_ELSEWHERE, JournalPlace};
+use journal::recovery::Care;
+use journal::{DataMode, Handle, Journal};
 use layout::{GroupDescriptor, STATE_CLEAN, Superblock, compat, incompat};
 use map::Mapped;
 use orphan::Orphans;
@@ -157,6 +169,10 @@ pub(crate) struct Settings {
     pub(crate) discards: bool,
     /// What is wrong is being repaired, and stops nothing.
     pub(crate) repairs: bool,
+    /// The log is not replayed, and orphans are not worked off (Linux: `noload`); `discards` is set.
+    pub(crate) skips_log: bool,
+    /// The size of the file system includes what never holds files (Linux: `minixdf`).
+    pub(crate) counts_overhead: bool,
     /// A seeded bug.
     pub(crate) mutant: Option<Mutant>,
     /// Free blocks are set aside for files that grow.
@@ -182,6 +198,8 @@ impl Default for Settings {
             read_only: false,
             discards: false,
             repairs: false,
+            skips_log: false,
+            counts_overhead: false,
             mutant: None,
             preallocates: false,
             stream_request: Bytes::kib(64),
@@ -193,12 +211,6 @@ impl Default for Settings {
     }
 }
 
-/// The device and the blocks of the journal.
-pub(crate) struct JournalPlace {
-    pub(crate) device: Arc<dyn BlockDevice>,
-    pub(crate) map: JournalMap,
-}
-
 /// A mounted file system.
 pub(crate) struct Volume {
     pub(crate) geo: Geo,
@@ -207,6 +219,7 @@ pub(crate) struct Volume {
     pub(crate) meta: Arc<Mapping>,
     pub(crate) journal: Option<Journal>,
     pub(crate) superblock: Mutex<Superblock>,
+    features: Features,
     pub(crate) groups: Mutex<Groups>,
     /// What the groups have free.
     pub(crate) space: Arc<Space>,
@@ -236,10 +249,6 @@ pub(crate) struct Volume {
     writeback: Writeback,
 }
 
-/// What is said where the device of the journal was not given.
-pub(crate) const JOURNAL_ELSEWHERE: &str = "its journal is on another device: name that (`weir fsck --journal FILE`, `weir mount \
-    -o journal_path=FILE`), or give it a journal of its own (tune2fs -O ^has_journal, then tune2fs -j)";
-
 impl Volume {
     /// Reads a file system as it is, without journal or recovery: for checking, and as the first part of a mount.
     pub(crate) fn open(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Self, FsError> {
@@ -256,16 +265,6 @@ impl Volume {
         found
             .and_then(|found| Self::open_found(device, settings.clone(), found, tears))
             .or_else(|_| Self::open(device, settings.clone()))
-    }
-
-    /// Whether checksums are wrong that the replay of the log may make right.
-    pub(crate) fn awaits_replay(&self) -> bool {
-        let begins = |place: JournalPlace| {
-            let first = place.map.0.first().copied()? * u64::from(self.geo.block_bytes);
-            let head = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES).ok()?;
-            Some(be32(&head, 0x1c) != 0)
-        };
-        self.torn && self.find_journal().ok().and_then(begins) == Some(true)
     }
 
     /// With `tears` a descriptor may have a wrong checksum.
@@ -289,6 +288,7 @@ impl Volume {
             cache,
             meta: Mapping::new(0),
             journal: None,
+            features: Features::of(&superblock),
             superblock: Mutex::new(&SUPERBLOCK, superblock),
             inode_tables: descriptors.iter().map(GroupDescriptor::inode_table).collect(),
             groups: Mutex::new(&GROUPS, Groups::new(descriptors, &space)),
@@ -315,21 +315,21 @@ impl Volume {
     pub(crate) fn mount(device: &Arc<dyn BlockDevice>, settings: Settings) -> Result<Arc<Self>, FsError> {
         let repaired = Self::repair_unjournaled(device, &settings)?;
         let mut volume = Self::open_to_replay(device, &settings)?;
+        if volume.settings.skips_log {
+            return Ok(Self::without_log(volume));
+        }
         let journaled = volume.superblock.lock().has_compat(compat::HAS_JOURNAL);
         if journaled {
             let log = volume.find_journal()?;
-            let (replayed, map, format, superblock) = volume.recover_journal(&log)?;
-            if replayed.transactions > 0 || volume.torn {
-                let mut notes = std::mem::take(&mut volume.notes);
+            let (replayed, map, format, superblock) = volume.recover_journal(&log, Care::Refuse)?;
+            if replayed.end.is_some() || volume.torn {
+                let notes = std::mem::take(&mut volume.notes);
                 let errors = volume.superblock.lock().clone();
                 volume = Self::open(device, settings)?;
                 volume.superblock.lock().keep_errors(&errors);
-                notes.push(format!(
-                    "journal: {} transactions were replayed, {} blocks written",
-                    replayed.transactions, replayed.blocks
-                ));
                 volume.notes = notes;
             }
+            volume.notes.extend(replayed.note());
             let queues = (Queue::new(log.device), Queue::new(Arc::clone(device)));
             let mode = (volume.settings.data, volume.settings.mutant);
             volume.journal = Some(Journal::new(queues, map, format, superblock, mode));
@@ -351,13 +351,25 @@ impl Volume {
         Ok(volume)
     }
 
+    /// The image as it lies on the device, whatever its log has.
+    fn without_log(mut volume: Self) -> Arc<Self> {
+        if volume.superblock.lock().needs_recovery() {
+            let what =
+                "noload: the journal was not replayed: names, attributes and contents may be old or torn";
+            volume.notes.push(what.to_owned());
+        }
+        volume.mounted.store(true, Relaxed);
+        Arc::new(volume)
+    }
+
     /// Repairs an image that has no journal and was not unmounted; says what was done.
     fn repair_unjournaled(
         device: &Arc<dyn BlockDevice>,
         settings: &Settings,
     ) -> Result<Vec<String>, FsError> {
         let superblock = superblock::load_to_replay(device, settings)?.superblock;
-        if superblock.has_compat(compat::HAS_JOURNAL) || !superblock.needs_recovery() {
+        let journaled = superblock.has_compat(compat::HAS_JOURNAL);
+        if journaled || !superblock.needs_recovery() || settings.skips_log {
             return Ok(Vec::new());
         }
         let mut volume = Self::open(device, Settings { repairs: true, ..settings.clone() })?;
@@ -368,90 +380,37 @@ impl Volume {
         Ok(notes)
     }
 
-    /// Where the journal is: in an inode, or on a device of its own.
-    fn find_journal(&self) -> Result<JournalPlace, FsError> {
+    /// The map of the journal by its copy in the superblock, if it has one (`s_jnl_blocks`): for a journal that alone knows what
+    /// its inode should be.
+    fn journal_map_by_copy(&self) -> Option<journal::JournalMap> {
         let superblock = self.superblock.lock().clone();
+        let words = superblock.jnl_blocks.map(zerocopy::little_endian::U32::get);
+        if superblock.jnl_backup_type != 1 || words[..15] == [0; 15] {
+            return None;
+        }
+        let mut raw = layout::RawInode::zero();
+        raw.mode = ((::vfs::FileKind::Regular.mode_bits() | 0o600) as u16).into();
+        (raw.size_hi, raw.size_lo) = (words[15].into(), words[16].into());
+        (0..15).for_each(|slot| layout::put32(&mut raw.block, slot * 4, words[slot]));
+        if words[0] & 0xffff == 0xf30a {
+            raw.flags = layout::flag::EXTENTS.into();
+        }
         let number = u64::from(superblock.journal_inum.get());
-        if number != 0 {
-            let map = self.journal_map(number).map_err(damaged)?;
-            return Ok(JournalPlace { device: Arc::clone(&self.device), map });
-        }
-        let Some(device) = &self.settings.journal_device else {
-            return Err(FsError::WrongFormat { design: "ext4", found: JOURNAL_ELSEWHERE.to_owned() });
-        };
-        external::place(device, self.geo.block_bytes, &superblock.journal_uuid)
-    }
-
-    /// Replays the journal; afterwards it is empty and has the features that a mount uses.
-    fn recover_journal(
-        &self,
-        place: &JournalPlace,
-    ) -> Result<(Replayed, JournalMap, Format, Vec<u8>), FsError> {
-        let wide = self.superblock.lock().has_incompat(incompat::IS_64BIT);
-        let map = place.map.clone();
-        let queue = Queue::new(Arc::clone(&place.device));
-        let home = Queue::new(Arc::clone(&self.device));
-        let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
-        let mut superblock = superblock::read_bytes(&*place.device, first, JOURNAL_SUPERBLOCK_BYTES)?;
-        // A journal on a device of its own is in the memory beside the block device.
-        let in_memory = self.settings.memory.is_some() || !Arc::ptr_eq(&place.device, &self.device);
-        if in_memory && !self.has(mutant::TORN_LOG_REFUSED) {
-            mend_torn(&mut superblock);
-        }
-        let blocks = map.0.len() as u64;
-        let format_of = |superblock: &[u8]| {
-            Format::of(superblock, self.geo.block_bytes, blocks)
-                .map_err(|what| format!("journal: {what}; `weir fsck --repair` makes a new one"))
-                .map_err(|what| FsError::Damaged { design: "ext4", what })
-        };
-        let format = format_of(&superblock)?;
-        let (blocks, mutant) = (self.geo.blocks, self.settings.mutant);
-        let log = Log { queue: &queue, home: &home, map: &map, format, blocks, mutant };
-        let replayed = log.recover(&mut superblock).map_err(damaged)?;
-        let before = superblock.clone();
-        set_features(&mut superblock, wide, self.geo.metadata_csum);
-        if superblock[0x28..0x2c] != before[0x28..0x2c] && in_memory {
-            // The word of the features comes last: it makes the checksum count.
-            let mut first = superblock.clone();
-            first[0x28..0x2c].copy_from_slice(&before[0x28..0x2c]);
-            log.write_bytes(&first).map_err(damaged)?;
-        }
-        let format = format_of(&superblock)?;
-        Log { format, ..log }.write_superblock(&mut superblock).map_err(damaged)?;
-        Ok((replayed, map, format, superblock))
-    }
-
-    /// Whether the superblock names a journal on a device of its own.
-    pub(crate) fn has_journal_elsewhere(&self) -> bool {
-        let superblock = self.superblock.lock();
-        superblock.has_compat(compat::HAS_JOURNAL)
-            && superblock.journal_inum.get() == 0
-            && superblock.journal_uuid != [0; 16]
-    }
-
-    /// What a mount would hold against the journal; nothing where there is none.
-    pub(crate) fn check_journal(&self) -> std::result::Result<(), String> {
-        // On a device of its own a mount looks at it.
-        if !self.superblock.lock().has_compat(compat::HAS_JOURNAL) || self.has_journal_elsewhere() {
-            return Ok(());
-        }
-        let number = u64::from(self.superblock.lock().journal_inum.get());
-        let map = self.journal_map(number).map_err(|error| error.to_string())?;
-        let first = map.0.first().copied().unwrap_or_default() * u64::from(self.geo.block_bytes);
-        let superblock = superblock::read_bytes(&*self.device, first, JOURNAL_SUPERBLOCK_BYTES);
-        let superblock = superblock.map_err(|error| error.to_string())?;
-        Format::of(&superblock, self.geo.block_bytes, map.0.len() as u64).map(drop)
-    }
-
-    /// Where the blocks of the journal's inode are.
-    pub(crate) fn journal_map(&self, number: u64) -> Result<JournalMap> {
-        self.special_map(number, "the journal").map(JournalMap)
+        let state = inode::InodeState::of(raw, Box::default());
+        self.whole_map(number, state, "the journal")
+            .ok()
+            .filter(|map| !map.is_empty())
+            .map(journal::JournalMap)
     }
 
     /// Where the blocks are of an inode of the file system itself, which has no holes.
     pub(crate) fn special_map(&self, number: u64, what: &str) -> Result<Vec<u64>> {
         let (raw, extra) = self.read_inode(number)?;
-        let inode = Inode::alone(number, &JOURNAL_INODE, inode::InodeState::of(raw, extra));
+        self.whole_map(number, inode::InodeState::of(raw, extra), what)
+    }
+
+    fn whole_map(&self, number: u64, state: inode::InodeState, what: &str) -> Result<Vec<u64>> {
+        let inode = Inode::alone(number, &JOURNAL_INODE, state);
         let state = inode.state.read();
         let end = state.raw.size() / u64::from(self.geo.block_bytes);
         if end > self.geo.blocks {

@@ -227,7 +227,9 @@ impl Volume {
 
     /// Whether a directory may have another subdirectory.
     fn check_links(&self, state: &InodeState) -> Result<()> {
-        let full = state.raw.links.get() >= LINK_MAX && !self.geo.dir_nlink;
+        // As in Linux the feature must be there, and the directory must have an index.
+        let may_overflow = self.geo.dir_nlink && state.raw.has(flag::INDEX);
+        let full = state.raw.links.get() >= LINK_MAX && !may_overflow;
         if full { Err(Error::TooManyLinks) } else { Ok(()) }
     }
 

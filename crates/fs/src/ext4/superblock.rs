@@ -1,5 +1,6 @@
 //! The superblock and the group descriptors: reading, judging, falling back to a backup.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use media::block::BlockDevice;
@@ -65,6 +66,8 @@ pub(crate) struct Geo {
     pub(crate) dir_nlink: bool,
     pub(crate) huge_file: bool,
     pub(crate) sparse_super: bool,
+    /// Bitmaps and tables may lie in other groups.
+    pub(crate) flex_bg: bool,
     pub(crate) hash_version: u8,
     pub(crate) unsigned_hash: bool,
     pub(crate) hash_seed: [u32; 4],
@@ -123,6 +126,7 @@ impl Geo {
             dir_nlink: sb.has_ro_compat(ro_compat::DIR_NLINK),
             huge_file: sb.has_ro_compat(ro_compat::HUGE_FILE),
             sparse_super: sb.has_ro_compat(ro_compat::SPARSE_SUPER),
+            flex_bg: sb.has_incompat(incompat::FLEX_BG),
             hash_version: sb.def_hash_version,
             unsigned_hash: unsigned,
             hash_seed: sb.hash_seed.map(U32::get),
@@ -132,6 +136,15 @@ impl Geo {
     /// The first block of a group.
     pub(crate) fn group_start(&self, group: u32) -> u64 {
         self.first_data_block + u64::from(group) * u64::from(self.blocks_per_group)
+    }
+
+    /// Whether a copy of the superblock that says it is of `group` may be at a block; those of old tools say 0.
+    fn is_copy_at(&self, group: u16, block: u64) -> bool {
+        let at = block.saturating_sub(self.first_data_block) / u64::from(self.blocks_per_group);
+        block < self.blocks
+            && self.group_start(at as u32) == block
+            && self.has_superblock(at as u32)
+            && (group == 0 || u64::from(group) == at)
     }
 
     /// How many blocks a group has: the last one may be short.
@@ -235,12 +248,7 @@ impl Geo {
     /// Reads a descriptor whatever its checksum says.
     pub(crate) fn possible_descriptor(&self, group: u32, bytes: &[u8]) -> Result<GroupDescriptor> {
         let descriptor = GroupDescriptor::of(bytes);
-        let table_end = descriptor.inode_table().saturating_add(u64::from(self.table_blocks()));
-        let inside = |block: u64| block > self.first_data_block && block < self.blocks;
-        let fits = inside(descriptor.block_bitmap())
-            && inside(descriptor.inode_bitmap())
-            && inside(descriptor.inode_table())
-            && table_end <= self.blocks
+        let fits = self.has_places(group, &descriptor)
             && descriptor.free_blocks() <= self.group_blocks(group)
             && descriptor.free_inodes() <= self.inodes_per_group
             && descriptor.itable_unused() <= self.inodes_per_group;
@@ -249,6 +257,20 @@ impl Geo {
         } else {
             Err(Error::Corrupt(format!("descriptor of group {group} is not possible")))
         }
+    }
+
+    /// Whether blocks may hold bitmaps or the table of a group.
+    fn is_place(&self, group: u32, start: u64, len: u32) -> bool {
+        let (own, blocks) = (self.group_start(group), u64::from(self.group_blocks(group)));
+        let range = if self.flex_bg { self.first_data_block + 1..self.blocks } else { own..own + blocks };
+        range.contains(&start) && start.saturating_add(u64::from(len)) <= range.end
+    }
+
+    /// Whether bitmaps and table of a group lie where they may.
+    fn has_places(&self, group: u32, descriptor: &GroupDescriptor) -> bool {
+        self.is_place(group, descriptor.block_bitmap(), 1)
+            && self.is_place(group, descriptor.inode_bitmap(), 1)
+            && self.is_place(group, descriptor.inode_table(), self.table_blocks())
     }
 }
 
@@ -324,6 +346,13 @@ pub(crate) fn read_bytes(
 pub(crate) fn has_magic(device: &dyn BlockDevice) -> bool {
     let bytes = read_bytes(device, SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES);
     bytes.is_ok_and(|bytes| Superblock::read_from_bytes(&bytes).is_ok_and(|sb| sb.magic.get() == MAGIC))
+}
+
+/// Whether the files of the image that begins here have extents, by a primary superblock that may use what is not supported;
+/// none where there is no such superblock.
+pub(crate) fn is_modern(device: &dyn BlockDevice) -> Option<bool> {
+    let (superblock, torn) = read_raw(device, SUPERBLOCK_OFFSET).ok()?;
+    (!torn).then(|| superblock.has_incompat(incompat::EXTENTS))
 }
 
 /// The superblock at an offset, and whether its checksum is wrong; what it says is not judged.
@@ -402,8 +431,7 @@ pub(crate) fn load(device: &Arc<dyn BlockDevice>) -> Result<Found, FsError> {
     };
     for (block_bytes, block) in places_of_copies() {
         let Ok((mut superblock, geo)) = read_one(&**device, block * block_bytes) else { continue };
-        let group = u32::from(superblock.block_group_nr.get());
-        if u64::from(geo.block_bytes) == block_bytes && group < geo.groups && geo.group_start(group) == block
+        if u64::from(geo.block_bytes) == block_bytes && geo.is_copy_at(superblock.block_group_nr.get(), block)
         {
             // A copy is as old as the last resize: it does not know how the file system was left.
             superblock.state = (superblock.state.get() & !STATE_CLEAN).into();
@@ -438,11 +466,86 @@ pub(crate) fn load_descriptors(
         if tears && found.is_err() {
             (found, *torn) = (geo.possible_descriptor(group, bytes), true);
         }
-        let copy =
-            |error| if repairs { copied_descriptor(device, geo, group).ok_or(error) } else { Err(error) };
-        all.push(found.or_else(copy).map_err(super::damaged)?);
+        if repairs && found.is_err() {
+            found = Ok(salvaged_descriptor(device, geo, group, bytes));
+        }
+        all.push(found.map_err(super::damaged)?);
+    }
+    if repairs {
+        part_descriptors(device, geo, &mut all);
     }
     Ok(all)
+}
+
+/// What a repair takes for a descriptor that is wrong: a copy, or what is possible of it. What has no place is 0.
+fn salvaged_descriptor(device: &dyn BlockDevice, geo: &Geo, group: u32, bytes: &[u8]) -> GroupDescriptor {
+    let mut descriptor = GroupDescriptor::of(bytes);
+    let has_right_places = !geo.gdt_csum && geo.has_places(group, &descriptor);
+    if !has_right_places && let Some(copy) = copied_descriptor(device, geo, group) {
+        return copy;
+    }
+    let table_blocks = geo.table_blocks();
+    if !geo.is_place(group, descriptor.block_bitmap(), 1) {
+        descriptor.set_block_bitmap(0);
+    }
+    if !geo.is_place(group, descriptor.inode_bitmap(), 1) {
+        descriptor.set_inode_bitmap(0);
+    }
+    if !geo.is_place(group, descriptor.inode_table(), table_blocks) {
+        descriptor.set_inode_table(0);
+    }
+    descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
+    descriptor.set_itable_unused(0);
+    descriptor
+}
+
+/// Where bitmaps and tables lie over each other or over the superblock, takes copies of the descriptors if those do not; else the
+/// later one has no place.
+fn part_descriptors(device: &dyn BlockDevice, geo: &Geo, all: &mut [GroupDescriptor]) {
+    if overlap(geo, all).is_empty() {
+        return;
+    }
+    let copies: Option<Vec<_>> = (0..geo.groups).map(|group| copied_descriptor(device, geo, group)).collect();
+    if let Some(copies) = copies.filter(|copies| overlap(geo, copies).is_empty()) {
+        all.clone_from_slice(&copies);
+        return;
+    }
+    for (group, part) in overlap(geo, all) {
+        match part {
+            0 => all[group].set_block_bitmap(0),
+            1 => all[group].set_inode_bitmap(0),
+            _ => all[group].set_inode_table(0),
+        }
+    }
+}
+
+/// Groups whose block bitmap (0), inode bitmap (1) or inode table (2) lies over something that comes before it.
+fn overlap(geo: &Geo, all: &[GroupDescriptor]) -> Vec<(usize, u8)> {
+    let mut taken: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut take = |start: u64, len: u64| {
+        let before = taken.range(..start + len).next_back().is_some_and(|(at, other)| at + other > start);
+        if !before && start > 0 {
+            taken.insert(start, len);
+        }
+        before
+    };
+    for group in 0..geo.groups {
+        take(geo.group_start(group), u64::from(geo.base_blocks(group)));
+    }
+    let mut found = Vec::new();
+    for part in 0..3 {
+        for (group, descriptor) in all.iter().enumerate() {
+            let (start, len) = match part {
+                0 => (descriptor.block_bitmap(), 1),
+                1 => (descriptor.inode_bitmap(), 1),
+                _ => (descriptor.inode_table(), u64::from(geo.table_blocks())),
+            };
+            if start > 0 && take(start, len) {
+                found.push((group, part));
+            }
+        }
+    }
+    found
 }
 
 /// The copy of a descriptor that a group holds. It is old: of what it says, only the places count.
@@ -466,8 +569,8 @@ fn check_readable(superblock: &Superblock) -> Result<(), FsError> {
     let log = superblock.log_block_size.get();
     if (3..=6).contains(&log) {
         let size = Bytes(1024 << log);
-        let found = format!("the image has blocks of {size}; weir supports 1, 2 and 4 KiB");
-        return Err(FsError::WrongFormat { design: "ext4", found });
+        let what = format!("the image has blocks of {size}; weir supports 1, 2 and 4 KiB");
+        return Err(FsError::Unsupported { what });
     }
     check_features(superblock, ro_compat::KNOWN | !ro_compat::BIGALLOC)
 }
@@ -498,8 +601,7 @@ fn check_features(superblock: &Superblock, known_ro: u32) -> Result<(), FsError>
     let names = names.join(", ");
     let reads = unknown_incompat == 0 && unknown_ro & ro_compat::BIGALLOC == 0;
     let advice = if reads { "mount it with -o ro, or make it without" } else { "make it without" };
-    Err(FsError::WrongFormat {
-        design: "ext4",
-        found: format!("the image uses {names}, which weir does not support; {advice} (mke2fs -O ^FEATURE)"),
+    Err(FsError::Unsupported {
+        what: format!("the image uses {names}, which weir does not support; {advice} (mke2fs -O ^FEATURE)"),
     })
 }

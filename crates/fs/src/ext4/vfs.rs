@@ -11,11 +11,10 @@ use ::vfs::{
 
 use super::Volume;
 use super::inode::change_time;
-use super::layout::{NAME_MAX, ROOT_INO, flag, incompat};
+use super::layout::{ROOT_INO, flag};
 use super::namei::Node;
 use crate::dax::WHOLE_FILE;
 use crate::error::{Error, Result as DesignResult};
-use crate::persist::tree_nodes;
 
 /// A mounted file system.
 pub(crate) struct Mounted(pub(crate) Arc<Volume>);
@@ -58,17 +57,6 @@ impl Volume {
         }
         state.attr(self, ino)
     }
-
-    fn stat_fs(&self) -> StatFs {
-        StatFs {
-            frsize: self.geo.block_bytes,
-            blocks: self.geo.blocks,
-            blocks_free: self.space.blocks().saturating_sub(self.space.reserved()),
-            files: self.geo.inodes(),
-            files_free: self.space.inodes(),
-            name_max: NAME_MAX,
-        }
-    }
 }
 
 impl FileSystem for Mounted {
@@ -81,15 +69,7 @@ impl FileSystem for Mounted {
     }
 
     fn blocks_available(&self, space: &StatFs) -> u64 {
-        // One file may take all of it, in pieces of one block: an extent tree has a head and entries of 12 bytes, up to 5 levels; a
-        // tree of pointers has 3.
-        let block = u64::from(space.frsize);
-        let (fanout, levels) = match self.0.superblock.lock().has_incompat(incompat::EXTENTS) {
-            true => (block / 12 - 1, 5),
-            false => (block / 4, 3),
-        };
-        let free = space.blocks_free.saturating_sub(self.0.space.kept());
-        free.saturating_sub(tree_nodes(free, fanout, levels))
+        self.0.blocks_available(space)
     }
 
     fn sync(&self) -> Result<()> {

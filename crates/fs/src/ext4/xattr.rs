@@ -13,10 +13,13 @@
 use std::collections::BTreeMap;
 
 use ::vfs::XattrMode;
+use zerocopy::{FromBytes, IntoBytes};
 
 use super::inode::{Inode, InodeState, change_time};
 use super::journal::Handle;
-use super::layout::{OLD_INODE_BYTES, RAW_INODE_BYTES, crc32c, flag, le16, le32, put16, put32};
+use super::layout::{
+    EXTRA_ISIZE, OLD_INODE_BYTES, RAW_INODE_BYTES, RawInode, crc32c, flag, le16, le32, put16, put32,
+};
 use super::map::damaged;
 use super::{Volume, acl};
 use crate::error::{Error, Result};
@@ -133,7 +136,9 @@ fn walk<'a>(
 /// Reads entries from `at` on; values count from `base`. An error in words.
 fn parse(bytes: &[u8], at: usize, base: usize, into: &mut Attributes) -> Result<(), &'static str> {
     walk(bytes, at, base, &mut |entry| {
-        into.insert((entry.prefix, entry.name.len(), entry.name.to_vec()), entry.value.to_vec());
+        // Of a name that is in the inode and in the block, Linux finds that in the inode, which is read first.
+        let key = (entry.prefix, entry.name.len(), entry.name.to_vec());
+        into.entry(key).or_insert_with(|| entry.value.to_vec());
         Ok(())
     })
     .map(drop)
@@ -208,20 +213,62 @@ fn hash_value(hash: u32, value: &[u8]) -> u32 {
 }
 
 impl Volume {
-    /// Where attributes begin in an inode's bytes behind [`super::layout::RawInode`], if they have a place there.
+    /// Where attributes begin in an inode, if they have a place there: behind its fields, of which an old one has fewer than
+    /// [`super::layout::RawInode`] (before Linux 4.5: 28 bytes of extra ones). One that counts none has not used that space yet.
     fn inode_room(&self, state: &InodeState) -> Option<usize> {
-        let end_of_fields = OLD_INODE_BYTES + usize::from(state.raw.extra_isize.get());
-        let at = end_of_fields.checked_sub(RAW_INODE_BYTES)?;
-        (self.geo.inode_bytes > RAW_INODE_BYTES && at + 8 <= state.extra.len()).then_some(at)
+        let fields = usize::from(state.raw.extra_isize.get());
+        let at = OLD_INODE_BYTES + fields;
+        (fields > 0 && at + 8 <= self.geo.inode_bytes).then_some(at)
+    }
+
+    /// Gives a large inode that has not used its space behind the old fields all fields of a new one (Linux does so at the first
+    /// look: `ext4_iget`).
+    fn use_extra_space(&self, state: &mut InodeState) {
+        if self.geo.inode_bytes < RAW_INODE_BYTES || state.raw.extra_isize.get() != 0 {
+            return;
+        }
+        let mut whole = [0; RAW_INODE_BYTES];
+        whole[..OLD_INODE_BYTES].copy_from_slice(&state.raw.as_bytes()[..OLD_INODE_BYTES]);
+        state.raw = RawInode::read_from_bytes(&whole).expect("the size is right");
+        state.raw.extra_isize = EXTRA_ISIZE.into();
+        state.extra.fill(0);
+    }
+
+    /// The bytes of an inode from where attributes begin, magic included, if it has some.
+    fn inode_attributes(&self, state: &InodeState) -> Option<Vec<u8>> {
+        let at = self.inode_room(state)?;
+        let whole = [state.raw.as_bytes(), &state.extra].concat();
+        Some(whole[at..].to_vec()).filter(|bytes| le32(bytes, 0) == MAGIC)
+    }
+
+    /// Makes these the bytes behind the fields of an inode; what they do not reach is zero.
+    fn set_inode_attributes(&self, state: &mut InodeState, bytes: &[u8]) {
+        let Some(at) = self.inode_room(state) else { return };
+        let mut whole = [state.raw.as_bytes(), &state.extra].concat();
+        whole[at..].fill(0);
+        whole[at..at + bytes.len()].copy_from_slice(bytes);
+        state.raw = RawInode::read_from_bytes(&whole[..RAW_INODE_BYTES]).expect("the size is right");
+        state.extra.copy_from_slice(&whole[RAW_INODE_BYTES..]);
+    }
+
+    /// The bytes of an inode that hold these attributes; none for no attributes.
+    fn laid_out_in_inode(&self, state: &InodeState, attributes: &Attributes) -> Vec<u8> {
+        match self.inode_room(state) {
+            Some(at) if !attributes.is_empty() => {
+                let mut bytes = vec![0; self.geo.inode_bytes - at];
+                put32(&mut bytes, 0, MAGIC);
+                lay_out(&mut bytes, 4, 4, false, attributes.iter());
+                bytes
+            }
+            _ => Vec::new(),
+        }
     }
 
     /// All attributes of an inode.
     pub(crate) fn attributes(&self, inode: &Inode, state: &InodeState) -> Result<Attributes> {
         let mut all = Attributes::new();
-        if let Some(at) = self.inode_room(state)
-            && le32(&state.extra, at) == MAGIC
-        {
-            parse(&state.extra, at + 4, at + 4, &mut all).map_err(|what| damaged(self, inode, what))?;
+        if let Some(bytes) = self.inode_attributes(state) {
+            parse(&bytes, 4, 4, &mut all).map_err(|what| damaged(self, inode, what))?;
         }
         let block = state.raw.file_acl();
         if block != 0 {
@@ -247,10 +294,8 @@ impl Volume {
         if let Some(what) = lists.map(|(_, list)| list).find_map(|list| acl::fault(list)) {
             return Err(damaged(self, inode, what));
         }
-        if let Some(at) = self.inode_room(state)
-            && le32(&state.extra, at) == MAGIC
-        {
-            check(&state.extra, at + 4, at + 4).map_err(|what| damaged(self, inode, what))?;
+        if let Some(bytes) = self.inode_attributes(state) {
+            check(&bytes, 4, 4).map_err(|what| damaged(self, inode, what))?;
         }
         let block = state.raw.file_acl();
         if block != 0 {
@@ -262,12 +307,10 @@ impl Volume {
 
     /// Gives the lists of access control in an inode the form of the device, and drops what is none; says whether one was mended.
     pub(crate) fn mend_lists(&self, state: &mut InodeState) -> bool {
-        let Some(at) = self.inode_room(state).filter(|at| le32(&state.extra, *at) == MAGIC) else {
-            return false;
-        };
-        let Some(all) = mended_lists(&state.extra, at + 4, at + 4) else { return false };
-        state.extra[at + 4..].fill(0);
-        lay_out(&mut state.extra, at + 4, at + 4, false, all.iter());
+        let Some(bytes) = self.inode_attributes(state) else { return false };
+        let Some(all) = mended_lists(&bytes, 4, 4) else { return false };
+        let mended = self.laid_out_in_inode(state, &all);
+        self.set_inode_attributes(state, &mended);
         true
     }
 
@@ -295,12 +338,10 @@ impl Volume {
 
     /// Gives up the attributes in an inode if they are not sound; says whether it did.
     pub(crate) fn drop_damaged_attributes(&self, state: &mut InodeState) -> bool {
-        let Some(at) = self.inode_room(state).filter(|at| le32(&state.extra, *at) == MAGIC) else {
-            return false;
-        };
-        let damaged = check(&state.extra, at + 4, at + 4).is_err();
+        let Some(bytes) = self.inode_attributes(state) else { return false };
+        let damaged = check(&bytes, 4, 4).is_err();
         if damaged {
-            state.extra[at..].fill(0);
+            self.set_inode_attributes(state, &[]);
         }
         damaged
     }
@@ -381,24 +422,21 @@ impl Volume {
         let mut all = self.attributes(&inode, &state)?;
         change(&mut all)?;
         convert_lists(&mut all);
+        self.use_extra_space(&mut state);
         let (inside, outside) = self.divide(&state, &all)?;
         let handle = self.begin(CREDITS)?;
         self.put_block(&handle, &inode, &mut state, &outside)?;
-        if let Some(at) = self.inode_room(&state) {
-            state.extra[at..].fill(0);
-            if !inside.is_empty() {
-                put32(&mut state.extra, at, MAGIC);
-                lay_out(&mut state.extra, at + 4, at + 4, false, inside.iter());
-            }
-        }
+        let bytes = self.laid_out_in_inode(&state, &inside);
+        self.set_inode_attributes(&mut state, &bytes);
         state.raw.set_ctime(change_time());
+        self.use_attributes(&handle)?;
         self.store_inode(&handle, &inode, &mut state)
     }
 
     /// Which attributes go into the inode, the smallest first, and which into the block; `NoSpace` when they do not fit.
     fn divide(&self, state: &InodeState, all: &Attributes) -> Result<(Attributes, Attributes)> {
         // The end of the entries takes four bytes, and so does the magic of an inode's.
-        let mut room = self.inode_room(state).map_or(0, |at| state.extra.len() - at - 8);
+        let mut room = self.inode_room(state).map_or(0, |at| self.geo.inode_bytes - at - 8);
         let mut by_size: Vec<_> = all.iter().collect();
         by_size.sort_by_key(|((prefix, len, name), value)| {
             (entry_bytes(*len) + value_bytes(value.len()), *prefix, name.clone())

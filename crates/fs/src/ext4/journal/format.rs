@@ -20,13 +20,31 @@ pub(crate) const REVOKE_HEADER_BYTES: usize = 16;
 /// Length of the journal's superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 1024;
 
+/// Words of the superblock that name features.
+pub(crate) const COMPAT_AT: usize = 0x24;
+pub(crate) const INCOMPAT_AT: usize = 0x28;
+const RO_COMPAT_AT: usize = 0x2c;
+/// The feature of the compatible word: a commit block has a checksum of what its transaction has logged.
+pub(crate) const COMPAT_CHECKSUM: u32 = 0x1;
+
 pub(crate) mod incompat {
     pub(crate) const REVOKE: u32 = 0x1;
     pub(crate) const IS_64BIT: u32 = 0x2;
+    /// A commit block may reach the device before what it commits.
+    pub(crate) const ASYNC_COMMIT: u32 = 0x4;
     pub(crate) const CSUM_V2: u32 = 0x8;
     pub(crate) const CSUM_V3: u32 = 0x10;
-    pub(crate) const KNOWN: u32 = REVOKE | IS_64BIT | CSUM_V2 | CSUM_V3;
+    /// Behind the log lies an area of fast commits.
+    pub(crate) const FAST_COMMIT: u32 = 0x20;
+    pub(crate) const KNOWN: u32 = REVOKE | IS_64BIT | ASYNC_COMMIT | CSUM_V2 | CSUM_V3 | FAST_COMMIT;
 }
+
+/// Blocks of the area of fast commits where the superblock gives no number (`JBD2_DEFAULT_FAST_COMMIT_BLOCKS`).
+const USUAL_FAST_BLOCKS: u32 = 256;
+/// A log is not shorter than this (`JBD2_MIN_JOURNAL_BLOCKS`).
+const LEAST_LOG: u32 = 1024;
+/// The kind of checksum that the superblock names: CRC-32C.
+pub(crate) const CRC32C: u8 = 4;
 
 /// Flags of a tag.
 pub(crate) const TAG_ESCAPED: u32 = 1;
@@ -49,7 +67,11 @@ pub(crate) struct Format {
     pub(crate) first: u32,
     /// The first block after the log.
     pub(crate) end: u32,
+    /// The blocks of fast commits, from the first to before the last.
+    pub(crate) fast: Option<(u32, u32)>,
     pub(crate) wide: bool,
+    pub(crate) async_commit: bool,
+    pub(crate) csum_v1: bool,
     pub(crate) csum_v2: bool,
     pub(crate) csum_v3: bool,
     pub(crate) uuid: [u8; 16],
@@ -65,47 +87,72 @@ pub(crate) struct Tag {
 }
 
 impl Format {
-    /// From a superblock's bytes; what is wrong in words.
-    pub(crate) fn of(bytes: &[u8], block_bytes: u32, blocks: u64) -> Result<Self, String> {
+    /// From a superblock's bytes.
+    pub(crate) fn of(bytes: &[u8], block_bytes: u32, blocks: u64) -> Result<Self, Unusable> {
+        let damaged = |what: &str| Err(Unusable::Damaged(what.to_owned()));
         let kind = be32(bytes, 4);
         if be32(bytes, 0) != MAGIC || !(kind == SUPERBLOCK_V1 || kind == SUPERBLOCK_V2) {
-            return Err("no journal superblock".to_owned());
+            return damaged("no journal superblock");
         }
-        let incompat = if kind == SUPERBLOCK_V2 { be32(bytes, 0x28) } else { 0 };
-        if incompat & !incompat::KNOWN != 0 {
-            return Err(format!("unknown journal features {:#x}", incompat & !incompat::KNOWN));
+        // The old superblock ends before the words of features.
+        let word = |at: usize| if kind == SUPERBLOCK_V2 { be32(bytes, at) } else { 0 };
+        let (compat, incompat) = (word(COMPAT_AT), word(INCOMPAT_AT));
+        check_features(incompat, word(RO_COMPAT_AT))?;
+        let has = |bit| incompat & bit != 0;
+        let (csum_v2, csum_v3) = (has(incompat::CSUM_V2), has(incompat::CSUM_V3));
+        let csum_v1 = compat & COMPAT_CHECKSUM != 0;
+        if csum_v2 && csum_v3 || csum_v1 && (csum_v2 || csum_v3) {
+            return damaged("the journal superblock names two versions of checksums");
         }
-        let (has, end, first) = (|bit| incompat & bit != 0, be32(bytes, 0x10), be32(bytes, 0x14));
-        if be32(bytes, 0xc) != block_bytes || first == 0 || first >= end || u64::from(end) > blocks {
-            return Err("impossible journal sizes".to_owned());
+        if csum_v2 || csum_v3 {
+            if bytes[0x50] != CRC32C {
+                return damaged("the journal superblock names an unknown kind of checksum");
+            }
+            if be32(bytes, 0xfc) != superblock_checksum(bytes) {
+                return damaged("wrong checksum of the journal superblock");
+            }
         }
+        let (len, first) = (be32(bytes, 0x10), be32(bytes, 0x14));
+        if be32(bytes, 0xc) != block_bytes || first == 0 || first >= len || u64::from(len) > blocks {
+            return damaged("impossible journal sizes");
+        }
+        let fast_blocks = match be32(bytes, 0x54) {
+            0 => USUAL_FAST_BLOCKS,
+            blocks => blocks,
+        };
+        let (end, fast) = match len.checked_sub(fast_blocks) {
+            _ if !has(incompat::FAST_COMMIT) => (len, None),
+            Some(end) if end >= LEAST_LOG && first < end => (end, Some((end + 1, len))),
+            _ => return damaged("the area of fast commits leaves no room for the log"),
+        };
         let mut uuid = [0; 16];
         uuid.copy_from_slice(&bytes[0x30..0x40]);
-        let format = Self {
+        Ok(Self {
             block_bytes,
             first,
             end,
+            fast,
             wide: has(incompat::IS_64BIT),
-            csum_v2: has(incompat::CSUM_V2),
-            csum_v3: has(incompat::CSUM_V3),
+            async_commit: has(incompat::ASYNC_COMMIT),
+            csum_v1,
+            csum_v2,
+            csum_v3,
             uuid,
             seed: crc32c(!0, &uuid),
-        };
-        if format.has_checksums() && be32(bytes, 0xfc) != superblock_checksum(bytes) {
-            return Err("wrong checksum of the journal superblock".to_owned());
-        }
-        Ok(format)
+        })
     }
 
     pub(crate) fn has_checksums(&self) -> bool {
         self.csum_v2 || self.csum_v3
     }
 
+    /// Length of a tag: in version 2 two bytes of it are not used (Linux: `journal_tag_bytes`).
     pub(crate) fn tag_bytes(&self) -> usize {
+        let version_2 = if self.csum_v2 { 2 } else { 0 };
         match () {
             () if self.csum_v3 => 16,
-            () if self.wide => 12,
-            () => 8,
+            () if self.wide => 12 + version_2,
+            () => 8 + version_2,
         }
     }
 
@@ -198,10 +245,23 @@ impl Format {
         }
     }
 
+    /// Whether the checksum of a commit block is right. Only its first sector may have reached the device: what follows the header
+    /// is zero then (Linux: `jbd2_commit_block_csum_verify_partial`).
     pub(crate) fn commit_is_right(&self, block: &[u8]) -> bool {
         let mut copy = block.to_vec();
         self.seal_commit(&mut copy);
-        copy == block
+        if copy == block {
+            return true;
+        }
+        copy[COMMIT_BYTES..].fill(0);
+        self.seal_commit(&mut copy);
+        copy[..COMMIT_BYTES] == block[..COMMIT_BYTES]
+    }
+
+    /// Whether a commit block of version 1 has the checksum `logged` of what its transaction has logged, or none.
+    pub(crate) fn commit_has(block: &[u8], logged: u32) -> bool {
+        let has = (block[12], block[13], be32(block, 16));
+        has == (CRC32, CRC32_BYTES, logged) || has == (0, 0, 0)
     }
 
     /// The block after `block` in the log.
@@ -213,6 +273,47 @@ impl Format {
     pub(crate) fn len(&self) -> u32 {
         self.end - self.first
     }
+}
+
+/// Length of the header of a commit block.
+const COMMIT_BYTES: usize = 60;
+/// The kind and length of a checksum of version 1.
+const CRC32: u8 = 1;
+const CRC32_BYTES: u8 = 4;
+
+/// The checksum of version 1, of the descriptors and blocks of a transaction: the kernel's `crc32_be`.
+pub(crate) static CHECKSUM_1: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_MPEG_2);
+
+/// When a transaction committed, in seconds.
+pub(crate) fn commit_time(block: &[u8]) -> u64 {
+    u64::from(be32(block, 0x30)) << 32 | u64::from(be32(block, 0x34))
+}
+
+/// Why no mount takes a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
+    /// It contradicts itself.
+    Damaged(String),
+    /// It has features that are not known here: nothing is wrong with it.
+    Foreign(String),
+}
+
+impl std::fmt::Display for Unusable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (Self::Damaged(what) | Self::Foreign(what)) = self;
+        f.write_str(what)
+    }
+}
+
+fn check_features(incompat: u32, ro_compat: u32) -> Result<(), Unusable> {
+    let (unknown, others) = (incompat & !incompat::KNOWN, ro_compat);
+    if (unknown, others) == (0, 0) {
+        return Ok(());
+    }
+    Err(Unusable::Foreign(format!(
+        "features that weir does not know (incompat {unknown:#x}, ro_compat {others:#x}); mount it once with a kernel that does, \
+         or run e2fsck"
+    )))
 }
 
 /// The checksum of a journal's superblock.

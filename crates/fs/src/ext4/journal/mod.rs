@@ -20,6 +20,8 @@
 //!
 //! Source: S. Tweedie, "Journaling the Linux ext2fs Filesystem" (LinuxExpo 1998); the format in `format.rs`.
 
+pub(crate) mod attach;
+pub(crate) mod fast;
 pub(crate) mod format;
 pub(crate) mod recovery;
 
@@ -232,6 +234,21 @@ impl Journal {
 
     fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
+    }
+
+    /// How many blocks it has.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.map.0.len() as u64
+    }
+
+    /// Whether the log has room for what the running transaction has changed.
+    pub(crate) fn running_fits(&self) -> bool {
+        let state = self.state.lock();
+        let (blocks, revoked) =
+            state.running.as_ref().map_or((0, 0), |one| (one.pages.len(), one.revoked.len()));
+        let descriptors = blocks.div_ceil(self.format.tags_per_block());
+        let revokes = revoked.div_ceil(self.format.revokes_per_block());
+        blocks + descriptors + revokes < self.format.len() as usize
     }
 
     /// Blocks that become free when the running transaction has committed.

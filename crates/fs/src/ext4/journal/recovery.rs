@@ -4,9 +4,22 @@
 //! |---|---|
 //! | scan | follows descriptors and commit blocks from the start until one is missing or wrong: the end |
 //! | revoke | notes for each revoked block the last transaction that revoked it |
+//! | verify | reads each block that is to be written home, and checks it |
 //! | replay | writes each block home unless a transaction at or after its own revoked it |
 //!
 //! A log is never longer than its blocks, so each pass ends. A transaction whose commit block is missing did not happen.
+//!
+//! # A log that is damaged
+//!
+//! | what has a wrong checksum | replay of a mount | of a repair ([`Care::Salvage`]) |
+//! |---|---|---|
+//! | a descriptor, a revoke block, or a commit block | is refused, and nothing is written | ends before that transaction |
+//! | a logged block | is refused, and nothing is written | leaves this block out |
+//! | what committed earlier than the transaction before it | ends there: these are blocks of an older log | the same |
+//!
+//! With `async_commit` a commit block may be on the device before its transaction: a wrong checksum there is the end of the log
+//! unless another commit follows. The kernel refuses the same logs but has written by then what it could. e2fsck drops all
+//! transactions if a descriptor is wrong.
 //!
 //! # A torn superblock
 //!
@@ -16,12 +29,15 @@
 //! transaction yet.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use media::block::{Hint, Piece, Queue};
 
+use super::fast::FastCommits;
 use super::format::{
-    COMMIT, DESCRIPTOR, Format, HEADER_BYTES, MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES,
-    TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32, put_be32, superblock_checksum,
+    CHECKSUM_1, COMMIT, COMPAT_AT, COMPAT_CHECKSUM, CRC32C, DESCRIPTOR, Format, HEADER_BYTES, INCOMPAT_AT,
+    MAGIC, REVOKE, REVOKE_HEADER_BYTES, SUPERBLOCK_BYTES, TAG_ESCAPED, TAG_LAST, TAG_SAME_UUID, Tag, be32,
+    commit_time, put_be32, superblock_checksum,
 };
 use super::{JournalMap, format};
 use crate::error::{Error, Result};
@@ -29,11 +45,48 @@ use crate::ext4::mutant;
 use crate::mutant::Mutant;
 
 /// What a recovery did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Replayed {
     pub(crate) transactions: u32,
     pub(crate) blocks: u32,
     pub(crate) revoked: u32,
+    /// The number of the first transaction that did not happen, where the log was not empty.
+    pub(crate) end: Option<u32>,
+    /// That transaction had begun.
+    pub(crate) unfinished: bool,
+    /// The fast commits after them, which are to be replayed.
+    pub(crate) fast: FastCommits,
+    /// What was not replayed because it is damaged, in words.
+    pub(crate) given_up: Vec<String>,
+}
+
+impl Replayed {
+    /// What it did, in words; none if there was nothing to do.
+    pub(crate) fn note(&self) -> Option<String> {
+        let mut note = String::new();
+        if self.transactions > 0 {
+            let (transactions, blocks) = (self.transactions, self.blocks);
+            let _ =
+                write!(note, "journal: {transactions} transactions were replayed, {blocks} blocks written");
+        }
+        let start = |note: &str| if note.is_empty() { "journal: " } else { "; " };
+        if self.fast.commits > 0 {
+            let _ = write!(note, "{}{} fast commits were replayed", start(&note), self.fast.commits);
+        }
+        if let Some(end) = self.end.filter(|_| self.unfinished) {
+            let _ = write!(note, "{}transaction {end} had not committed", start(&note));
+        }
+        Some(note).filter(|note| !note.is_empty())
+    }
+}
+
+/// What a replay does where the log is damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Care {
+    /// It fails before it writes anything.
+    Refuse,
+    /// It replays what is sound.
+    Salvage,
 }
 
 /// The log of a journal.
@@ -44,6 +97,8 @@ pub(crate) struct Log<'a> {
     pub(crate) format: Format,
     /// Blocks of the file system.
     pub(crate) blocks: u64,
+    /// Whether the log lies in memory, where a crash tears blocks that a device writes whole.
+    pub(crate) tears: bool,
     /// A seeded bug.
     pub(crate) mutant: Option<Mutant>,
 }
@@ -56,8 +111,46 @@ struct Found {
     revoked: Vec<u64>,
 }
 
+/// What a scan found at a place of the log.
+enum Step {
+    /// A transaction, and when it committed.
+    Whole(Found, u64),
+    /// No transaction, or one that has begun and not committed.
+    End { begun: bool },
+    /// A transaction that had committed and is damaged.
+    Damaged(String),
+}
+
+/// What a log has.
+struct Scan {
+    found: Vec<Found>,
+    /// The number of the transaction after them.
+    end: u32,
+    unfinished: bool,
+    damaged: Option<String>,
+}
+
+/// What a log has that is to be written home.
+struct Contents {
+    scan: Scan,
+    /// Number of the transaction, place in the log, and tag.
+    wanted: Vec<(u32, u32, Tag)>,
+    fast: FastCommits,
+    /// What is damaged.
+    faults: Vec<String>,
+}
+
+/// Where a scan is.
+struct Cursor {
+    at: u32,
+    /// Blocks of the log that may still be read.
+    budget: u32,
+    /// When the last transaction committed.
+    time: u64,
+}
+
 impl Log<'_> {
-    fn read(&self, block: u32) -> Result<Vec<u8>> {
+    pub(crate) fn read(&self, block: u32) -> Result<Vec<u8>> {
         let missing = || Error::Corrupt(format!("the journal has no block {block}"));
         let at = self.map.0.get(block as usize).copied().ok_or_else(missing)?;
         let mut bytes = vec![0; self.format.block_bytes as usize];
@@ -66,119 +159,224 @@ impl Log<'_> {
         Ok(bytes)
     }
 
-    /// Reads one transaction from `at` on; none if it is not whole. `budget` counts blocks of the log that may still be read.
-    fn transaction(&self, sequence: u32, at: &mut u32, budget: &mut u32) -> Result<Option<Found>> {
+    /// Where the next block is; none if all have been read.
+    fn next(&self, cursor: &mut Cursor) -> Option<u32> {
+        cursor.budget = cursor.budget.checked_sub(1)?;
+        let at = cursor.at;
+        cursor.at = self.format.after(at);
+        Some(at)
+    }
+
+    /// The next block if it is one of the journal's own, of this transaction.
+    fn next_own(&self, sequence: u32, cursor: &mut Cursor) -> Result<Option<Vec<u8>>> {
+        let Some(at) = self.next(cursor) else { return Ok(None) };
+        let block = self.read(at)?;
+        Ok(Some(block).filter(|block| be32(block, 0) == MAGIC && be32(block, 8) == sequence))
+    }
+
+    /// Reads one transaction.
+    fn transaction(&self, sequence: u32, cursor: &mut Cursor) -> Result<Step> {
         let mut found = Found { sequence, tags: Vec::new(), revoked: Vec::new() };
         let format = &self.format;
+        let (mut begun, mut fault) = (false, None);
+        let mut logged = CHECKSUM_1.digest();
         loop {
-            if *budget == 0 {
-                return Ok(None);
-            }
-            *budget -= 1;
-            let block = self.read(*at)?;
-            if be32(&block, 0) != MAGIC || be32(&block, 8) != sequence {
+            let here = cursor.at;
+            let Some(block) = self.next_own(sequence, cursor)? else {
                 let taken = self.mutant == Some(mutant::REPLAY_WITHOUT_COMMIT) && !found.tags.is_empty();
-                return Ok(taken.then_some(found));
+                return Ok(if taken { Step::Whole(found, cursor.time) } else { Step::End { begun } });
+            };
+            let kind = be32(&block, 4);
+            if matches!(kind, DESCRIPTOR | REVOKE) && format.has_checksums() && !format.tail_is_right(&block)
+            {
+                let what = if kind == DESCRIPTOR { "descriptor" } else { "revoke block" };
+                fault.get_or_insert_with(|| {
+                    format!("its {what} at block {here} of the log has a wrong checksum")
+                });
             }
-            *at = format.after(*at);
-            match be32(&block, 4) {
-                DESCRIPTOR if !format.has_checksums() || format.tail_is_right(&block) => {
+            match kind {
+                DESCRIPTOR => {
+                    begun = true;
+                    logged.update(&block);
                     for tag in tags(format, &block) {
-                        if *budget == 0 {
-                            return Ok(None);
+                        let Some(at) = self.next(cursor) else { return Ok(Step::End { begun }) };
+                        if format.csum_v1 {
+                            logged.update(&self.read(at)?);
                         }
-                        *budget -= 1;
-                        found.tags.push((*at, tag));
-                        *at = format.after(*at);
+                        found.tags.push((at, tag));
                     }
                 }
-                REVOKE if !format.has_checksums() || format.tail_is_right(&block) => {
+                REVOKE => {
+                    begun = true;
                     found.revoked.extend(revokes(format, &block));
                 }
-                COMMIT if !format.has_checksums() || format.commit_is_right(&block) => {
-                    return Ok(Some(found));
-                }
-                _ => return Ok(None),
+                COMMIT => return self.commit(found, (&block, logged.finalize()), fault, cursor),
+                _ => return Ok(Step::End { begun }),
             }
         }
+    }
+
+    /// Judges a transaction by its commit block. `logged`: the checksum of version 1 of what it has logged.
+    fn commit(
+        &self,
+        found: Found,
+        (block, logged): (&[u8], u32),
+        fault: Option<String>,
+        cursor: &mut Cursor,
+    ) -> Result<Step> {
+        let format = &self.format;
+        let right = match () {
+            () if format.csum_v1 => Format::commit_has(block, logged),
+            () => !format.has_checksums() || format.commit_is_right(block),
+        };
+        let time = commit_time(block);
+        if right && fault.is_none() {
+            return Ok(Step::Whole(found, time));
+        }
+        let (is_older, at_commit) = (time < cursor.time, fault.is_none());
+        let sequence = found.sequence;
+        if is_older
+            || at_commit
+                && (format.async_commit || self.tears)
+                && !self.is_committed(sequence.wrapping_add(1), cursor)?
+        {
+            return Ok(Step::End { begun: !is_older });
+        }
+        let what = if format.csum_v1 { "what it has logged" } else { "its commit block" };
+        let fault = fault.unwrap_or_else(|| format!("the checksum of {what} is wrong"));
+        Ok(Step::Damaged(format!("transaction {sequence}: {fault}")))
+    }
+
+    /// Whether there is a commit block of a transaction, right or wrong.
+    fn is_committed(&self, sequence: u32, cursor: &mut Cursor) -> Result<bool> {
+        while let Some(block) = self.next_own(sequence, cursor)? {
+            match be32(&block, 4) {
+                COMMIT => return Ok(true),
+                DESCRIPTOR => {
+                    for _ in tags(&self.format, &block) {
+                        self.next(cursor);
+                    }
+                }
+                REVOKE => {}
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     /// The transactions of the log, from `start` on.
-    fn scan(&self, start: u32, sequence: u32) -> Result<Vec<Found>> {
-        let (mut at, mut sequence) = (start, sequence);
-        let mut budget = self.format.len();
-        let mut found = Vec::new();
-        while let Some(transaction) = self.transaction(sequence, &mut at, &mut budget)? {
-            found.push(transaction);
-            sequence = sequence.wrapping_add(1);
+    fn scan(&self, start: u32, sequence: u32) -> Result<Scan> {
+        if start < self.format.first || start >= self.format.end {
+            return Err(Error::Corrupt(format!(
+                "the journal starts at its block {start}, outside of the log"
+            )));
         }
-        Ok(found)
+        let mut cursor = Cursor { at: start, budget: self.format.len(), time: 0 };
+        let mut scan = Scan { found: Vec::new(), end: sequence, unfinished: false, damaged: None };
+        loop {
+            match self.transaction(scan.end, &mut cursor)? {
+                Step::Whole(found, time) => {
+                    scan.found.push(found);
+                    scan.end = scan.end.wrapping_add(1);
+                    cursor.time = time;
+                }
+                Step::End { begun } => return Ok(Scan { unfinished: begun, ..scan }),
+                Step::Damaged(what) => return Ok(Scan { damaged: Some(what), ..scan }),
+            }
+        }
     }
 
-    fn replay_transaction(&self, found: &Found, revoked: &BTreeMap<u64, u32>) -> Result<u32> {
-        let mut written = 0;
-        for (at, tag) in &found.tags {
-            let newer =
-                revoked.get(&tag.block).is_some_and(|by| by.wrapping_sub(found.sequence).cast_signed() >= 0);
-            if newer {
-                continue;
+    /// For each revoked block the last transaction that revoked it.
+    fn revoked(&self, found: &[Found]) -> BTreeMap<u64, u32> {
+        let found = found.iter().filter(|_| self.mutant != Some(mutant::REPLAY_IGNORES_REVOKES));
+        found.flat_map(|one| one.revoked.iter().map(|block| (*block, one.sequence))).collect()
+    }
+
+    /// Reads a logged block, and says what is wrong with it.
+    fn logged(&self, sequence: u32, at: u32, tag: Tag) -> std::result::Result<Vec<u8>, String> {
+        let place = format!("transaction {sequence}: logged block {}", tag.block);
+        if tag.block >= self.blocks {
+            return Err(format!("{place} is beyond the end of the file system"));
+        }
+        let data = self.read(at).map_err(|error| format!("{place}: {error}"))?;
+        if self.format.has_checksums() && self.format.data_checksum(sequence, &data) != tag.checksum {
+            return Err(format!("{place} has a wrong checksum"));
+        }
+        Ok(data)
+    }
+
+    /// Reads what the log has; none if it is empty. `superblock`: that of the journal.
+    fn contents(&self, superblock: &[u8]) -> Result<Option<Contents>> {
+        let (sequence, start) = (be32(superblock, 0x18), be32(superblock, 0x1c));
+        if start == 0 {
+            return Ok(None);
+        }
+        let scan = self.scan(start, sequence)?;
+        let revoked = self.revoked(&scan.found);
+        let is_revoked = |sequence: u32, block: u64| {
+            revoked.get(&block).is_some_and(|by| by.wrapping_sub(sequence).cast_signed() >= 0)
+        };
+        // They belong to the transaction after the last one.
+        let fast = if scan.damaged.is_none() { self.fast_commits(scan.end)? } else { FastCommits::default() };
+        let mut contents = Contents { wanted: Vec::new(), faults: Vec::new(), fast, scan };
+        for found in &contents.scan.found {
+            for (at, tag) in found.tags.iter().filter(|(_, tag)| !is_revoked(found.sequence, tag.block)) {
+                match self.logged(found.sequence, *at, *tag) {
+                    Ok(_) => contents.wanted.push((found.sequence, *at, *tag)),
+                    Err(fault) => contents.faults.push(fault),
+                }
             }
-            if tag.block >= self.blocks {
-                return Err(Error::Corrupt(format!("the journal logs block {}, beyond the end", tag.block)));
-            }
-            let mut data = self.read(*at)?;
-            if self.format.has_checksums() && self.format.data_checksum(found.sequence, &data) != tag.checksum
-            {
-                let what = format!(
-                    "logged block {} of transaction {} has a wrong checksum",
-                    tag.block, found.sequence
-                );
-                return Err(Error::Corrupt(what));
-            }
+        }
+        let fast = &mut contents.fast;
+        if !contents.faults.is_empty() && fast.commits > 0 {
+            contents.faults.push(format!("{} fast commits, which change what was logged", fast.commits));
+            *fast = FastCommits::default();
+        }
+        contents.faults.extend(contents.scan.damaged.take().into_iter().chain(fast.damaged.take()));
+        Ok(Some(contents))
+    }
+
+    /// What a mount would hold against the log; the superblock is sound.
+    pub(crate) fn check(&self, superblock: &[u8]) -> Result<()> {
+        match self.contents(superblock)? {
+            Some(contents) if !contents.faults.is_empty() => Err(Error::Corrupt(refusal(&contents.faults))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Replays what the log has; it is not emptied.
+    pub(crate) fn replay(&self, superblock: &[u8], care: Care) -> Result<Replayed> {
+        let mut done = Replayed::default();
+        let Some(Contents { scan, wanted, fast, faults }) = self.contents(superblock)? else {
+            return Ok(done);
+        };
+        if care == Care::Refuse && !faults.is_empty() {
+            return Err(Error::Corrupt(refusal(&faults)));
+        }
+        for (sequence, at, tag) in wanted {
+            let mut data = self.logged(sequence, at, tag).map_err(Error::Corrupt)?;
             if tag.flags & TAG_ESCAPED != 0 {
                 put_be32(&mut data, 0, MAGIC);
             }
             let off = tag.block * u64::from(self.format.block_bytes);
             self.home.write(&[Piece { off, data: &data, hint: Hint::None }], false)?;
-            written += 1;
+            done.blocks += 1;
         }
-        Ok(written)
+        self.home.device().flush()?;
+        done.transactions = scan.found.len() as u32;
+        done.revoked = scan.found.iter().map(|one| one.revoked.len() as u32).sum();
+        (done.end, done.unfinished) = (Some(scan.end), scan.unfinished);
+        (done.fast, done.given_up) = (fast, faults);
+        Ok(done)
     }
 
-    /// Replays what the log has and empties it. The superblock is changed to say so.
-    pub(crate) fn recover(&self, superblock: &mut [u8]) -> Result<Replayed> {
-        let (sequence, start) = (be32(superblock, 0x18), be32(superblock, 0x1c));
-        let mut done = Replayed::default();
-        let mut next = sequence;
-        if start != 0 {
-            if start < self.format.first || start >= self.format.end {
-                return Err(Error::Corrupt(format!(
-                    "the journal starts at its block {start}, outside of the log"
-                )));
-            }
-            let found = self.scan(start, sequence)?;
-            let mut revoked = BTreeMap::new();
-            for transaction in &found {
-                if self.mutant == Some(mutant::REPLAY_IGNORES_REVOKES) {
-                    break;
-                }
-                for block in &transaction.revoked {
-                    revoked.insert(*block, transaction.sequence);
-                    done.revoked += 1;
-                }
-            }
-            for transaction in &found {
-                done.blocks += self.replay_transaction(transaction, &revoked)?;
-                done.transactions += 1;
-                next = transaction.sequence;
-            }
-            self.home.device().flush()?;
-            next = next.wrapping_add(1);
-        }
+    /// Empties a log that has been replayed. The number of the next transaction is none that the log has seen (Linux:
+    /// `jbd2_journal_recover`).
+    pub(crate) fn empty(&self, superblock: &mut [u8], replayed: &Replayed) -> Result<()> {
+        let next = replayed.end.map_or(be32(superblock, 0x18), |end| end.wrapping_add(1).max(1));
         put_be32(superblock, 0x18, next);
         put_be32(superblock, 0x1c, 0);
-        self.write_superblock(superblock)?;
-        Ok(done)
+        self.write_superblock(superblock)
     }
 
     /// Writes the journal's superblock, sealed.
@@ -258,19 +456,36 @@ fn revokes(format: &Format, block: &[u8]) -> Vec<u64> {
     names.map(number).collect()
 }
 
-/// Sets the features of a journal that a mount uses: revoke records, and the checksums and width of the file system.
+/// What is said of a log that is not replayed.
+fn refusal(faults: &[String]) -> String {
+    let more = match faults.len() - 1 {
+        0 => String::new(),
+        more => format!(" (and {more} more faults)"),
+    };
+    let first = &faults[0];
+    format!("journal: {first}{more}; `weir fsck --repair` replays what is sound and says what it gives up")
+}
+
+/// Sets the features of a journal that a mount uses: revoke records, and the checksums and width of the file system. The log is
+/// empty: others, of how it was written before, go.
 pub(crate) fn set_features(superblock: &mut [u8], wide: bool, checksums: bool) {
-    put_be32(superblock, 4, format::SUPERBLOCK_V2);
-    let mut incompat = be32(superblock, 0x28) | format::incompat::REVOKE;
+    use format::incompat;
+    if be32(superblock, 4) == format::SUPERBLOCK_V1 {
+        put_be32(superblock, 4, format::SUPERBLOCK_V2);
+        superblock[COMPAT_AT..].fill(0);
+    }
+    let compat = be32(superblock, COMPAT_AT) & !COMPAT_CHECKSUM;
+    put_be32(superblock, COMPAT_AT, compat);
+    let kept = be32(superblock, INCOMPAT_AT) & !(incompat::ASYNC_COMMIT | incompat::FAST_COMMIT);
+    let mut incompat = kept | incompat::REVOKE;
     if wide {
-        incompat |= format::incompat::IS_64BIT;
+        incompat |= incompat::IS_64BIT;
     }
     if checksums {
-        incompat = incompat & !format::incompat::CSUM_V2 | format::incompat::CSUM_V3;
-        // The kind of checksum: CRC-32C.
-        superblock[0x50] = 4;
+        incompat = incompat & !incompat::CSUM_V2 | incompat::CSUM_V3;
+        superblock[0x50] = CRC32C;
     }
-    put_be32(superblock, 0x28, incompat);
+    put_be32(superblock, INCOMPAT_AT, incompat);
     let checksum = superblock_checksum(superblock);
     put_be32(superblock, 0xfc, checksum);
 }

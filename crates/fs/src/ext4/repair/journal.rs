@@ -1,22 +1,60 @@
 //! A journal that no mount takes is made anew, as e2fsck does: what it had not written home is lost, and its old blocks are free.
 
+use std::sync::Arc;
+
+use media::block::BlockDevice;
+
 use super::Repair;
 use crate::error::{Error, Result};
-use crate::ext4::Volume;
-use crate::ext4::layout::{JOURNAL_INO, compat};
+use crate::ext4::journal::format::Unusable;
+use crate::ext4::journal::recovery::Care;
+use crate::ext4::layout::{JOURNAL_INO, compat, incompat};
 use crate::ext4::mkfs::{LEAST_JOURNAL, usual_journal};
+use crate::ext4::{JournalPlace, Settings, Volume, damaged};
+use crate::fs_type::FsError;
 
 /// Blocks that the map of a new journal may need.
 const MAP_BLOCKS: u64 = 32;
 
 /// What is wrong with the journal of an image, if it lies in the image and is to be made anew.
 pub(super) fn lost(volume: &Volume) -> Result<Option<String>> {
-    let Err(what) = volume.check_journal() else { return Ok(None) };
+    let what = match volume.journal_fault() {
+        Ok(()) => return Ok(None),
+        // Nothing is wrong with it, and there may be transactions in it.
+        Err(Unusable::Foreign(what)) => return Err(Error::Corrupt(format!("the journal has {what}"))),
+        Err(Unusable::Damaged(what)) => what,
+    };
     let number = u64::from(volume.superblock.lock().journal_inum.get());
-    if number != 0 && number != JOURNAL_INO {
-        return Err(Error::Corrupt(format!("the journal in inode {number}: {what}; run e2fsck")));
+    // One in another inode is a file from now on.
+    let shown =
+        if number != 0 && number != JOURNAL_INO { format!("it was in inode {number}: {what}") } else { what };
+    Ok(Some(shown))
+}
+
+/// Replays a journal whose inode is lost by the copy of its map in the superblock, as e2fsck does: the log may have the inode, and
+/// whatever else lies beside it. Says what was done.
+pub(super) fn replay_by_copy(
+    device: &Arc<dyn BlockDevice>,
+    settings: &Settings,
+) -> Result<Option<String>, FsError> {
+    let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
+    let volume = open()?;
+    if !volume.superblock.lock().has_incompat(incompat::RECOVER) || volume.find_journal().is_ok() {
+        return Ok(None);
     }
-    Ok(Some(what))
+    let Some(map) = volume.journal_map_by_copy() else { return Ok(None) };
+    let place = JournalPlace { device: Arc::clone(device), map };
+    let Ok((replayed, ..)) = volume.recover_journal(&place, Care::Salvage) else { return Ok(None) };
+    device.flush()?;
+    if open()?.find_journal().is_ok() {
+        Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
+    }
+    let given_up: Vec<String> = replayed.given_up.iter().map(|what| format!("; gave up {what}")).collect();
+    Ok(Some(format!(
+        "the inode of the journal was lost; {} transactions were replayed by its copy{}",
+        replayed.transactions,
+        given_up.concat()
+    )))
 }
 
 impl Repair<'_> {

@@ -4,10 +4,14 @@
 //! | pass | does |
 //! |---|---|
 //! | `Volume::open` | takes descriptors from a copy where they are damaged; `ask`: so the superblock |
-//! | `blocks` | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that are not sound |
+//! | `hints` | finds out how much of each inode table was used, whatever the descriptors say |
+//! | `blocks` | counts the blocks that the medium cannot use |
+//! | | drops pointers and extents that lead nowhere, inodes of no kind, and attributes that are not sound |
 //! | | what lies beyond the end of a file: a mount drops it, a person's repair makes the file longer |
 //! | | counts how often each block is used |
 //! | | copies a block that two inodes have, for all but one of them; writes damaged trees of extents anew |
+//! | `groups` | finds new places for bitmaps and tables that lie where they cannot |
+//! | `root` | makes a root directory where there is none |
 //! | here | writes the bitmaps, descriptors and counts anew |
 //! | `journal` | makes a journal anew that no mount takes |
 //! | `names` | cuts directory blocks off where their records end to make sense |
@@ -18,13 +22,17 @@
 //! An inode without links is free, whatever else it says; so is one with a wrong checksum that the bitmap does not have in use.
 //!
 //! Everything is changed in the cache and written at the end, in any order: a crash meanwhile leaves an image that a repair makes
-//! sound, too. The root must be a directory. A damaged journal is not made anew.
+//! sound, too.
 //!
 //! Source: e2fsck(8) and the passes that its sources describe.
 
 mod blocks;
+mod groups;
+mod hints;
 mod journal;
 mod names;
+mod records;
+mod root;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,15 +41,18 @@ use ::vfs::FileKind;
 use media::block::BlockDevice;
 
 use super::alloc::{Groups, bit, set_bit, set_padding};
+use super::fields::Needed;
 use super::inode::{Inode, InodeState};
 use super::journal::Handle;
-use super::layout::{ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
-use super::{Settings, Volume, damaged, superblock};
+use super::layout::{GroupDescriptor, ROOT_INO, STATE_ERRORS, compat, crc32c, group_flag, incompat};
+use super::{Settings, Volume, damaged, fsck, superblock};
 use crate::error::{Error, Result};
 use crate::fs_type::FsError;
 
 static INODE: sim::LockClass = sim::LockClass::new("ext4.repaired_inode");
 
+/// How often an image is repaired until nothing is wrong.
+const MOST_ROUNDS: usize = 3;
 /// How often a block of metadata counts as used.
 const METADATA: u8 = u8::MAX;
 
@@ -70,10 +81,20 @@ struct Repair<'a> {
     lost_journal: Option<String>,
     /// How often each block is used.
     counts: Vec<u8>,
+    /// How many inodes of each group may be in use.
+    used_inodes: Vec<u32>,
     /// Blocks before this one are in use.
     first_free: usize,
     /// Inodes whose tree of extents is to be written anew.
     broken: BTreeSet<u64>,
+    /// Directories that have no block.
+    empty: BTreeSet<u64>,
+    /// Features that the inodes in use need.
+    needed: Needed,
+    /// Directories with pointers that have holes.
+    holed: BTreeSet<u64>,
+    /// Something else lies over metadata.
+    over_metadata: bool,
     inodes: BTreeMap<u64, Known>,
     /// References to blocks of attributes.
     attributes: BTreeMap<u64, u32>,
@@ -93,12 +114,22 @@ pub(super) fn ask(device: &Arc<dyn BlockDevice>, settings: &Settings) -> Result<
         // The copy does not know whether the journal is empty.
         let journaled = found.superblock.has_compat(compat::HAS_JOURNAL);
         volume.restore_superblock(journaled).map_err(damaged)?;
-        if journaled && volume.check_journal().is_ok() {
+        if journaled && volume.check_journal().is_ok() && volume.check_log().is_ok() {
             Volume::mount(device, settings.clone())?.unmount().map_err(damaged)?;
         }
     }
-    let volume = Volume::open(device, Settings { repairs: true, ..settings.clone() })?;
-    done.extend(repair(&volume, true).map_err(damaged)?);
+    done.extend(journal::replay_by_copy(device, settings)?);
+    done.extend(groups::place(device, settings)?);
+    let open = || Volume::open(device, Settings { repairs: true, ..settings.clone() });
+    // What the log has changes what is read.
+    done.extend(open()?.salvage_log()?);
+    // What one repair gives up may leave another something, as e2fsck begins anew.
+    for _ in 0..MOST_ROUNDS {
+        done.extend(repair(&open()?, true).map_err(damaged)?);
+        if fsck::check(device, None, settings.journal_device.is_some()).violations.is_empty() {
+            break;
+        }
+    }
     Ok(done)
 }
 
@@ -118,25 +149,16 @@ impl Volume {
 /// Makes an image sound. The volume was opened to be repaired and not mounted; open it again afterwards. Returns what was done,
 /// in words. `asked`: by a person, not by a mount after a crash.
 pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
-    let mut repair = Repair {
-        volume,
-        handle: Handle::none(),
-        asked,
-        orphan_file: volume.geo.orphan_file.filter(|number| volume.orphan_file(*number).is_ok()),
-        lost_journal: if asked { journal::lost(volume)? } else { None },
-        counts: vec![0; volume.geo.blocks as usize],
-        first_free: 0,
-        broken: BTreeSet::new(),
-        inodes: BTreeMap::new(),
-        attributes: BTreeMap::new(),
-        mended: BTreeMap::new(),
-        journal_note: None,
-    };
+    if volume.groups.lock().descriptors.iter().any(groups::is_incomplete) {
+        return Err(Error::Corrupt(
+            "descriptors of groups are not possible; run `weir fsck --repair`".to_owned(),
+        ));
+    }
+    let mut repair = Repair::new(volume, asked)?;
+    repair.judge_hints();
     repair.count_metadata();
     repair.mend_blocks()?;
-    if !repair.inodes.get(&ROOT_INO).is_some_and(|root| root.kind == FileKind::Directory) {
-        return Err(Error::Corrupt("there is no root directory; run e2fsck".to_owned()));
-    }
+    repair.mend_root()?;
     repair.write_maps()?;
     repair.mend_names()?;
     if let Some(what) = repair.lost_journal.take() {
@@ -151,6 +173,30 @@ pub(super) fn repair(volume: &Volume, asked: bool) -> Result<Vec<String>> {
     volume.device.flush()?;
     let mended = repair.mended.iter().map(|(what, count)| format!("{count} {what}"));
     Ok(mended.chain(repair.journal_note).collect())
+}
+
+impl<'a> Repair<'a> {
+    fn new(volume: &'a Volume, asked: bool) -> Result<Self> {
+        Ok(Self {
+            volume,
+            handle: Handle::none(),
+            asked,
+            orphan_file: volume.geo.orphan_file.filter(|number| volume.orphan_file(*number).is_ok()),
+            lost_journal: if asked { journal::lost(volume)? } else { None },
+            counts: vec![0; volume.geo.blocks as usize],
+            used_inodes: Vec::new(),
+            first_free: 0,
+            broken: BTreeSet::new(),
+            holed: BTreeSet::new(),
+            empty: BTreeSet::new(),
+            needed: Needed::default(),
+            over_metadata: false,
+            inodes: BTreeMap::new(),
+            attributes: BTreeMap::new(),
+            mended: BTreeMap::new(),
+            journal_note: None,
+        })
+    }
 }
 
 impl Repair<'_> {
@@ -175,6 +221,10 @@ impl Repair<'_> {
 
     /// Everything without a name has one now, or is free; and a person knows of the errors.
     fn mend_superblock(&mut self) {
+        if self.asked && !self.needed.missing(self.volume).is_empty() {
+            self.note("features set that files use");
+            self.needed.set(self.volume);
+        }
         if self.orphan_file != self.volume.geo.orphan_file {
             self.note("files of orphans given up");
         }
@@ -203,9 +253,12 @@ impl Repair<'_> {
         let mut taken: Vec<(u64, u64)> = vec![(0, geo.first_data_block + 1)];
         for (group, descriptor) in (0..).zip(&descriptors) {
             taken.push((geo.group_start(group), u64::from(geo.base_blocks(group))));
-            taken.push((descriptor.block_bitmap(), 1));
-            taken.push((descriptor.inode_bitmap(), 1));
-            taken.push((descriptor.inode_table(), u64::from(geo.table_blocks())));
+            let own = [
+                (descriptor.block_bitmap(), 1),
+                (descriptor.inode_bitmap(), 1),
+                (descriptor.inode_table(), u64::from(geo.table_blocks())),
+            ];
+            taken.extend(own.into_iter().filter(|(start, _)| *start > 0));
         }
         for (start, len) in taken {
             let end = (start + len).min(geo.blocks);
@@ -231,6 +284,7 @@ impl Repair<'_> {
             descriptor.set_free_blocks(count(&blocks, geo.group_blocks(group)));
             descriptor.set_free_inodes(count(&inodes, geo.inodes_per_group));
             descriptor.set_used_dirs(self.directories_in(group));
+            self.raise_hint(descriptor, &inodes);
             descriptor.clear(group_flag::BLOCK_UNINIT | group_flag::INODE_UNINIT);
             if geo.metadata_csum {
                 let sum = |bits: &[u8], len: u32| crc32c(geo.checksum_seed, &bits[..len as usize / 8]);
@@ -259,6 +313,16 @@ impl Repair<'_> {
             self.note("times bitmaps and counts");
         }
         Ok(())
+    }
+
+    /// The inodes that a descriptor has as never used are behind those in use.
+    fn raise_hint(&self, descriptor: &mut GroupDescriptor, inodes: &[u8]) {
+        let all = self.volume.geo.inodes_per_group;
+        let end = (0..all).rev().find(|at| bit(inodes, *at)).map_or(0, |last| last + 1);
+        let never_used = if self.volume.geo.gdt_csum { all - end } else { 0 };
+        if descriptor.has(group_flag::INODE_UNINIT) || descriptor.itable_unused() > never_used {
+            descriptor.set_itable_unused(never_used);
+        }
     }
 
     fn block_bits(&self, group: u32) -> Vec<u8> {

@@ -5,16 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::vfs::{FileKind, NewInode, Owner};
 
 use super::Repair;
+use super::records::{DOT_BYTES, cover, has_dots, legal, next_name, put_dots};
 use crate::error::Result;
-use crate::ext4::dir::{Place, Target, records};
+use crate::ext4::dir::{Place, Target, record_bytes, records};
+use crate::ext4::fields::Needed;
 use crate::ext4::inode::{Inode, InodeState};
 use crate::ext4::layout::{LINK_MAX, ROOT_INO, entry_kind, flag, le16, le32, put16, put32};
 use crate::ext4::namei::Node;
 use crate::ext4::{htree, mutant};
 
 const LOST_FOUND: &[u8] = b"lost+found";
-/// Length of the record of `.`.
-const DOT_BYTES: usize = 12;
 
 /// A name that leads to a directory: in which directory, and where.
 #[derive(Clone, Copy, Debug)]
@@ -51,7 +51,10 @@ impl Repair<'_> {
             .map(|(ino, _)| *ino)
             .collect();
         for ino in nameless {
-            self.adopt(ino)?;
+            // A file named lost+found may have gone there by now.
+            if self.inodes.get(&ino).is_some_and(|known| known.names == 0) {
+                self.adopt(ino)?;
+            }
         }
         self.mend_parents(&dirs)?;
         self.mend_links()
@@ -62,15 +65,19 @@ impl Repair<'_> {
         let inode = self.inode(ino)?;
         let state = inode.state.read();
         let seed = state.seed(self.volume, ino);
-        let mut seen = BTreeSet::new();
+        let mut seen = BTreeMap::new();
         for index in 0..self.volume.dir_blocks(&state) {
             let block = self.volume.dir_block(&inode, &state, index)?;
             let old = self.volume.look(block, <[u8]>::to_vec)?;
             let mut new = old.clone();
+            let (of_index, end) =
+                (state.raw.has(flag::INDEX) && htree::is_index_block(&old, index), self.volume.records_end());
+            if !of_index || index == 0 && !has_dots(&old, end) {
+                cover(&mut new, end, self.volume.geo.inodes());
+            }
             if index == 0 {
                 self.mend_dots(ino, &mut new);
             }
-            self.cut_records(&mut new);
             self.mend_records((ino, block, index), &mut new, &mut seen, entrances);
             let of_index = state.raw.has(flag::INDEX) && htree::is_index_block(&new, index);
             if new != old || !of_index && !self.volume.dir_is_sealed(seed, &old) {
@@ -88,23 +95,21 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The first block begins with `.` and `..`, or is made anew.
+    /// The first block begins with `.` and `..`, or gets them before what it holds. Where `..` leads is known later.
     fn mend_dots(&mut self, ino: u64, block: &mut [u8]) {
         let end = self.volume.records_end();
-        let is = |at: usize, name: &[u8]| {
-            let record = records(&block[at..], end - at).next().and_then(Result::ok);
-            record.is_some_and(|record| record.name == name && (at > 0 || record.len == DOT_BYTES))
-        };
         let kind = self.volume.kind_byte(FileKind::Directory);
-        if !is(0, b".") || !is(DOT_BYTES, b"..") {
-            block.fill(0);
-            block[..DOT_BYTES].copy_from_slice(&[0, 0, 0, 0, DOT_BYTES as u8, 0, 1, kind, b'.', 0, 0, 0]);
-            block[DOT_BYTES..DOT_BYTES * 2].copy_from_slice(&[0, 0, 0, 0, 0, 0, 2, kind, b'.', b'.', 0, 0]);
-            put16(block, DOT_BYTES + 4, (end - DOT_BYTES) as u16);
+        if !has_dots(block, end) {
+            let (_, lost) = put_dots(block, end, (ino as u32, kind));
+            (0..lost).for_each(|_| self.note("names dropped"));
         }
         put32(block, 0, ino as u32);
-        if le32(block, DOT_BYTES) == 0 {
-            // A record that leads nowhere is free; where it is to lead is known later.
+        // Behind a name there are zeros.
+        block[9..DOT_BYTES].fill(0);
+        block[DOT_BYTES + 10..2 * DOT_BYTES].fill(0);
+        let dotdot = le32(block, DOT_BYTES);
+        if dotdot == 0 || u64::from(dotdot) > self.volume.geo.inodes() {
+            // A record that leads nowhere is free.
             put32(block, DOT_BYTES, ROOT_INO as u32);
         }
         (block[7], block[DOT_BYTES + 7]) = (kind, kind);
@@ -113,32 +118,12 @@ impl Repair<'_> {
         }
     }
 
-    /// Where a record makes no sense, the one before it takes the rest of the block.
-    fn cut_records(&self, block: &mut [u8]) {
-        let end = self.volume.records_end();
-        let (mut last, mut broken) = (None, false);
-        for record in records(block, end) {
-            match record {
-                Ok(record) => last = Some(record.at),
-                Err(_) => broken = true,
-            }
-        }
-        match last {
-            _ if !broken => {}
-            Some(at) => put16(block, at + 4, (end - at) as u16),
-            None => {
-                block.fill(0);
-                put16(block, 4, end as u16);
-            }
-        }
-    }
-
     /// Frees the records of names that cannot be, and notes where the others lead.
     fn mend_records(
         &mut self,
         (dir, block, index): (u64, u64, u64),
         bytes: &mut [u8],
-        seen: &mut BTreeSet<Vec<u8>>,
+        seen: &mut BTreeMap<Vec<u8>, u64>,
         entrances: &mut BTreeMap<u64, Vec<Entrance>>,
     ) {
         let end = self.volume.records_end();
@@ -148,9 +133,11 @@ impl Repair<'_> {
             .map(|record| (record.at, u64::from(record.ino), record.kind, record.name.to_vec()))
             .collect();
         for (at, ino, kind, name) in found {
-            let legal = name != b"." && name != b".." && !name.iter().any(|byte| matches!(byte, 0 | b'/'));
-            let known = self.inodes.get_mut(&ino).filter(|_| legal && ino != ROOT_INO && ino != dir);
-            let Some(known) = known.filter(|_| seen.insert(name)) else {
+            let is_dot = matches!(&name[..], b"." | b"..");
+            let known = self.inodes.contains_key(&ino) && !is_dot && ino != ROOT_INO && ino != dir;
+            let kept = known && self.name_once(bytes, (at, ino), &name, seen);
+            let known = self.inodes.get_mut(&ino).filter(|_| kept);
+            let Some(known) = known else {
                 self.note("names dropped");
                 put32(bytes, at, 0);
                 continue;
@@ -164,6 +151,35 @@ impl Repair<'_> {
                 known.names += 1;
             }
         }
+    }
+
+    /// Makes the name of a record legal, and other than those before it in the directory; false for a second name of the same.
+    fn name_once(
+        &mut self,
+        bytes: &mut [u8],
+        (at, ino): (usize, u64),
+        name: &[u8],
+        seen: &mut BTreeMap<Vec<u8>, u64>,
+    ) -> bool {
+        let mut new = legal(name);
+        let len = usize::from(le16(bytes, at + 4));
+        loop {
+            match seen.get(&new) {
+                None => break,
+                Some(other) if *other == ino => return false,
+                Some(_) => new = next_name(&new),
+            }
+            if record_bytes(&new) > len {
+                return false;
+            }
+        }
+        if new != name {
+            self.note("names changed that were illegal or there twice");
+            bytes[at + 6] = new.len() as u8;
+            bytes[at + 8..at + 8 + new.len()].copy_from_slice(&new);
+        }
+        seen.insert(new, ino);
+        true
     }
 
     /// A directory keeps one name: in the directory that its `..` leads to, or the first.
@@ -191,10 +207,14 @@ impl Repair<'_> {
 
     fn drop_entrance(&mut self, entrance: Entrance) -> Result<()> {
         self.note("names dropped");
-        let inode = self.inode(entrance.dir)?;
-        let seed = inode.state.read().seed(self.volume, entrance.dir);
-        self.volume.change(&self.handle, entrance.block, |bytes| {
-            put32(bytes, entrance.at, 0);
+        self.drop_record(entrance.dir, entrance.block, entrance.at)
+    }
+
+    fn drop_record(&self, dir: u64, block: u64, at: usize) -> Result<()> {
+        let inode = self.inode(dir)?;
+        let seed = inode.state.read().seed(self.volume, dir);
+        self.volume.change(&self.handle, block, |bytes| {
+            put32(bytes, at, 0);
             self.volume.seal_dir(seed, bytes);
         })
     }
@@ -317,11 +337,18 @@ impl Repair<'_> {
         if let Some(place) = place.filter(|place| self.is_directory(place.ino)) {
             return Ok(place.ino);
         }
-        // A file of this name leaves the repair another one.
-        let name = if place.is_some() { b"lost+found (directories)".as_slice() } else { LOST_FOUND };
+        // A file of this name gives it up, as for e2fsck, and goes there itself.
+        let other = place.map(|place| place.ino);
+        if let Some(place) = place {
+            self.note("files named lost+found moved");
+            self.drop_record(ROOT_INO, place.block, place.at)?;
+            if let Some(known) = self.inodes.get_mut(&place.ino) {
+                known.names = known.names.saturating_sub(1);
+            }
+        }
         let new = NewInode { perm: 0o700, owner: Owner::default() };
         let node = Node { kind: FileKind::Directory, rdev: 0, new: &new, target: &[] };
-        let ino = self.volume.make(ROOT_INO, name, node)?.ino.0;
+        let ino = self.volume.make(ROOT_INO, LOST_FOUND, node)?.ino.0;
         let known = super::Known {
             kind: FileKind::Directory,
             links: 2,
@@ -333,6 +360,11 @@ impl Repair<'_> {
         self.inodes.insert(ino, known);
         if let Some(root) = self.inodes.get_mut(&ROOT_INO) {
             (root.children, root.links) = (root.children + 1, root.links + 1);
+        }
+        if let Some(other) =
+            other.filter(|other| self.inodes.get(other).is_some_and(|known| known.names == 0))
+        {
+            self.adopt(other)?;
         }
         Ok(ino)
     }
@@ -371,7 +403,10 @@ impl Repair<'_> {
                 FileKind::Directory => known.children + 2,
                 _ => known.names,
             };
-            if u32::from(known.links) != links && !(known.kind == FileKind::Directory && known.links == 1) {
+            if known.kind == FileKind::Directory && links == 1 {
+                self.needed.add(Needed::many_links());
+            }
+            if u32::from(known.links) != links {
                 self.note("counts of links corrected");
                 let inode = self.volume.inode(ino)?;
                 let mut state = inode.state.write();

@@ -1,0 +1,176 @@
+//! Damages that e2fsck sees, planted by their bytes: our check sees each in the image as it lies on the medium, and after our
+//! repair
+//! nothing is left of it and every file is there, by its name or in `lost+found`.
+
+use check::NEW;
+use sim::Bytes;
+
+use crate::ext4::edited::{Edited, STATE, file};
+
+const NAMES: [&str; 4] = ["first", "second", "third", "fourth"];
+
+fn image() -> Edited {
+    Edited::made("ext2", &[("block_size", "1k"), ("dir_index", "false")], Bytes::mib(4), |fs| {
+        for (number, name) in NAMES.into_iter().enumerate() {
+            file(fs, name, &vec![number as u8 + 1; 2000 + number]);
+        }
+        fs.symlink(fs.root(), b"link", b"first", &NEW).expect("symlink");
+        let dir = fs.mkdir(fs.root(), b"dir", &NEW).expect("mkdir").ino;
+        for number in 0..120 {
+            fs.create(dir, format!("a file with a rather long name, {number}").as_bytes(), &NEW)
+                .expect("create");
+        }
+    })
+}
+
+impl Edited {
+    /// Where the pointer of a block of an inode lies.
+    fn pointer(&self, ino: u64, index: u64) -> u64 {
+        self.inode(ino) + 0x28 + index * 4
+    }
+
+    /// Where a record of the root directory lies.
+    fn record(&self, name: &str) -> u64 {
+        let block = u64::from(self.word(self.pointer(2, 0))) * 1024;
+        let (bytes, mut at) = (self.bytes(block, 1024), 0);
+        while at < 1024 {
+            let len = usize::from(u16::from_le_bytes([bytes[at + 4], bytes[at + 5]]));
+            if &bytes[at + 8..at + 8 + usize::from(bytes[at + 6])] == name.as_bytes() {
+                return block + at as u64;
+            }
+            at += len;
+        }
+        panic!("no record of {name}");
+    }
+
+    fn ino(&self, name: &str) -> u64 {
+        u64::from(self.word(self.record(name)))
+    }
+}
+
+/// A damage: its name, how it is planted, what the check says of it, and whether names may move to `lost+found`.
+type Damage = (&'static str, fn(&Edited), &'static str, bool);
+
+const DAMAGES: [Damage; 11] = [
+    (
+        "a name is there twice",
+        |image| {
+            let (from, to) = (image.bytes(image.record("first") + 8, 5), image.record("third") + 8);
+            image.put(to, &from);
+        },
+        "is there twice",
+        true,
+    ),
+    (
+        "a second `..`",
+        |image| {
+            let at = image.record("fourth");
+            image.put(at + 6, &[2]);
+            image.put(at + 8, b"..");
+        },
+        "a second \"..\"",
+        true,
+    ),
+    ("a name with a slash", |image| image.put(image.record("first") + 9, b"/"), "the name", true),
+    (
+        "a link in its inode has the flag of extents",
+        |image| image.put(image.inode(image.ino("link")) + 0x20, &0x8_0000_u32.to_le_bytes()),
+        "flag of extents",
+        false,
+    ),
+    (
+        "an inode is free in the bitmap",
+        |image| {
+            let (ino, bitmap) =
+                (image.ino("first") - 1, u64::from(image.word(image.descriptor() + 4)) * 1024);
+            let byte = image.bytes(bitmap + ino / 8, 1)[0];
+            image.put(bitmap + ino / 8, &[byte & !(1 << (ino % 8))]);
+        },
+        "free",
+        false,
+    ),
+    (
+        "a group counts its directories wrongly",
+        |image| image.put(image.descriptor() + 0x10, &[9, 0]),
+        "directories",
+        false,
+    ),
+    (
+        "the bitmap of inodes is not padded",
+        |image| image.put(u64::from(image.word(image.descriptor() + 4)) * 1024 + 1023, &[0]),
+        "beyond its end",
+        false,
+    ),
+    (
+        "a directory has a hole",
+        |image| {
+            let at = image.pointer(image.ino("dir"), 2);
+            image.put(at, &[0; 4]);
+        },
+        "",
+        true,
+    ),
+    (
+        "a record of a directory makes no sense",
+        |image| {
+            let block = u64::from(image.word(image.pointer(image.ino("dir"), 3))) * 1024;
+            image.put(block + 6, &[250]);
+        },
+        "",
+        true,
+    ),
+    (
+        "the block bitmap lies where it cannot",
+        |image| image.put(image.descriptor(), &0xffff_u32.to_le_bytes()),
+        "",
+        false,
+    ),
+    ("there is no root directory", |image| image.put(image.inode(2), &[0; 128]), "", true),
+];
+
+#[test]
+fn what_e2fsck_sees_is_seen_and_repaired_and_no_file_is_lost() {
+    let mut wrong = Vec::new();
+    let before = image().files();
+    for (name, plant, says, moves) in DAMAGES {
+        let image = image();
+        plant(&image);
+        let found = image.violations();
+        if !found.iter().any(|what| what.contains(says)) {
+            wrong.push(format!("{name}: the check says {found:?}"));
+            continue;
+        }
+        let done = image.repair();
+        let left = image.violations();
+        if !left.is_empty() {
+            wrong.push(format!("{name}: {left:?} are left after {done:?}"));
+            continue;
+        }
+        let after = image.files();
+        let contents: Vec<_> = after.values().collect();
+        for (path, shown) in before.iter().filter(|(path, _)| !path.is_empty() && *path != "lost+found") {
+            let is_there = after.get(path) == Some(shown) || moves && contents.contains(&shown);
+            // Files in `dir` are empty: that all are there is seen by their number.
+            if !is_there {
+                wrong.push(format!("{name}: \"{path}\" is lost after {done:?}"));
+            }
+        }
+        // The block that the damage itself takes away holds some names of `dir`, whose files are kept.
+        if after.len() < before.len() {
+            wrong.push(format!("{name}: {} of {} files are there after {done:?}", after.len(), before.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn a_check_does_not_mend_what_it_looks_at() {
+    let image = image();
+    image.put(STATE, &[0, 0]);
+    image.put(image.inode(image.ino("first")) + 0x1c, &[77, 0]);
+    let design = fs::by_name("ext2").expect("a design");
+    let storage = media::Storage::from(&image.region);
+    let notes = design.replay(&storage).expect("nothing to replay");
+    assert_eq!(notes, ["it was not unmounted, and has no journal"]);
+    assert!(image.violations().iter().any(|what| what.contains("sectors")), "{:?}", image.violations());
+}

@@ -1,0 +1,84 @@
+//! Edited images: no call panics or hangs, and fsck and mount agree; the check finds a design that violates this.
+
+use crate::shared::harness;
+use std::sync::Arc;
+
+use crate::shared::harness::small;
+use check::canary::{Flaw, flawed};
+use check::fuzz::{Effort, Failure, Fuzzer, Mutant, Tally};
+use check::{Design, Limits};
+
+fn fuzz(design: &Arc<dyn Design>, seed: u64, mutants: u64) -> Tally {
+    let fuzzer = Fuzzer::new(design, seed).expect("the images can be made");
+    fuzzer.run(&Effort { seed, mutants, limits: Limits::of(1) }, &|| ())
+}
+
+/// A mount of these reads the whole image and refuses what is damaged, so fsck finds nothing in what it takes.
+const READ_WHOLE_BY_A_MOUNT: [&str; 1] = ["redo"];
+
+/// Every design. Unlike the command, tests check every sum for overflow: `WEIR_FUZZ_MUTANTS` tries more of them,
+/// `WEIR_FUZZ_FS=words` only designs whose names contain the words.
+#[test]
+fn mutants_are_refused_or_used_and_nothing_panics() {
+    let mutants =
+        std::env::var("WEIR_FUZZ_MUTANTS").ok().and_then(|count| count.parse().ok()).unwrap_or(1_000);
+    let wanted = std::env::var("WEIR_FUZZ_FS").unwrap_or_default();
+    for design in harness::names().filter(|name| name.contains(&wanted)).map(small) {
+        let tally = fuzz(&design, 7, mutants);
+        println!("{}: {tally:?}", design.name());
+        assert!(tally.failures.is_empty(), "{:#?}", tally.failures);
+        assert!(tally.refused > 100 && tally.sound > 10, "{tally:?}");
+        let reads_all = READ_WHOLE_BY_A_MOUNT.contains(&design.name());
+        assert!(tally.damaged > 100 || reads_all && tally.refused > 300, "{tally:?}");
+    }
+}
+
+/// What campaigns of `weir check fuzz` have found: the design and the edits.
+const FOUND: [(&str, &str); 7] = [
+    // A directory has an entry of itself, and a rename took its lock twice.
+    ("ext4", "3 1077264:0c 1077272:0c0000000c000301 1077280:62617200 1077292:66"),
+    // fsck was content with a feature for which a mount that writes refuses the image.
+    ("ext2", "8 1125:08"),
+    // The first inode that is not special has number 0, and the repair counted from one below it.
+    ("ext2", "3 1108:00"),
+    // The size of a block is no number.
+    ("ext4", "4 1048:ffffffff"),
+    ("ext2", "6 1048:ffffffff"),
+    // fsck was content without the device of the journal, for which a mount refuses the image.
+    ("ext2", "10 1116:ff 1237:01"),
+    // The file of orphans has a number beyond the inodes.
+    ("ext2", "10 1117:ff 1665:b0"),
+];
+
+#[test]
+fn mutants_that_were_found_are_refused_or_used() {
+    for (name, edits) in FOUND {
+        let fuzzer = Fuzzer::new(&small(name), 1).expect("the images can be made");
+        let mutant: Mutant = edits.parse().expect("edits");
+        fuzzer.try_one(&mutant).unwrap_or_else(|what| panic!("{name}: {mutant}: {what}"));
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_mutants() {
+    let run = || {
+        let tally = fuzz(&small("pmfs"), 3, 200);
+        (tally.refused, tally.damaged, tally.sound, tally.kept, tally.features, tally.touched)
+    };
+    assert_eq!(run(), run());
+}
+
+/// The word is one of 20,000, in the journal, which nothing but the canary reads of an unmounted image.
+#[test]
+fn a_word_that_makes_a_design_panic_or_loop_is_found_and_made_short() {
+    for (fault, says) in [(Flaw::PanicAt(8192), "panicked"), (Flaw::LoopAt(8192), "without end")] {
+        let design = flawed(small("pmfs"), fault);
+        let tally = fuzz(&design, 1, 30_000);
+        let found = tally.failures.iter().find(|failure| failure.what.contains(says));
+        let Failure { mutant, what } = found.unwrap_or_else(|| panic!("{fault:?} was not found: {tally:?}"));
+        println!("{fault:?}: {mutant}: {what}");
+        assert!(mutant.edits.iter().map(|edit| edit.bytes.len()).sum::<usize>() <= 8, "{mutant}");
+        let fuzzer = Fuzzer::new(&design, 1).expect("the images can be made");
+        assert_eq!(fuzzer.try_one(mutant).as_ref(), Err(what));
+    }
+}

@@ -1,0 +1,18 @@
+//! The tests of this crate: one program, a module for each topic.
+
+mod crash;
+mod crest;
+mod damage;
+mod ext4;
+mod faults;
+mod formats;
+mod fuzz;
+mod hinfs;
+mod mapped;
+mod model;
+mod nova;
+mod recall;
+mod resize;
+mod schedules;
+mod shared;
+mod smoke;

@@ -1,0 +1,3 @@
+//! What several topics share.
+
+pub(crate) mod harness;
